@@ -42,7 +42,7 @@ impl Caller {
         let len = landed.len();
         // SAFETY: a live allocation of this length. The allocator orders its owners; these tests
         // check that.
-        let mut bytes = unsafe { device.from_raw::<u8>(address, len, ())? };
+        let mut bytes = unsafe { device.buffer_from_raw::<u8>(address, len, ())? };
         self.theirs.fill_bytes(&mut bytes, value)?;
         self.theirs.copy(&bytes, landed)
     }

@@ -4,5 +4,4 @@
 //! clock. [`Device::host`](crate::Device::host) opens one.
 #![forbid(unsafe_code)]
 
-pub use crate::device::driver::Script;
 pub use crate::device::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};

@@ -1,15 +1,70 @@
 //! Parts for tests of the library and of programs that use it: conformance of a device,
-//! demonstration kernels, dropped waits, counters, and a generator of numbers.
+//! demonstration kernels, threads in a repeatable order, waits that are left out, counters, and a
+//! generator of numbers.
 #![forbid(unsafe_code)]
 
 pub use crate::base::prng::Prng;
 pub use crate::device::conform::{Subject, transcript};
-pub use crate::device::driver::CaptureMode;
+pub use crate::device::driver::{CaptureMode, Script};
 pub use crate::kernels::mix::MIX;
 pub use crate::kernels::tag::{HAS_TAG, TAG};
 pub use crate::kernels::work::WORK;
 pub use crate::stream::foreign::{Capture, Captured};
 pub use crate::stream::{DroppedWait, OrderingCounts};
+
+use crate::stream::Device;
+
+/// Runs host threads until all of them have ended. In the virtual executor, only one of them runs
+/// at a time, in an order that the order policy decides, so that the run can be repeated. The
+/// threads must then wait for each other only by events and tickets. Calls of other threads on the
+/// device at the same time are not part of that order. On other devices the threads of a script run
+/// concurrently. In a child of `fork` none runs.
+///
+/// ```
+/// use trijet::sim::{Executor, HostConfig, Order};
+/// use trijet::{Device, testing};
+/// let executor = Executor::Virtual(Order::Seeded(3));
+/// let device = &Device::host(HostConfig { executor, ..HostConfig::default() })?[0];
+/// let (a, b) = (device.stream()?, device.stream()?);
+/// testing::script(device, vec![
+///     Box::new(|| a.synchronize().expect("nothing failed")),
+///     Box::new(|| b.synchronize().expect("nothing failed")),
+/// ]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// # Panics
+/// If one of the threads panics.
+pub fn script(device: &Device, threads: Vec<Script<'_>>) {
+    device.script(threads);
+}
+
+/// Leaves out one wait between streams: the wait `number`, counted from 1 from now on. This shows
+/// what depends on the wait. The results of the program may then be wrong, but nothing else goes
+/// wrong. Waits of the host and of frees are never left out; if the number falls on such a wait,
+/// the next one is left out instead.
+///
+/// ```
+/// use trijet::{Device, Select, testing};
+/// let device = Device::open(Select::Host(0))?;
+/// let (a, b) = (device.stream()?, device.stream()?);
+/// let mut x = a.alloc::<u8>(64)?;
+/// testing::drop_wait(&device, 1);
+/// a.fill_bytes(&mut x, 1)?;
+/// b.fill_bytes(&mut x, 2)?;
+/// let dropped = testing::dropped_wait(&device).expect("the second fill does not wait");
+/// assert_eq!(dropped.waiter, "fill");
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub fn drop_wait(device: &Device, number: u64) {
+    device.drop_wait(number);
+}
+
+/// The wait that [`drop_wait`] left out; `None` if there was no such wait yet.
+#[must_use]
+pub fn dropped_wait(device: &Device) -> Option<DroppedWait> {
+    device.dropped_wait()
+}
 
 /// A product of matrices by clusters of blocks. The first block of a cluster loads each tile of the
 /// second matrix, and all blocks read it from the shared memory of that block.

@@ -9,7 +9,7 @@ use trijet::comm::Communicator;
 use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, Reduction, Sum};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::testing::Prng;
+use trijet::testing::{self, Prng};
 use trijet::trace::{Engine, Op};
 use trijet::training::{
     BucketPlan, Direction, GradientBuckets, LayerPipeline, MicroBatchOrder, Transport,
@@ -157,7 +157,7 @@ fn a_missing_wait_is_found() -> Result<()> {
         for device in &devices {
             data.push(device.stream()?.upload(&[1_u32; 40])?);
         }
-        devices[0].drop_wait(number);
+        testing::drop_wait(&devices[0], number);
         let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
         communicator.all_reduce(Sum, &mut views)?;
         for (device, one) in devices.iter().zip(&data) {
@@ -414,13 +414,13 @@ fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
     assert!(waits > 8, "{waits}");
     for number in 1..=waits {
         let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-        devices[0].drop_wait(number);
+        testing::drop_wait(&devices[0], number);
         // Without a wait the results can be wrong; the function panics then.
         let run = || pass_layers(&devices, (MicroBatchOrder::InTurn, 4), 1);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let verdict = devices[0].verdict().expect("it is checked");
         if verdict.findings.is_empty() {
-            missed.push((number, outcome.is_ok(), devices[0].dropped_wait()));
+            missed.push((number, outcome.is_ok(), testing::dropped_wait(&devices[0])));
         }
     }
     assert!(missed.is_empty(), "of {waits} waits: {missed:?}");

@@ -34,7 +34,7 @@ fn use_directly(
 ) -> Result<()> {
     // SAFETY: the bytes belong to the heap of the device, which outlives the work. `follow_users`
     // and `note_user` order the work, or the test shows what happens without them.
-    let mut alias = unsafe { device.from_raw::<u8>(x.address(), x.len(), ())? };
+    let mut alias = unsafe { device.buffer_from_raw::<u8>(x.address(), x.len(), ())? };
     stream.fill_bytes(&mut alias, value)?;
     stream.copy(&alias, landed)
 }

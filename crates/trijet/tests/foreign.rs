@@ -49,7 +49,7 @@ impl Owner {
 fn import(device: &Device, owner: Owner) -> Result<trijet::Buffer<u32>> {
     let (address, len) = (owner.address(), 64);
     // SAFETY: the elements move with their owner, and no other code reaches them.
-    unsafe { device.from_raw::<u32>(address, len, owner) }
+    unsafe { device.buffer_from_raw::<u32>(address, len, owner) }
 }
 
 /// In every order, a stream reads the values that another one wrote before.
@@ -141,7 +141,7 @@ fn an_address_that_cannot_hold_the_elements_is_refused() {
     let device = device();
     let import = |address, len| {
         // SAFETY: the call is refused.
-        let refused = unsafe { device.from_raw::<u32>(address, len, ()) };
+        let refused = unsafe { device.buffer_from_raw::<u32>(address, len, ()) };
         refused.map(|_| ()).expect_err("refused").kind()
     };
     assert_eq!(import(0, 4), ErrorKind::InvalidValue, "null");

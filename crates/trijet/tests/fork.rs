@@ -16,6 +16,7 @@ use trijet::ranks::Ranks;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{Data, TaskId, Tasks, Workers};
 use trijet::training::GradientBuckets;
+use trijet::testing;
 use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Batch, Buffer, Device, ErrorKind, PinnedBuffer, Result, Select, SourceOrder, Stream};
@@ -156,16 +157,16 @@ fn calls_without_an_error_wait_for_no_lock_in_a_child() -> Result<()> {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     drop((device.heap_stats(), heap_ranges(&device), device.verdict()));
-                    device.drop_wait(1 << 40);
+                    testing::drop_wait(&device, 1 << 40);
                 }
             });
             let code = forked(|| {
                 let stats = device.heap_stats().is_some() || device.verdict().is_some();
-                device.drop_wait(1);
+                testing::drop_wait(&device, 1);
                 drop(h.ready());
-                device.script(vec![Box::new(|| unreachable!("it has no threads"))]);
-                let ranges =
-                    heap_ranges(&device).len() + usize::from(device.dropped_wait().is_some());
+                testing::script(&device, vec![Box::new(|| unreachable!("it has no threads"))]);
+                let ranges = heap_ranges(&device).len()
+                    + usize::from(testing::dropped_wait(&device).is_some());
                 i32::from(stats || ranges > 0)
             });
             over.store(true, Ordering::Relaxed);

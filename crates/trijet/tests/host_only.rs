@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use trijet::explore::{Exploration, Strategy, explore, replay};
 use trijet::kernels::{Code, Cost, KernelSpec, Shape, Tile, Twin, Update};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::testing::{MIX, WORK};
+use trijet::testing::{self, MIX, WORK};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Readiness, Result, Select};
 
 const EXECUTORS: [Executor; 5] = [
@@ -323,15 +323,15 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
         let mut x = device.pinned::<u8>(1 << 12)?;
         slow.fill_bytes(&mut busy, 1)?;
         slow.fill_bytes(&mut x, 1)?;
-        device.drop_wait(1);
+        testing::drop_wait(&device, 1);
         other.fill_bytes(&mut x, 2)?;
-        assert!(device.dropped_wait().is_some());
+        assert!(testing::dropped_wait(&device).is_some());
         assert!(x.read()?.iter().all(|byte| [1, 2].contains(byte)));
         assert_eq!(slow.query()?, Readiness::Ready, "seed {seed}");
         // The next user gets the bytes after all operations are complete.
         slow.fill_bytes(&mut busy, 1)?;
         slow.fill_bytes(&mut x, 1)?;
-        device.drop_wait(1);
+        testing::drop_wait(&device, 1);
         other.fill_bytes(&mut x, 2)?;
         drop(x);
         let mut next = device.pinned::<u8>(1 << 12)?;

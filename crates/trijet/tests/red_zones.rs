@@ -17,7 +17,7 @@ fn zoned(memory: u64) -> Result<Device> {
 fn write_at(s: &Stream, device: &Device, address: u64, len: usize, value: u8) -> Result<()> {
     // SAFETY: the callers pass addresses within the memory of the heap, and wait before the next
     // look at them.
-    let mut bytes = unsafe { device.from_raw::<u8>(address, len, ())? };
+    let mut bytes = unsafe { device.buffer_from_raw::<u8>(address, len, ())? };
     s.fill_bytes(&mut bytes, value)?;
     s.synchronize()
 }
@@ -109,7 +109,7 @@ fn a_write_after_the_drop_is_found() -> Result<()> {
 
 fn unsafe_view(device: &Device, address: u64, len: usize) -> Result<trijet::Buffer<u8>> {
     // SAFETY: the memory is mapped, and no work of the device uses it.
-    unsafe { device.from_raw::<u8>(address, len, ()) }
+    unsafe { device.buffer_from_raw::<u8>(address, len, ()) }
 }
 
 /// Dropped memory that was not examined is examined when it is needed, and the findings are kept.

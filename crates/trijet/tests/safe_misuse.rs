@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Shape, Tile, Twin, Update};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::testing::MIX;
+use trijet::testing::{self, MIX};
 use trijet::{Buffer, Bytes, Device, ErrorKind, Kernel, Readiness, Result, Stream};
 
 const EXECUTORS: [Executor; 3] =
@@ -380,21 +380,24 @@ fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
         let (home, a, b) = (device.stream()?, device.stream()?, device.stream()?);
         let mut x = home.alloc::<u64>(64)?;
         a.fill_bytes(&mut x, 1)?;
-        device.drop_wait(1);
+        testing::drop_wait(&device, 1);
         b.fill_bytes(&mut x, 2)?;
-        assert!(device.dropped_wait().is_some(), "the second writer did not wait");
+        assert!(testing::dropped_wait(&device).is_some(), "the second writer did not wait");
         let before = device.ordering().waits;
         drop(x);
         assert_eq!(device.ordering().waits - before, 2, "the free waits for both writers");
 
         let mut y = home.alloc::<u64>(64)?;
         a.fill_bytes(&mut y, 1)?;
-        device.drop_wait(1);
+        testing::drop_wait(&device, 1);
         drop(y);
-        assert_eq!(device.dropped_wait(), None, "the wait of a free is not left out");
+        assert_eq!(testing::dropped_wait(&device), None, "the wait of a free is not left out");
         let mut z = home.alloc::<u64>(64)?;
         b.fill_bytes(&mut z, 1)?;
-        assert_eq!(device.dropped_wait().expect("the next wait is left out").waiter, "fill");
+        assert_eq!(
+            testing::dropped_wait(&device).expect("the next wait is left out").waiter,
+            "fill"
+        );
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::workdir::{Workdir, noise};
 use std::time::Duration;
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::testing::MIX;
+use trijet::testing::{self, MIX};
 use trijet::trace::file::Writer;
 use trijet::trace::{OpKind, Signalled};
 use trijet::{Device, Result};
@@ -18,7 +18,7 @@ fn ledger(without: Option<u64>) -> Vec<u8> {
         device.synchronize()?;
         device.start_trace(&a)?;
         if let Some(number) = without {
-            device.drop_wait(number);
+            testing::drop_wait(&device, number);
         }
         a.fill_bytes(&mut x, 1)?;
         b.launch(&MIX, (3, &x, &mut y))?;

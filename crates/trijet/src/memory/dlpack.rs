@@ -305,7 +305,7 @@ impl Device {
         };
         // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is
         // this function's contract.
-        unsafe { self.from_raw(address, len, imported) }
+        unsafe { self.buffer_from_raw(address, len, imported) }
     }
 }
 

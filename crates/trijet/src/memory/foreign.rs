@@ -126,7 +126,7 @@ impl Device {
     /// let values = vec![1.5f32; 64].into_boxed_slice();
     /// let address = values.as_ptr().expose_provenance() as u64;
     /// // SAFETY: the box moves into the buffer, so no other code reaches its elements.
-    /// let x = unsafe { device.from_raw::<f32>(address, 64, values)? };
+    /// let x = unsafe { device.buffer_from_raw::<f32>(address, 64, values)? };
     /// let mut h = device.pinned::<f32>(64)?;
     /// s.copy(&x, &mut h)?;
     /// assert_eq!(h.read()?[63], 1.5);
@@ -143,7 +143,7 @@ impl Device {
     /// # Errors
     /// `InvalidValue` if the address is null or not a multiple of the alignment of `T`, if an
     /// element has no bytes, and if the size overflows.
-    pub unsafe fn from_raw<T: Element>(
+    pub unsafe fn buffer_from_raw<T: Element>(
         &self,
         address: u64,
         len: usize,
@@ -156,14 +156,15 @@ impl Device {
     }
 
     /// A buffer of `len` elements of page-locked host memory that other code allocated, for example
-    /// with `cudaHostAlloc`. It is like a buffer of [`Device::from_raw`] in all other respects.
+    /// with `cudaHostAlloc`. It is like a buffer of [`Device::buffer_from_raw`] in all other
+    /// respects.
     ///
     /// # Safety
-    /// As for [`Device::from_raw`], for page-locked memory of the host. The elements are
+    /// As for [`Device::buffer_from_raw`], for page-locked memory of the host. The elements are
     /// initialised.
     ///
     /// # Errors
-    /// As for [`Device::from_raw`].
+    /// As for [`Device::buffer_from_raw`].
     pub unsafe fn pinned_from_raw<T: Element>(
         &self,
         address: u64,

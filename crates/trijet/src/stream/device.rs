@@ -225,28 +225,8 @@ impl Device {
         Stream::new(&self.0, StreamClass::PerThread, 0)
     }
 
-    /// Runs host threads until all of them have ended. In the virtual executor, only one of them
-    /// runs at a time, in an order that the order policy decides, so that the run can be repeated.
-    /// The threads must then wait for each other only by events and tickets. Calls of other threads
-    /// on the device at the same time are not part of that order. On other devices the threads of a
-    /// script run concurrently. In a child of `fork` none runs.
-    ///
-    /// ```
-    /// use trijet::Device;
-    /// use trijet::sim::{Executor, HostConfig, Order};
-    /// let executor = Executor::Virtual(Order::Seeded(3));
-    /// let device = &Device::host(HostConfig { executor, ..HostConfig::default() })?[0];
-    /// let (a, b) = (device.stream()?, device.stream()?);
-    /// device.script(vec![
-    ///     Box::new(|| a.synchronize().expect("nothing failed")),
-    ///     Box::new(|| b.synchronize().expect("nothing failed")),
-    /// ]);
-    /// # Ok::<(), trijet::Error>(())
-    /// ```
-    ///
-    /// # Panics
-    /// If one of the threads panics.
-    pub fn script(&self, threads: Vec<Script<'_>>) {
+    /// Runs host threads until all of them have ended: see `testing::script`.
+    pub(crate) fn script(&self, threads: Vec<Script<'_>>) {
         if !calling::forked() {
             let threads = threads.into_iter().map(with_text).collect();
             self.0.domain.driver().script(threads);
@@ -333,19 +313,15 @@ impl Device {
         self.0.domain.take_trace()
     }
 
-    /// Leaves out one wait between streams: the wait `number`, counted from 1 from now on. This
-    /// shows what depends on the wait. The results of the program may then be wrong, but nothing
-    /// else goes wrong. Waits of the host and of frees are never left out; if the number falls on
-    /// such a wait, the next one is left out instead.
-    pub fn drop_wait(&self, number: u64) {
+    /// Leaves out one wait between streams: see `testing::drop_wait`.
+    pub(crate) fn drop_wait(&self, number: u64) {
         if !calling::forked() {
             self.0.domain.drop_wait(number);
         }
     }
 
-    /// The wait that [`Device::drop_wait`] left out; `None` if there was no such wait yet.
-    #[must_use]
-    pub fn dropped_wait(&self) -> Option<DroppedWait> {
+    /// The wait that was left out: see `testing::dropped_wait`.
+    pub(crate) fn dropped_wait(&self) -> Option<DroppedWait> {
         if calling::forked() { None } else { self.0.domain.dropped() }
     }
 

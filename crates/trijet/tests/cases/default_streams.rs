@@ -2,7 +2,7 @@
 
 use super::{Gate, upload, words};
 use std::sync::Mutex;
-use trijet::sim::Script;
+use trijet::testing::{self, Script};
 use trijet::testing::{MIX, WORK};
 use trijet::{
     Clock, Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions, TimedEvent,
@@ -279,7 +279,7 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
     let threads = landed
         .iter_mut()
         .map(|target| -> Script<'_> { Box::new(move || job(target).expect("nothing is refused")) });
-    device.script(threads.collect());
+    testing::script(device, threads.collect());
     gate.open();
     device.synchronize()?;
     for target in &landed[1..] {

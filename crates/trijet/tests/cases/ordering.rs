@@ -2,7 +2,7 @@
 
 use super::{Gate, download, mix, upload, words};
 use std::thread;
-use trijet::testing::MIX;
+use trijet::testing::{self, MIX};
 use trijet::{Device, Readiness, Result, StreamOptions};
 
 /// Law A5.
@@ -367,13 +367,16 @@ pub(crate) fn a_wait_does_not_cover_a_record_made_during_it(device: &Device) -> 
     b.host_fn(|| ())?;
     b.host_fn(|| ())?;
     b.copy(&x, &mut y)?;
-    device.script(vec![
-        Box::new(|| {
-            event.synchronize().expect("nothing failed");
-            x.write().expect("nothing failed").fill(6);
-        }),
-        Box::new(|| event.record(&b).expect("nothing failed")),
-    ]);
+    testing::script(
+        device,
+        vec![
+            Box::new(|| {
+                event.synchronize().expect("nothing failed");
+                x.write().expect("nothing failed").fill(6);
+            }),
+            Box::new(|| event.record(&b).expect("nothing failed")),
+        ],
+    );
     b.copy(&y, &mut landed)?;
     assert_eq!(&*landed.read()?, &[5; 64]);
     Ok(())

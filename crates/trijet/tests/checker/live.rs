@@ -4,7 +4,7 @@
 use trijet::Uses;
 use trijet::check::{CheckOptions, Conflict, FindingClass, Verdict, check, check_with};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
-use trijet::testing::MIX;
+use trijet::testing::{self, MIX};
 use trijet::trace::Op;
 use trijet::{Buffer, Device, Result, Select, Stream, StreamOptions};
 
@@ -214,7 +214,7 @@ fn a_wait_that_was_left_out_is_named() {
         let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
         a.fill_bytes(&mut x, 1)?;
         b.fill_bytes(&mut y, 2)?;
-        device.drop_wait(1);
+        testing::drop_wait(device, 1);
         b.launch(&MIX, (1, &x, &mut y))?;
         device.synchronize()
     });

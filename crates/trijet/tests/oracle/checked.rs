@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trijet::Buffer;
 use trijet::Uses;
 use trijet::check::{CheckOptions, Checker, Finding, FindingClass, Severity, check_with};
-use trijet::testing::Prng;
+use trijet::testing::{self, Prng};
 use trijet::trace::{Op, OpKind, WaitOutcome, Waited};
 
 /// The ledger of a run, without the wait with this number.
@@ -28,7 +28,7 @@ fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>,
     let devices = seeded(program, seed);
     let zero = devices[0].stream().map_err(|error| error.to_string())?;
     if let Some(number) = without {
-        devices[0].drop_wait(number);
+        testing::drop_wait(&devices[0], number);
     }
     devices[0].start_trace(&zero).map_err(|error| error.to_string())?;
     run(&devices, program)?;

@@ -38,6 +38,7 @@ use program::Program;
 use run::run;
 use seeds::asked_or;
 use trijet::sim::Executor;
+use trijet::testing;
 
 fn kept() -> Vec<Program> {
     let parse = |text: &&str| text::parse(text).unwrap_or_else(|why| panic!("{why}: {text}"));
@@ -118,11 +119,11 @@ fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
         run(&whole, &program).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         for number in 1..=whole[0].ordering().waits {
             let devices = seeded(&program, seed);
-            devices[0].drop_wait(number);
+            testing::drop_wait(&devices[0], number);
             let found = run(&devices, &program);
             let found = found.unwrap_or_else(|why| panic!("seed {seed}, wait {number}: {why}"));
             // The waits of frees are never left out, and there may be no other wait after them.
-            left_out += u64::from(devices[0].dropped_wait().is_some());
+            left_out += u64::from(testing::dropped_wait(&devices[0]).is_some());
             shown += u64::from(expected.difference(&found).is_some());
         }
     }
@@ -137,11 +138,11 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
     let expected = serial::interpret(&program);
     let damaged = |seed: &u64| {
         let devices = seeded(&program, *seed);
-        devices[0].drop_wait(1);
+        testing::drop_wait(&devices[0], 1);
         let zero = devices[0].stream().expect("one more stream");
         devices[0].start_trace(&zero).expect("a trace begins");
         let found = run(&devices, &program).expect("no call fails");
-        let dropped = devices[0].dropped_wait().expect("there is one wait");
+        let dropped = testing::dropped_wait(&devices[0]).expect("there is one wait");
         assert_eq!(dropped.waiter, "mix_u64");
         let ops = devices[0].take_trace().expect("everything is complete").ops;
         let history = ledger::history(&ops);

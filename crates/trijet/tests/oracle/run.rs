@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use trijet::testing::MIX;
+use trijet::testing::{self, MIX};
 use trijet::{
     Batch, Buffer, Device, Event, PageableBuffer, PinnedBuffer, Ready, Result, Signal, SourceOrder,
     Stream, StreamOptions, Ticket, View, ViewMut,
@@ -684,7 +684,7 @@ impl World<'_> {
         if scripts.len() == 1 {
             scripts.into_iter().for_each(|run| run());
         } else {
-            self.devices[0].script(scripts);
+            testing::script(&self.devices[0], scripts);
         }
         ends.into_iter().map(|end| end.into_inner().expect("no script panics")).collect()
     }

@@ -20,7 +20,7 @@ use trijet::check::CheckOptions;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{HostWork, Layout, Schedule, StageCx, rows_of};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::testing::{Prng, WORK};
+use trijet::testing::{self, Prng, WORK};
 use trijet::trace::OpKind;
 use trijet::{
     Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Result, Sink, Source, View, ViewMut,
@@ -551,7 +551,7 @@ fn a_dropped_wait_shows_in_some_order_and_never_hangs() {
         for seed in 0..8 {
             let devices = Device::host(virtual_host(Order::Seeded(seed)));
             let device = devices.expect("a host device").remove(0);
-            device.drop_wait(number);
+            testing::drop_wait(&device, number);
             let found = job.run(&device, Schedule::RoleStreams, 26 * 6, 2);
             damaged += usize::from(found != expected);
         }

@@ -3,7 +3,7 @@
 use crate::{noise, simulated, threads};
 use trijet::pipeline::{HostWork, Schedule, Sharing, StageCx, rows_of};
 use trijet::sim::Order;
-use trijet::testing::WORK;
+use trijet::testing::{self, WORK};
 use trijet::trace::{Engine, Op, OpKind};
 use trijet::{Bytes, Device, ErrorKind, PinnedBuffer, Pipeline, Result, View, ViewMut};
 
@@ -92,17 +92,21 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
         answer.write()?.fill(0);
         let stream = device.stream()?;
         device.start_trace(&stream)?;
-        device.script(vec![
-            Box::new(|| {
-                let mut bulk = on(Sharing::Bulk, 3 << 20).prepare(&x, ROW, &mut y).expect("a job");
-                bulk.run(&x, &mut y).expect("the bulk run");
-            }),
-            Box::new(|| {
-                let request = on(Sharing::Latency, SMALL as u64);
-                let mut request = request.prepare(&small, ROW, &mut answer).expect("a job");
-                (0..20).for_each(|_| request.run(&small, &mut answer).expect("a request"));
-            }),
-        ]);
+        testing::script(
+            &device,
+            vec![
+                Box::new(|| {
+                    let mut bulk =
+                        on(Sharing::Bulk, 3 << 20).prepare(&x, ROW, &mut y).expect("a job");
+                    bulk.run(&x, &mut y).expect("the bulk run");
+                }),
+                Box::new(|| {
+                    let request = on(Sharing::Latency, SMALL as u64);
+                    let mut request = request.prepare(&small, ROW, &mut answer).expect("a job");
+                    (0..20).for_each(|_| request.run(&small, &mut answer).expect("a request"));
+                }),
+            ],
+        );
         drop(waiting);
         let trace = device.take_trace()?;
         assert_eq!(*answer.read()?, *small.read()?, "seed {seed}");
@@ -240,7 +244,7 @@ fn two_bulk_runs_of_a_simulation_end() -> Result<()> {
                 assert_eq!(*y.read().expect("it ended"), *x.read().expect("it ended"));
             }
         };
-        device.script(vec![Box::new(run(1)), Box::new(run(1000))]);
+        testing::script(&device, vec![Box::new(run(1)), Box::new(run(1000))]);
     }
     Ok(())
 }

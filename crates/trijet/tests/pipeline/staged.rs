@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trijet::check::CheckOptions;
 use trijet::sim::Order;
 use trijet::staged::{Issue, Staged, Value};
-use trijet::testing::{MIX, Prng, WORK};
+use trijet::testing::{self, MIX, Prng, WORK};
 use trijet::trace::Engine;
 use trijet::{Buffer, Cancel, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
 
@@ -353,11 +353,11 @@ fn random_programs_without_one_of_their_waits_are_flagged() {
         let device = watched(Order::Seeded(seed));
         let (program, _) = Program::random(seed);
         let number = 1 + seed % 30;
-        device.drop_wait(number);
+        testing::drop_wait(&device, number);
         let (_, ended) = program.run(&device, Trouble::None, &Cancel::new());
         ended.unwrap();
         let verdict = device.verdict().unwrap();
-        match device.dropped_wait() {
+        match testing::dropped_wait(&device) {
             None => assert_eq!(verdict.findings, [], "seed {seed}: {program:?}: {verdict}"),
             Some(wait) => {
                 assert!(!verdict.findings.is_empty(), "seed {seed}: {program:?} without {wait:?}");
@@ -433,9 +433,9 @@ fn a_run_without_one_of_its_waits_is_flagged() {
     let mut dropped = 0;
     for number in 1..100 {
         let device = watched(Order::Greedy);
-        device.drop_wait(number);
+        testing::drop_wait(&device, number);
         two_slots(&device).unwrap();
-        let Some(wait) = device.dropped_wait() else { break };
+        let Some(wait) = testing::dropped_wait(&device) else { break };
         let verdict = device.verdict().unwrap();
         assert!(!verdict.findings.is_empty(), "without {wait:?}: {verdict}");
         dropped += 1;

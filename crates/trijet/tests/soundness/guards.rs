@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::thread::{scope, spawn};
 use trijet::explore::{Strategy, explore};
 use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
+use trijet::testing;
 use trijet::{Device, PinnedBuffer, Result, Stream, StreamOptions};
 
 const NINES: u32 = 0x0909_0909;
@@ -70,21 +71,27 @@ fn through_a_lane_that_was_handed_on(devices: &[Device]) -> u8 {
         a.synchronize()?;
         b.synchronize()?;
         let x = Mutex::new(x);
-        device.script(vec![Box::new(|| {
-            let stream = device.per_thread_stream().expect("a stream");
-            let mut x = x.lock().expect("one thread");
-            stream.fill_bytes(&mut *x, 5).expect("enqueued");
-        })]);
+        testing::script(
+            device,
+            vec![Box::new(|| {
+                let stream = device.per_thread_stream().expect("a stream");
+                let mut x = x.lock().expect("one thread");
+                stream.fill_bytes(&mut *x, 5).expect("enqueued");
+            })],
+        );
         let x = x.into_inner().expect("no panic");
         a.fill_bytes(&mut y, 9)?;
         let event = device.event()?;
         event.record(&a)?;
         let kept = Mutex::new(None);
-        device.script(vec![Box::new(|| {
-            let stream = device.per_thread_stream().expect("a stream");
-            stream.wait(&event).expect("enqueued");
-            *kept.lock().expect("one thread") = Some(stream);
-        })]);
+        testing::script(
+            device,
+            vec![Box::new(|| {
+                let stream = device.per_thread_stream().expect("a stream");
+                stream.wait(&event).expect("enqueued");
+                *kept.lock().expect("one thread") = Some(stream);
+            })],
+        );
         let mut h = device.pinned::<u8>(1)?;
         b.copy(&x, &mut z)?;
         b.copy(&y, &mut h)?;

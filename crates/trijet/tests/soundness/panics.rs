@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use trijet::explore::{Strategy, explore};
 use trijet::graph::Recording;
 use trijet::pipeline::StageCx;
-use trijet::sim::{Executor, HostConfig, Order, Script};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{self, Script};
 use trijet::{Device, Error, ErrorKind, Pipeline, Result, Stream, View, ViewMut};
 
 use super::open;
@@ -59,7 +60,7 @@ fn a_script_whose_thread_panics_ends() -> Result<()> {
             let device = &devices[0];
             let threads: Vec<Script<'_>> =
                 vec![Box::new(|| panic!("on purpose")), Box::new(|| drop(device.stream()))];
-            assert!(catch_unwind(AssertUnwindSafe(|| device.script(threads))).is_err());
+            assert!(catch_unwind(AssertUnwindSafe(|| testing::script(device, threads))).is_err());
             let s = device.stream()?;
             let mut x = s.alloc::<u32>(2)?;
             s.fill(&mut x, 3)?;
@@ -91,7 +92,7 @@ fn a_script_whose_thread_panics_with_any_payload_panics_itself() -> Result<()> {
     for executor in [Executor::Threads, Executor::Virtual(Order::Seeded(1))] {
         let device = open(HostConfig { executor, ..HostConfig::default() })?;
         let thread: Script<'_> = Box::new(|| resume_unwind(Box::new(PanicsWhenDropped)));
-        let outcome = catch_unwind(AssertUnwindSafe(|| device.script(vec![thread])));
+        let outcome = catch_unwind(AssertUnwindSafe(|| testing::script(&device, vec![thread])));
         assert!(outcome.map_err(std::mem::forget).is_err());
     }
     Ok(())

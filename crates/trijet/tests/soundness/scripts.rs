@@ -2,7 +2,8 @@
 
 use std::sync::mpsc::channel;
 use trijet::Result;
-use trijet::sim::{Executor, HostConfig, Order, Script};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{self, Script};
 
 use super::{PATIENCE, open};
 
@@ -38,7 +39,7 @@ fn a_thread_outside_of_a_script_goes_on_while_the_script_waits_for_it() -> Resul
                 let stream = device.stream().expect("nothing failed");
                 stream.synchronize().expect("nothing failed");
             });
-            device.script(vec![waits, calls]);
+            testing::script(&device, vec![waits, calls]);
         });
     }
     Ok(())

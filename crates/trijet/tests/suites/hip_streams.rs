@@ -25,7 +25,7 @@ use super::twins::Case;
 use crate::mix;
 use trijet::StreamOptions;
 use trijet::check::{Conflict, FindingClass};
-use trijet::testing::MIX;
+use trijet::testing::{self, MIX};
 
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 
@@ -279,10 +279,13 @@ pub(crate) fn a_stream_is_in_order_whichever_threads_use_it() -> Case {
             let (mut left, mut right) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
             writes(&stream, data.view_mut(), 4)?;
             let of = |thread: usize| if twin.has_edge() { &stream } else { &own[thread] };
-            device.script(vec![
-                Box::new(|| of(0).copy(&data, &mut left).expect("nothing is refused")),
-                Box::new(|| of(1).copy(&data, &mut right).expect("nothing is refused")),
-            ]);
+            testing::script(
+                device,
+                vec![
+                    Box::new(|| of(0).copy(&data, &mut left).expect("nothing is refused")),
+                    Box::new(|| of(1).copy(&data, &mut right).expect("nothing is refused")),
+                ],
+            );
             device.synchronize()?;
             Ok([values(&left)?, values(&right)?].concat())
         },

@@ -163,7 +163,7 @@ fn data_without_a_value_are_gone_when_they_cannot_be_taken() -> Result<()> {
     let owner = (memory, Asks { tasks: tasks.clone(), returned: gone });
     // SAFETY: the memory of the host device is memory of this process, and the box moves into the
     // buffer, so no other code reaches its elements.
-    let x = tasks.data(unsafe { devices[0].from_raw::<u8>(address, LEN, owner)? });
+    let x = tasks.data(unsafe { devices[0].buffer_from_raw::<u8>(address, LEN, owner)? });
     tasks.task(x.write()).on(1).run(|_, _| Err(broken()))?;
     assert!(tasks.finish().is_err());
     assert!(tasks.take(x).is_err());

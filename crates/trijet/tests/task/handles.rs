@@ -29,7 +29,7 @@ fn owned() -> Result<(Device, Tasks, Data<u8>, Receiver<()>)> {
     let owner = Owner { _memory: memory, gone };
     // SAFETY: the memory of the host device is memory of this process, and only the buffer's owner
     // has the box.
-    let buffer = unsafe { device.from_raw::<u8>(address, 8, owner)? };
+    let buffer = unsafe { device.buffer_from_raw::<u8>(address, 8, owner)? };
     let tasks = device.tasks();
     let x = tasks.data(buffer);
     Ok((device, tasks, x, is_gone))

@@ -11,6 +11,7 @@ use crate::cmd::verdict::{Live, finding as json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
+use trijet::testing;
 use trijet::trace::{Engine, Position, count};
 use trijet::{Clock, Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
@@ -40,7 +41,7 @@ pub(super) fn run<T: Pixel>(
     let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?;
     let report = report.checked();
     progress.clear();
-    let Some(dropped) = job.device.dropped_wait() else {
+    let Some(dropped) = testing::dropped_wait(&job.device) else {
         let waits = report.ordering.waits;
         let cause = format!("there is no wait {number}: the run has {}", count(waits, "wait"));
         return Err(Error::new(ErrorKind::InvalidValue, "drop-wait", cause));

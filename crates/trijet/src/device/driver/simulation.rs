@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::units::Nanos;
 use std::fmt::Debug;
 
-/// A host thread of a script: see `Device::script`.
+/// A host thread of a script: see `testing::script`.
 pub type Script<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// The answer to a poll: [`Simulation::event_poll`].

@@ -442,7 +442,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Leaves out one wait between streams of the run, counted from 1, to show what depends on the
-    /// wait; see [`Device::drop_wait`].
+    /// wait; see [`testing::drop_wait`](crate::testing::drop_wait).
     #[must_use]
     pub fn drop_wait(mut self, number: u64) -> Self {
         self.settings.drop_wait = Some(number);

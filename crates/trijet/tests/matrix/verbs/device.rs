@@ -6,6 +6,7 @@ use super::verb::{Verb, call};
 use std::time::Duration;
 use trijet::memory::PoolAccess;
 use trijet::sim::HostConfig;
+use trijet::testing;
 use trijet::trace::TimesFrom;
 use trijet::{Bytes, Device, HeapMode, PoolChoice, Result, Select, StreamOptions};
 
@@ -134,15 +135,15 @@ pub(super) const VERBS: &[Verb] = &[
         h.other.synchronize()?;
         call(|h, _| h.device.take_trace().map(drop))
     }),
-    Verb::new("Device::drop_wait", row::LOCAL, |_| {
+    Verb::new("testing::drop_wait", row::LOCAL, |_| {
         call(|h, _| {
-            h.device.drop_wait(1_000_000);
+            testing::drop_wait(&h.device, 1_000_000);
             Ok(())
         })
     }),
-    Verb::new("Device::dropped_wait", row::LOCAL, |_| {
+    Verb::new("testing::dropped_wait", row::LOCAL, |_| {
         call(|h, _| {
-            let _dropped = h.device.dropped_wait();
+            let _dropped = testing::dropped_wait(&h.device);
             Ok(())
         })
     }),

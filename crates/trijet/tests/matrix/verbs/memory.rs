@@ -5,6 +5,7 @@ use super::super::rows as row;
 use super::verb::{Call, Verb, block_on, call};
 use trijet::kernels::median::{Rows, load, median};
 use trijet::kernels::{AFFINE_U8, FILL_U16};
+use trijet::testing;
 use trijet::testing::dependent::{self, Trigger};
 use trijet::{Batch, Buffer, LaunchConfig, PinnedBuffer, Result, SourceOrder};
 
@@ -207,12 +208,12 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     Verb::new("Stream::follow_users", row::WAITS, |_| call(|h, s| s.follow_users(&h.x))),
     Verb::new("Stream::note_user", row::NOTE, |_| call(|h, s| s.note_user(&h.y))),
-    Verb::new("Device::from_raw", row::OBJECT, |_| {
+    Verb::new("Device::buffer_from_raw", row::OBJECT, |_| {
         call(|h, _| {
             let bytes = vec![1_u8; LEN].into_boxed_slice();
             let address = bytes.as_ptr().expose_provenance() as u64;
             // SAFETY: the owner is the box itself, and only the buffer has its address.
-            unsafe { h.device.from_raw::<u8>(address, LEN, bytes) }.map(drop)
+            unsafe { h.device.buffer_from_raw::<u8>(address, LEN, bytes) }.map(drop)
         })
     })
     .on_host(),
@@ -244,9 +245,9 @@ pub(super) const VERBS: &[Verb] = &[
             unsafe { h.device.from_dlpack::<u8>(tensor) }.map(drop)
         })
     }),
-    Verb::new("Device::script", row::LOCAL, |_| {
+    Verb::new("testing::script", row::LOCAL, |_| {
         call(|h, _| {
-            h.device.script(vec![Box::new(|| ()) as trijet::sim::Script<'_>]);
+            testing::script(&h.device, vec![Box::new(|| ()) as trijet::testing::Script<'_>]);
             Ok(())
         })
     })

@@ -10,6 +10,7 @@ use trijet::explore::{Strategy, explore};
 use trijet::pipeline::{rows_from_fn, rows_to_fn};
 use trijet::sim::HostConfig;
 use trijet::staged::Staged;
+use trijet::testing;
 use trijet::{Bytes, Device, Pipeline, Result};
 
 const ROWS: u64 = 40;
@@ -133,13 +134,16 @@ fn explored(fuse: &Fuse) -> Result<Checked> {
 
 fn script(device: &Device, fuse: &Fuse) -> Result<Checked> {
     let (s, t) = (device.stream()?, device.stream()?);
-    device.script(vec![
-        Box::new(|| drop(s.synchronize())),
-        Box::new(|| {
-            drop(t.synchronize());
-            fuse.pass_or_panic(Place::Script);
-        }),
-    ]);
+    testing::script(
+        device,
+        vec![
+            Box::new(|| drop(s.synchronize())),
+            Box::new(|| {
+                drop(t.synchronize());
+                fuse.pass_or_panic(Place::Script);
+            }),
+        ],
+    );
     Ok(Ok(()))
 }
 

@@ -10,7 +10,7 @@ use trijet::comm::Communicator;
 use trijet::graph::Graph;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{TaskOptions, Tasks};
-use trijet::testing::Prng;
+use trijet::testing::{self, Prng};
 use trijet::{Buffer, Bytes, Device, Event, PoolChoice, Result, Stream, StreamOptions};
 
 /// The memory of a device.
@@ -300,7 +300,7 @@ impl World {
             let (world, outcome) = &mut *part;
             *outcome = world.thread(body);
         };
-        let mut scripts: Vec<trijet::sim::Script<'_>> = Vec::new();
+        let mut scripts: Vec<trijet::testing::Script<'_>> = Vec::new();
         for (number, pair) in bodies.iter().zip(&parts).enumerate() {
             scripts.push(Box::new(move || {
                 run(pair);
@@ -310,7 +310,7 @@ impl World {
             }));
         }
         let device = self.devices[0].clone();
-        let done = caught(|| device.script(scripts));
+        let done = caught(|| testing::script(&device, scripts));
         if done.is_some() == matches!(end, End::Panic(_)) {
             return Err("a panic of a thread did not come through `script`".to_owned());
         }
