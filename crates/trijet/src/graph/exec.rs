@@ -11,7 +11,7 @@ use crate::device::driver::{Action, GraphHandle, Repeats};
 use crate::device::memory::{Space, Span};
 use crate::log::calling;
 use crate::memory::{Buffer, ElementKind, UsedMemory, Uses};
-use crate::order::recorder::Recorder;
+use crate::order::calls::recorder::Recorder;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
 use crate::stream::shared::OpenDevice;

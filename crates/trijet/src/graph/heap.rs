@@ -12,7 +12,7 @@ use crate::base::units::Bytes;
 use crate::device::memory::Span;
 use crate::log::calling;
 use crate::memory::Buffer;
-use crate::order::recorder::{Home, OF_A_RECORDING, Temporary};
+use crate::order::calls::recorder::{Home, OF_A_RECORDING, Temporary};
 use crate::order::track::Track;
 use crate::stream::Device;
 use std::collections::HashMap;

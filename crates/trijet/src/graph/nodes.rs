@@ -12,7 +12,7 @@ use crate::base::units::Bytes;
 use crate::device::driver::Repeats;
 use crate::device::memory::Span;
 use crate::memory::{Buffer, ElementKind, Uses, View};
-use crate::order::recorder::{Recorder, Temporary};
+use crate::order::calls::recorder::{Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
 use crate::stream::foreign::Captured;

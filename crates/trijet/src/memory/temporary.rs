@@ -6,7 +6,7 @@ use super::source::BlockSource;
 use crate::base::error::Result;
 use crate::base::units::Bytes;
 use crate::device::memory::Memory;
-use crate::order::recorder::{Home, Recorder, Temporary};
+use crate::order::calls::recorder::{Home, Recorder, Temporary};
 use crate::order::track::Track;
 use crate::stream::Stream;
 use crate::stream::shared::OpenDevice;

@@ -2,13 +2,13 @@
 //! devices, so there is one table for all of them.
 #![forbid(unsafe_code)]
 
+use super::calls::recorder::OF_A_RECORDING;
 use super::gate::{Gate, GateStream};
-use super::host_fn::HostFns;
+use super::host::host_fn::HostFns;
 use super::lane::{LANES_MAX, Lane, Opening, Records};
 use super::legacy::{Blocking, LegacyOrder};
 use super::mark::Mark;
 use super::peers::Peers;
-use super::recorder::OF_A_RECORDING;
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::error::{Error, ErrorKind, Result};

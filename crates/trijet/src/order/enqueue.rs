@@ -6,7 +6,7 @@
 //! inside the driver takes a third path, see `blocking_call`.
 #![forbid(unsafe_code)]
 
-use super::dependent::{in_full_order, is_dependent};
+use super::calls::dependent::{in_full_order, is_dependent};
 use super::gate::Maker;
 use super::lane::State;
 use super::lane_ref::LaneRef;

@@ -1,12 +1,12 @@
 //! A stream's reference to its lane.
 #![forbid(unsafe_code)]
 
+use super::calls::recorder::Recorder;
 use super::domain::Domain;
 use super::gate::{Gate, GateStream};
 use super::lane::Lane;
 use super::legacy::{LegacyOrder, Turn};
 use super::mark::Mark;
-use super::recorder::Recorder;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;

@@ -7,24 +7,18 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
-pub(crate) mod blocking_call;
-mod captured;
-pub(crate) mod dependent;
-mod direct;
+pub(crate) mod calls;
 pub(crate) mod domain;
 pub(crate) mod enqueue;
 mod freed;
 pub(crate) mod gate;
-pub(crate) mod host_fn;
-pub(crate) mod host_wait;
+pub(crate) mod host;
 pub(crate) mod lane;
 pub(crate) mod lane_ref;
 pub(crate) mod legacy;
 pub(crate) mod mark;
 pub(crate) mod peers;
 pub(crate) mod prologue;
-pub(crate) mod recorded;
-pub(crate) mod recorder;
 pub(crate) mod submission;
 pub(crate) mod tracing;
 pub(crate) mod track;

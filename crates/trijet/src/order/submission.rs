@@ -1,7 +1,7 @@
 //! One operation to enqueue: its action, and the tracks of the memory that it uses.
 #![forbid(unsafe_code)]
 
-use super::host_fn::Slot;
+use super::host::host_fn::Slot;
 use super::track::Use;
 use crate::base::id::Position;
 use crate::base::ledger::Accesses;

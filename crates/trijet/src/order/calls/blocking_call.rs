@@ -20,12 +20,6 @@
 //! nothing.
 #![forbid(unsafe_code)]
 
-use super::lane::State;
-use super::lane_ref::LaneRef;
-use super::legacy::{Barrier, LegacyOrder, Turn};
-use super::prologue::Prologue;
-use super::submission::{Submission, accesses, stamp, stamp_late};
-use super::track::Use;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::{Effect, Engine, HostCall, Op, OpKind};
@@ -33,6 +27,12 @@ use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::log::entry::plain;
 use crate::log::task_name;
+use crate::order::lane::State;
+use crate::order::lane_ref::LaneRef;
+use crate::order::legacy::{Barrier, LegacyOrder, Turn};
+use crate::order::prologue::Prologue;
+use crate::order::submission::{Submission, accesses, stamp, stamp_late};
+use crate::order::track::Use;
 use std::sync::MutexGuard;
 
 /// The state of the lane before the call.
@@ -63,7 +63,7 @@ impl LaneRef {
     /// Enqueues an operation whose waits are already enqueued. Releases the locks before the
     /// driver's call.
     #[inline(never)]
-    pub(super) fn enqueue_waiting(
+    pub(in crate::order) fn enqueue_waiting(
         &self,
         (submission, shared): (&Submission<'_>, bool),
         (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),

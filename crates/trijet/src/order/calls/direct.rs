@@ -7,16 +7,16 @@
 //! order that a wait does not give.
 #![forbid(unsafe_code)]
 
-use super::lane::Records;
-use super::lane_ref::LaneRef;
-use super::mark::Marks;
-use super::submission::Submission;
-use super::track::{NeededPositions, Track};
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::Mode;
 use crate::device::driver::Action;
 use crate::log::thread;
+use crate::order::lane::Records;
+use crate::order::lane_ref::LaneRef;
+use crate::order::mark::Marks;
+use crate::order::submission::Submission;
+use crate::order::track::{NeededPositions, Track};
 use std::ops::Range;
 use std::panic::Location;
 

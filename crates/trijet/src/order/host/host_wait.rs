@@ -1,10 +1,6 @@
 //! Waits of host threads: for the operations that use memory, and for room in a stream.
 #![forbid(unsafe_code)]
 
-use super::domain::Domain;
-use super::lane::PENDING_MAX;
-use super::mark::{Mark, Marks};
-use super::track::{NeededPositions, Track};
 use crate::base::error::Result;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Mode, StreamClass, Waited};
@@ -12,6 +8,10 @@ use crate::base::vector_clock::VectorClock;
 use crate::device::driver::Readiness;
 use crate::log::entry::HostWait;
 use crate::log::thread;
+use crate::order::domain::Domain;
+use crate::order::lane::PENDING_MAX;
+use crate::order::mark::{Mark, Marks};
+use crate::order::track::{NeededPositions, Track};
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! The recorder of a lane, which collects its operations instead of enqueuing them.
 #![forbid(unsafe_code)]
 
-use super::submission::Submission;
-use super::track::Track;
 use crate::base::error::Result;
 use crate::base::id::{BlockId, DeviceId, LaneId};
 use crate::base::units::Bytes;
 use crate::device::memory::Span;
+use crate::order::submission::Submission;
+use crate::order::track::Track;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;

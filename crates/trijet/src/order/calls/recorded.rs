@@ -1,16 +1,16 @@
 //! Calls on lanes whose operations are recorded and not enqueued.
 #![forbid(unsafe_code)]
 
-use super::gate::CAPTURE_UNSUPPORTED;
-use super::lane_ref::LaneRef;
 use super::recorder::{OF_A_RECORDING, Recorder};
-use super::submission::Submission;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::order::gate::CAPTURE_UNSUPPORTED;
+use crate::order::lane_ref::LaneRef;
+use crate::order::submission::Submission;
 
 impl LaneRef {
     /// Gives an operation to the recorder of the lane.
     #[cold]
-    pub(super) fn record_instead(
+    pub(in crate::order) fn record_instead(
         &self,
         recorder: &dyn Recorder,
         submission: &Submission<'_>,
@@ -25,7 +25,7 @@ impl LaneRef {
 
     /// The error of an operation in a stream that is not part of the recording. It would run before
     /// the operations that are recorded.
-    pub(super) fn not_recorded(&self, op: &'static str) -> Error {
+    pub(in crate::order) fn not_recorded(&self, op: &'static str) -> Error {
         let cause = "the operations of this code are recorded, and the stream does not belong to the recording";
         Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)
     }

@@ -7,18 +7,18 @@
 //! launch.
 #![forbid(unsafe_code)]
 
-use super::lane::State;
-use super::submission::Submission;
 use crate::device::driver::{Action, Launch};
+use crate::order::lane::State;
+use crate::order::submission::Submission;
 
 /// Whether the operation is a dependent launch.
 #[inline(always)]
-pub(super) fn is_dependent(submission: &Submission<'_>) -> bool {
+pub(in crate::order) fn is_dependent(submission: &Submission<'_>) -> bool {
     matches!(submission.action, Action::Launch(Launch { config, .. }) if config.dependent)
 }
 
 /// The operation as an ordinary launch, if it is one that may not be dependent here.
-pub(super) fn in_full_order<'a>(
+pub(in crate::order) fn in_full_order<'a>(
     submission: &Submission<'a>,
     state: &State,
     waits: bool,

@@ -6,11 +6,11 @@
 //! must follow now, so the calling thread waits for it.
 #![forbid(unsafe_code)]
 
-use super::gate::CAPTURE_UNSUPPORTED;
-use super::lane_ref::LaneRef;
-use super::submission::Submission;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::NodeAction;
+use crate::order::gate::CAPTURE_UNSUPPORTED;
+use crate::order::lane_ref::LaneRef;
+use crate::order::submission::Submission;
 
 impl LaneRef {
     /// Refuses a call that stages its bytes, on a stream whose operations run later: a stream of a
@@ -23,7 +23,7 @@ impl LaneRef {
 
     /// Gives an operation to the capture of the stream.
     #[cold]
-    pub(super) fn enqueue_captured(&self, submission: &Submission<'_>) -> Result<()> {
+    pub(in crate::order) fn enqueue_captured(&self, submission: &Submission<'_>) -> Result<()> {
         let Submission { action, uses, site, .. } = submission;
         let label = action.label();
         let node = action.as_node().ok().filter(|node| !matches!(node, NodeAction::HostFn(_)));
