@@ -16,9 +16,9 @@ pub(crate) mod shared;
 pub(crate) mod signal;
 #[expect(clippy::module_inception, reason = "a file is named after the one type that it holds")]
 pub(crate) mod stream;
-pub(crate) mod ticket;
 #[cfg(test)]
-mod traced;
+mod tests;
+pub(crate) mod ticket;
 pub(crate) mod watched;
 
 pub use crate::order::domain::{DroppedWait, OrderingCounts};

@@ -12,15 +12,13 @@ pub(crate) mod cost;
 mod engine;
 pub(crate) mod explore;
 pub(crate) mod fault;
-#[cfg(test)]
-mod laws;
-#[cfg(test)]
-mod losses;
 mod memory;
 pub(crate) mod order;
 mod run;
 mod shared;
 mod state;
+#[cfg(test)]
+mod tests;
 mod verbs;
 
 pub use config::{Executor, HostConfig};

@@ -2,13 +2,13 @@
 //! bytes.
 #![forbid(unsafe_code)]
 
-use super::explore::search::Search;
-use super::{Executor, Fault, FaultKind, HostConfig, HostDriver, Order, Verb};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::units::Bytes;
 use crate::device::culprit;
 use crate::device::driver::{Core, HostFn, Mode, Readiness, StreamHandle, StreamKind, Timing};
+use crate::device::host::explore::search::Search;
+use crate::device::host::{Executor, Fault, FaultKind, HostConfig, HostDriver, Order, Verb};
 use crate::device::memory::Span;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

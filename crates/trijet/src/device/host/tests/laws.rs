@@ -3,9 +3,6 @@
 //! seeds: it happens in some orders, or in none.
 #![forbid(unsafe_code)]
 
-use super::cost::CostModel;
-use super::engine::queues::Queues;
-use super::{Executor, HostConfig, HostDriver, Order};
 use crate::base::error::ErrorKind;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
@@ -13,6 +10,9 @@ use crate::device::driver::{
     Core, EventHandle, HostFn, PoolAttribute, PoolHandle, Pools, Ranges, Readiness, StreamHandle,
     StreamKind, Timing,
 };
+use crate::device::host::cost::CostModel;
+use crate::device::host::engine::queues::Queues;
+use crate::device::host::{Executor, HostConfig, HostDriver, Order};
 use crate::device::memory::Memory;
 use std::cell::Cell;
 use std::sync::Arc;
