@@ -36,14 +36,10 @@ pub(crate) fn on(id: u32) -> bool {
 /// A test program, and the filters for its tests. The quickest program comes first.
 const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
-    ("heap", &[]),
-    ("kept_blocks", &[]),
+    ("memory", &["heap::", "kept_blocks::", "growing::", "red_zones::", "foreign::an_export"]),
     ("task", &[]),
     ("workers", &[]),
     ("communication", &[]),
-    ("growing", &[]),
-    ("red_zones", &[]),
-    ("unlinked", &[]),
     ("ranks", &["collective", "gradients_of_ranks", "disagree"]),
     ("soundness", &[]),
     ("oracle", &["serially"]),
@@ -66,9 +62,8 @@ const RUNS: &[(&str, &[&str])] = &[
         ],
     ),
     ("graphs", &["a_launch_follows"]),
-    ("foreign", &["an_export"]),
     ("faults", &["a_fault", "a_loss"]),
-    ("host_only", &[]),
+    ("host_device", &["states::"]),
     ("tenancy", &[]),
 ];
 

@@ -1,16 +1,16 @@
 //! Tests that need a GPU: each kernel computes what its twin computes, bit for bit, and kernels of
 //! users compile, run and fail as documented.
 
-#[path = "../captured/mod.rs"]
+#[path = "../binding/captured.rs"]
 mod captured;
 mod communication;
 mod conformance;
-#[path = "../contexts/mod.rs"]
+#[path = "../binding/contexts.rs"]
 mod contexts;
 mod cublas;
 mod litmus;
 mod matrix;
-#[path = "../parameters/mod.rs"]
+#[path = "../binding/parameters.rs"]
 mod parameters;
 mod peers;
 mod pytorch;

@@ -10,6 +10,7 @@ mod losses;
 mod panics;
 mod pools;
 mod programs;
+mod safe_misuse;
 mod scripts;
 mod thread_ends;
 mod waits;

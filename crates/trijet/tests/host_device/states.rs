@@ -1,8 +1,6 @@
 //! States that only a host device can have: out of memory, hung, lost, and several devices.
 
-mod peers;
-mod twins;
-
+use crate::peers;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::hash::Hash;

@@ -1,8 +1,6 @@
 //! The host device answers every call of the conformance suite as a real GPU did.
 
-mod transcripts;
-
-use transcripts::{Comparison, Transcript, compare, golden};
+use crate::transcripts::{Comparison, Transcript, compare, golden};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Subject, transcript};
 

@@ -1,8 +1,6 @@
 //! Collectives on host devices: results, orders, races and refusals.
 
-mod collectives;
-mod comm;
-
+use crate::{collectives, comm};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trijet::check::CheckOptions;
 use trijet::comm::Communicator;

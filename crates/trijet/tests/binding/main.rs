@@ -4,6 +4,7 @@
 mod captured;
 mod contexts;
 mod parameters;
+#[path = "../raw_driver/mod.rs"]
 mod raw_driver;
 mod tilings;
 

@@ -1,10 +1,7 @@
 //! Futures under several executors, and futures that are dropped or forgotten before they are
 //! ready.
 
-#[path = "cases/executor.rs"]
-mod executor;
-
-use executor::{block_on, poll_once};
+use crate::executor::{block_on, poll_once};
 use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::pin::Pin;

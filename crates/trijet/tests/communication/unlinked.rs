@@ -1,8 +1,7 @@
 //! Devices without a link: copies between them go through page-locked memory, in the order of their
 //! stream.
 
-mod collectives;
-
+use crate::collectives;
 use std::cell::Cell;
 use trijet::check::CheckOptions;
 use trijet::comm::Communicator;

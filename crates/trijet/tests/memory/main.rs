@@ -1,0 +1,9 @@
+//! Memory on host devices: heaps, blocks that lanes keep, growing buffers, red zones, and memory of
+//! other libraries.
+
+mod direct_work;
+mod foreign;
+mod growing;
+mod heap;
+mod kept_blocks;
+mod red_zones;
