@@ -1,8 +1,8 @@
 //! Collectives on host devices: results, orders, races and refusals.
 
+use crate::common::{checked, demand_clean};
 use crate::{collectives, comm};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use trijet::check::CheckOptions;
 use trijet::comm::Communicator;
 use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, Reduction, Sum};
@@ -33,12 +33,7 @@ impl<const BYTES: usize> Reduction<[u8; BYTES]> for Part {
 
 fn devices(devices: u32, executor: Executor) -> Result<Vec<Device>> {
     let config = HostConfig { executor, devices, ..HostConfig::default() };
-    Device::builder().host(config).check(CheckOptions::default()).open_all()
-}
-
-fn demand_clean(device: &Device) {
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
+    checked(config)
 }
 
 #[test]

@@ -4,5 +4,7 @@
 mod collectives;
 #[path = "../comm/mod.rs"]
 mod comm;
+#[path = "../common/mod.rs"]
+mod common;
 mod linked;
 mod unlinked;

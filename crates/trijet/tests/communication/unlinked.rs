@@ -2,8 +2,8 @@
 //! stream.
 
 use crate::collectives;
+use crate::common::{checked, demand_clean};
 use std::cell::Cell;
-use trijet::check::CheckOptions;
 use trijet::comm::Communicator;
 use trijet::kernels::{AFFINE_F32, FILL_U32};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -16,12 +16,7 @@ const LONG: usize = (5 << 20) + 3;
 fn devices(devices: u32, seed: u64) -> Result<Vec<Device>> {
     let executor = Executor::Virtual(Order::Seeded(seed));
     let config = HostConfig { executor, devices, links: false, ..HostConfig::default() };
-    Device::builder().host(config).check(CheckOptions::default()).open_all()
-}
-
-fn demand_clean(device: &Device) {
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
+    checked(config)
 }
 
 /// The stream may belong to the source, to the target, or to a third device.

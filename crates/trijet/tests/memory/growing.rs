@@ -1,7 +1,7 @@
 //! Growing buffers: they grow at the same address while operations use them, and their memory
 //! serves the next buffer.
 
-use trijet::check::CheckOptions;
+use crate::common::{self, demand_clean};
 use trijet::memory::GrowingBuffer;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::Prng;
@@ -15,12 +15,7 @@ fn checked(order: Order, memory: usize) -> Result<Device> {
         memory: Bytes(memory as u64),
         ..HostConfig::default()
     };
-    Device::builder().host(config).check(CheckOptions::default()).open()
-}
-
-fn demand_clean(device: &Device) {
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
+    Ok(common::checked(config)?.remove(0))
 }
 
 fn calls(device: &Device) -> u64 {

@@ -1,7 +1,7 @@
 //! The heap of a device: memory that is used again without a call of the driver, and in the order
 //! of its users.
 
-use trijet::check::CheckOptions;
+use crate::common::{checked, demand_clean};
 use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::trace::OpKind;
 use trijet::{Bytes, Device, ErrorKind, HeapMode, Nanos, PoolChoice, Result};
@@ -20,12 +20,7 @@ fn device_with(order: Order, bytes: usize) -> Result<Device> {
         memory: Bytes(bytes as u64),
         ..HostConfig::default()
     };
-    Device::builder().host(config).check(CheckOptions::default()).open()
-}
-
-fn demand_clean(device: &Device) {
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
+    Ok(checked(config)?.remove(0))
 }
 
 #[test]
@@ -107,7 +102,7 @@ fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
             memory: Bytes(4096),
             ..HostConfig::default()
         };
-        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+        let device = checked(config)?.remove(0);
         let (a, b) = (device.stream()?, device.stream()?);
         let rest = a.alloc::<u8>(4096 - 256)?;
         let mut landed = device.pinned::<u8>(256)?;
@@ -134,7 +129,7 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
     for seed in 0..40 {
         let executor = Executor::Virtual(Order::Seeded(seed));
         let config = HostConfig { executor, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+        let device = checked(config)?.remove(0);
         // Streams keep no blocks in this mode.
         device.set_heap_mode(HeapMode::NeverWait)?;
         let (own, other, third) = (device.stream()?, device.stream()?, device.stream()?);
@@ -165,7 +160,7 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
 #[test]
 fn memory_that_an_ended_thread_found_complete_is_used_again_without_a_finding() -> Result<()> {
     let config = HostConfig { memory: Bytes(BYTES as u64), ..HostConfig::default() };
-    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+    let device = checked(config)?.remove(0);
     let (a, b) = (device.stream()?, device.stream()?);
     let mut other = device.pinned::<u8>(1)?;
     let mut x = a.alloc::<u8>(BYTES)?;
@@ -271,7 +266,7 @@ fn places(mode: HeapMode, latency: u64) -> Result<Vec<u64>> {
     let cost = CostModel { kernel_latency: Nanos(latency), ..CostModel::default() };
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, cost, ..HostConfig::default() };
-    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+    let device = checked(config)?.remove(0);
     device.set_heap_mode(mode)?;
     let streams = [device.stream()?, device.stream()?];
     let mut kept = Vec::new();
@@ -355,7 +350,7 @@ fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
     for (mode, new) in [(HeapMode::Speed, 2), (HeapMode::Footprint, 1)] {
         let executor = Executor::Virtual(Order::Greedy);
         let config = HostConfig { executor, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+        let device = checked(config)?.remove(0);
         device.set_heap_mode(mode)?;
         let (a, b) = (device.stream()?, device.stream()?);
         let mut x = a.alloc::<u8>(BYTES)?;
@@ -410,7 +405,7 @@ fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
         memory: Bytes(4 * BYTES as u64),
         ..HostConfig::default()
     };
-    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+    let device = checked(config)?.remove(0);
     let s = device.stream()?;
     let mut buffers = (0..4).map(|_| s.alloc::<u8>(BYTES)).collect::<Result<Vec<_>>>()?;
     for buffer in &mut buffers {

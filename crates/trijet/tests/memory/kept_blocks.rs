@@ -1,7 +1,7 @@
 //! Blocks that a stream keeps when they are freed, for its next allocations: they come back in the
 //! order of their users, and others get them before the heap grows.
 
-use trijet::check::CheckOptions;
+use crate::common::{checked, demand_clean};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Bytes, Device, ErrorKind, HeapMode, HeapStats, Result};
 
@@ -9,7 +9,7 @@ const BYTES: usize = 64 << 10;
 
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
-    Device::builder().host(config).check(CheckOptions::default()).open()
+    Ok(checked(config)?.remove(0))
 }
 
 fn orders() -> impl Iterator<Item = Order> {
@@ -18,13 +18,6 @@ fn orders() -> impl Iterator<Item = Order> {
 
 fn stats(device: &Device) -> HeapStats {
     device.heap_stats().expect("it has a heap")
-}
-
-fn demand_clean(device: &Device) -> Result<()> {
-    device.synchronize()?;
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
-    Ok(())
 }
 
 /// Law M-B: the memory comes with its users, whichever stream uses it first.
@@ -44,7 +37,8 @@ fn the_first_write_on_another_stream_follows_the_users_of_kept_memory() -> Resul
         b.fill_bytes(&mut y, 2)?;
         assert!(landed.read()?.iter().all(|byte| *byte == 1), "order {at}");
         assert_eq!(b.download(&y)?, [2; BYTES], "order {at}");
-        demand_clean(&device)?;
+        device.synchronize()?;
+        demand_clean(&device);
     }
     Ok(())
 }
@@ -66,7 +60,8 @@ fn memory_that_another_stream_uses_is_not_taken_for_that_of_the_own_stream() -> 
         a.fill_bytes(&mut y, 2)?;
         assert_eq!(stats(&device).own, before, "order {at}");
         assert!(landed.read()?.iter().all(|byte| *byte == 1), "order {at}");
-        demand_clean(&device)?;
+        device.synchronize()?;
+        demand_clean(&device);
     }
     Ok(())
 }
@@ -97,7 +92,8 @@ fn a_kept_block_is_like_a_new_one() -> Result<()> {
         a.fill_bytes(&mut z, 3)?;
         // With manual order it would not wait for `a`.
         assert_eq!(b.download(&z)?, [3; BYTES], "order {at}");
-        demand_clean(&device)?;
+        device.synchronize()?;
+        demand_clean(&device);
     }
     Ok(())
 }
@@ -125,7 +121,7 @@ fn an_allocation_gets_what_its_stream_keeps_if_it_is_hardly_larger() -> Result<(
 #[test]
 fn memory_that_streams_keep_goes_to_others_before_the_heap_grows() -> Result<()> {
     let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
-    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
+    let device = checked(config)?.remove(0);
     let streams = [device.stream()?, device.stream()?, device.stream()?];
     for round in 0..3 {
         let mut all = Vec::new();
@@ -142,7 +138,9 @@ fn memory_that_streams_keep_goes_to_others_before_the_heap_grows() -> Result<()>
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         drop(whole);
     }
-    demand_clean(&device)
+    device.synchronize()?;
+    demand_clean(&device);
+    Ok(())
 }
 
 #[test]

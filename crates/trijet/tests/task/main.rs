@@ -3,6 +3,8 @@
 //! systems expect.
 
 mod behaviours;
+#[path = "../common/mod.rs"]
+mod common;
 mod devices;
 mod drops;
 mod failures;
@@ -18,8 +20,8 @@ mod regions;
 mod rule;
 mod workers;
 
+use common::{checked, demand_clean};
 use std::time::Duration;
-use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, Result};
 
@@ -29,17 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A checked device with one order of the choices that its streams leave open.
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
-    Device::builder().host(config).check(CheckOptions::default()).open()
+    Ok(checked(config)?.remove(0))
 }
 
 /// Several checked devices of one driver.
 fn devices(devices: u32, order: Order) -> Result<Vec<Device>> {
     let executor = Executor::Virtual(order);
     let config = HostConfig { executor, devices, ..HostConfig::default() };
-    Device::builder().host(config).check(CheckOptions::default()).open_all()
-}
-
-fn demand_clean(device: &Device) {
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
+    checked(config)
 }

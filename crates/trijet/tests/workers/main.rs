@@ -3,13 +3,15 @@
 //! program that would hang ends with an error that names the task.
 
 mod answers;
+#[path = "../common/mod.rs"]
+mod common;
 mod ends;
 mod feeds;
 mod payloads;
 mod refused;
 mod traced;
 
-use trijet::check::CheckOptions as Checks;
+use common::{checked, demand_clean};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::workers::{Policy, RunOptions};
 use trijet::{Device, Result};
@@ -18,12 +20,7 @@ use trijet::{Device, Result};
 fn device() -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, ..HostConfig::default() };
-    Device::builder().host(config).check(Checks::default()).open()
-}
-
-fn demand_clean(device: &Device) {
-    let verdict = device.verdict().expect("it is checked");
-    assert_eq!(verdict.findings, [], "{verdict}");
+    Ok(checked(config)?.remove(0))
 }
 
 #[test]
