@@ -5,6 +5,7 @@
 //! scanner in `source` knows comments, strings and braces, and nothing else of the language. It
 //! needs no network and no git.
 
+mod budgets;
 mod calls;
 mod cycles;
 mod docs;
