@@ -8,7 +8,7 @@ use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace,
 };
-use trijet_cli::profile::{Extent, PageOptions, Profile, analyse, page};
+use trijet_cli::profile::{FiguresOf, PageOptions, Profile, analyse, page};
 
 const NAMES: [&str; 7] = [
     "_Z4gemmIfEvPT_",
@@ -158,7 +158,7 @@ fn late_rank() -> [ProcessTrace; 2] {
 fn rendered(traces: &[ProcessTrace], options: &PageOptions) -> Vec<u8> {
     let mut traces = traces.to_vec();
     let profile =
-        Profile::of(traces.iter_mut().map(|trace| analyse(trace, Extent::Steps)).collect());
+        Profile::of(traces.iter_mut().map(|trace| analyse(trace, FiguresOf::Steps)).collect());
     page(&traces, &profile, options)
 }
 

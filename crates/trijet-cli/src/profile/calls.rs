@@ -133,7 +133,7 @@ pub(super) const EFFECTS: [&[Class]; 4] = [
 
 /// One call of the host.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct ProgramCall {
     pub(super) class: Class,
     pub(super) time: Range<u64>,
 }
@@ -150,8 +150,8 @@ struct OfClass {
 
 /// The calls of all threads, except calls made inside other calls.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    list: Vec<Call>,
+pub(super) struct ProgramCalls {
+    list: Vec<ProgramCall>,
     /// Correlation numbers, sorted, each with an index in `list`. Inner calls have the index of the
     /// outer call.
     by_correlation: Vec<(u32, u32)>,
@@ -161,7 +161,7 @@ pub(super) struct Calls {
     effects: [Cover; EFFECTS.len()],
 }
 
-impl Calls {
+impl ProgramCalls {
     pub(super) fn of(trace: &ProcessTrace) -> Self {
         let mut classes = HashMap::new();
         let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
@@ -175,7 +175,7 @@ impl Calls {
                 outer.is_some_and(|(thread, end)| thread == one.thread && one.end.0 <= end);
             if !inside {
                 let class = *classes.entry(one.name).or_insert_with(|| class(trace.name(one)));
-                calls.list.push(Call { class, time: one.begin.0..one.end.0 });
+                calls.list.push(ProgramCall { class, time: one.begin.0..one.end.0 });
                 outer = Some((one.thread, one.end.0));
             }
             // The reader of a trace refuses more calls than a u32 can count.
@@ -206,7 +206,7 @@ impl Calls {
     }
 
     /// The call that enqueued an operation.
-    pub(super) fn enqueuing(&self, operation: &Activity) -> Option<&Call> {
+    pub(super) fn enqueuing(&self, operation: &Activity) -> Option<&ProgramCall> {
         let wanted = operation.correlation;
         let after = self.by_correlation.partition_point(|(number, _)| *number <= wanted);
         let (number, index) = *self.by_correlation.get(after.checked_sub(1)?)?;
@@ -242,7 +242,7 @@ impl Calls {
 }
 
 impl OfClass {
-    fn of(list: &[Call], class: Class) -> Self {
+    fn of(list: &[ProgramCall], class: Class) -> Self {
         let mut by_end: Vec<Range<u64>> =
             list.iter().filter(|call| call.class == class).map(|call| call.time.clone()).collect();
         by_end.sort_unstable_by_key(|call| call.end);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{Cover, times};
-use super::engine::Engine;
+use super::engine::ProgramEngine;
 use super::names::readable;
 use super::operations::Operations;
 use std::cmp::Reverse;
@@ -60,7 +60,7 @@ pub(super) struct Communication {
 
 impl Communication {
     pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace) -> Self {
-        let all: Vec<&Activity> = operations.on(Engine::Communication).collect();
+        let all: Vec<&Activity> = operations.on(ProgramEngine::Communication).collect();
         let ran = operations.ran(all.iter().copied());
         let exposed = ran.minus(&operations.kernels);
         let mut found = Self { count: all.len(), ran, exposed, ..Self::default() };

@@ -3,12 +3,12 @@
 
 use super::activities::{bytes, is_kernel};
 use super::collectives::Communication;
-use super::engine::Engine;
-use super::findings::{self, Facts, Finding};
+use super::engine::ProgramEngine;
+use super::findings::{self, Facts, Habit};
 use super::idle::Idle;
 use super::names::readable;
 use super::operations::Operations;
-use super::steps::{Extent, Steps};
+use super::steps::{FiguresOf, ProgramSteps};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 use trijet::{Bytes, Nanos};
@@ -42,13 +42,13 @@ pub struct KernelTime {
 
 /// The profile of one device.
 #[derive(Debug)]
-pub struct Device {
+pub struct DeviceProfile {
     /// The number of the device in the process.
     pub device: u32,
     /// The steps of the program; `None` if its kernels do not repeat.
-    pub steps: Option<Steps>,
+    pub steps: Option<ProgramSteps>,
     /// The part of the run that the other figures are about.
-    pub extent: Extent,
+    pub extent: FiguresOf,
     /// The start of that part, on the clock of the trace.
     pub began: Nanos,
     /// Its length: from the start of the first operation, or step, to the end of the last one.
@@ -62,19 +62,19 @@ pub struct Device {
     /// The number of streams with operations.
     pub streams: usize,
     /// The habits that cost time, by descending cost.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Habit>,
     /// The kernels with the longest total times.
     pub kernels: Vec<KernelTime>,
     /// The kernels that communicate.
     pub(super) communication: Communication,
 }
 
-impl Device {
+impl DeviceProfile {
     /// The profile of the device that ran `operations`. They belong to `extent`.
     pub(super) fn of(
         operations: &Operations<'_>,
-        steps: Option<Steps>,
-        extent: Extent,
+        steps: Option<ProgramSteps>,
+        extent: FiguresOf,
         trace: &ProcessTrace,
         facts: &Facts<'_>,
     ) -> Self {
@@ -99,7 +99,7 @@ impl Device {
     }
 
     /// Adds a finding that comes from other devices.
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn add(&mut self, finding: Habit) {
         self.findings.push(finding);
         findings::sort(&mut self.findings);
     }
@@ -107,11 +107,11 @@ impl Device {
 
 /// The busy times of the engines.
 fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
-    let mut by_engine: BTreeMap<Engine, Vec<&Activity>> = BTreeMap::new();
+    let mut by_engine: BTreeMap<ProgramEngine, Vec<&Activity>> = BTreeMap::new();
     for &one in &operations.all {
         by_engine.entry(operations.engine(one)).or_default().push(one);
     }
-    let engine = |(engine, its): (Engine, Vec<&Activity>)| EngineTime {
+    let engine = |(engine, its): (ProgramEngine, Vec<&Activity>)| EngineTime {
         name: engine.name(),
         busy: operations.ran(its.iter().copied()).length(),
         operations: its.len(),

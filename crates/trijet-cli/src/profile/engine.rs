@@ -41,7 +41,7 @@ impl Communicating {
 
 /// An engine of a device, or a kind of work that has its own row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Engine {
+pub(super) enum ProgramEngine {
     Kernels,
     Communication,
     Upload,
@@ -52,7 +52,7 @@ pub(super) enum Engine {
     Host,
 }
 
-impl Engine {
+impl ProgramEngine {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Kernels => "kernels",
@@ -68,17 +68,17 @@ impl Engine {
 }
 
 /// The engine of an activity; `None` for an activity of the host.
-pub(super) fn engine(one: &Activity, communicating: &Communicating) -> Option<Engine> {
+pub(super) fn engine(one: &Activity, communicating: &Communicating) -> Option<ProgramEngine> {
     match one.kind {
-        ActivityKind::Kernel if communicating.has(one) => Some(Engine::Communication),
-        ActivityKind::Kernel => Some(Engine::Kernels),
-        ActivityKind::Fill => Some(Engine::Fills),
+        ActivityKind::Kernel if communicating.has(one) => Some(ProgramEngine::Communication),
+        ActivityKind::Kernel => Some(ProgramEngine::Kernels),
+        ActivityKind::Fill => Some(ProgramEngine::Fills),
         ActivityKind::Copy { direction, .. } => Some(match direction {
-            CopyDirection::Upload => Engine::Upload,
-            CopyDirection::Download => Engine::Download,
-            CopyDirection::Peer => Engine::Peer,
-            CopyDirection::Host => Engine::Host,
-            _ => Engine::Within,
+            CopyDirection::Upload => ProgramEngine::Upload,
+            CopyDirection::Download => ProgramEngine::Download,
+            CopyDirection::Peer => ProgramEngine::Peer,
+            CopyDirection::Host => ProgramEngine::Host,
+            _ => ProgramEngine::Within,
         }),
         _ => None,
     }

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{Cover, bytes, is_kernel};
-use super::calls::{Calls, Class};
+use super::calls::{Class, ProgramCalls};
 use super::collectives::Communication;
-use super::engine::Engine;
+use super::engine::ProgramEngine;
 use super::idle::{Idle, IdleCause, caused_by};
 use super::operations::Operations;
-use super::queues::{self, Shared};
+use super::queues::{self, SharedQueues};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -26,7 +26,7 @@ const PLACES_MAX: usize = 3;
 
 /// A habit of the program that costs time.
 #[derive(Debug)]
-pub struct Finding {
+pub struct Habit {
     /// The name for filters, which does not change between versions.
     pub key: &'static str,
     /// The habit in a few words.
@@ -45,14 +45,14 @@ pub struct Finding {
 
 /// The streams of a process.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct ProcessStreams {
     /// The legacy streams, each with its context.
     legacy: HashSet<(u32, u32)>,
     /// The streams that the process created as blocking ones.
     blocking: HashSet<(u32, u32)>,
 }
 
-impl Streams {
+impl ProcessStreams {
     pub(super) fn of(trace: &ProcessTrace) -> Self {
         let blocking =
             trace.streams.iter().filter(|info| info.class == Some(StreamClass::Blocking));
@@ -65,8 +65,8 @@ impl Streams {
 
 /// The facts about a process that the rules for its devices share.
 pub(super) struct Facts<'a> {
-    pub(super) calls: &'a Calls,
-    pub(super) streams: Streams,
+    pub(super) calls: &'a ProgramCalls,
+    pub(super) streams: ProcessStreams,
     /// The time in which kernels or modules were loaded.
     pub(super) loading: Cover,
 }
@@ -77,7 +77,7 @@ pub(super) fn all(
     facts: &Facts<'_>,
     idle: &Idle,
     communication: &Communication,
-) -> Vec<Finding> {
+) -> Vec<Habit> {
     let calls = facts.calls;
     let rules = [
         pageable(operations, calls),
@@ -93,14 +93,14 @@ pub(super) fn all(
         lazy_loading(operations, &facts.loading),
         queue_shared(operations, calls),
     ];
-    let mut found: Vec<Finding> =
+    let mut found: Vec<Habit> =
         rules.into_iter().flatten().filter(|finding| finding.cost.0 > 0).collect();
     sort(&mut found);
     found
 }
 
 /// Sorts findings by descending cost.
-pub(super) fn sort(findings: &mut [Finding]) {
+pub(super) fn sort(findings: &mut [Habit]) {
     findings.sort_by_key(|finding| Reverse(finding.cost));
 }
 
@@ -113,7 +113,7 @@ pub(super) fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
 
 /// The copies between host and device.
 fn over_the_link<'a>(operations: &Operations<'a>) -> impl Iterator<Item = &'a Activity> {
-    operations.on(Engine::Upload).chain(operations.on(Engine::Download))
+    operations.on(ProgramEngine::Upload).chain(operations.on(ProgramEngine::Download))
 }
 
 fn is_pageable(one: &Activity) -> bool {
@@ -122,7 +122,7 @@ fn is_pageable(one: &Activity) -> bool {
 }
 
 /// The times of the calls that enqueued these, and the times of these or their calls.
-fn with_calls(list: &[&Activity], calls: &Calls) -> (Union, Union) {
+fn with_calls(list: &[&Activity], calls: &ProgramCalls) -> (Union, Union) {
     let calling =
         Union::of(list.iter().filter_map(|one| calls.enqueuing(one)).map(|c| c.time.clone()));
     let ran = list.iter().map(|one| one.begin.0..one.end.0);
@@ -135,13 +135,13 @@ fn uncovered(operations: &Operations<'_>, of: &Union) -> Union {
     of.minus(&operations.kernels).and(&Union::of([operations.window.clone()]))
 }
 
-fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+fn pageable(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let list: Vec<_> = over_the_link(operations).filter(|one| is_pageable(one)).collect();
     let (calling, either) = with_calls(&list, calls);
     let ran = operations.ran(list.iter().copied()).length();
     let bytes = bytes(list.iter().copied());
     let (cost, places) = cost(&uncovered(operations, &either));
-    (!list.is_empty()).then(|| Finding {
+    (!list.is_empty()).then(|| Habit {
         key: "PERF/PAGEABLE",
         title: "copies from or to pageable host memory",
         count: list.len(),
@@ -157,7 +157,7 @@ fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Finding> {
+fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
     let stream = |one: &Activity| (one.context, one.stream);
     let is_legacy = |one: &&Activity| facts.streams.legacy.contains(&stream(one));
     let (mine, others): (Vec<&Activity>, Vec<&Activity>) =
@@ -176,7 +176,7 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let alone = at_legacy.minus(&operations.ran(others.iter().copied())).length();
     let count =
         |list: &[&Activity]| list.iter().map(|one| stream(one)).collect::<HashSet<_>>().len();
-    Some(Finding {
+    Some(Habit {
         key: "PERF/LEGACY-STREAM",
         title: "kernels on the legacy default stream while other streams are used",
         count: kernels,
@@ -194,7 +194,7 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Finding> {
 
 /// The time that each operation waited, up to its start. It counts from the start of its call, or
 /// from the end of the previous operation in its stream if that is later.
-fn waits(list: &[&Activity], calls: &Calls) -> Vec<Range<u64>> {
+fn waits(list: &[&Activity], calls: &ProgramCalls) -> Vec<Range<u64>> {
     let mut sorted = list.to_vec();
     sorted.sort_by_key(|one| (one.context, one.stream, one.begin, one.end));
     let mut last: Option<&Activity> = None;
@@ -213,10 +213,10 @@ fn waits(list: &[&Activity], calls: &Calls) -> Vec<Range<u64>> {
 /// The finding of the waits of one class.
 fn sync(
     operations: &Operations<'_>,
-    calls: &Calls,
+    calls: &ProgramCalls,
     class: Class,
     (key, title, fix): (&'static str, &'static str, &'static str),
-) -> Option<Finding> {
+) -> Option<Habit> {
     let count = calls.count_in(class, &operations.window);
     if count == 0 {
         return None;
@@ -224,7 +224,7 @@ fn sync(
     let cover = calls.cover(class);
     let caused = caused_by(&operations.idle, calls.ending_in(class, &operations.window));
     let (cost, places) = cost(&caused);
-    Some(Finding {
+    Some(Habit {
         key,
         title,
         count,
@@ -241,7 +241,7 @@ fn sync(
     })
 }
 
-fn device_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+fn device_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let words = (
         "PERF/DEVICE-SYNC",
         "waits for the whole device",
@@ -250,7 +250,7 @@ fn device_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     sync(operations, calls, Class::DeviceSync, words)
 }
 
-fn stream_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+fn stream_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let words = (
         "PERF/STREAM-SYNC",
         "waits for a stream or an event",
@@ -297,7 +297,7 @@ fn idle_words(cause: IdleCause, has_pageable: bool) -> (&'static str, &'static s
     }
 }
 
-fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Finding> {
+fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Habit> {
     let gaps = operations.idle.intervals();
     let has_pageable = over_the_link(operations).any(is_pageable);
     let (cause, part) = idle.cause();
@@ -308,7 +308,7 @@ fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Finding> {
         1 => "; 1 shorter than 5 us is not counted".to_owned(),
         more => format!("; {more} shorter than 5 us are not counted"),
     };
-    (!gaps.is_empty()).then(|| Finding {
+    (!gaps.is_empty()).then(|| Habit {
         key: "PERF/GPU-IDLE",
         title: "gaps with no kernel and no copy",
         count: idle.gaps,
@@ -338,13 +338,14 @@ fn hidden(ran: &Union, exposed: Nanos) -> f64 {
     100.0 - 100.0 * exposed.0 as f64 / ran.length().0.max(1) as f64
 }
 
-fn exposed_copies(operations: &Operations<'_>) -> Option<Finding> {
-    let list: Vec<_> = over_the_link(operations).chain(operations.on(Engine::Peer)).collect();
+fn exposed_copies(operations: &Operations<'_>) -> Option<Habit> {
+    let list: Vec<_> =
+        over_the_link(operations).chain(operations.on(ProgramEngine::Peer)).collect();
     let ran = operations.ran(list.iter().copied());
     let bare = uncovered(operations, &ran);
     let (cost, places) = cost(&bare);
     let (length, hidden) = (ran.length(), hidden(&ran, cost));
-    (!list.is_empty()).then(|| Finding {
+    (!list.is_empty()).then(|| Habit {
         key: "PERF/EXPOSED-COPY",
         title: "copies while no kernel computed",
         count: count_in(&list, &bare),
@@ -358,15 +359,15 @@ fn exposed_copies(operations: &Operations<'_>) -> Option<Finding> {
 fn exposed_communication(
     operations: &Operations<'_>,
     communication: &Communication,
-) -> Option<Finding> {
-    let list: Vec<_> = operations.on(Engine::Communication).collect();
+) -> Option<Habit> {
+    let list: Vec<_> = operations.on(ProgramEngine::Communication).collect();
     let Communication { ran, exposed: bare, by_name, .. } = communication;
     let (cost, places) = cost(bare);
     let (length, hidden) = (ran.length(), hidden(ran, cost));
     let most = by_name.first().map_or(String::new(), |most| {
         format!("; the most exposed kernel: {} in {} x {}", most.exposed, most.count, most.name)
     });
-    (!list.is_empty()).then(|| Finding {
+    (!list.is_empty()).then(|| Habit {
         key: "PERF/EXPOSED-COMM",
         title: "communication between GPUs while no other kernel ran",
         count: count_in(&list, bare),
@@ -380,12 +381,12 @@ fn exposed_communication(
     })
 }
 
-fn allocations(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+fn allocations(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let count = calls.count_in(Class::Alloc, &operations.window);
     let cover = calls.cover(Class::Alloc);
     let host = Nanos(cover.within(&operations.window));
     let (cost, places) = cost(&cover.and(&operations.idle));
-    (count > 0).then(|| Finding {
+    (count > 0).then(|| Habit {
         key: "PERF/SYNC-ALLOC",
         title: "allocations, frees and page-locking between operations",
         count,
@@ -396,12 +397,12 @@ fn allocations(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn small(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+fn small(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let list: Vec<_> = over_the_link(operations).filter(|one| one.bytes < SMALL_BYTES).collect();
     let (calling, either) = with_calls(&list, calls);
     let bytes = bytes(list.iter().copied());
     let (cost, places) = cost(&uncovered(operations, &either));
-    (list.len() >= SMALL_COUNT_MIN).then(|| Finding {
+    (list.len() >= SMALL_COUNT_MIN).then(|| Habit {
         key: "PERF/SMALL-COPY",
         title: "many copies of less than 64 KiB",
         count: list.len(),
@@ -412,14 +413,14 @@ fn small(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn sync_copies(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+fn sync_copies(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let waits = |one: &&Activity| {
         !is_pageable(one) && calls.enqueuing(one).is_some_and(|call| call.class == Class::CopySync)
     };
     let list: Vec<_> = over_the_link(operations).filter(waits).collect();
     let (calling, either) = with_calls(&list, calls);
     let (cost, places) = cost(&uncovered(operations, &either));
-    (!list.is_empty()).then(|| Finding {
+    (!list.is_empty()).then(|| Habit {
         key: "PERF/SYNC-COPY",
         title: "copies whose calls wait for them",
         count: list.len(),
@@ -430,10 +431,10 @@ fn sync_copies(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Finding> {
+fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Habit> {
     let length = Nanos(loading.within(&operations.window));
     let (cost, places) = cost(&loading.and(&operations.idle));
-    (length.0 > 0).then(|| Finding {
+    (length.0 > 0).then(|| Habit {
         key: "PERF/LAZY-LOADING",
         title: "kernels loaded at their first launch",
         count: loading.inside(&operations.window).len(),
@@ -444,10 +445,10 @@ fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Finding>
     })
 }
 
-fn queue_shared(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
-    let Shared { crowd, streams } = queues::shared(operations, calls)?;
+fn queue_shared(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
+    let SharedQueues { crowd, streams } = queues::shared(operations, calls)?;
     let (cost, places) = cost(&crowd.waited);
-    Some(Finding {
+    Some(Habit {
         key: "PERF/QUEUE-SHARED",
         title: "ready kernels that waited while 8 ran, the number of hardware queues by default",
         count: crowd.runs.len(),

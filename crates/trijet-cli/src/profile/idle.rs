@@ -1,7 +1,7 @@
 //! The time in which nothing ran on a device, split by what the host did then.
 #![forbid(unsafe_code)]
 
-use super::calls::Calls;
+use super::calls::ProgramCalls;
 use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::Union;
@@ -55,7 +55,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    pub(super) fn of(idle: &Union, calls: &Calls) -> Self {
+    pub(super) fn of(idle: &Union, calls: &ProgramCalls) -> Self {
         let explained = [0, 1, 2, 3].map(|effect| calls.explained(effect, idle));
         let gaps = idle.intervals().iter().map(|gap| gap.end - gap.start);
         let total = idle.length();

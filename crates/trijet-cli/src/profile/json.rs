@@ -1,12 +1,12 @@
 //! Profiles as JSON. Times are in nanoseconds.
 #![forbid(unsafe_code)]
 
-use super::device::Device;
+use super::device::DeviceProfile;
 use super::idle::Idle;
-use super::process::Process;
+use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
-use super::steps::{Extent, Steps};
+use super::steps::{FiguresOf, ProgramSteps};
 use serde_json::{Value, json};
 
 /// The profile of a program. `missing` is the reason why nothing was traced, if nothing was.
@@ -20,7 +20,7 @@ pub fn json(profile: &Profile, missing: Option<&str>) -> Value {
     })
 }
 
-fn process(one: &Process) -> Value {
+fn process(one: &ProcessProfile) -> Value {
     let contradicting = one.contradictions.iter().map(|found| {
         json!({
             "key": found.key,
@@ -97,7 +97,7 @@ fn rank(one: &Rank) -> Value {
     })
 }
 
-fn device(one: &Device) -> Value {
+fn device(one: &DeviceProfile) -> Value {
     let engines = one.engines.iter().map(|engine| {
         json!({
             "name": engine.name,
@@ -128,8 +128,8 @@ fn device(one: &Device) -> Value {
         "device": one.device,
         "steps": one.steps.as_ref().map(steps),
         "figures_of": match one.extent {
-            Extent::Steps => "steps",
-            Extent::Whole => "whole",
+            FiguresOf::Steps => "steps",
+            FiguresOf::Whole => "whole",
         },
         "began_ns": one.began.0,
         "elapsed_ns": one.elapsed.0,
@@ -146,7 +146,7 @@ fn device(one: &Device) -> Value {
     })
 }
 
-fn steps(one: &Steps) -> Value {
+fn steps(one: &ProgramSteps) -> Value {
     let times = &one.times;
     json!({
         "count": one.count,

@@ -91,7 +91,7 @@ impl Traced {
 
     /// The laws that records violate, each with the number of records.
     fn broken(&self) -> Vec<(&'static str, usize)> {
-        let process = analyse(&mut self.read(), Extent::Whole);
+        let process = analyse(&mut self.read(), FiguresOf::Whole);
         assert_eq!(process.activities, self.activities.len() as u64);
         process.contradictions.iter().map(|found| (found.key, found.count)).collect()
     }
@@ -118,7 +118,7 @@ fn a_copy_that_claims_the_time_of_later_operations_is_counted_and_named_and_in_n
     ] {
         let mut traces = [replays(end).read()];
         let profile =
-            Profile::of(traces.iter_mut().map(|one| analyse(one, Extent::Whole)).collect());
+            Profile::of(traces.iter_mut().map(|one| analyse(one, FiguresOf::Whole)).collect());
         let device = &profile.processes[0].devices[0];
         let within = device.engines.iter().find(|engine| engine.name == "copies within").unwrap();
         assert_eq!((within.operations, within.busy), (599, Nanos(599 * 2000)));
@@ -167,7 +167,7 @@ fn an_operation_that_has_not_ended_breaks_no_law() {
         let mut traced = Traced::default();
         traced.call(LAUNCH, 0).add(kind, 7, [20, 30]).end = Nanos(0);
         assert_eq!(traced.broken(), [], "{kind:?}");
-        assert_eq!(analyse(&mut traced.read(), Extent::Whole).untimed, 1, "{kind:?}");
+        assert_eq!(analyse(&mut traced.read(), FiguresOf::Whole).untimed, 1, "{kind:?}");
     }
 }
 
@@ -219,7 +219,7 @@ fn an_allocation_obeys_the_laws_of_time() {
     }
     assert_eq!(traced.broken(), [("start", 1), ("life", 1), ("call", 1)]);
     let mut read = traced.read();
-    let example = analyse(&mut read, Extent::Whole).contradictions[2].examples[0].clone();
+    let example = analyse(&mut read, FiguresOf::Whole).contradictions[2].examples[0].clone();
     assert_eq!(example, "allocation of 1 MiB at 4.00 ms, made by call 1");
     assert_eq!(read.allocations, [traced.allocations[3]]);
 }
@@ -278,7 +278,7 @@ fn one_wrong_record_costs_no_other_one() {
         traced.launched(LAUNCH, WITHIN, 7, wrong);
         assert_eq!(traced.broken(), [("order", 1)], "{wrong:?}");
         let mut read = traced.read();
-        assert_eq!(analyse(&mut read, Extent::Whole).contradictions.len(), 1);
+        assert_eq!(analyse(&mut read, FiguresOf::Whole).contradictions.len(), 1);
         assert!(read.activities.iter().all(|one| one.kind != WITHIN), "{wrong:?}");
     }
 }

@@ -230,14 +230,14 @@ impl Enqueued {
 
 /// An operation, as the order of its stream sees it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperationKind {
     Transfer,
     Kernel,
     /// A kernel that may start before the kernel before it has ended.
     Dependent,
 }
 
-impl Kind {
+impl OperationKind {
     fn of(one: &Activity, calls: &Enqueued) -> Self {
         match (one.kind, calls.with(one.correlation)) {
             (ActivityKind::Kernel, Some(call)) if !call.has_attributes => Self::Kernel,
@@ -270,7 +270,7 @@ fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
                 group.clear();
             }
             last = last.max(list[at].end.0);
-            group.push(Operation { at, one: &list[at], kind: Kind::of(&list[at], calls) });
+            group.push(Operation { at, one: &list[at], kind: OperationKind::of(&list[at], calls) });
         }
         resolve(&mut group, broken);
     }
@@ -282,7 +282,7 @@ struct Operation<'a> {
     /// Its index in the trace.
     at: usize,
     one: &'a Activity,
-    kind: Kind,
+    kind: OperationKind,
 }
 
 /// Marks operations of a group that exclude each other, one after the other and as few as possible.
@@ -318,7 +318,8 @@ fn excluded(group: &[Operation<'_>]) -> Vec<usize> {
             if one.one.correlation == other.one.correlation {
                 continue;
             }
-            let depends = one.kind != Kind::Transfer && other.kind == Kind::Dependent;
+            let depends =
+                one.kind != OperationKind::Transfer && other.kind == OperationKind::Dependent;
             grids += usize::from(depends);
             if !depends || grids > GRIDS_MAX {
                 counts[first] += 1;

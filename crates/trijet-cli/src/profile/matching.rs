@@ -22,14 +22,14 @@ const STREAMS_MAX: usize = 256;
 
 /// The first and last starts and ends of a collective on its ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct RankSpan {
     pub(super) first_begin: u64,
     pub(super) last_begin: u64,
     first_end: u64,
     last_end: u64,
 }
 
-impl Span {
+impl RankSpan {
     /// The span of these kernels; `None` without a kernel.
     pub(super) fn of(times: &[Range<u64>]) -> Option<Self> {
         Some(Self {
@@ -64,7 +64,7 @@ impl Span {
 
 /// The collectives of one stream of a device.
 #[derive(Clone, Copy)]
-struct Sequence<'a> {
+struct RankSequence<'a> {
     device: usize,
     stream: usize,
     communication: &'a Communication,
@@ -73,13 +73,13 @@ struct Sequence<'a> {
 
 /// A communicator: a stream of each of its devices, and the collectives that ran on all of them.
 #[derive(Debug)]
-pub(super) struct Communicator {
+pub(super) struct RankCommunicator {
     /// The index of each device, and the index of its stream there.
     pub(super) members: Vec<(usize, usize)>,
     times: Vec<Range<u64>>,
 }
 
-impl Communicator {
+impl RankCommunicator {
     /// The times of each collective, in the order of `members`.
     pub(super) fn collectives(&self) -> impl Iterator<Item = &[Range<u64>]> {
         self.times.chunks_exact(self.members.len())
@@ -87,12 +87,12 @@ impl Communicator {
 }
 
 /// The communicators of these devices.
-pub(super) fn communicators(devices: &[&Communication]) -> Vec<Communicator> {
+pub(super) fn communicators(devices: &[&Communication]) -> Vec<RankCommunicator> {
     let mut streams = Vec::new();
     for (device, communication) in devices.iter().enumerate() {
         for (stream, list) in communication.streams.iter().enumerate() {
             if list.len() >= COLLECTIVES_MIN {
-                streams.push(Sequence { device, stream, communication, list });
+                streams.push(RankSequence { device, stream, communication, list });
             }
         }
     }
@@ -152,7 +152,7 @@ fn nearest(a: &[Collective], b: &[Collective]) -> Vec<Option<usize>> {
 
 /// For each kernel of `a`, the kernel of `b` that can be the same collective: each is the nearest
 /// to the other by its end, and their names are the same.
-fn partners(a: &Sequence<'_>, b: &Sequence<'_>) -> Vec<Option<usize>> {
+fn partners(a: &RankSequence<'_>, b: &RankSequence<'_>) -> Vec<Option<usize>> {
     let back = nearest(b.list, a.list);
     let mut found = nearest(a.list, b.list);
     for (at, partner) in found.iter_mut().enumerate() {
@@ -160,14 +160,14 @@ fn partners(a: &Sequence<'_>, b: &Sequence<'_>) -> Vec<Option<usize>> {
             let (one, two) = (&a.list[at], &b.list[other]);
             back[other] == Some(at)
                 && a.communication.name(one) == b.communication.name(two)
-                && Span::of(&[one.time.clone(), two.time.clone()]).is_some_and(|s| s.is_one())
+                && RankSpan::of(&[one.time.clone(), two.time.clone()]).is_some_and(|s| s.is_one())
         });
     }
     found
 }
 
 /// Whether nearly all kernels of two streams are pairs, in the time for which both have records.
-fn do_agree(a: &Sequence<'_>, b: &Sequence<'_>) -> bool {
+fn do_agree(a: &RankSequence<'_>, b: &RankSequence<'_>) -> bool {
     let partners = partners(a, b);
     let mut has_partner = vec![false; b.list.len()];
     partners.iter().flatten().for_each(|&at| has_partner[at] = true);
@@ -190,7 +190,7 @@ fn misses_few(list: &[Collective], is_paired: &[bool], other: &[Collective]) -> 
 }
 
 /// The collectives that ran on all of these streams; `None` if there are too few.
-fn collectives(members: &[Sequence<'_>]) -> Option<Communicator> {
+fn collectives(members: &[RankSequence<'_>]) -> Option<RankCommunicator> {
     let (first, others) = members.split_first()?;
     let partners: Vec<_> = others.iter().map(|other| partners(first, other)).collect();
     let mut times = Vec::new();
@@ -200,11 +200,11 @@ fn collectives(members: &[Sequence<'_>]) -> Option<Communicator> {
             .zip(others)
             .map(|(partners, other)| partners[at].map(|partner| other.list[partner].time.clone()));
         let all: Option<Vec<_>> = std::iter::once(Some(one.time.clone())).chain(theirs).collect();
-        let all = all.filter(|all| Span::of(all).is_some_and(|span| span.is_one()));
+        let all = all.filter(|all| RankSpan::of(all).is_some_and(|span| span.is_one()));
         times.extend(all.into_iter().flatten());
     }
     let is_enough = times.len() >= COLLECTIVES_MIN * members.len();
-    is_enough.then(|| Communicator {
+    is_enough.then(|| RankCommunicator {
         members: members.iter().map(|member| (member.device, member.stream)).collect(),
         times,
     })
@@ -243,9 +243,9 @@ mod tests {
         #[test]
         fn partners_are_the_pairs_that_each_prefer_the_other(a in kernels(), b in kernels()) {
             let (one, two) = (Communication::of_stream(&a), Communication::of_stream(&b));
-            let sequence = |device, communication| -> Sequence<'_> {
+            let sequence = |device, communication| -> RankSequence<'_> {
                 let communication: &Communication = communication;
-                Sequence { device, stream: 0, communication, list: &communication.streams[0] }
+                RankSequence { device, stream: 0, communication, list: &communication.streams[0] }
             };
             let found = partners(&sequence(0, &one), &sequence(1, &two));
             for (at, (name, time)) in a.iter().enumerate() {

@@ -40,19 +40,19 @@ mod verdict;
 mod waits;
 
 pub use collectives::Communicated;
-pub use device::{Device, EngineTime, KernelTime};
-pub use findings::Finding;
+pub use device::{DeviceProfile, EngineTime, KernelTime};
+pub use findings::Habit;
 pub use idle::Idle;
 pub use json::json;
 pub use laws::Contradiction;
 pub use names::clean;
 pub use page::{PageOptions, page};
-pub use process::{Process, analyse};
+pub use process::{ProcessProfile, analyse};
 pub use program::Profile;
-pub use ranks::{Rank, RankJob, Waited};
-pub use steps::{Extent, StepTimes, Steps};
+pub use ranks::{AwaitedRank, Rank, RankJob};
+pub use steps::{FiguresOf, ProgramSteps, StepTimes};
 pub use text::text;
-pub use verdict::Loss;
+pub use verdict::LostTime;
 
 #[cfg(test)]
 mod law_tests;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{is_kernel, times};
-use super::engine::{Communicating, Engine, engine};
+use super::engine::{Communicating, ProgramEngine, engine};
 use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::Union;
@@ -55,12 +55,12 @@ impl<'a> Operations<'a> {
     }
 
     /// The engine that an operation counts for.
-    pub(super) fn engine(&self, one: &Activity) -> Engine {
-        engine(one, self.communicating).unwrap_or(Engine::Within)
+    pub(super) fn engine(&self, one: &Activity) -> ProgramEngine {
+        engine(one, self.communicating).unwrap_or(ProgramEngine::Within)
     }
 
     /// The operations of this engine.
-    pub(super) fn on(&self, wanted: Engine) -> impl Iterator<Item = &'a Activity> {
+    pub(super) fn on(&self, wanted: ProgramEngine) -> impl Iterator<Item = &'a Activity> {
         self.all.iter().copied().filter(move |one| self.engine(one) == wanted)
     }
 }

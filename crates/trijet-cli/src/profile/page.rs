@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::activities::is_timed;
-use super::device::Device;
+use super::device::DeviceProfile;
 use super::engine::{Communicating, engine};
 use super::names::readable;
-use super::process::Process;
+use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
-use super::steps::Extent;
+use super::steps::FiguresOf;
 use super::text::{contradiction, percent, shown, step_sentences, without_work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -44,9 +44,9 @@ pub struct PageOptions {
 /// order.
 ///
 /// ```
-/// use trijet_cli::profile::{Extent, PageOptions, Profile, analyse, page};
+/// use trijet_cli::profile::{FiguresOf, PageOptions, Profile, analyse, page};
 /// let mut traces = [trijet::trace::activity::ProcessTrace::default()];
-/// let processes = traces.iter_mut().map(|trace| analyse(trace, Extent::Steps));
+/// let processes = traces.iter_mut().map(|trace| analyse(trace, FiguresOf::Steps));
 /// let profile = Profile::of(processes.collect());
 /// let page = page(&traces, &profile, &PageOptions::default());
 /// assert!(page.starts_with(b"<!doctype html>"));
@@ -58,7 +58,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
     let window = options.window.as_ref().map_or(0..u64::MAX, |window| {
         origin.saturating_add(window.start.0)..origin.saturating_add(window.end.0)
     });
-    let (timeline, hidden) = Builder::new(origin, window).build(traces, processes);
+    let (timeline, hidden) = TimelineBuilder::new(origin, window).build(traces, processes);
     let mut remarks = Vec::new();
     if let Some(window) = &options.window {
         remarks.push(format!(
@@ -96,7 +96,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
 }
 
 /// Remarks that the reader needs about the trace of a process.
-fn remarks_of(process: &Process) -> Vec<String> {
+fn remarks_of(process: &ProcessProfile) -> Vec<String> {
     let number = process.process;
     let mut remarks: Vec<String> =
         process.troubles.iter().map(|t| format!("Process {number}: not traced: {t}")).collect();
@@ -134,8 +134,8 @@ fn remarks_of(process: &Process) -> Vec<String> {
     remarks
 }
 
-fn verdict(processes: &[Process]) -> String {
-    let devices: Vec<&Device> = processes.iter().flat_map(|one| &one.devices).collect();
+fn verdict(processes: &[ProcessProfile]) -> String {
+    let devices: Vec<&DeviceProfile> = processes.iter().flat_map(|one| &one.devices).collect();
     let busy = devices.iter().map(|device| percent(device.busy, device.elapsed));
     let costly = devices.iter().flat_map(|device| &device.findings).max_by_key(|f| f.cost);
     let cost = costly.map_or(String::new(), |finding| {
@@ -166,16 +166,16 @@ fn verdict(processes: &[Process]) -> String {
 }
 
 /// The part of the run of a device that its figures are about.
-fn part(device: &Device) -> String {
+fn part(device: &DeviceProfile) -> String {
     match &device.steps {
-        Some(steps) if device.extent == Extent::Steps => {
+        Some(steps) if device.extent == FiguresOf::Steps => {
             format!("{} steps in {}", steps.count, device.elapsed)
         }
         _ => device.elapsed.to_string(),
     }
 }
 
-fn provenance(processes: &[Process]) -> Vec<(String, String)> {
+fn provenance(processes: &[ProcessProfile]) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     for one in shown(processes) {
         rows.push((
@@ -194,7 +194,7 @@ fn group(process: u32, device: u32) -> String {
     format!("process {process}, GPU {device}")
 }
 
-fn section(process: &Process, device: &Device, origin: u64) -> Section {
+fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Section {
     let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
     let mut whole = vec![part(PartLook::Busy, "busy", device.busy)];
     for (number, (activity, time)) in device.idle.parts().into_iter().enumerate() {
@@ -249,11 +249,11 @@ fn section(process: &Process, device: &Device, origin: u64) -> Section {
 }
 
 /// The sentences about a device.
-fn lines(device: &Device) -> Vec<String> {
-    let Device { elapsed, streams, idle, .. } = device;
+fn lines(device: &DeviceProfile) -> Vec<String> {
+    let DeviceProfile { elapsed, streams, idle, .. } = device;
     let of = match device.extent {
-        Extent::Steps => "begin of the first step to the end of the last",
-        Extent::Whole => "first operation to the last",
+        FiguresOf::Steps => "begin of the first step to the end of the last",
+        FiguresOf::Whole => "first operation to the last",
     };
     let mut lines = vec![format!(
         "{elapsed} from the {of}, on {streams} streams; idle {} in {} gaps",
@@ -315,20 +315,20 @@ fn ranks(job: &RankJob) -> [Section; 2] {
 
 /// The key of a track. Tracks are drawn in the order of their keys: by the process, then its device
 /// or the host, then engines before streams before threads, then the number.
-type Key = (usize, Option<u32>, u8, u32, u32);
+type TrackKey = (usize, Option<u32>, u8, u32, u32);
 
 /// Collects the timeline.
-struct Builder {
+struct TimelineBuilder {
     origin: u64,
     window: Range<u64>,
     sheet: Sheet,
-    tracks: BTreeMap<Key, (u32, TimelineTrack)>,
+    tracks: BTreeMap<TrackKey, (u32, TimelineTrack)>,
     kinds: HashMap<&'static str, u32>,
     labels: Labels,
     hidden: usize,
 }
 
-impl Builder {
+impl TimelineBuilder {
     fn new(origin: u64, window: Range<u64>) -> Self {
         Self {
             origin,
@@ -342,7 +342,7 @@ impl Builder {
     }
 
     /// The timeline, and the number of streams and threads that have no track in it.
-    fn build(mut self, traces: &[ProcessTrace], processes: &[Process]) -> (Sheet, usize) {
+    fn build(mut self, traces: &[ProcessTrace], processes: &[ProcessProfile]) -> (Sheet, usize) {
         let works = processes.iter().any(|process| !process.devices.is_empty());
         for (number, (trace, process)) in traces.iter().zip(processes).enumerate() {
             if !works || !process.devices.is_empty() {
@@ -368,7 +368,7 @@ impl Builder {
         (self.sheet, self.hidden)
     }
 
-    fn track(&mut self, key: Key, track: impl FnOnce() -> TimelineTrack) -> u32 {
+    fn track(&mut self, key: TrackKey, track: impl FnOnce() -> TimelineTrack) -> u32 {
         if let Some((number, _)) = self.tracks.get(&key) {
             return *number;
         }

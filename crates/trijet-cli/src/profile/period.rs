@@ -29,7 +29,7 @@ const TRIED_MAX: usize = 64;
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct PeriodStep {
     /// Its indices in the sequence.
     pub(super) place: Range<usize>,
     /// Whether it has the names of most steps.
@@ -39,7 +39,7 @@ pub(super) struct Step {
 /// The steps of a sequence, one after another.
 #[derive(Debug)]
 pub(super) struct Period {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PeriodStep>,
     /// The number of names in a regular step.
     pub(super) length: usize,
 }
@@ -58,8 +58,8 @@ pub(super) fn period(names: &[u32], count: usize, likeness: Likeness) -> Option<
     let middle = names.len().saturating_sub(SEARCHED_MAX) / 2;
     let searched = &names[middle..(middle + SEARCHED_MAX).min(names.len())];
     let row = match likeness {
-        Likeness::Equal => equal(&Sequence::of(searched)),
-        Likeness::Similar => similar(&Sequence::of(searched), count),
+        Likeness::Equal => equal(&NameSequence::of(searched)),
+        Likeness::Similar => similar(&NameSequence::of(searched), count),
     }?;
     let row = &searched[row];
     let places: Vec<usize> = names
@@ -68,16 +68,16 @@ pub(super) fn period(names: &[u32], count: usize, likeness: Likeness) -> Option<
         .filter(|(_, window)| *window == row)
         .map(|(place, _)| place)
         .collect();
-    let all = Sequence::of(names);
+    let all = NameSequence::of(names);
     let fit = match likeness {
         Likeness::Equal => all.equal_steps(&places),
-        Likeness::Similar => all.similar_steps(&places, &mut Counts::new(count)),
+        Likeness::Similar => all.similar_steps(&places, &mut NameCounts::new(count)),
     }?;
     Some(all.period(&places, &fit))
 }
 
 /// The row that starts the shortest steps that are equal.
-fn equal(sequence: &Sequence<'_>) -> Option<Range<usize>> {
+fn equal(sequence: &NameSequence<'_>) -> Option<Range<usize>> {
     let mut found: Vec<(Fit, Range<usize>)> = Vec::new();
     let mut keys: Vec<u64> = sequence.names.iter().map(|name| mixed(u64::from(*name))).collect();
     for level in 0..LEVELS {
@@ -99,7 +99,7 @@ fn equal(sequence: &Sequence<'_>) -> Option<Range<usize>> {
 }
 
 /// The name that starts the shortest steps that are similar.
-fn similar(sequence: &Sequence<'_>, count: usize) -> Option<Range<usize>> {
+fn similar(sequence: &NameSequence<'_>, count: usize) -> Option<Range<usize>> {
     let mut places: Vec<usize> = (0..sequence.names.len()).collect();
     places.sort_unstable_by_key(|&place| (sequence.names[place], place));
     let mut names: Vec<&[usize]> =
@@ -107,7 +107,7 @@ fn similar(sequence: &Sequence<'_>, count: usize) -> Option<Range<usize>> {
     names.retain(|places| sequence.are_alike_in_length(places));
     names.sort_by_key(|places| (Reverse(places.len()), places[0]));
     names.truncate(TRIED_MAX);
-    let mut counts = Counts::new(count);
+    let mut counts = NameCounts::new(count);
     let fits = names.iter().filter_map(|places| {
         let fit = sequence.similar_steps(places, &mut counts)?;
         Some((fit, places[0]..places[0] + 1))
@@ -144,13 +144,13 @@ struct Fit {
 
 /// A sequence with the sums of the keys of its names. The sums show whether two parts have the same
 /// names.
-struct Sequence<'a> {
+struct NameSequence<'a> {
     names: &'a [u32],
     /// For each place, the sum of the keys before it.
     sums: Vec<u64>,
 }
 
-impl<'a> Sequence<'a> {
+impl<'a> NameSequence<'a> {
     fn of(names: &'a [u32]) -> Self {
         let mut sum = 0_u64;
         let mut sums = vec![0];
@@ -185,7 +185,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// The steps that start at these places, if they have similar names.
-    fn similar_steps(&self, places: &[usize], counts: &mut Counts) -> Option<Fit> {
+    fn similar_steps(&self, places: &[usize], counts: &mut NameCounts) -> Option<Fit> {
         let usual = usual_length(places)?;
         counts.set(&self.names[usual.clone()]);
         let room = usual.len() / VARIED;
@@ -238,14 +238,14 @@ impl<'a> Sequence<'a> {
     }
 
     fn period(&self, places: &[usize], fit: &Fit) -> Period {
-        let step = |piece: usize| Step {
+        let step = |piece: usize| PeriodStep {
             place: places[piece]..places[piece + 1],
             is_regular: fit.is_regular[piece],
         };
-        let mut steps: Vec<Step> = fit.pieces.clone().map(step).collect();
+        let mut steps: Vec<PeriodStep> = fit.pieces.clone().map(step).collect();
         if fit.has_last {
             let begin = places[fit.pieces.end];
-            steps.push(Step { place: begin..begin + fit.length, is_regular: true });
+            steps.push(PeriodStep { place: begin..begin + fit.length, is_regular: true });
         }
         Period { steps, length: fit.length }
     }
@@ -308,14 +308,14 @@ fn dense(is_regular: &[bool]) -> Range<usize> {
 }
 
 /// The names of a step.
-struct Counts {
+struct NameCounts {
     /// The number of occurrences of each name.
     of: Vec<i64>,
     /// The number of names.
     length: usize,
 }
 
-impl Counts {
+impl NameCounts {
     /// No names; each is a number below `count`.
     fn new(count: usize) -> Self {
         Self { of: vec![0; count], length: 0 }

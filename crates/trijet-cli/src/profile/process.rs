@@ -2,21 +2,21 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{Cover, is_timed, overhead};
-use super::calls::Calls;
-use super::device::Device;
+use super::calls::ProgramCalls;
+use super::device::DeviceProfile;
 use super::engine::Communicating;
-use super::findings::{Facts, Streams};
+use super::findings::{Facts, ProcessStreams};
 use super::laws::{self, Contradiction};
 use super::names::clean;
 use super::operations::Operations;
-use super::steps::{Extent, Steps};
+use super::steps::{FiguresOf, ProgramSteps};
 use std::collections::BTreeMap;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
 
 /// The profile of one process.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessProfile {
     /// The number of the process.
     pub process: u32,
     /// Its command line; empty if it is unknown.
@@ -48,16 +48,16 @@ pub struct Process {
     /// The time from that start to the end of the last activity.
     pub span: Nanos,
     /// The devices that executed anything.
-    pub devices: Vec<Device>,
+    pub devices: Vec<DeviceProfile>,
 }
 
 /// The profile of the process of `trace`. The figures of each device are about `extent`. The
 /// records that violate the laws of CUDA are removed from the trace, and counted in the profile.
 #[must_use]
-pub fn analyse(trace: &mut ProcessTrace, extent: Extent) -> Process {
+pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
     let activities = trace.activities.len() as u64 + trace.left_out;
     let contradictions = laws::set_apart(trace);
-    let calls = Calls::of(trace);
+    let calls = ProgramCalls::of(trace);
     let mut devices: BTreeMap<u32, Vec<&Activity>> = BTreeMap::new();
     let (mut untimed, mut first, mut last) = (0, u64::MAX, 0);
     for one in &trace.activities {
@@ -76,18 +76,19 @@ pub fn analyse(trace: &mut ProcessTrace, extent: Extent) -> Process {
     let loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
     let facts = Facts {
         calls: &calls,
-        streams: Streams::of(trace),
+        streams: ProcessStreams::of(trace),
         loading: Cover::of(overhead(trace, loading)),
     };
     let life = first.min(last)..last;
     let of_device = |(device, all): (u32, Vec<&Activity>)| {
-        let steps = Steps::of(&all, trace, &life);
-        let window = steps.as_ref().filter(|_| extent == Extent::Steps).map(Steps::window);
-        let extent = if window.is_some() { Extent::Steps } else { Extent::Whole };
+        let steps = ProgramSteps::of(&all, trace, &life);
+        let window =
+            steps.as_ref().filter(|_| extent == FiguresOf::Steps).map(ProgramSteps::window);
+        let extent = if window.is_some() { FiguresOf::Steps } else { FiguresOf::Whole };
         let operations = Operations::of(device, all, window, &communicating)?;
-        Some(Device::of(&operations, steps, extent, trace, &facts))
+        Some(DeviceProfile::of(&operations, steps, extent, trace, &facts))
     };
-    Process {
+    ProcessProfile {
         process: trace.process,
         command: clean(&trace.command),
         rank: trace.rank,

@@ -1,7 +1,7 @@
 //! The profile of a traced program: its processes, and the comparison of its ranks.
 #![forbid(unsafe_code)]
 
-use super::process::Process;
+use super::process::ProcessProfile;
 use super::ranks::{self, RankJob};
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Profile {
     /// The profiles of its processes.
-    pub processes: Vec<Process>,
+    pub processes: Vec<ProcessProfile>,
     /// The ranks that communicate, grouped by the communicators that connect them.
     pub jobs: Vec<RankJob>,
 }
@@ -18,14 +18,14 @@ impl Profile {
     /// The profile of a program with these processes.
     ///
     /// ```
-    /// use trijet_cli::profile::{Extent, Profile, analyse, text};
+    /// use trijet_cli::profile::{FiguresOf, Profile, analyse, text};
     /// let mut trace = trijet::trace::activity::ProcessTrace::default();
-    /// let profile = Profile::of(vec![analyse(&mut trace, Extent::Steps)]);
+    /// let profile = Profile::of(vec![analyse(&mut trace, FiguresOf::Steps)]);
     /// assert!(profile.jobs.is_empty());
     /// assert!(text(&profile).starts_with("process 0"));
     /// ```
     #[must_use]
-    pub fn of(mut processes: Vec<Process>) -> Self {
+    pub fn of(mut processes: Vec<ProcessProfile>) -> Self {
         let (jobs, findings) = ranks::jobs(&processes);
         for (place, finding) in findings {
             processes[place.process].devices[place.device].add(finding);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::activities::is_kernel;
-use super::calls::Calls;
+use super::calls::ProgramCalls;
 use super::operations::Operations;
 use std::collections::BTreeMap;
 use trijet::check::lint::{Crowd, KernelRun, crowd};
@@ -14,7 +14,7 @@ const HARDWARE_QUEUES: u32 = 8;
 const NAMED_MAX: usize = 8;
 
 /// The kernels that waited.
-pub(super) struct Shared {
+pub(super) struct SharedQueues {
     pub(super) crowd: Crowd,
     /// The numbers of their streams.
     pub(super) streams: String,
@@ -23,7 +23,7 @@ pub(super) struct Shared {
 /// Kernels that were ready and waited while exactly as many kernels ran as CUDA has hardware queues
 /// by default. A trace has neither the number of queues nor the order by events. So there is no
 /// finding for a program that lets streams wait for events or launches graphs.
-pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Shared> {
+pub(super) fn shared(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<SharedQueues> {
     if calls.order_streams() {
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Share
     let named = named.collect::<Vec<_>>().join(", ");
     let more = found.streams.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(Shared { streams: format!("{named}{more}"), crowd: found })
+    Some(SharedQueues { streams: format!("{named}{more}"), crowd: found })
 }
 
 fn needs_queue(one: &Activity) -> bool {

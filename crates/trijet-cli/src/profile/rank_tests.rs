@@ -56,7 +56,7 @@ fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stre
 
 fn profile(traces: &[ProcessTrace]) -> Profile {
     Profile::of(
-        traces.iter().cloned().map(|mut trace| analyse(&mut trace, Extent::Whole)).collect(),
+        traces.iter().cloned().map(|mut trace| analyse(&mut trace, FiguresOf::Whole)).collect(),
     )
 }
 

@@ -3,11 +3,11 @@
 
 use super::activities::Cover;
 use super::collectives::{Communicated, Communication, sort};
-use super::device::Device;
-use super::findings::{Finding, cost};
-use super::matching::{Communicator, communicators};
-use super::process::Process;
-use super::waits::{Arrival, Parts, Split};
+use super::device::DeviceProfile;
+use super::findings::{Habit, cost};
+use super::matching::{RankCommunicator, communicators};
+use super::process::ProcessProfile;
+use super::waits::{Arrival, ExposedParts, Split};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -65,14 +65,14 @@ pub struct Rank {
     /// The exposed time for which the others waited for this rank alone, in sum.
     pub awaited: Nanos,
     /// The exposed time for which this rank waited for one other rank alone, the longest first.
-    pub waited: Vec<Waited>,
+    pub waited: Vec<AwaitedRank>,
     /// The exposed time for which this rank waited for several others.
     pub several: Nanos,
 }
 
 /// The exposed time for which a rank waited for another one alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waited {
+pub struct AwaitedRank {
     /// The index of the other rank in the job.
     pub rank: usize,
     /// The number of collectives.
@@ -84,33 +84,33 @@ pub struct Waited {
 /// The place of a device in the profile of a program: the index of its process, and its index in
 /// that process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct DeviceIndex {
     pub(super) process: usize,
     pub(super) device: usize,
 }
 
 /// A device that communicates.
 #[derive(Clone, Copy)]
-struct Worker<'a> {
-    place: Place,
-    process: &'a Process,
-    device: &'a Device,
+struct CommunicatingDevice<'a> {
+    place: DeviceIndex,
+    process: &'a ProcessProfile,
+    device: &'a DeviceProfile,
 }
 
-impl Worker<'_> {
+impl CommunicatingDevice<'_> {
     fn communication(&self) -> &Communication {
         &self.device.communication
     }
 }
 
 /// The jobs of a program, and a finding for each device that waited for a late rank.
-pub(super) fn jobs(processes: &[Process]) -> (Vec<RankJob>, Vec<(Place, Finding)>) {
+pub(super) fn jobs(processes: &[ProcessProfile]) -> (Vec<RankJob>, Vec<(DeviceIndex, Habit)>) {
     let mut workers = Vec::new();
     for (at, process) in processes.iter().enumerate() {
         for (number, device) in process.devices.iter().enumerate() {
             if device.communication.count > 0 {
-                let place = Place { process: at, device: number };
-                workers.push(Worker { place, process, device });
+                let place = DeviceIndex { process: at, device: number };
+                workers.push(CommunicatingDevice { place, process, device });
             }
         }
     }
@@ -119,8 +119,8 @@ pub(super) fn jobs(processes: &[Process]) -> (Vec<RankJob>, Vec<(Place, Finding)
     let (mut jobs, mut findings) = (Vec::new(), Vec::new());
     for group in connected(workers.len(), &communicators) {
         let group: BTreeSet<usize> = group.into_iter().collect();
-        let is_its = |one: &&Communicator| group.contains(&one.members[0].0);
-        let its: Vec<&Communicator> = communicators.iter().filter(is_its).collect();
+        let is_its = |one: &&RankCommunicator| group.contains(&one.members[0].0);
+        let its: Vec<&RankCommunicator> = communicators.iter().filter(is_its).collect();
         let numbered = are_numbered(&workers, &group);
         let mut order: Vec<usize> = group.into_iter().collect();
         order.sort_by_key(|&at| numbered.then(|| workers[at].process.rank));
@@ -132,7 +132,7 @@ pub(super) fn jobs(processes: &[Process]) -> (Vec<RankJob>, Vec<(Place, Finding)
 }
 
 /// The groups of devices that communicators connect.
-fn connected(devices: usize, communicators: &[Communicator]) -> Vec<Vec<usize>> {
+fn connected(devices: usize, communicators: &[RankCommunicator]) -> Vec<Vec<usize>> {
     let mut group: Vec<usize> = (0..devices).collect();
     for one in communicators {
         let its: BTreeSet<usize> = one.members.iter().map(|(device, _)| group[*device]).collect();
@@ -147,7 +147,7 @@ fn connected(devices: usize, communicators: &[Communicator]) -> Vec<Vec<usize>> 
 }
 
 /// Whether each process of a group has a rank, and all ranks differ.
-fn are_numbered(workers: &[Worker<'_>], group: &BTreeSet<usize>) -> bool {
+fn are_numbered(workers: &[CommunicatingDevice<'_>], group: &BTreeSet<usize>) -> bool {
     let processes: BTreeMap<usize, Option<u32>> =
         group.iter().map(|&at| (workers[at].place.process, workers[at].process.rank)).collect();
     let numbers: BTreeSet<u32> = processes.values().copied().flatten().collect();
@@ -156,7 +156,7 @@ fn are_numbered(workers: &[Worker<'_>], group: &BTreeSet<usize>) -> bool {
 
 /// Collects the waits of a job.
 struct Waits {
-    parts: Vec<Parts>,
+    parts: Vec<ExposedParts>,
     /// For each rank, the matched kernels of each of its streams.
     matched: Vec<BTreeMap<usize, Vec<Range<u64>>>>,
     /// For each rank, the number of times that it alone was the last, and the sum of its lateness.
@@ -166,9 +166,9 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(order: &[usize], communicators: &[&Communicator]) -> Self {
+    fn of(order: &[usize], communicators: &[&RankCommunicator]) -> Self {
         let mut waits = Self {
-            parts: order.iter().map(|_| Parts::default()).collect(),
+            parts: order.iter().map(|_| ExposedParts::default()).collect(),
             matched: vec![BTreeMap::new(); order.len()],
             last: vec![(0, 0); order.len()],
             collectives: 0,
@@ -201,7 +201,7 @@ impl Waits {
     }
 
     /// The split of the exposed communication of each rank.
-    fn splits(&mut self, workers: &[Worker<'_>], order: &[usize]) -> Vec<Split> {
+    fn splits(&mut self, workers: &[CommunicatingDevice<'_>], order: &[usize]) -> Vec<Split> {
         let ranks = self.parts.iter_mut().zip(&mut self.matched).zip(order);
         let split = ranks.map(|((parts, matched), &at)| {
             let communication = workers[at].communication();
@@ -218,11 +218,11 @@ impl Waits {
 
 /// The figures of a job, and its findings.
 fn job(
-    workers: &[Worker<'_>],
+    workers: &[CommunicatingDevice<'_>],
     order: &[usize],
-    communicators: &[&Communicator],
+    communicators: &[&RankCommunicator],
     numbered: bool,
-) -> (RankJob, Vec<(Place, Finding)>) {
+) -> (RankJob, Vec<(DeviceIndex, Habit)>) {
     let mut waits = Waits::of(order, communicators);
     let splits = waits.splits(workers, order);
     let mut ranks: Vec<Rank> = Vec::new();
@@ -263,7 +263,7 @@ fn job(
 
 impl Rank {
     /// The rank of a device, without the figures that depend on other ranks.
-    fn of(worker: &Worker<'_>, split: &Split, numbered: bool) -> Self {
+    fn of(worker: &CommunicatingDevice<'_>, split: &Split, numbered: bool) -> Self {
         let (process, device) = (worker.process, worker.device);
         let number = process.rank.filter(|_| numbered);
         let sharing = process.devices.iter().filter(|one| one.communication.count > 0).count();
@@ -293,16 +293,16 @@ impl Rank {
 
 /// The exposed waits of a rank.
 struct Exposed {
-    waited: Vec<Waited>,
+    waited: Vec<AwaitedRank>,
     several: Nanos,
     /// The number of collectives in which it waited.
     collectives: usize,
 }
 
 impl Exposed {
-    fn of(parts: &Parts, split: &Split) -> Self {
+    fn of(parts: &ExposedParts, split: &Split) -> Self {
         let cover = Cover::of(split.waiting.clone());
-        let mut alone: BTreeMap<usize, Waited> = BTreeMap::new();
+        let mut alone: BTreeMap<usize, AwaitedRank> = BTreeMap::new();
         let (mut several, mut collectives) = (0_u64, 0);
         for wait in &parts.waits {
             collectives += usize::from(cover.within(&wait.time) > 0);
@@ -310,13 +310,16 @@ impl Exposed {
             let Some(rank) = wait.awaited else { continue };
             let time = cover.within(&(wait.alone_from..wait.time.end));
             if time > 0 {
-                let entry =
-                    alone.entry(rank).or_insert(Waited { rank, collectives: 0, time: Nanos(0) });
+                let entry = alone.entry(rank).or_insert(AwaitedRank {
+                    rank,
+                    collectives: 0,
+                    time: Nanos(0),
+                });
                 entry.collectives += 1;
                 entry.time.0 = entry.time.0.saturating_add(time);
             }
         }
-        let mut waited: Vec<Waited> = alone.into_values().collect();
+        let mut waited: Vec<AwaitedRank> = alone.into_values().collect();
         waited.sort_by_key(|one| (Reverse(one.time), one.rank));
         Self { waited, several: Nanos(several), collectives }
     }
@@ -341,11 +344,11 @@ fn by_name<'a>(ranks: impl Iterator<Item = &'a Communication>) -> Vec<Communicat
 }
 
 /// The finding of a rank that waited for others.
-fn finding(rank: usize, ranks: &[Rank], split: &Split, collectives: usize) -> Option<Finding> {
+fn finding(rank: usize, ranks: &[Rank], split: &Split, collectives: usize) -> Option<Habit> {
     let one = &ranks[rank];
     let mut reasons: Vec<String> = Vec::new();
     for waited in one.waited.iter().take(NAMED_MAX) {
-        let Waited { rank, collectives, time } = waited;
+        let AwaitedRank { rank, collectives, time } = waited;
         reasons.push(format!("{time} for {} in {collectives} of them", ranks[*rank].name));
     }
     if one.waited.len() > NAMED_MAX {
@@ -355,7 +358,7 @@ fn finding(rank: usize, ranks: &[Rank], split: &Split, collectives: usize) -> Op
         reasons.push(format!("{} for several ranks at once", one.several));
     }
     let (cost, places) = cost(&split.waiting);
-    (cost.0 > 0).then(|| Finding {
+    (cost.0 > 0).then(|| Habit {
         key: "PERF/LATE-RANK",
         title: "collectives that waited for a rank that began later",
         count: collectives,

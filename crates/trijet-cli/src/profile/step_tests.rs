@@ -70,17 +70,17 @@ impl Launches {
         self.now += time;
     }
 
-    fn device(&self, extent: Extent) -> Device {
+    fn device(&self, extent: FiguresOf) -> DeviceProfile {
         let mut process = analyse(&mut self.trace.clone(), extent);
         assert_eq!(process.devices.len(), 1);
         process.devices.pop().unwrap()
     }
 
-    fn steps(&self) -> Steps {
-        self.device(Extent::Steps).steps.expect("the kernels repeat")
+    fn steps(&self) -> ProgramSteps {
+        self.device(FiguresOf::Steps).steps.expect("the kernels repeat")
     }
 
-    fn text(&self, extent: Extent) -> String {
+    fn text(&self, extent: FiguresOf) -> String {
         text(&Profile::of(vec![analyse(&mut self.trace.clone(), extent)]))
     }
 }
@@ -118,7 +118,7 @@ fn steps_are_counted_and_timed_and_the_start_is_stated_apart() {
         [found.tenth.0, found.median.0, found.ninetieth.0],
         [times[19], times[99], times[179]]
     );
-    assert_eq!(program.device(Extent::Steps).kernels[0].launches, 200);
+    assert_eq!(program.device(FiguresOf::Steps).kernels[0].launches, 200);
 }
 
 /// One step in twenty, at random, has two to five more kernels, some with names of the step.
@@ -228,10 +228,10 @@ fn kernels_in_no_order_are_no_steps_and_the_report_says_so() {
                 let name = program.below(names);
                 program.kernel(&format!("k{name}"));
             }
-            let device = program.device(Extent::Steps);
+            let device = program.device(FiguresOf::Steps);
             assert!(device.steps.is_none(), "{names} names: {:?}", device.steps);
-            assert_eq!(device.extent, Extent::Whole);
-            assert!(program.text(Extent::Steps).contains("no steps: "));
+            assert_eq!(device.extent, FiguresOf::Whole);
+            assert!(program.text(FiguresOf::Steps).contains("no steps: "));
         }
     }
 }
@@ -257,7 +257,7 @@ fn fewer_than_eight_steps_are_none() {
         (0..count).for_each(|_| {
             program.step("k", 5);
         });
-        let found = program.device(Extent::Steps).steps.map(|steps| steps.count);
+        let found = program.device(FiguresOf::Steps).steps.map(|steps| steps.count);
         assert_eq!(found, Some(count).filter(|count| *count >= 8));
     }
 }
@@ -302,13 +302,13 @@ fn the_findings_are_those_of_the_steps_and_with_whole_those_of_all() {
         program.step("k", 70);
     }
     let idle = |extent| program.device(extent).idle.total.0 / 1_000_000;
-    assert_eq!((idle(Extent::Steps) / 100, idle(Extent::Whole) / 1000), (0, 6));
-    let shown = program.text(Extent::Steps);
+    assert_eq!((idle(FiguresOf::Steps) / 100, idle(FiguresOf::Whole) / 1000), (0, 6));
+    let shown = program.text(FiguresOf::Steps);
     assert!(shown.contains("start: 6.000 s before the first step"), "{shown}");
     assert!(!shown.contains("PERF/SYNC-ALLOC"), "{shown}");
-    let whole = program.text(Extent::Whole);
+    let whole = program.text(FiguresOf::Whole);
     assert!(whole.contains("PERF/SYNC-ALLOC") && whole.contains("time per step: "), "{whole}");
-    let device = &json(&Profile::of(vec![analyse(&mut program.trace, Extent::Steps)]), None)["processes"]
+    let device = &json(&Profile::of(vec![analyse(&mut program.trace, FiguresOf::Steps)]), None)["processes"]
         [0]["devices"][0];
     assert_eq!((&device["figures_of"], &device["steps"]["count"]), (&"steps".into(), &100.into()));
     assert!(device["steps"]["time_per_step"]["median_ns"].as_u64().unwrap() > 3_500_000);
@@ -320,9 +320,9 @@ fn the_same_trace_in_another_order_has_the_same_steps() {
     for _ in 0..60 {
         program.step("k", 6);
     }
-    let found = program.text(Extent::Steps);
+    let found = program.text(FiguresOf::Steps);
     program.trace.activities.reverse();
-    assert_eq!(program.text(Extent::Steps), found);
+    assert_eq!(program.text(FiguresOf::Steps), found);
 }
 
 fn found(names: &[u32]) -> Option<usize> {

@@ -11,7 +11,7 @@ use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 
 /// The part of a run that figures are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum FiguresOf {
     /// The steps. Without steps, the whole run.
     Steps,
     /// The whole run.
@@ -35,7 +35,7 @@ pub struct StepTimes {
 
 /// The steps of a program on one device.
 #[derive(Debug, Clone)]
-pub struct Steps {
+pub struct ProgramSteps {
     /// The number of steps.
     pub count: usize,
     /// The number of steps whose kernels differ from most.
@@ -79,7 +79,7 @@ impl StepTimes {
     }
 }
 
-impl Steps {
+impl ProgramSteps {
     /// The steps of the device that ran `operations`, in a process that lived for `life`; `None` if
     /// the kernels do not repeat.
     pub(super) fn of(
@@ -128,11 +128,11 @@ impl Steps {
 
 /// The kernels that repeat, sorted by their starts; their stream, if it is only one of several; and
 /// their steps.
-type Repeated<'a> = (Vec<&'a Activity>, Option<u32>, Period);
+type RepeatedKernels<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
 /// Looks for steps with equal kernels on all streams, then on the stream with the most kernels,
 /// because its order does not depend on other streams. After that, it looks for similar steps.
-fn search<'a>(operations: &[&'a Activity]) -> Option<Repeated<'a>> {
+fn search<'a>(operations: &[&'a Activity]) -> Option<RepeatedKernels<'a>> {
     let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
     all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));
     let mut streams: BTreeMap<(u32, u32), Vec<&Activity>> = BTreeMap::new();

@@ -81,11 +81,11 @@ impl Scenario {
         self
     }
 
-    fn process(&self) -> Process {
-        analyse(&mut self.trace.clone(), Extent::Whole)
+    fn process(&self) -> ProcessProfile {
+        analyse(&mut self.trace.clone(), FiguresOf::Whole)
     }
 
-    fn device(&self) -> Device {
+    fn device(&self) -> DeviceProfile {
         let mut process = self.process();
         assert_eq!(process.devices.len(), 1);
         process.devices.pop().unwrap()
@@ -495,7 +495,7 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     let mut troubled = launcher.trace.clone();
     troubled.troubles.push("no library".to_owned());
     let troubled =
-        text(&Profile::of(vec![analyse(&mut troubled, Extent::Steps), worker.process()]));
+        text(&Profile::of(vec![analyse(&mut troubled, FiguresOf::Steps), worker.process()]));
     assert!(troubled.contains("not traced: no library"), "{troubled}");
 }
 

@@ -1,13 +1,13 @@
 //! Profiles as text.
 #![forbid(unsafe_code)]
 
-use super::device::Device;
-use super::findings::Finding;
+use super::device::DeviceProfile;
+use super::findings::Habit;
 use super::laws::Contradiction;
-use super::process::Process;
+use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
-use super::steps::{Extent, Steps};
+use super::steps::{FiguresOf, ProgramSteps};
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::trace::{count, percent_of, rate};
@@ -30,7 +30,7 @@ pub fn text(profile: &Profile) -> String {
 
 /// Whether a process can be left out because another one used a GPU: it did nothing on a GPU, and
 /// there is nothing else to report about it.
-fn is_launcher(process: &Process) -> bool {
+fn is_launcher(process: &ProcessProfile) -> bool {
     process.devices.is_empty()
         && process.troubles.is_empty()
         && process.contradictions.is_empty()
@@ -38,13 +38,13 @@ fn is_launcher(process: &Process) -> bool {
 }
 
 /// The processes that have a section.
-pub(super) fn shown(processes: &[Process]) -> impl Iterator<Item = &Process> {
+pub(super) fn shown(processes: &[ProcessProfile]) -> impl Iterator<Item = &ProcessProfile> {
     let works = processes.iter().any(|process| !process.devices.is_empty());
     processes.iter().filter(move |process| !works || !is_launcher(process))
 }
 
 /// The sentence about the processes that have no section.
-pub(super) fn without_work(processes: &[Process]) -> Option<String> {
+pub(super) fn without_work(processes: &[ProcessProfile]) -> Option<String> {
     let shown = shown(processes).count();
     let idle: Vec<String> = processes
         .iter()
@@ -79,7 +79,7 @@ pub(super) fn percent(part: Nanos, whole: Nanos) -> f64 {
     100.0 * part.0 as f64 / whole.0.max(1) as f64
 }
 
-impl Display for Process {
+impl Display for ProcessProfile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", format!("process {} {}", self.process, cut(&self.command)).trim_end())?;
         for trouble in &self.troubles {
@@ -138,12 +138,12 @@ impl Display for Process {
     }
 }
 
-impl Display for Device {
+impl Display for DeviceProfile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { device, elapsed, .. } = self;
         let streams = count(self.streams as u64, "stream");
         match (&self.steps, self.extent) {
-            (Some(steps), Extent::Steps) => {
+            (Some(steps), FiguresOf::Steps) => {
                 let steps = count(steps.count as u64, "step");
                 writeln!(f, "  device {device}: {steps} in {elapsed}, {streams}")?;
             }
@@ -199,7 +199,7 @@ impl Display for Device {
 }
 
 /// The sentences about the steps of a device, and about the part of the run that its figures cover.
-pub(super) fn step_sentences(device: &Device) -> Vec<String> {
+pub(super) fn step_sentences(device: &DeviceProfile) -> Vec<String> {
     let Some(steps) = &device.steps else {
         return vec![
             "no steps: no sequence of kernels repeats over most of the run, so the figures cover \
@@ -208,21 +208,21 @@ pub(super) fn step_sentences(device: &Device) -> Vec<String> {
         ];
     };
     let mut sentences = vec![time_per_step(steps), what_a_step_is(steps)];
-    let Steps { before, busy_before, after, .. } = steps;
+    let ProgramSteps { before, busy_before, after, .. } = steps;
     sentences.push(format!(
         "start: {before} before the first step, and the GPU worked for {busy_before} of it; end: \
          {after} after the last step"
     ));
     sentences.push(match device.extent {
-        Extent::Steps => {
+        FiguresOf::Steps => {
             "all other figures cover the steps; `--whole` takes the whole run".to_owned()
         }
-        Extent::Whole => "all other figures cover the whole run".to_owned(),
+        FiguresOf::Whole => "all other figures cover the whole run".to_owned(),
     });
     sentences
 }
 
-fn time_per_step(steps: &Steps) -> String {
+fn time_per_step(steps: &ProgramSteps) -> String {
     let times = &steps.times;
     format!(
         "time per step: median {}, eight in ten from {} to {}, least {}, most {}, spread {:.1} %",
@@ -235,7 +235,7 @@ fn time_per_step(steps: &Steps) -> String {
     )
 }
 
-fn what_a_step_is(steps: &Steps) -> String {
+fn what_a_step_is(steps: &ProgramSteps) -> String {
     let kernels = match steps.kernels {
         1 => "one kernel".to_owned(),
         count => format!("{count} kernels"),
@@ -317,7 +317,7 @@ impl Display for RankJob {
     }
 }
 
-impl Display for Finding {
+impl Display for Habit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "    {:<19}{:>12}{:>9} x  {}", self.key, self.cost, self.count, self.title)?;
         line(f, 8, &self.seen)?;

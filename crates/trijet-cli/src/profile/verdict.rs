@@ -4,7 +4,7 @@
 //! time of the longest engine is always a lower bound: no run with the same work takes less.
 #![forbid(unsafe_code)]
 
-use super::device::{Device, EngineTime};
+use super::device::{DeviceProfile, EngineTime};
 use crate::key::key;
 use std::cmp::Reverse;
 use trijet::Nanos;
@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 2;
 
 /// A part of the time in which the longest engine of a device did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
+pub struct LostTime {
     /// The cause of the loss, as a key.
     pub cause: String,
     /// The same in words.
@@ -26,7 +26,7 @@ pub struct Loss {
     pub time: Nanos,
 }
 
-impl Device {
+impl DeviceProfile {
     /// The engine with the longest busy time. With the same work, no run takes less time than that.
     #[must_use]
     pub fn longest(&self) -> Option<&EngineTime> {
@@ -45,19 +45,19 @@ impl Device {
     /// The causes of the time in which the longest engine did not work, the largest first. Their
     /// times sum to that time.
     #[must_use]
-    pub fn losses(&self) -> Vec<Loss> {
+    pub fn losses(&self) -> Vec<LostTime> {
         let idle = self.idle.parts().into_iter();
-        let of_host = |(host, time): (&str, Nanos)| Loss {
+        let of_host = |(host, time): (&str, Nanos)| LostTime {
             cause: format!("idle_{}", key(host)),
             what: format!("idle while the host was {host}"),
             time,
         };
-        let mut losses: Vec<Loss> = idle.map(of_host).collect();
+        let mut losses: Vec<LostTime> = idle.map(of_host).collect();
         if let Some(longest) = self.longest() {
             let time = Nanos(self.busy.0.saturating_sub(longest.busy.0));
             let what = "only other engines at work".to_owned();
             let cause = "other_engines".to_owned();
-            losses.extend((time.0 > 0).then_some(Loss { cause, what, time }));
+            losses.extend((time.0 > 0).then_some(LostTime { cause, what, time }));
         }
         losses.sort_by_key(|loss| Reverse(loss.time));
         losses
@@ -67,7 +67,7 @@ impl Device {
     pub(super) fn limit(&self) -> String {
         match (self.limiting(), self.losses().first()) {
             (Some(engine), _) => format!("limited by {}", engine.name),
-            (None, Some(Loss { what, time, .. })) => {
+            (None, Some(LostTime { what, time, .. })) => {
                 let share = percent_of(*time, self.elapsed);
                 format!("nothing on the device limits; {share} was lost: {what}")
             }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::collectives::Communication;
-use super::matching::{CLOCKS_NS, Span};
+use super::matching::{CLOCKS_NS, RankSpan};
 use std::ops::Range;
 use trijet::trace::Union;
 
@@ -27,7 +27,7 @@ pub(super) enum Arrival {
 impl Arrival {
     /// The arrival at a collective with these times.
     pub(super) fn of(times: &[Range<u64>]) -> Self {
-        let Some(span) = Span::of(times) else { return Self::Unclear };
+        let Some(span) = RankSpan::of(times) else { return Self::Unclear };
         let (begun, apart) = (span.last_begin, span.begins());
         // The ends show how far apart the ranks of one collective may be for other reasons.
         let error = CLOCKS_NS.max(span.ends().saturating_mul(2));
@@ -49,7 +49,7 @@ impl Arrival {
 
 /// The part of a kernel in which its rank waited.
 #[derive(Debug)]
-pub(super) struct Wait {
+pub(super) struct RankWait {
     pub(super) time: Range<u64>,
     /// The time from which it waited for `awaited` alone. Before this time, it waited for several
     /// ranks.
@@ -59,13 +59,13 @@ pub(super) struct Wait {
 
 /// The parts of the communication of a rank.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
-    pub(super) waits: Vec<Wait>,
+pub(super) struct ExposedParts {
+    pub(super) waits: Vec<RankWait>,
     transfers: Vec<Range<u64>>,
     unknown: Vec<Range<u64>>,
 }
 
-impl Parts {
+impl ExposedParts {
     /// Adds the kernel of a collective. `rank` gives the number of a rank of the collective.
     pub(super) fn add(
         &mut self,
@@ -81,7 +81,7 @@ impl Parts {
                 if time.start < *begun {
                     let alone_from = alone.map_or(*begun, |(_, from)| from).max(time.start);
                     let awaited = alone.map(|(late, _)| rank(late));
-                    self.waits.push(Wait { time: time.start..*begun, alone_from, awaited });
+                    self.waits.push(RankWait { time: time.start..*begun, alone_from, awaited });
                 }
             }
         }

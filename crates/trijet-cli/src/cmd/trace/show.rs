@@ -16,7 +16,9 @@ use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
 use trijet_bench::allocations::text_of;
-use trijet_cli::profile::{Extent, PageOptions, Process, Profile, analyse, json, page, text};
+use trijet_cli::profile::{
+    FiguresOf, PageOptions, ProcessProfile, Profile, analyse, json, page, text,
+};
 use trijet_io::{NewFile, file_error, shown};
 
 /// The files that are written.
@@ -48,8 +50,8 @@ fn is_page(output: &Path) -> bool {
 }
 
 /// The part of the run that the figures are about.
-fn extent(options: &TraceOptions) -> Extent {
-    if options.whole { Extent::Whole } else { Extent::Steps }
+fn extent(options: &TraceOptions) -> FiguresOf {
+    if options.whole { FiguresOf::Whole } else { FiguresOf::Steps }
 }
 
 /// Reads the traces in a file.
@@ -134,7 +136,7 @@ pub(super) fn run(
     }
     let profile = Profile::of(processes);
     let processes = &profile.processes;
-    let is_empty = |process: &Process| {
+    let is_empty = |process: &ProcessProfile| {
         process.devices.is_empty() && process.end.is_some_and(|e| e.activities == 0)
     };
     let missing = processes.iter().all(is_empty).then(|| {
@@ -173,7 +175,7 @@ pub(super) fn run(
 }
 
 /// The reason why there is no activity to show.
-fn reason(processes: &[Process]) -> String {
+fn reason(processes: &[ProcessProfile]) -> String {
     if let Some(trouble) = processes.iter().flat_map(|process| &process.troubles).next() {
         return trouble.clone();
     }
