@@ -31,6 +31,17 @@ pub(super) enum IdleCause {
     Program,
 }
 
+/// A part of the idle time of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdlePart {
+    /// The name for filters, which does not change between versions.
+    pub key: &'static str,
+    /// The activity of the host, in words that follow "the host was".
+    pub host: &'static str,
+    /// The length of the part.
+    pub time: Nanos,
+}
+
 /// The idle time of a device. The parts sum to the total.
 #[derive(Debug, Default)]
 pub struct Idle {
@@ -91,17 +102,18 @@ impl Idle {
         (cause, time)
     }
 
-    /// The parts with a length, each with words for what the host did then.
+    /// The parts with a length.
     #[must_use]
-    pub fn parts(&self) -> Vec<(&'static str, Nanos)> {
+    pub fn parts(&self) -> Vec<IdlePart> {
+        let part = |key, host, time| IdlePart { key, host, time };
         let parts = [
-            ("waiting for the GPU", self.waiting),
-            ("allocating or freeing", self.allocating),
-            ("in a copy call", self.copying),
-            ("in another call", self.calling),
-            ("outside of CUDA", self.elsewhere),
+            part("idle_waiting_for_the_gpu", "waiting for the GPU", self.waiting),
+            part("idle_allocating_or_freeing", "allocating or freeing", self.allocating),
+            part("idle_in_a_copy_call", "in a copy call", self.copying),
+            part("idle_in_another_call", "in another call", self.calling),
+            part("idle_outside_of_cuda", "outside of CUDA", self.elsewhere),
         ];
-        parts.into_iter().filter(|(_, time)| time.0 > 0).collect()
+        parts.into_iter().filter(|part| part.time.0 > 0).collect()
     }
 }
 

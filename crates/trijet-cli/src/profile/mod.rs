@@ -42,7 +42,7 @@ mod waits;
 pub use collectives::Communicated;
 pub use device::{DeviceProfile, EngineTime, KernelTime};
 pub use findings::Habit;
-pub use idle::Idle;
+pub use idle::{Idle, IdlePart};
 pub use json::json;
 pub use laws::Contradiction;
 pub use names::clean;

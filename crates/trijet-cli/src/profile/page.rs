@@ -197,13 +197,13 @@ fn group(process: u32, device: u32) -> String {
 fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Section {
     let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
     let mut whole = vec![part(PartLook::Busy, "busy", device.busy)];
-    for (number, (activity, time)) in device.idle.parts().into_iter().enumerate() {
+    for (number, idle) in device.idle.parts().into_iter().enumerate() {
         let look = match number {
             0 if device.idle.waiting.0 > 0 => PartLook::Waiting,
-            _ if activity.starts_with("outside") => PartLook::Other,
+            _ if idle.host.starts_with("outside") => PartLook::Other,
             _ => PartLook::Host,
         };
-        whole.push(part(look, &format!("idle, the host {activity}"), time));
+        whole.push(part(look, &format!("idle, the host {}", idle.host), idle.time));
     }
     let limiting = device.limiting().map(|engine| engine.name);
     let mut bars = vec![Bar { name: "GPU".to_owned(), limits: false, parts: whole }];

@@ -177,7 +177,7 @@ impl Display for DeviceProfile {
         };
         writeln!(f, "    {:<14}{:>12}{part:>9}{gaps:>12}", "idle", idle.total)?;
         let parts: Vec<String> =
-            idle.parts().iter().map(|(activity, time)| format!("{time} {activity}")).collect();
+            idle.parts().iter().map(|part| format!("{} {}", part.time, part.host)).collect();
         if !parts.is_empty() {
             line(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
         }

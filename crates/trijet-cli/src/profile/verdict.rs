@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::device::{DeviceProfile, EngineTime};
-use crate::key::key;
+use super::idle::IdlePart;
 use std::cmp::Reverse;
 use trijet::Nanos;
 use trijet::trace::percent_of;
@@ -19,7 +19,7 @@ const NAMED_MAX: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostTime {
     /// The cause of the loss, as a key.
-    pub cause: String,
+    pub cause: &'static str,
     /// The same in words.
     pub what: String,
     /// The length of the part.
@@ -47,16 +47,16 @@ impl DeviceProfile {
     #[must_use]
     pub fn losses(&self) -> Vec<LostTime> {
         let idle = self.idle.parts().into_iter();
-        let of_host = |(host, time): (&str, Nanos)| LostTime {
-            cause: format!("idle_{}", key(host)),
-            what: format!("idle while the host was {host}"),
-            time,
+        let of_host = |part: IdlePart| LostTime {
+            cause: part.key,
+            what: format!("idle while the host was {}", part.host),
+            time: part.time,
         };
         let mut losses: Vec<LostTime> = idle.map(of_host).collect();
         if let Some(longest) = self.longest() {
             let time = Nanos(self.busy.0.saturating_sub(longest.busy.0));
             let what = "only other engines at work".to_owned();
-            let cause = "other_engines".to_owned();
+            let cause = "other_engines";
             losses.extend((time.0 > 0).then_some(LostTime { cause, what, time }));
         }
         losses.sort_by_key(|loss| Reverse(loss.time));
