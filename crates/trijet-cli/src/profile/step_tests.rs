@@ -308,10 +308,10 @@ fn the_findings_are_those_of_the_steps_and_with_whole_those_of_all() {
     assert!(!shown.contains("PERF/SYNC-ALLOC"), "{shown}");
     let whole = program.text(FiguresOf::Whole);
     assert!(whole.contains("PERF/SYNC-ALLOC") && whole.contains("time per step: "), "{whole}");
-    let device = &json(&Profile::of(vec![analyse(&mut program.trace, FiguresOf::Steps)]), None)["processes"]
-        [0]["devices"][0];
-    assert_eq!((&device["figures_of"], &device["steps"]["count"]), (&"steps".into(), &100.into()));
-    assert!(device["steps"]["time_per_step"]["median_ns"].as_u64().unwrap() > 3_500_000);
+    let device = program.device(FiguresOf::Steps);
+    let steps = device.steps.expect("the kernels repeat");
+    assert_eq!((device.extent, steps.count), (FiguresOf::Steps, 100));
+    assert!(steps.times.median > Nanos(3_500_000));
 }
 
 #[test]

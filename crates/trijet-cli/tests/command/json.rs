@@ -357,3 +357,37 @@ fn every_field_of_every_document_is_in_docs_json_md_and_is_printed() {
     let wrong: Vec<&String> = reader.wrong.iter().collect();
     assert!(wrong.is_empty(), "{}", wrong.iter().map(|w| format!("{w}\n")).collect::<String>());
 }
+
+#[test]
+fn the_document_of_a_trace_has_the_figures_of_its_text() {
+    let workdir = Workdir::new();
+    workdir.file("run.trijet", &crate::trace::training());
+    workdir.file("ranks.trijet", &ranks());
+    let read = |name: &str| -> Value {
+        serde_json::from_str(&workdir.trijet(&["trace", "--read", name, "--json"]).done()).unwrap()
+    };
+    let run = read("run.trijet");
+    let device = &run["processes"][0]["devices"][0];
+    assert_eq!((&device["figures_of"], &device["steps"]["count"]), (&"steps".into(), &100.into()));
+    assert_eq!(device["steps"]["time_per_step"]["median_ns"], 4_100_000);
+    assert_eq!((&device["limiting"], &device["lower_bound_ns"]), (&().into(), &300_000_000.into()));
+    let lost = &device["lost"][0];
+    assert_eq!(
+        (&lost["cause"], &lost["time_ns"]),
+        (&"idle_outside_of_cuda".into(), &99_000_000.into())
+    );
+    let shown = workdir.trijet(&["trace", "--read", "run.trijet"]).done();
+    let findings = device["findings"].as_array().unwrap();
+    assert!(findings.len() >= 2 && run["races"].is_string(), "{run:#}");
+    for finding in findings {
+        let line = shown.lines().find(|line| line.contains(finding["key"].as_str().unwrap()));
+        let cost = Nanos(finding["cost_ns"].as_u64().unwrap()).to_string();
+        assert!(line.is_some_and(|line| line.contains(&cost)), "{finding}\n{shown}");
+    }
+    let ranks = read("ranks.trijet");
+    let found = &ranks["processes"][0]["contradicting_records"][0];
+    assert_eq!((&found["key"], &found["count"]), (&"end".into(), &1.into()), "{ranks:#}");
+    let rank = &ranks["jobs"][0]["ranks"][1];
+    assert_eq!((&rank["rank"], &rank["awaited_ns"]), (&1.into(), &2_000_000.into()), "{ranks:#}");
+    assert_eq!(ranks["jobs"][0]["by_name"][0]["exposed_ns"], 3_000_000);
+}

@@ -3,6 +3,7 @@
 
 mod error;
 mod folder;
+mod json;
 mod memory;
 mod program;
 mod show;

@@ -1,6 +1,7 @@
 //! The output of `trijet trace`, on the terminal and in files.
 #![forbid(unsafe_code)]
 
+use super::json::json;
 use super::memory::traces_of;
 use super::window::window;
 use crate::args::{TraceOptions, has_extension};
@@ -16,9 +17,7 @@ use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
 use trijet_bench::allocations::text_of;
-use trijet_cli::profile::{
-    FiguresOf, PageOptions, ProcessProfile, Profile, analyse, json, page, text,
-};
+use trijet_cli::profile::{FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text};
 use trijet_io::{NewFile, file_error, shown};
 
 /// The files that are written.

@@ -1,17 +1,13 @@
 //! Profiles as JSON. Times are in nanoseconds.
 #![forbid(unsafe_code)]
 
-use super::device::DeviceProfile;
-use super::idle::Idle;
-use super::process::ProcessProfile;
-use super::program::Profile;
-use super::ranks::{Rank, RankJob};
-use super::steps::{FiguresOf, ProgramSteps};
 use serde_json::{Value, json};
+use trijet_cli::profile::{
+    DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, Rank, RankJob,
+};
 
 /// The profile of a program. `missing` is the reason why nothing was traced, if nothing was.
-#[must_use]
-pub fn json(profile: &Profile, missing: Option<&str>) -> Value {
+pub(super) fn json(profile: &Profile, missing: Option<&str>) -> Value {
     json!({
         "processes": profile.processes.iter().map(process).collect::<Vec<_>>(),
         "jobs": profile.jobs.iter().map(job).collect::<Vec<_>>(),
