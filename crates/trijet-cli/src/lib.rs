@@ -1,4 +1,4 @@
-//! The library of the `trijet` command: pictures, timelines, and profiles of traced programs.
+//! The library of the `trijet` command: pictures and timelines.
 //! The command itself is the binary of this crate.
 #![forbid(unsafe_code)]
 
@@ -6,5 +6,4 @@ pub mod digest;
 pub mod key;
 pub mod micrograph;
 pub mod picture;
-pub mod profile;
 pub mod timeline;

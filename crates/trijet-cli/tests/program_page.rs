@@ -8,7 +8,7 @@ use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace,
 };
-use trijet_cli::profile::{FiguresOf, PageOptions, Profile, analyse, page};
+use trijet_ledger::profile::{FiguresOf, PageOptions, Profile, analyse, page};
 
 const NAMES: [&str; 7] = [
     "_Z4gemmIfEvPT_",

@@ -6,12 +6,14 @@
 //!
 //! - [`check`] finds races, wrong lifetimes and deadlocks.
 //! - [`trace`] has times, summaries, timelines and files.
+//! - [`profile`] judges traces of programs that do not use Trijet, from their activities.
 //!
-//! Programs use both through the crate `trijet`, which has them under the same names.
+//! Programs use the first two through the crate `trijet`, which has them under the same names.
 #![forbid(unsafe_code)]
 
 /// The items that both readers and the library share. `trijet` names those that programs use.
 #[doc(hidden)]
 pub mod base;
 pub mod check;
+pub mod profile;
 pub mod trace;

@@ -92,7 +92,10 @@ mod tests {
         for rule in of_kernels.map(|rule| rule.to_string()) {
             assert!(words().any(|word| word.name == rule), "{rule}");
         }
-        let sources = [include_str!("../profile/findings.rs"), include_str!("../profile/ranks.rs")];
+        let sources = [
+            include_str!("../../../trijet-ledger/src/profile/findings.rs"),
+            include_str!("../../../trijet-ledger/src/profile/ranks.rs"),
+        ];
         let keys = sources.iter().flat_map(|source| source.split('"'));
         let keys: Vec<&str> = keys.filter(|text| text.starts_with("PERF/")).collect();
         assert!(keys.len() > 12, "{keys:?}");

@@ -13,6 +13,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("trace", 1),
     ("check", 1),
     ("device", 2),
+    ("profile", 2),
     ("log", 3),
     ("heap", 3),
     ("ranks", 3),

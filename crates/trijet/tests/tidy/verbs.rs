@@ -16,7 +16,10 @@ const ROWS: &str = "crates/trijet/tests/matrix/verbs/";
 /// The reason why the functions need no row, and their names: a folder below `src/` that ends with
 /// `/`, all functions of a type or of a module, or one function.
 const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
-    ("modules below the devices, which cannot reach a driver", &["base/", "check/", "trace/"]),
+    (
+        "modules below the devices, which cannot reach a driver",
+        &["base/", "check/", "profile/", "trace/"],
+    ),
     (
         "a description without a device, or with one that only a later call uses",
         &[

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
-use trijet_cli::profile::{
+use trijet_ledger::profile::{
     DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, Rank, RankJob,
 };
 

@@ -53,10 +53,4 @@ pub use text::text;
 pub use verdict::LostTime;
 
 #[cfg(test)]
-mod law_tests;
-#[cfg(test)]
-mod rank_tests;
-#[cfg(test)]
-mod step_tests;
-#[cfg(test)]
 mod tests;

@@ -18,8 +18,8 @@ impl Profile {
     /// The profile of a program with these processes.
     ///
     /// ```
-    /// use trijet_cli::profile::{FiguresOf, Profile, analyse, text};
-    /// let mut trace = trijet::trace::activity::ProcessTrace::default();
+    /// use trijet_ledger::profile::{FiguresOf, Profile, analyse, text};
+    /// let mut trace = trijet_ledger::trace::activity::ProcessTrace::default();
     /// let profile = Profile::of(vec![analyse(&mut trace, FiguresOf::Steps)]);
     /// assert!(profile.jobs.is_empty());
     /// assert!(text(&profile).starts_with("process 0"));

@@ -1,7 +1,7 @@
 //! The engines of a device that a profile distinguishes.
 #![forbid(unsafe_code)]
 
-use trijet::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace};
+use crate::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace};
 
 /// Parts of the names of kernels that communicate between GPUs. They belong to the libraries NCCL
 /// and RCCL, NVSHMEM and ROC_SHMEM.

@@ -10,16 +10,16 @@ use super::program::Profile;
 use super::ranks::{Rank, RankJob};
 use super::steps::FiguresOf;
 use super::text::{contradiction, percent, shown, step_sentences, without_work};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
-use trijet::trace::html::{
+use crate::base::units::Nanos;
+use crate::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
+use crate::trace::html::{
     Bar, BarPart, FigureTable, Item, NO_TRACK, Note, PartLook, ProgramPage, Section, Sheet,
     TimelineTrack, TrackKind,
 };
-use trijet::trace::{percent_of, rate};
+use crate::trace::{percent_of, rate};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// Maximum number of tracks of a timeline. Further streams and threads have none.
 const TRACKS_MAX: usize = 600;
@@ -44,8 +44,8 @@ pub struct PageOptions {
 /// order.
 ///
 /// ```
-/// use trijet_cli::profile::{FiguresOf, PageOptions, Profile, analyse, page};
-/// let mut traces = [trijet::trace::activity::ProcessTrace::default()];
+/// use trijet_ledger::profile::{FiguresOf, PageOptions, Profile, analyse, page};
+/// let mut traces = [trijet_ledger::trace::activity::ProcessTrace::default()];
 /// let processes = traces.iter_mut().map(|trace| analyse(trace, FiguresOf::Steps));
 /// let profile = Profile::of(processes.collect());
 /// let page = page(&traces, &profile, &PageOptions::default());
@@ -150,7 +150,7 @@ fn verdict(processes: &[ProcessProfile]) -> String {
             format!("{part} on a GPU, busy {busy} of it; {limit}{cost}")
         }
         all => {
-            let longest = all.iter().map(|one| one.elapsed).max().unwrap_or_default();
+            let longest = all.iter().map(|one| one.elapsed).fold(Nanos(0), Nanos::max);
             let (least, most) = (busy.clone().fold(100.0, f64::min), busy.fold(0.0, f64::max));
             let busy = match (format!("{least:.0}"), format!("{most:.0}")) {
                 (least, most) if least == most => least,

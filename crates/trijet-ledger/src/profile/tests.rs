@@ -1,9 +1,14 @@
 //! Tests over hand-made traces, each with one habit of known cost. Times are in microseconds.
+#![forbid(unsafe_code)]
+
+mod laws;
+mod ranks;
+mod steps;
 
 use super::*;
-use trijet::Nanos;
-use trijet::trace::StreamClass;
-use trijet::trace::activity::{
+use crate::base::units::Nanos;
+use crate::trace::StreamClass;
+use crate::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace, StreamInfo,
 };

@@ -3,10 +3,10 @@
 
 use super::activities::{is_kernel, times};
 use super::engine::{Communicating, ProgramEngine, engine};
+use crate::base::units::Nanos;
+use crate::trace::Union;
+use crate::trace::activity::Activity;
 use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::Union;
-use trijet::trace::activity::Activity;
 
 /// The operations of a device.
 pub(super) struct Operations<'a> {

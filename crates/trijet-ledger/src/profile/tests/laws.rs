@@ -1,13 +1,14 @@
 //! Tests over trace files with records that no correct device could have made, and with unusual but
 //! possible records. Times are in microseconds after the start of the trace.
+#![forbid(unsafe_code)]
 
-use super::*;
-use trijet::Nanos;
-use trijet::trace::activity::{
+use crate::base::units::Nanos;
+use crate::profile::*;
+use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, CopyDirection, End, MemoryKind,
     NameId, ProcessTrace, SyncKind,
 };
-use trijet::trace::process_file as file;
+use crate::trace::process_file as file;
 
 /// The clock at the start of the trace: nanoseconds since 1970.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
@@ -145,7 +146,7 @@ fn every_kind_of_record_has_a_start_and_no_end_before_it() {
         ActivityKind::Fill,
         ActivityKind::Sync(SyncKind::Stream),
         ActivityKind::Call(Api::Driver),
-        ActivityKind::Overhead(trijet::trace::activity::OverheadKind::Flush),
+        ActivityKind::Overhead(crate::trace::activity::OverheadKind::Flush),
     ];
     for kind in kinds {
         let mut traced = Traced::default();

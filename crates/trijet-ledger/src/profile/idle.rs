@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::calls::ProgramCalls;
+use crate::base::units::Nanos;
+use crate::trace::Union;
 use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::Union;
 
 /// Minimum length of a counted gap, in nanoseconds. Shorter gaps occur between any two launches:
 /// the driver takes about half of this time for one (2.4 us on an H200).

@@ -4,10 +4,10 @@
 use super::activities::{is_kernel, times};
 use super::names::readable;
 use super::period::{Likeness, Period, period};
+use crate::base::units::Nanos;
+use crate::trace::activity::{Activity, NameId, ProcessTrace};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 
 /// The part of a run that figures are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use super::idle::Idle;
 use super::names::readable;
 use super::operations::Operations;
 use super::steps::{FiguresOf, ProgramSteps};
+use crate::base::units::{Bytes, Nanos};
+use crate::trace::activity::{Activity, NameId, ProcessTrace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use trijet::trace::activity::{Activity, NameId, ProcessTrace};
-use trijet::{Bytes, Nanos};
 
 /// Maximum number of kernels that a profile lists.
 const KERNELS_MAX: usize = 10;

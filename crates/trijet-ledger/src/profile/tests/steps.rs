@@ -1,10 +1,11 @@
 //! Tests of steps over constructed traces of programs with known steps. Times are in microseconds.
+#![forbid(unsafe_code)]
 
-use super::period::{Likeness, period};
-use super::*;
+use crate::base::units::Nanos;
+use crate::profile::period::{Likeness, period};
+use crate::profile::*;
+use crate::trace::activity::{Activity, ActivityKind, Api, NameId, ProcessTrace};
 use proptest::prelude::*;
-use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, Api, NameId, ProcessTrace};
 
 /// A program that launches kernels. Their times vary.
 struct Launches {

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{Cover, is_timed};
+use crate::trace::Union;
+use crate::trace::activity::{Activity, ActivityKind, ProcessTrace};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
-use trijet::trace::Union;
-use trijet::trace::activity::{Activity, ActivityKind, ProcessTrace};
 
 /// The effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,9 +4,9 @@
 use super::activities::is_kernel;
 use super::calls::ProgramCalls;
 use super::operations::Operations;
+use crate::base::crowd::{Crowd, KernelRun, crowd};
+use crate::trace::activity::{Activity, ActivityKind};
 use std::collections::BTreeMap;
-use trijet::check::lint::{Crowd, KernelRun, crowd};
-use trijet::trace::activity::{Activity, ActivityKind};
 
 /// The number of hardware queues of CUDA, unless the environment of the program sets another one.
 const HARDWARE_QUEUES: u32 = 8;

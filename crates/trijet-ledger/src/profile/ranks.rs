@@ -8,11 +8,11 @@ use super::findings::{Habit, cost};
 use super::matching::{RankCommunicator, communicators};
 use super::process::ProcessProfile;
 use super::waits::{Arrival, ExposedParts, Split};
+use crate::base::units::Nanos;
+use crate::trace::Union;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::Union;
 
 /// Maximum number of ranks that a finding names.
 const NAMED_MAX: usize = 3;

@@ -5,12 +5,12 @@ use super::activities::{Cover, times};
 use super::engine::ProgramEngine;
 use super::names::readable;
 use super::operations::Operations;
+use crate::base::units::Nanos;
+use crate::trace::Union;
+use crate::trace::activity::{Activity, NameId, ProcessTrace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::Union;
-use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 
 /// The prefixes of the names of NCCL's kernels. Kernels of symmetric memory are not included,
 /// because they may start before the previous kernel has ended.

@@ -1,9 +1,10 @@
 //! Tests over hand-made traces of several ranks. Times are in microseconds.
+#![forbid(unsafe_code)]
 
-use super::*;
+use crate::base::units::Nanos;
+use crate::profile::*;
+use crate::trace::activity::{Activity, ActivityKind, ContextInfo, NameId, ProcessTrace};
 use proptest::prelude::*;
-use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, ContextInfo, NameId, ProcessTrace};
 
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 const GATHER: &str = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)";

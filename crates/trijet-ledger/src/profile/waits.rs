@@ -4,8 +4,8 @@
 
 use super::collectives::Communication;
 use super::matching::{CLOCKS_NS, RankSpan};
+use crate::trace::Union;
 use std::ops::Range;
-use trijet::trace::Union;
 
 /// The conclusion from the starts and ends of a collective about its ranks.
 #[derive(Debug, PartialEq, Eq)]

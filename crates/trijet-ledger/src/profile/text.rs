@@ -8,9 +8,9 @@ use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
 use super::steps::{FiguresOf, ProgramSteps};
+use crate::base::units::Nanos;
+use crate::trace::{count, percent_of, rate};
 use std::fmt::{self, Display, Formatter};
-use trijet::Nanos;
-use trijet::trace::{count, percent_of, rate};
 
 /// Maximum number of names of kernels that are listed for the ranks of a job.
 const NAMES_MAX: usize = 5;

@@ -8,12 +8,12 @@ use super::engine::ProgramEngine;
 use super::idle::{Idle, IdleCause, caused_by};
 use super::operations::Operations;
 use super::queues::{self, SharedQueues};
+use crate::base::units::Nanos;
+use crate::trace::activity::{Activity, ActivityKind, MemoryKind, ProcessTrace};
+use crate::trace::{StreamClass, Union, rate};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
-use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, MemoryKind, ProcessTrace};
-use trijet::trace::{StreamClass, Union, rate};
 
 /// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
 /// 16 and 21 GB/s of 55 GB/s.

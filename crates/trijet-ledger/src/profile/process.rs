@@ -10,9 +10,9 @@ use super::laws::{self, Contradiction};
 use super::names::clean;
 use super::operations::Operations;
 use super::steps::{FiguresOf, ProgramSteps};
+use crate::base::units::Nanos;
+use crate::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
 use std::collections::BTreeMap;
-use trijet::Nanos;
-use trijet::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
 
 /// The profile of one process.
 #[derive(Debug)]

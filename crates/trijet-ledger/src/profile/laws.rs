@@ -9,11 +9,11 @@
 
 use super::activities::is_timed;
 use super::names::{clean, readable};
-use std::collections::BTreeMap;
-use trijet::trace::activity::{
+use crate::base::units::{Bytes, Nanos};
+use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, MemoryKind, ProcessTrace,
 };
-use trijet::{Bytes, Nanos};
+use std::collections::BTreeMap;
 
 /// The assumed error between the clocks of host and device, in nanoseconds. CUPTI reports times of
 /// the device on the clock of the host, which the system may adjust by 500 us in a second.

@@ -1,10 +1,10 @@
 //! Sets of activities: when they ran, and how many bytes they moved.
 #![forbid(unsafe_code)]
 
+use crate::base::units::Bytes;
+use crate::trace::Union;
+use crate::trace::activity::{Activity, ActivityKind, OverheadKind, ProcessTrace};
 use std::ops::Range;
-use trijet::Bytes;
-use trijet::trace::Union;
-use trijet::trace::activity::{Activity, ActivityKind, OverheadKind, ProcessTrace};
 
 /// Whether both times of an activity are known and in order.
 pub(super) fn is_timed(one: &Activity) -> bool {

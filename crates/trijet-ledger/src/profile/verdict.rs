@@ -6,9 +6,9 @@
 
 use super::device::{DeviceProfile, EngineTime};
 use super::idle::IdlePart;
+use crate::base::units::Nanos;
+use crate::trace::percent_of;
 use std::cmp::Reverse;
-use trijet::Nanos;
-use trijet::trace::percent_of;
 
 /// The minimum part of the time for which an engine that limits is busy, in tenths.
 const LIMITS_FROM: u128 = 9;
