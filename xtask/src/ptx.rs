@@ -164,8 +164,13 @@ fn sources() -> Result<Vec<Source>> {
             found.push(Source { name, text, ptx: file.with_extension("ptx"), may_spill: false });
         }
     }
-    for (name, text) in trijet::workers::programs::sources() {
-        let ptx = library.join(format!("workers/programs/{name}/{name}.ptx"));
+    let programs = tools::root().join("crates/trijet-programs/src");
+    let queens = &trijet::workers::queens::QUEENS;
+    let of_library = (library.join("workers"), queens.name(), queens.source());
+    let of_programs = trijet_programs::sources().into_iter();
+    let all = of_programs.map(|(name, text)| (programs.clone(), name, text)).chain([of_library]);
+    for (folder, name, text) in all {
+        let ptx = folder.join(format!("{name}/{name}.ptx"));
         found.push(Source { name: format!("{name}.cu"), text, ptx, may_spill: true });
     }
     found.sort_by(|a, b| a.ptx.cmp(&b.ptx));

@@ -7,9 +7,9 @@ use crate::rounds::{Side, Value};
 use serde::Deserialize;
 use trijet::kernels::AXPY;
 use trijet::testing::WORK;
-use trijet::workers::programs::lengths::{self, LENGTHS};
 use trijet::workers::{Policy, RunOptions, Work};
 use trijet::{Buffer, Clock, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
+use trijet_programs::lengths::{self, LENGTHS};
 
 /// The number of lanes of a task.
 const LANES: u32 = 32;

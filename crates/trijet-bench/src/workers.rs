@@ -15,14 +15,14 @@ use serde::Deserialize;
 use std::time::Instant;
 use trijet::kernels::ArgsFor;
 use trijet::testing::WORK;
-use trijet::workers::programs::echo::ECHO;
-use trijet::workers::programs::layered::{LAYERED, Layered};
-use trijet::workers::programs::lengths::{self, LENGTHS};
-use trijet::workers::programs::mandelbrot::{self, MANDELBROT};
-use trijet::workers::programs::queens::{self, QUEENS};
-use trijet::workers::programs::tree::{self, TREE};
+use trijet::workers::queens::{self, QUEENS};
 use trijet::workers::{Chooser, Kinds, Policy, Program, RunOptions, Work, WorkerTask};
 use trijet::{Buffer, Clock, Device, Error, ErrorKind, Result, Stream, TimedEvent};
+use trijet_programs::echo::ECHO;
+use trijet_programs::layered::{LAYERED, Layered};
+use trijet_programs::lengths::{self, LENGTHS};
+use trijet_programs::mandelbrot::{self, MANDELBROT};
+use trijet_programs::tree::{self, TREE};
 
 #[derive(Debug, Deserialize)]
 struct Definitions {

@@ -18,8 +18,8 @@ use trijet::task::{Data, TaskId, Tasks, Workers};
 use trijet::training::GradientBuckets;
 use trijet::testing;
 use trijet::workers::RunOptions;
-use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Batch, Buffer, Device, ErrorKind, PinnedBuffer, Result, Select, SourceOrder, Stream};
+use trijet_programs::vectors::{self, VECTORS};
 
 unsafe extern "C" {
     fn fork() -> i32;

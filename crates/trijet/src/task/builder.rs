@@ -135,7 +135,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
     ///
     /// ```
     /// use trijet::workers::RunOptions;
-    /// use trijet::workers::programs::vectors::{self, VECTORS};
+    /// use trijet_programs::vectors::{self, VECTORS};
     /// use trijet::{Device, Select};
     /// let tasks = Device::open(Select::Host(0))?.tasks();
     /// let [a, b, c, d] = [0, 1, 2, 3].map(|_| tasks.alloc::<f32>(1000));

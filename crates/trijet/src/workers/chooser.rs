@@ -64,7 +64,7 @@ impl Trials {
 /// because the fastest policy changes with the number of tasks.
 ///
 /// ```
-/// use trijet::workers::programs::queens::{self, QUEENS};
+/// use trijet::workers::queens::{self, QUEENS};
 /// use trijet::workers::{Chooser, RunOptions, Work};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Auto)?;

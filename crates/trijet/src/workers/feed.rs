@@ -56,7 +56,7 @@ impl Stream {
     /// until then.
     ///
     /// ```
-    /// use trijet::workers::programs::echo::{ECHO, echoed};
+    /// use trijet_programs::echo::{ECHO, echoed};
     /// use trijet::workers::{RunOptions, WorkerTask};
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Auto)?;

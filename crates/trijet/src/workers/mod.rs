@@ -57,7 +57,7 @@ mod feed;
 mod graph;
 mod options;
 mod program;
-pub mod programs;
+pub mod queens;
 mod run;
 mod run_report;
 mod setup;

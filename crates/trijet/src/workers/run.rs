@@ -203,7 +203,7 @@ impl Stream {
     /// same time. Its workers take tasks until all have run, including tasks that tasks have made.
     ///
     /// ```
-    /// use trijet::workers::programs::queens::{self, QUEENS};
+    /// use trijet::workers::queens::{self, QUEENS};
     /// use trijet::workers::{RunOptions, Work};
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Auto)?;

@@ -157,7 +157,7 @@ impl RunReport {
     ///
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, chrome};
-    /// use trijet::workers::programs::queens::{self, QUEENS};
+    /// use trijet::workers::queens::{self, QUEENS};
     /// use trijet::workers::{RunOptions, Work};
     /// use trijet::{Device, Nanos, Select};
     /// let s = Device::open(Select::Host(0))?.stream()?;

@@ -8,9 +8,9 @@ mod payloads;
 
 use std::time::Duration;
 use trijet::kernels::Update;
-use trijet::workers::programs::{mix, queens, tree};
 use trijet::workers::{Body, Kinds, Policy, Program, ProgramSpec, RunOptions, Work, Worker};
 use trijet::{Device, ErrorKind, Result, Select};
+use trijet_programs::{mix, queens, tree};
 
 const SPAWNING: [Policy; 3] = [Policy::Sharing, Policy::Stealing, Policy::Hybrid];
 
@@ -183,7 +183,7 @@ fn statistics_add_up_on_a_gpu() -> Result<()> {
 #[test]
 fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
     use trijet::workers::WorkerTask;
-    use trijet::workers::programs::echo::{ECHO, echoed};
+    use trijet_programs::echo::{ECHO, echoed};
     let device = Device::open(Select::Cuda(0))?;
     let s = device.stream()?;
     for policy in SPAWNING {

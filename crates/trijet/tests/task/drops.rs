@@ -8,8 +8,8 @@ use std::thread::spawn;
 use trijet::sim::Order;
 use trijet::task::{Data, TaskId, Tasks};
 use trijet::workers::RunOptions;
-use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Error, ErrorKind, Result};
+use trijet_programs::vectors::{self, VECTORS};
 
 const LEN: usize = 8;
 

@@ -5,9 +5,9 @@ use trijet::kernels::{AXPY, Max, Sum};
 use trijet::memory::PageLocked;
 use trijet::task::{Data, TaskCounts, TaskId, TaskOptions, Tasks, Workers};
 use trijet::testing::Prng;
-use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::workers::{Policy, RunOptions};
 use trijet::{Device, Result};
+use trijet_programs::vectors::{self, VECTORS};
 
 const LEN: usize = 24;
 const ON_DEVICE: usize = 4;

@@ -8,8 +8,8 @@ use trijet::memory::PageLocked;
 use trijet::sim::{HostConfig, Order};
 use trijet::task::{Data, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::RunOptions;
-use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Device, ErrorKind, Result};
+use trijet_programs::vectors::{self, VECTORS};
 
 #[test]
 fn data_of_other_tasks_are_refused() -> Result<()> {

@@ -5,9 +5,9 @@ use crate::{demand_clean, device, devices};
 use trijet::kernels::{Sum, Update};
 use trijet::sim::Order;
 use trijet::task::{Data, Explanation, KeptBy, TaskId, TaskOptions, Tasks, Workers};
-use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions};
 use trijet::{ErrorKind, Result};
+use trijet_programs::vectors::{self, VECTORS};
 
 const LEN: usize = 64;
 

@@ -27,8 +27,8 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("memory/mod.rs", Licence::Ancestor, "of memory/pinned.rs and memory/dlpack.rs"),
     ("launch/mod.rs", Licence::Ancestor, "of launch/args.rs"),
     ("kernels/mod.rs", Licence::Ancestor, "of the kernels"),
-    ("workers/mod.rs", Licence::Ancestor, "of workers/program.rs and the programs"),
-    ("workers/programs/mod.rs", Licence::Ancestor, "of the programs"),
+    ("workers/mod.rs", Licence::Ancestor, "of workers/program.rs and of workers/queens"),
+    ("workers/queens/mod.rs", Licence::Holds, "the declaration of a program"),
     ("workers/program.rs", Licence::Holds, "a program becomes a kernel: its author vouches"),
     ("comm/mod.rs", Licence::Ancestor, "of comm/nccl.rs"),
     ("comm/nccl.rs", Licence::Holds, "views and streams pass to NCCL"),
@@ -50,10 +50,9 @@ const PLACES: &[(&str, Licence, &str)] = &[
 const SAFETY_REPEATS_MAX: usize = 3;
 
 fn licence(below: &str) -> Option<Licence> {
-    // The declaration of a kernel or of a program is a one-line promise about its code:
-    // kernels/<name>/mod.rs and workers/programs/<name>/mod.rs.
+    // The declaration of a kernel is a one-line promise about its code: kernels/<name>/mod.rs.
     let parts: Vec<&str> = below.split('/').collect();
-    if let ["kernels", _, .., "mod.rs"] | ["workers", "programs", _, .., "mod.rs"] = parts[..] {
+    if let ["kernels", _, .., "mod.rs"] = parts[..] {
         return Some(Licence::Holds);
     }
     PLACES

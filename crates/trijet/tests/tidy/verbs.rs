@@ -51,7 +51,6 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "KernelSpec::*",
             "LaunchConfig::*",
             "Layout::*",
-            "Neighbours::*",
             "Program::*",
             "ProgramSpec::*",
             "StreamOptions::*",
@@ -68,7 +67,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "rows::*",
             "spec::*",
             "warp_specialized::*",
-            "workers/programs/",
+            "workers/queens/",
         ],
     ),
     (

@@ -1,18 +1,18 @@
 //! The programs of the library with their answers, for any device.
 
-use trijet::workers::programs::attention::{self, ATTENTION};
-use trijet::workers::programs::experts::{self, EXPERTS};
-use trijet::workers::programs::layered::{LAYERED, Layered};
-use trijet::workers::programs::lengths::{self, LENGTHS};
-use trijet::workers::programs::mandelbrot::{self, MANDELBROT};
-use trijet::workers::programs::mix;
-use trijet::workers::programs::pair::{self, PAIR};
-use trijet::workers::programs::queens::{self, QUEENS};
-use trijet::workers::programs::rows::{self, ROWS};
-use trijet::workers::programs::search::{self, Neighbours, SEARCH};
-use trijet::workers::programs::tree::{self, TREE};
+use trijet::workers::queens::{self, QUEENS};
 use trijet::workers::{Policy, RunOptions, RunReport, Work};
 use trijet::{Device, Result};
+use trijet_programs::attention::{self, ATTENTION};
+use trijet_programs::experts::{self, EXPERTS};
+use trijet_programs::layered::{LAYERED, Layered};
+use trijet_programs::lengths::{self, LENGTHS};
+use trijet_programs::mandelbrot::{self, MANDELBROT};
+use trijet_programs::mix;
+use trijet_programs::pair::{self, PAIR};
+use trijet_programs::rows::{self, ROWS};
+use trijet_programs::search::{self, Neighbours, SEARCH};
+use trijet_programs::tree::{self, TREE};
 
 /// The number of ways to place this many queens.
 const QUEENS_OF: [u64; 15] =

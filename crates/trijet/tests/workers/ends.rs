@@ -2,11 +2,11 @@
 
 use crate::{answers, demand_clean, device};
 use trijet::kernels::Update;
-use trijet::workers::programs::lengths::LENGTHS;
-use trijet::workers::programs::queens::{QUEENS, root};
-use trijet::workers::programs::tree::{self, TREE};
+use trijet::workers::queens::{QUEENS, root};
 use trijet::workers::{Body, Kinds, Policy, Program, ProgramSpec, RunOptions, Work, Worker};
 use trijet::{ErrorKind, Result};
+use trijet_programs::lengths::LENGTHS;
+use trijet_programs::tree::{self, TREE};
 
 #[test]
 fn a_run_without_tasks_ends() -> Result<()> {

@@ -1,10 +1,10 @@
 //! Workers that are fed while they run, and policies that are chosen by measurement.
 
 use crate::{demand_clean, device};
-use trijet::workers::programs::echo::{ECHO, echoed};
-use trijet::workers::programs::queens::{QUEENS, root};
+use trijet::workers::queens::{QUEENS, root};
 use trijet::workers::{Chooser, Policy, RunOptions, Work, WorkerTask};
 use trijet::{ErrorKind, Result};
+use trijet_programs::echo::{ECHO, echoed};
 
 #[test]
 fn every_task_that_is_fed_is_answered_once() -> Result<()> {

@@ -3,21 +3,21 @@
 #![expect(clippy::cast_possible_truncation, reason = "payloads have numbers in their low bits")]
 
 use trijet::testing::Prng;
-use trijet::workers::programs::attention::{self, ATTENTION};
-use trijet::workers::programs::echo::ECHO;
-use trijet::workers::programs::experts::{self, EXPERTS};
-use trijet::workers::programs::layered::LAYERED;
-use trijet::workers::programs::lengths::{self, LENGTHS};
-use trijet::workers::programs::mandelbrot::{self, MANDELBROT};
-use trijet::workers::programs::mix;
-use trijet::workers::programs::pair::{self, PAIR};
-use trijet::workers::programs::queens::QUEENS;
-use trijet::workers::programs::rows::ROWS;
-use trijet::workers::programs::search::SEARCH;
-use trijet::workers::programs::tree::TREE;
-use trijet::workers::programs::vectors::VECTORS;
+use trijet::workers::queens::QUEENS;
 use trijet::workers::{RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{Buffer, Device, Result, Stream};
+use trijet_programs::attention::{self, ATTENTION};
+use trijet_programs::echo::ECHO;
+use trijet_programs::experts::{self, EXPERTS};
+use trijet_programs::layered::LAYERED;
+use trijet_programs::lengths::{self, LENGTHS};
+use trijet_programs::mandelbrot::{self, MANDELBROT};
+use trijet_programs::mix;
+use trijet_programs::pair::{self, PAIR};
+use trijet_programs::rows::ROWS;
+use trijet_programs::search::SEARCH;
+use trijet_programs::tree::TREE;
+use trijet_programs::vectors::VECTORS;
 
 /// The largest payload.
 const MOST: u64 = (1 << 56) - 1;

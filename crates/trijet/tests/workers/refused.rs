@@ -1,11 +1,11 @@
 //! A program that cannot run is refused before the launch.
 
 use crate::device;
-use trijet::workers::programs::layered::{LAYERED, Layered};
-use trijet::workers::programs::lengths::LENGTHS;
-use trijet::workers::programs::queens::{QUEENS, root};
+use trijet::workers::queens::{QUEENS, root};
 use trijet::workers::{Policy, RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{ErrorKind, Result};
+use trijet_programs::layered::{LAYERED, Layered};
+use trijet_programs::lengths::LENGTHS;
 
 #[test]
 fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {

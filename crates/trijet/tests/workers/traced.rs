@@ -1,7 +1,7 @@
 //! The records of tasks that a run keeps.
 
 use trijet::trace::{DeviceId, LaneId};
-use trijet::workers::programs::queens::{self, QUEENS};
+use trijet::workers::queens::{self, QUEENS};
 use trijet::workers::{RunOptions, Work};
 use trijet::{Nanos, Result};
 

@@ -6,8 +6,8 @@ use super::verb::{Call, Verb, call};
 use trijet::probe::refuse_in_child;
 use trijet::task::{Data, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::RunOptions;
-use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Error, ErrorKind, Result};
+use trijet_programs::vectors::{self, VECTORS};
 
 /// Separate tasks, with data and a task that may be held back.
 struct Prepared {

@@ -3,10 +3,10 @@
 use super::super::held::Held;
 use super::super::rows as row;
 use super::verb::{Verb, call};
-use trijet::workers::programs::echo::{ECHO, EchoParams, Echoes};
-use trijet::workers::programs::queens::{self, QUEENS};
+use trijet::workers::queens::{self, QUEENS};
 use trijet::workers::{Chooser, Feed, Run, RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{Buffer, Result, Stream};
+use trijet_programs::echo::{ECHO, EchoParams, Echoes};
 
 fn options() -> RunOptions {
     RunOptions { workers: Some(2), ..RunOptions::default() }

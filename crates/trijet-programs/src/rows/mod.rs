@@ -1,11 +1,9 @@
 //! The product of a sparse matrix and a vector. Rows have very different numbers of entries.
 
-use crate::device::args::ArgBlock;
-use crate::launch::{Read, Write};
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
-
-use crate::workers::programs::mix::mix;
-use crate::workers::programs::part::part;
+use crate::mix::mix;
+use crate::part::part;
+use trijet::kernels::{ArgBlock, Read, Write};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`ROWS`].
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,7 @@
 //! Two kinds of tasks that make each other, after the two procedures of Whippletree.
 
-use crate::device::args::ArgBlock;
-use crate::launch::Update;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
+use trijet::kernels::{ArgBlock, Update};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The kinds of [`PAIR`].
 #[derive(Debug, Clone, Copy)]

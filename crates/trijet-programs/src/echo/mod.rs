@@ -1,8 +1,7 @@
 //! Tasks that only answer, for feeds.
 
-use crate::device::args::ArgBlock;
-use crate::launch::Update;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+use trijet::kernels::{ArgBlock, Update};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`ECHO`].
 #[derive(Debug, Clone, Copy)]

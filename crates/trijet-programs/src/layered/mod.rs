@@ -1,12 +1,10 @@
 //! A layered graph of tasks. Each task reads the values of its predecessors.
 
-use crate::base::error::Result;
-use crate::device::args::ArgBlock;
-use crate::launch::{Read, Update};
-use crate::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
-
-use crate::workers::programs::mix::mix;
-use crate::workers::programs::part::part;
+use crate::mix::mix;
+use crate::part::part;
+use trijet::Result;
+use trijet::kernels::{ArgBlock, Read, Update};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
 
 /// The one kind of [`LAYERED`].
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Operations on ranges of four arrays, for tasks that declare their reads and writes.
 
-use crate::launch::Write;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Shared, Worker};
+use trijet::kernels::Write;
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Shared, Worker};
 
 /// The kinds of [`VECTORS`].
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,11 @@
 //! N queens: boards become tasks until a number of rows is filled, and are counted then. The number
 //! of tasks is known only at the end.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a payload holds numbers of fewer bits, as the kernel takes them"
+)]
+
 use crate::device::args::ArgBlock;
 use crate::launch::Update;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};

@@ -1,10 +1,8 @@
 //! Independent tasks with lengths that are powers of two. Each next length is half as frequent.
 
-use crate::device::args::ArgBlock;
-use crate::launch::Write;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
-
-use crate::workers::programs::mix::mix;
+use crate::mix::mix;
+use trijet::kernels::{ArgBlock, Write};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`LENGTHS`].
 #[derive(Debug, Clone, Copy)]

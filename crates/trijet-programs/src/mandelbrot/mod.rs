@@ -1,9 +1,8 @@
 //! The Mandelbrot set in tiles: independent tasks whose lengths differ. Neighbouring tiles have
 //! similar lengths.
 
-use crate::device::args::ArgBlock;
-use crate::launch::Write;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+use trijet::kernels::{ArgBlock, Write};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`MANDELBROT`].
 #[derive(Debug, Clone, Copy)]

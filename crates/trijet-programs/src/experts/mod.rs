@@ -1,11 +1,9 @@
 //! A batch of a mixture of experts. Few experts get most of the tokens (Zipf). There are two kinds
 //! of tasks.
 
-use crate::device::args::ArgBlock;
-use crate::launch::{Read, Write};
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
-
-use crate::workers::programs::mix::mix;
+use crate::mix::mix;
+use trijet::kernels::{ArgBlock, Read, Write};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The kinds of [`EXPERTS`].
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,7 @@
 //! Attention of one query for each sequence, as in decoding. Sequences have very different lengths.
 
-use crate::device::args::ArgBlock;
-use crate::launch::{Read, Write};
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+use trijet::kernels::{ArgBlock, Read, Write};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`ATTENTION`].
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,6 @@ pub mod mandelbrot;
 mod mix;
 pub mod pair;
 mod part;
-pub mod queens;
 pub mod rows;
 pub mod search;
 pub mod tree;
@@ -37,7 +36,6 @@ pub fn sources() -> Vec<(&'static str, String)> {
         (lengths::LENGTHS.name(), lengths::LENGTHS.source()),
         (mandelbrot::MANDELBROT.name(), mandelbrot::MANDELBROT.source()),
         (pair::PAIR.name(), pair::PAIR.source()),
-        (queens::QUEENS.name(), queens::QUEENS.source()),
         (rows::ROWS.name(), rows::ROWS.source()),
         (search::SEARCH.name(), search::SEARCH.source()),
         (tree::TREE.name(), tree::TREE.source()),

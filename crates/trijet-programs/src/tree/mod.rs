@@ -1,10 +1,8 @@
 //! An unbalanced tree that is known only as it is visited: every node makes its children.
 
-use crate::device::args::ArgBlock;
-use crate::launch::Update;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
-
-use crate::workers::programs::mix::mix;
+use crate::mix::mix;
+use trijet::kernels::{ArgBlock, Update};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The one kind of [`TREE`].
 #[derive(Debug, Clone, Copy)]

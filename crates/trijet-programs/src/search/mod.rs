@@ -1,12 +1,10 @@
 //! Breadth-first search in a graph whose vertices have very different numbers of neighbours.
 
-use crate::device::args::ArgBlock;
-use crate::launch::{Read, Update};
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
+use crate::mix::mix;
+use crate::part::part;
 use std::collections::VecDeque;
-
-use crate::workers::programs::mix::mix;
-use crate::workers::programs::part::part;
+use trijet::kernels::{ArgBlock, Read, Update};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The one kind of [`SEARCH`].
 #[derive(Debug, Clone, Copy)]
