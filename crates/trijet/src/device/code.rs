@@ -12,7 +12,8 @@ pub enum Code {
     /// A cubin or fatbin. Its headers are checked, and its code is not: the driver decides whether
     /// it fits the device.
     Cubin(Cow<'static, [u8]>),
-    /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed.
+    /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed. A kernel is
+    /// compiled when it is first loaded, once for all devices of one compute capability.
     Source(Cow<'static, str>),
 }
 

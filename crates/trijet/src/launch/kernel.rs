@@ -5,6 +5,7 @@
 //! computes the same.
 
 use super::args::Args;
+use super::compiled::Compiled;
 use super::params::ArgsFor;
 use super::spec::{Exactness, KernelSpec, Shape};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -53,6 +54,8 @@ struct Untyped {
     number: OnceLock<usize>,
     /// The module that the PTX of the declaration describes, from the first device that loads it.
     ptx: OnceLock<Arc<ptx::Module>>,
+    /// The PTX of a source.
+    compiled: Compiled,
 }
 
 impl<P> fmt::Debug for Kernel<P> {
@@ -90,7 +93,12 @@ impl<P> Kernel<P> {
     /// [`ArgBlock::count`] and [`ArgBlock::spans`], which has the place and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
-        let code = Untyped { spec, number: OnceLock::new(), ptx: OnceLock::new() };
+        let code = Untyped {
+            spec,
+            number: OnceLock::new(),
+            ptx: OnceLock::new(),
+            compiled: Compiled::new(),
+        };
         Self { code, params: PhantomData }
     }
 
@@ -179,9 +187,10 @@ impl Untyped {
             }
             Code::Cubin(bytes) => (None, load(Image::Cubin(bytes))?),
             Code::Source(source) if device.info.compute.0 > 0 => {
-                let compiled = crate::device::compile(source, &file, device.info.compute)?;
-                let scanned = Arc::new(ptx::scan(&compiled));
-                (accept(scanned)?, load(Image::Compiled(&compiled))?)
+                let compute = device.info.compute;
+                let compile = || crate::device::compile(source, &file, compute);
+                let compiled = self.compiled.get(compute, compile)?;
+                (accept(compiled.module)?, load(Image::Compiled(&compiled.text))?)
             }
             // Only its twin, if any, runs on the host device.
             Code::Source(source) => (None, load(Image::Ptx(source))?),

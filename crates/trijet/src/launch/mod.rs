@@ -1,6 +1,7 @@
 //! Kernels: typed declarations, argument blocks, launches.
 
 mod args;
+mod compiled;
 mod kernel;
 mod params;
 mod spec;
