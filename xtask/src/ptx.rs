@@ -1,4 +1,5 @@
-//! `ptx` and `ptx --check`: generate or check the PTX of every kernel source.
+//! `ptx` and `ptx --check`: generate or check the PTX of every kernel source. The programs of
+//! `trijet-programs`, which are compiled when they run, are checked in the same way.
 //!
 //! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
 //! the source, so that a stale file is found without the compiler. Assembling it for its
@@ -14,6 +15,7 @@ use std::process::Command;
 use crate::nvrtc::Nvrtc;
 use crate::tools::{self, Result};
 use trijet::kernels::{PtxRule, lint};
+use trijet::workers::queens::QUEENS;
 
 /// The compiler options in addition to the architecture: no fused multiply-add, so that arithmetic
 /// is exact.
@@ -88,8 +90,10 @@ fn is_ordered(name: &str, rule: PtxRule) -> bool {
 pub(crate) fn generate() -> Result<()> {
     let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
     for source in sources()? {
-        fs::write(&source.ptx, compiled(&nvrtc, &source)?)?;
-        println!("wrote {}", file_name(&source.ptx));
+        if let Some(ptx) = &source.ptx {
+            fs::write(ptx, compiled(&nvrtc, &source)?)?;
+            println!("wrote {}", file_name(ptx));
+        }
     }
     Ok(())
 }
@@ -104,10 +108,13 @@ pub(crate) fn check() -> Result<()> {
         mistakes += 1;
     };
     for source in sources()? {
-        let target = &source.ptx;
-        let name = file_name(target);
         let fresh = compiled(&nvrtc, &source)?;
-        if fs::read_to_string(target).ok().as_deref() != Some(&fresh) {
+        let target = match &source.ptx {
+            Some(ptx) => ptx.clone(),
+            None => temporary(&source.name, &fresh)?,
+        };
+        let name = file_name(&target);
+        if fs::read_to_string(&target).ok().as_deref() != Some(&fresh) {
             report_mistake(format!("{name} is out of date; run `cargo xtask ptx`"));
             continue;
         }
@@ -117,7 +124,7 @@ pub(crate) fn check() -> Result<()> {
         }
         let target_of = Target::of(&name, &source.text)?;
         for architecture in target_of.architectures() {
-            for entry in assemble(&ptxas, target, architecture)? {
+            for entry in assemble(&ptxas, &target, architecture)? {
                 println!("{architecture:8} {:16} {}", entry.name, entry.usage);
                 if entry.spills && !source.may_spill {
                     report_mistake(format!("{name}: {} spills on {architecture}", entry.name));
@@ -139,18 +146,25 @@ pub(crate) fn check() -> Result<()> {
     if mistakes == 0 { Ok(()) } else { Err(format!("ptx --check: {mistakes} mistakes").into()) }
 }
 
+/// Writes PTX to a temporary file.
+fn temporary(source: &str, ptx: &str) -> Result<PathBuf> {
+    let path = tools::scratch()?.join(source).with_extension("ptx");
+    fs::write(&path, ptx)?;
+    Ok(path)
+}
+
 /// The source of a PTX text.
 struct Source {
     name: String,
     text: String,
-    ptx: PathBuf,
+    /// The file of the PTX, if it is a part of the repository.
+    ptx: Option<PathBuf>,
     /// Whether it may have a stack frame: arrays that are indexed by a variable are in local
     /// memory.
     may_spill: bool,
 }
 
-/// The sources of the kernels, and the sources of the programs for workers, which the library
-/// assembles. Sorted.
+/// The sources of the kernels and of the programs for workers, which the library assembles. Sorted.
 fn sources() -> Result<Vec<Source>> {
     let library = tools::root().join("crates/trijet/src");
     let mut found = Vec::new();
@@ -161,19 +175,19 @@ fn sources() -> Result<Vec<Source>> {
         }
         for file in files_of(&folder)? {
             let (name, text) = (file_name(&file), fs::read_to_string(&file)?);
-            found.push(Source { name, text, ptx: file.with_extension("ptx"), may_spill: false });
+            let ptx = Some(file.with_extension("ptx"));
+            found.push(Source { name, text, ptx, may_spill: false });
         }
     }
-    let programs = tools::root().join("crates/trijet-programs/src");
-    let queens = &trijet::workers::queens::QUEENS;
-    let of_library = (library.join("workers"), queens.name(), queens.source());
-    let of_programs = trijet_programs::sources().into_iter();
-    let all = of_programs.map(|(name, text)| (programs.clone(), name, text)).chain([of_library]);
-    for (folder, name, text) in all {
-        let ptx = folder.join(format!("{name}/{name}.ptx"));
-        found.push(Source { name: format!("{name}.cu"), text, ptx, may_spill: true });
-    }
-    found.sort_by(|a, b| a.ptx.cmp(&b.ptx));
+    let program = |name: &str, text, ptx| {
+        let name = format!("{name}.cu");
+        Source { name, text, ptx, may_spill: true }
+    };
+    let ptx = library.join("workers/queens/queens.ptx");
+    found.push(program(QUEENS.name(), QUEENS.source(), Some(ptx)));
+    let others = trijet_programs::sources().into_iter();
+    found.extend(others.map(|(name, text)| program(name, text, None)));
+    found.sort_by(|a, b| (&a.ptx, &a.name).cmp(&(&b.ptx, &b.name)));
     Ok(found)
 }
 
@@ -305,8 +319,8 @@ mod tests {
     fn every_ptx_names_the_hash_of_its_source() {
         let sources = sources().unwrap();
         assert!(!sources.is_empty());
-        for source in sources {
-            let ptx = fs::read_to_string(&source.ptx).unwrap();
+        for (source, ptx) in sources.iter().filter_map(|one| Some((one, one.ptx.as_ref()?))) {
+            let ptx = fs::read_to_string(ptx).unwrap();
             let line = hash_line(source.text.as_bytes());
             assert!(ptx.starts_with(&line), "{}: run `cargo xtask ptx`", source.name);
         }
@@ -323,7 +337,8 @@ mod tests {
         // The PTX that is checked in was made for it.
         for source in sources().unwrap() {
             let target = Target::of("", &source.text).unwrap();
-            let ptx = fs::read_to_string(&source.ptx).unwrap();
+            let Some(ptx) = &source.ptx else { continue };
+            let ptx = fs::read_to_string(ptx).unwrap();
             assert!(ptx.lines().any(|line| line == target.line()), "{}", source.name);
         }
     }

@@ -1,8 +1,9 @@
 //! Programs for workers with known answers: examples of bodies, and the workloads of the tests and
 //! benchmarks.
 //!
-//! Each folder has the bodies in CUDA C++, the PTX of the whole program, and the same bodies for
-//! the host device, with a function for the answer.
+//! Each folder has the bodies in CUDA C++ and the same bodies for the host device, with a function
+//! for the answer. On a GPU the run-time compiler of CUDA (NVRTC) compiles a program when it first
+//! runs.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -25,7 +26,7 @@ pub mod vectors;
 
 pub use mix::mix;
 
-/// The name and the source of each program, for tools that compile them.
+/// The name and the source of each program, for tools that compile all of them.
 #[must_use]
 pub fn sources() -> Vec<(&'static str, String)> {
     vec![

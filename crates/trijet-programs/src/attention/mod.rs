@@ -76,5 +76,5 @@ pub static ATTENTION: Program<Queries, AttentionParams> = {
     let spec = ProgramSpec::new("attention", include_str!("attention.cu"), parameters);
     // SAFETY: every index is compared with the length of its span, in 64 bits, and results are
     // written atomically.
-    unsafe { Program::declare(spec.check(check).ptx(include_str!("attention.ptx"))) }
+    unsafe { Program::declare(spec.check(check)) }
 };

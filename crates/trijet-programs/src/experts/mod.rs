@@ -88,5 +88,5 @@ pub static EXPERTS: Program<Experts, ExpertsParams> = {
     let spec = ProgramSpec::new("experts", bodies, parameters);
     // SAFETY: every index is compared with the length of its span, in 64 bits, and results are
     // written atomically.
-    unsafe { Program::declare(spec.check(check).ptx(include_str!("experts.ptx"))) }
+    unsafe { Program::declare(spec.check(check)) }
 };

@@ -125,5 +125,5 @@ pub static LAYERED: Program<LayeredNodes, LayeredParams> = {
     // SAFETY: a node writes its own value atomically, and reads the values that `before` names, if
     // they are there. `ends` has one word more than `values`, by the check, and the index is
     // computed in 64 bits.
-    unsafe { Program::declare(spec.check(check).ptx(include_str!("layered.ptx"))) }
+    unsafe { Program::declare(spec.check(check)) }
 };

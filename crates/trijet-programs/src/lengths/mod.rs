@@ -70,5 +70,5 @@ pub static LENGTHS: Program<Lengths, LengthsParams> = {
     let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");
     // SAFETY: each lane writes the word of its task and its number atomically, if there is one, for
     // any payload.
-    unsafe { Program::declare(spec.check(check).blocks_min(8).ptx(include_str!("lengths.ptx"))) }
+    unsafe { Program::declare(spec.check(check).blocks_min(8)) }
 };

@@ -71,5 +71,5 @@ pub static MANDELBROT: Program<Tiles, MandelbrotParams> = {
         ProgramSpec::new("mandelbrot", bodies, parameters).blocks(256).blocks_min(8).check(check);
     // SAFETY: a thread writes its own pixel of its own tile atomically, if the image has it, for
     // any payload.
-    unsafe { Program::declare(spec.ptx(include_str!("mandelbrot.ptx"))) }
+    unsafe { Program::declare(spec) }
 };

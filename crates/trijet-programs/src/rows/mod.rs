@@ -56,5 +56,5 @@ pub static ROWS: Program<RowsKind, RowsParams> = {
     let spec = ProgramSpec::new("rows", bodies, parameters);
     // SAFETY: every index is compared with the length of its span, in 64 bits, and results are
     // written atomically.
-    unsafe { Program::declare(spec.check(check).ptx(include_str!("rows.ptx"))) }
+    unsafe { Program::declare(spec.check(check)) }
 };

@@ -103,5 +103,5 @@ pub static SEARCH: Program<Visits, SearchParams> = {
     let spec = ProgramSpec::new("search", bodies, parameters);
     // SAFETY: every index is compared with the length of its span, in 64 bits, and distances are
     // changed atomically.
-    unsafe { Program::declare(spec.check(check).ptx(include_str!("search.ptx"))) }
+    unsafe { Program::declare(spec.check(check)) }
 };

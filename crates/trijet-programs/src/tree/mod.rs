@@ -68,5 +68,5 @@ pub static TREE: Program<TreeNodes, TreeParams> = {
     let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");
     // SAFETY: the body adds to the first two words of `sums` only, atomically, and the check
     // demands two.
-    unsafe { Program::declare(spec.check(check).ptx(include_str!("tree.ptx"))) }
+    unsafe { Program::declare(spec.check(check)) }
 };

@@ -72,5 +72,5 @@ pub static VECTORS: Program<Vectors, VectorsParams> = {
     let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);
     // SAFETY: the bodies use elements below the lengths of their arrays only, and access each one
     // with atomic operations.
-    unsafe { Program::declare(spec.ptx(include_str!("vectors.ptx"))) }
+    unsafe { Program::declare(spec) }
 };

@@ -134,35 +134,47 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// [`Write`](crate::kernels::Write).
     ///
     /// ```
-    /// use trijet::workers::RunOptions;
-    /// use trijet_programs::vectors::{self, VECTORS};
+    /// use trijet::kernels::Out;
+    /// use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions};
     /// use trijet::{Device, Select};
-    /// let tasks = Device::open(Select::Host(0))?.tasks();
-    /// let [a, b, c, d] = [0, 1, 2, 3].map(|_| tasks.alloc::<f32>(1000));
-    /// let (a, b, c, d) = (a?, b?, c?, d?);
-    /// let all = (a.update(), b.update(), c.update(), d.update());
+    ///
+    /// const BODY: &str = "
+    /// // Sets the words from the first to the second word of the record to the third.
+    /// DEV void fill(Worker& w, const Args& args, u64 payload) {
+    ///   const u64 begin = record(w, payload, 0), end = record(w, payload, 1);
+    ///   for (u64 at = begin + lane_id(); at < end && at < args.length; at += 32)
+    ///     store_relaxed(args.out + at, record(w, payload, 2));
+    /// }";
+    /// struct Fills;
+    /// impl Kinds for Fills {
+    ///     const KINDS: &'static [(&'static str, Body)] = &[("fill", |w, payload| {
+    ///         let ([begin, end, value, ..], out) = (w.record(payload), w.shared::<u64>(0));
+    ///         (begin..end.min(out.len() as u64)).for_each(|at| out.set(at as usize, value));
+    ///     })];
+    /// }
+    /// static FILLS: Program<Fills, (Out<u64>,)> = {
+    ///     // SAFETY: the body writes words below the length only, atomically.
+    ///     unsafe { Program::declare(ProgramSpec::new("fills", BODY, "u64* out, u64 length")) }
+    /// };
+    ///
+    /// let device = Device::open(Select::Host(0))?;
+    /// let tasks = device.tasks();
+    /// let numbers = tasks.alloc::<u64>(1000)?;
     /// let options = RunOptions::default();
-    /// let vectors = tasks.task(all).bind(&VECTORS, options, |program, (a, b, c, d)| {
-    ///     program.run((a, b, c, d))
+    /// let fills = tasks.task(numbers.update()).bind(&FILLS, options, |program, numbers| {
+    ///     program.run((numbers,))
     /// })?;
     /// tasks.region(|tasks| {
-    ///     for begin in (0..1000).step_by(100) {
-    ///         let part = begin..begin + 100;
-    ///         let (ones, sum) = (a.write_range(part.clone()), b.update_range(part.clone()));
-    ///         let span = (part.start, part.end);
-    ///         let record = |to, from, value| vectors::record(to, from, span, value);
-    ///         tasks.task(ones).on_workers(&vectors, vectors::FILL, &record(0, 0, 1.0))?;
-    ///         let fill = tasks.task(b.write_range(part.clone()));
-    ///         fill.on_workers(&vectors, vectors::FILL, &record(1, 1, 0.5))?;
-    ///         let axpy = tasks.task((a.read_range(part.clone()), sum));
-    ///         axpy.on_workers(&vectors, vectors::AXPY, &record(1, 0, 2.0))?;
-    ///     }
-    ///     Ok(())
+    ///     (0..10).try_for_each(|part| {
+    ///         let (begin, end) = (100 * part, 100 * part + 100);
+    ///         let task = tasks.task(numbers.write_range(begin..end));
+    ///         task.on_workers(&fills, 0, &[begin as u64, end as u64, part as u64]).map(drop)
+    ///     })
     /// })?;
     /// tasks.finish()?;
-    /// assert_eq!((tasks.counts().submitted, tasks.counts().runs), (30, 1));
-    /// let stream = Device::open(Select::Host(0))?.stream()?;
-    /// assert_eq!(stream.download(&tasks.take(b)?)?, [2.5; 1000]);
+    /// assert_eq!((tasks.counts().submitted, tasks.counts().runs), (10, 1));
+    /// let numbers = device.stream()?.download(&tasks.take(numbers)?)?;
+    /// assert!((0..1000).all(|at| numbers[at] == at as u64 / 100));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///

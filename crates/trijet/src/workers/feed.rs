@@ -56,22 +56,34 @@ impl Stream {
     /// until then.
     ///
     /// ```
-    /// use trijet_programs::echo::{ECHO, echoed};
-    /// use trijet::workers::{RunOptions, WorkerTask};
+    /// use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions, WorkerTask};
     /// use trijet::{Device, Select};
-    /// let device = Device::open(Select::Auto)?;
+    ///
+    /// const BODY: &str = "
+    /// DEV void times(Worker& w, const Args& args, u64 payload) {
+    ///   if (lane_id() == 0) answer(w, args.factor * payload);
+    /// }";
+    /// struct Times;
+    /// impl Kinds for Times {
+    ///     const KINDS: &'static [(&'static str, Body)] =
+    ///         &[("times", |w, payload| w.answer(w.scalar::<u64>(0) * payload))];
+    /// }
+    /// static TIMES: Program<Times, (u64,)> = {
+    ///     // SAFETY: the body uses no memory.
+    ///     unsafe { Program::declare(ProgramSpec::new("times", BODY, "u64 factor")) }
+    /// };
+    ///
+    /// let device = Device::open(Select::Host(0))?;
     /// let s = device.stream()?;
-    /// let mut sum = s.alloc_zeroed::<u64>(1)?;
-    /// let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
+    /// let mut feed = s.feed_workers(&TIMES, &RunOptions::default(), (3_u64,))?;
     /// for batch in 0..3 {
     ///     let task = |at: u64| WorkerTask::new(0, 100 * batch + at);
-    ///     let tasks: Vec<WorkerTask> = (0..100).map(task).collect();
-    ///     feed.push(&tasks)?;
+    ///     feed.push(&(0..100).map(task).collect::<Vec<WorkerTask>>())?;
     /// }
     /// let (report, mut answers) = feed.finish()?;
     /// answers.sort_unstable();
-    /// assert!(answers.iter().copied().eq((0..300).map(echoed)));
-    /// assert_eq!((report.ran, s.download(&sum)?[0]), (300, 44_850));
+    /// assert!(answers.iter().copied().eq((0..300).map(|at| 3 * at)));
+    /// assert_eq!(report.ran, 300);
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///
