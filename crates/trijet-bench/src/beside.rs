@@ -37,7 +37,7 @@ struct Pair {
     y: Buffer<f32>,
     /// The start and the end of the workers, and of the kernels.
     events: [TimedEvent; 4],
-    gate: Event,
+    released: Event,
     reserve: u32,
 }
 
@@ -71,7 +71,7 @@ impl Pair {
             events: [event()?, event()?, event()?, event()?],
             workers,
             kernels,
-            gate: device.event()?,
+            released: device.event()?,
             reserve,
         })
     }
@@ -80,14 +80,25 @@ impl Pair {
     /// each.
     fn run(&mut self, (has_workers, has_kernels): (bool, bool)) -> Result<[f64; 2]> {
         let Self {
-            load, workers, kernels, delay, rounds, out, x, y, gate, events, reserve, ..
+            load,
+            workers,
+            kernels,
+            delay,
+            rounds,
+            out,
+            x,
+            y,
+            released,
+            events,
+            reserve,
+            ..
         } = self;
         workers.fill_bytes(out, 0xff)?;
         kernels.fill(y, 0.0)?;
         workers.synchronize()?;
         kernels.launch(&WORK, (*rounds, &delay.0, &mut delay.1))?;
-        gate.record(kernels)?;
-        workers.wait(gate)?;
+        released.record(kernels)?;
+        workers.wait(released)?;
         events[2].record(kernels)?;
         if has_kernels {
             (0..load.kernels).try_for_each(|_| kernels.launch(&AXPY, (1.0, &*x, &mut *y)))?;

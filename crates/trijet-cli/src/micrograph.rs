@@ -12,7 +12,7 @@ use std::f32::consts::TAU;
 use std::fmt;
 use std::ops::Range;
 
-/// The side of the tile in pixels. The tile repeats; each image starts at another place in it.
+/// The side of the tile in pixels. The tile repeats; each image starts at another pixel of it.
 const SIDE: usize = 256;
 /// The number of atoms along a side of the tile.
 const ATOMS: f32 = 16.0;

@@ -1,9 +1,9 @@
 //! The operations of `trijet map` on the command line, in the order in which they are applied.
 //!
-//! `--op` and `--kernel` may be repeated, and their places on the command line are their order. The
-//! options of a kernel belong to the `--kernel` before them; with one kernel, they may be anywhere.
-//! `--radius`, `--edges`, `--scale` and `--offset` are for a single operation. Every contradiction
-//! is refused here, as wrong usage.
+//! `--op` and `--kernel` may be repeated, and their positions on the command line are their order.
+//! The options of a kernel belong to the `--kernel` before them; with one kernel, they may be
+//! anywhere. `--radius`, `--edges`, `--scale` and `--offset` are for a single operation. Every
+//! contradiction is refused here, as wrong usage.
 #![forbid(unsafe_code)]
 
 use crate::values::{EdgesName, KernelArg, edges, finite, radius};
@@ -210,7 +210,7 @@ impl Typed {
     }
 }
 
-/// The kernel that an option at this place belongs to.
+/// The kernel that an option at this position belongs to.
 fn owner<'k>(kernels: &'k mut [Typed], at: usize, option: &str) -> Result<&'k mut Typed, String> {
     let before = kernels.partition_point(|kernel| kernel.at < at);
     match (kernels.len(), before) {
@@ -230,7 +230,7 @@ fn once<T>(option: &str, held: &mut Option<T>, value: T, kernel: &str) -> Result
     }
 }
 
-/// The values of an option, each with its place on the command line.
+/// The values of an option, each with its position on the command line.
 fn placed<T>(matches: &ArgMatches, id: &str, values: Vec<T>) -> Vec<(usize, T)> {
     matches.indices_of(id).into_iter().flatten().zip(values).collect()
 }

@@ -59,25 +59,25 @@ impl Edges {
         Self::ALL.into_iter().find(|edges| edges.number() == number)
     }
 
-    /// The pixel at `place` of a line of `length` pixels, counted from its first one; `None` for a
-    /// zero.
-    pub(super) fn at(self, place: i64, length: i64) -> Option<u64> {
-        if (0..length).contains(&place) {
-            return Some(place.cast_unsigned());
+    /// The pixel at `position` of a line of `length` pixels, counted from its first one; `None` for
+    /// a zero.
+    pub(super) fn at(self, position: i64, length: i64) -> Option<u64> {
+        if (0..length).contains(&position) {
+            return Some(position.cast_unsigned());
         }
         let at = match self {
-            Self::Nearest => place.clamp(0, length - 1),
+            Self::Nearest => position.clamp(0, length - 1),
             Self::Constant => return None,
             Self::Reflect => {
-                let at = place.rem_euclid(2 * length);
+                let at = position.rem_euclid(2 * length);
                 at.min(2 * length - 1 - at)
             }
             Self::Mirror => {
-                let turn = (2 * length - 2).max(1);
-                let at = place.rem_euclid(turn);
-                at.min(turn - at)
+                let period = (2 * length - 2).max(1);
+                let at = position.rem_euclid(period);
+                at.min(period - at)
             }
-            Self::Wrap => place.rem_euclid(length),
+            Self::Wrap => position.rem_euclid(length),
         };
         Some(at.cast_unsigned())
     }

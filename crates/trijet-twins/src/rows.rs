@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// The examples of `scipy.ndimage`: a line of 4 with 6 places on either side, and a line of
+    /// The examples of `scipy.ndimage`: a line of 4 with 6 positions on either side, and a line of
     /// one.
     #[test]
     fn lines_are_continued_as_scipy_does() {

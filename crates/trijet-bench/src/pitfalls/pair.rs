@@ -62,7 +62,7 @@ pub(super) struct Pair {
 pub(super) struct Said {
     /// The text of the expected one, if the program got it.
     pub(super) flag: Option<String>,
-    /// For a remark, the maximum possible saving, over all its places.
+    /// For a remark, the maximum possible saving, over all its sites.
     pub(super) estimate_ms: Option<f64>,
     /// The name of each remark or finding, with its count.
     pub(super) names: Vec<(&'static str, usize)>,

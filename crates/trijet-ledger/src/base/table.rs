@@ -24,7 +24,7 @@ impl<T> Default for NumberTable<T> {
     }
 }
 
-/// The segment of a number, and its place there.
+/// The segment of a number, and its index there.
 fn place(number: usize) -> (usize, usize) {
     let from_first = number.saturating_add(1 << FIRST_BITS);
     let bits = from_first.ilog2();

@@ -83,7 +83,7 @@ pub(super) struct Block {
     pub(super) born: Option<u64>,
     /// The entry of its first use.
     pub(super) first_use: Option<u64>,
-    /// Its device and its place in the heap, if it is memory of one.
+    /// Its device and its position in the heap, if it is memory of one.
     place: Option<(DeviceId, u64)>,
 }
 
@@ -169,7 +169,7 @@ pub(super) struct Shadow {
     freed: RangeMap<()>,
     /// The last of them, each with the entry of its free.
     frees: VecDeque<(BlockId, u64)>,
-    /// The last uses of the free memory of heaps, by place.
+    /// The last uses of the free memory of heaps, by position.
     heaps: BTreeMap<DeviceId, RangeMap<Entry>>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In the replay, the content of bytes is a hash of the operation that wrote them and of everything
 //! that it had read. One replay keeps the order of the trace. The other one moves the first
-//! operation of the race, and all that follows it, to the place after the second operation. The
+//! operation of the race, and all that follows it, to the position after the second operation. The
 //! laws allow that order, because the second operation does not follow the first.
 #![forbid(unsafe_code)]
 

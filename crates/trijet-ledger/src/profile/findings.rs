@@ -21,7 +21,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// Minimum number of small copies for a finding.
 const SMALL_COUNT_MIN: usize = 100;
 
-/// Maximum number of places of a finding.
+/// Maximum number of intervals of a finding.
 const PLACES_MAX: usize = 3;
 
 /// A habit of the program that costs time.

@@ -146,7 +146,7 @@ struct Fit {
 /// names.
 struct NameSequence<'a> {
     names: &'a [u32],
-    /// For each place, the sum of the keys before it.
+    /// For each position, the sum of the keys before it.
     sums: Vec<u64>,
 }
 
@@ -166,7 +166,7 @@ impl<'a> NameSequence<'a> {
         self.sums[part.end].wrapping_sub(self.sums[part.start])
     }
 
-    /// The steps that start at these places, if they have equal names.
+    /// The steps that start at these positions, if they have equal names.
     fn equal_steps(&self, places: &[usize]) -> Option<Fit> {
         if places.len() < STEPS_MIN {
             return None;
@@ -184,7 +184,7 @@ impl<'a> NameSequence<'a> {
         self.fit(places, length, |part| self.sum(part) == sum)
     }
 
-    /// The steps that start at these places, if they have similar names.
+    /// The steps that start at these positions, if they have similar names.
     fn similar_steps(&self, places: &[usize], counts: &mut NameCounts) -> Option<Fit> {
         let usual = usual_length(places)?;
         counts.set(&self.names[usual.clone()]);
@@ -195,7 +195,7 @@ impl<'a> NameSequence<'a> {
         })
     }
 
-    /// Whether most pieces from one of these places to the next have similar lengths.
+    /// Whether most pieces from one of these positions to the next have similar lengths.
     fn are_alike_in_length(&self, places: &[usize]) -> bool {
         usual_length(places).is_some_and(|usual| {
             let room = usual.len() / VARIED;
@@ -251,7 +251,7 @@ impl<'a> NameSequence<'a> {
     }
 }
 
-/// The parts from each place to the next.
+/// The parts from each position to the next.
 fn pieces(places: &[usize]) -> impl Iterator<Item = Range<usize>> {
     places.windows(2).map(|pair| pair[0]..pair[1])
 }

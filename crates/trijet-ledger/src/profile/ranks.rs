@@ -81,7 +81,7 @@ pub struct AwaitedRank {
     pub time: Nanos,
 }
 
-/// The place of a device in the profile of a program: the index of its process, and its index in
+/// The position of a device in the profile of a program: the index of its process, and its index in
 /// that process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeviceIndex {

@@ -49,7 +49,7 @@ pub fn trace(ops: &[Op]) -> String {
             events.push(meta("thread_name", process, tid, &name));
             for &index in row {
                 let Some(at) = times(&ops[index], track.shows) else { continue };
-                let place = SlicePlace { process, tid, at };
+                let place = SlicePosition { process, tid, at };
                 event(&mut events, &ops[index], index, track.shows, place);
             }
         }
@@ -63,9 +63,9 @@ pub fn trace(ops: &[Op]) -> String {
     )
 }
 
-/// The place of a slice.
+/// The position of a slice.
 #[derive(Clone, Copy)]
-struct SlicePlace {
+struct SlicePosition {
     process: u32,
     tid: u64,
     at: (u64, u64),
@@ -88,8 +88,8 @@ fn micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-fn event(events: &mut Vec<String>, op: &Op, index: usize, shows: Shows, place: SlicePlace) {
-    let SlicePlace { process, tid, at: (begin, end) } = place;
+fn event(events: &mut Vec<String>, op: &Op, index: usize, shows: Shows, place: SlicePosition) {
+    let SlicePosition { process, tid, at: (begin, end) } = place;
     let on_host = matches!(shows, Shows::Thread(_));
     let (category, name) = if on_host { call(op) } else { (category(op), device_name(op)) };
     events.push(format!(

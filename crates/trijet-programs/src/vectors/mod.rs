@@ -19,10 +19,10 @@ pub const COPY: u8 = 1;
 /// The kind that adds the elements of array `from`, times a number, to the elements of array `to`.
 pub const AXPY: u8 = 2;
 
-/// The record of a task that uses the elements from `begin` up to, but not including, `end`. If the
+/// The fields of a task that uses the elements from `begin` up to, but not including, `end`. If the
 /// task reads no other array, `from` equals `to`.
 #[must_use]
-pub fn record(to: usize, from: usize, (begin, end): (usize, usize), value: f32) -> [u64; 5] {
+pub fn fields(to: usize, from: usize, (begin, end): (usize, usize), value: f32) -> [u64; 5] {
     [to as u64, from as u64, begin as u64, end as u64, u64::from(value.to_bits())]
 }
 
@@ -34,7 +34,7 @@ struct VectorRanges<'a> {
 }
 
 fn ranges<'a>(w: &Worker<'a>, payload: u64, reads: bool) -> VectorRanges<'a> {
-    let [to, from, begin, end, value, ..] = w.record(payload);
+    let [to, from, begin, end, value, ..] = w.fields(payload);
     // An array that does not exist has no elements.
     let array = |number: u64| (number < 4).then(|| w.shared::<f32>(2 * number as usize));
     let (to, from) = (array(to), array(if reads { from } else { to }));
@@ -66,7 +66,7 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
 pub type VectorsParams = (Write<f32>, Write<f32>, Write<f32>, Write<f32>);
 
 /// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with
-/// a [`record`].
+/// [`fields`].
 pub static VECTORS: Program<Vectors, VectorsParams> = {
     let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";
     let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);

@@ -1,4 +1,4 @@
-// Operations on the elements `[begin, end)` of four arrays. The record of a task has the array that is written, the one that is
+// Operations on the elements `[begin, end)` of four arrays. The fields of a task have the array that is written, the one that is
 // read, the begin, the end, and the bits of a number.
 struct Ranges { float* to; const float* from; u64 begin, end; float value; };
 
@@ -12,13 +12,13 @@ DEV float* array(const Args& args, u64 number, u64& end) {
 
 DEV Ranges ranges(const Worker& w, const Args& args, u64 payload, bool reads) {
   Ranges r;
-  r.begin = record(w, payload, 2);
-  r.end = record(w, payload, 3);
-  r.to = array(args, record(w, payload, 0), r.end);
-  r.from = reads ? array(args, record(w, payload, 1), r.end) : r.to;
+  r.begin = field(w, payload, 2);
+  r.end = field(w, payload, 3);
+  r.to = array(args, field(w, payload, 0), r.end);
+  r.from = reads ? array(args, field(w, payload, 1), r.end) : r.to;
   // A lane adds its number to the begin.
   r.begin = r.begin < r.end ? r.begin : r.end;
-  r.value = __uint_as_float((u32)record(w, payload, 4));
+  r.value = __uint_as_float((u32)field(w, payload, 4));
   return r;
 }
 

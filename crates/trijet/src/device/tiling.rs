@@ -75,8 +75,8 @@ pub enum Swizzle {
     /// The rows of the box follow each other.
     None,
     /// The rows of the box lie 128 bytes apart, as 8 parts of 16 bytes. Part `p` of row `r` is at
-    /// the place of part `p ^ (r % 8)`, so 8 rows have the elements of a column in different banks.
-    /// The box begins at a multiple of 1024 bytes.
+    /// the position of part `p ^ (r % 8)`, so 8 rows have the elements of a column in different
+    /// banks. The box begins at a multiple of 1024 bytes.
     Bytes128,
 }
 

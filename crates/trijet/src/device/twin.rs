@@ -128,7 +128,7 @@ impl<'a> Tile<'a> {
         Matrix { elements: self.read(index), tiling: self.tiling(index) }
     }
 
-    /// The tiling that is argument `index`. The tile's part of a written tiling is a run of its
+    /// The tiling that is argument `index`. The tile's part of a written tiling is a range of its
     /// span. It includes the elements between the rows, which the kernel does not write.
     ///
     /// # Panics

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 /// A range grows by at most this fraction of its size: one sixteenth.
 const PARTS: u64 = 16;
-/// Maximum number of growing ranges per heap. Their places are in the upper half of the places of a
-/// heap.
+/// Maximum number of growing ranges per heap. Their positions are in the upper half of the
+/// positions of a heap.
 pub(super) const RANGES_MAX: u32 = 1 << 15;
 
 /// A range of addresses, with memory mapped at its front.

@@ -21,7 +21,7 @@ use bins::Bins;
 use nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 
 /// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
-/// place of its key. If that does not suffice, the block gets the key of the block before it.
+/// position of its key. If that does not suffice, the block gets the key of the block before it.
 const MOVED_BACK_MAX: usize = 32;
 /// Number of blocks of a list that are examined after one that has to stay.
 const PASSED_MAX: usize = 8;
@@ -550,7 +550,7 @@ fn list_of<'a>(
     }
 }
 
-/// Adds a block to the list at the place of its key.
+/// Adds a block to the list at the position of its key.
 fn sort_in(nodes: &mut Nodes, free: &mut Free, index: Index) {
     let mut older = free.newest;
     let key = nodes.wait(index).key;

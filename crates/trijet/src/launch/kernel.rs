@@ -90,7 +90,7 @@ impl<P> Kernel<P> {
     /// with any spans, read or written. The entry point must then fulfil the above for every list
     /// that `check` accepts. So `check` has to refuse every list with a scalar in the place of a
     /// span, with a span that is only read where the kernel writes, or without an argument: see
-    /// [`ArgBlock::count`] and [`ArgBlock::spans`], which has the place and the mode of each span.
+    /// [`ArgBlock::count`] and [`ArgBlock::spans`], which has the index and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
         let code = Untyped {

@@ -62,8 +62,8 @@ impl Block {
     /// A block with the bytes `whole` and the stamps of `track`. Its source knows the block by a
     /// number, and a lane may keep it.
     ///
-    /// This function is inlined so that the track is built at its final place: a copy of the track
-    /// costs as much as the rest of an allocation.
+    /// This function is inlined so that the track is built at its final address: a copy of the
+    /// track costs as much as the rest of an allocation.
     #[inline(always)]
     pub(super) fn numbered(
         source: Arc<dyn BlockSource>,

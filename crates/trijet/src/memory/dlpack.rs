@@ -25,7 +25,7 @@ const COMPLEX: u8 = 5;
 /// `kDLBool`.
 const BOOL: u8 = 6;
 
-/// The place of a tensor: `DLDevice`.
+/// The device of a tensor: `DLDevice`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DlDevice {

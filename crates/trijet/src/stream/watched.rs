@@ -62,7 +62,7 @@ pub(crate) struct Watched {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// The place of the bytes.
+    /// Where the bytes are.
     pub place: DamagePlace,
     /// The first and the last damaged byte, counted from the start of the buffer. Bytes before the
     /// buffer have negative numbers.

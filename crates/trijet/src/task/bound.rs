@@ -9,8 +9,8 @@ use crate::workers::{Kinds, Program, Run, RunOptions, TaskGraph, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// The number of words of a record, which a task gives to its body.
-const RECORD_WORDS: usize = 8;
+/// The number of fields, which a task gives to its body.
+const FIELDS: usize = 8;
 
 /// A program for workers that is bound to data; see [`Task::bind`](super::Task::bind). Clones stand
 /// for the same bound program.
@@ -70,7 +70,7 @@ impl<K: Kinds, P> BoundProgram<'_, K, P> {
 pub(super) struct NodeBody {
     pub(super) bound: Arc<BoundData>,
     pub(super) kind: u8,
-    pub(super) record: [u64; RECORD_WORDS],
+    pub(super) fields: [u64; FIELDS],
 }
 
 fn refused(cause: String) -> Error {
@@ -92,11 +92,9 @@ impl BoundData {
         if usize::from(kind) >= *kinds {
             return Err(refused(format!("there is no kind {kind}; `{name}` has {kinds} kinds")));
         }
-        if words.len() > RECORD_WORDS {
+        if words.len() > FIELDS {
             let len = words.len();
-            return Err(refused(format!(
-                "the record has {len} words; the limit is {RECORD_WORDS}"
-            )));
+            return Err(refused(format!("{len} fields are given; the limit is {FIELDS}")));
         }
         if let Some(place) = place.filter(|place| *place != self.place) {
             let own = self.place;
@@ -125,8 +123,8 @@ impl BoundData {
                 )));
             }
         }
-        let mut record = [0; RECORD_WORDS];
-        record[..words.len()].copy_from_slice(words);
-        Ok(NodeBody { bound: Arc::clone(self), kind, record })
+        let mut fields = [0; FIELDS];
+        fields[..words.len()].copy_from_slice(words);
+        Ok(NodeBody { bound: Arc::clone(self), kind, fields })
     }
 }

@@ -134,25 +134,25 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// [`Write`](crate::kernels::Write).
     ///
     /// ```
-    /// use trijet::kernels::Out;
+    /// use trijet::kernels::Write;
     /// use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions};
     /// use trijet::{Device, Select};
     ///
     /// const BODY: &str = "
-    /// // Sets the words from the first to the second word of the record to the third.
+    /// // Sets the words from the first to the second field of the task to the third field.
     /// DEV void fill(Worker& w, const Args& args, u64 payload) {
-    ///   const u64 begin = record(w, payload, 0), end = record(w, payload, 1);
+    ///   const u64 begin = field(w, payload, 0), end = field(w, payload, 1);
     ///   for (u64 at = begin + lane_id(); at < end && at < args.length; at += 32)
-    ///     store_relaxed(args.out + at, record(w, payload, 2));
+    ///     store_relaxed(args.out + at, field(w, payload, 2));
     /// }";
     /// struct Fills;
     /// impl Kinds for Fills {
     ///     const KINDS: &'static [(&'static str, Body)] = &[("fill", |w, payload| {
-    ///         let ([begin, end, value, ..], out) = (w.record(payload), w.shared::<u64>(0));
+    ///         let ([begin, end, value, ..], out) = (w.fields(payload), w.shared::<u64>(0));
     ///         (begin..end.min(out.len() as u64)).for_each(|at| out.set(at as usize, value));
     ///     })];
     /// }
-    /// static FILLS: Program<Fills, (Out<u64>,)> = {
+    /// static FILLS: Program<Fills, (Write<u64>,)> = {
     ///     // SAFETY: the body writes words below the length only, atomically.
     ///     unsafe { Program::declare(ProgramSpec::new("fills", BODY, "u64* out, u64 length")) }
     /// };
@@ -218,9 +218,9 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(Workers(Arc::new(BoundData { core: core.id, name, kinds, place, data, start })))
     }
 
-    /// Submits the task as one of a program for workers. It has the kind at `kind`, and a record of
+    /// Submits the task as one of a program for workers. It has the kind at `kind`, and fields of
     /// up to eight words, which its body reads with
-    /// [`Worker::record`](crate::workers::Worker::record). All data of the task must be among the
+    /// [`Worker::fields`](crate::workers::Worker::fields). All data of the task must be among the
     /// data that the program is bound to. In a [region](super::Tasks::region) of such tasks, all
     /// tasks are nodes of one run, with an edge between two tasks that use the same bytes. Outside
     /// of a region, the task is a run of its own. Bytes that a child of the task uses are not
@@ -232,17 +232,17 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// the run was known have run.
     ///
     /// # Errors
-    /// `InvalidValue` for a kind that the program lacks, a longer record, a use that the program is
+    /// `InvalidValue` for a kind that the program lacks, too many fields, a use that the program is
     /// not bound to, a reduction, or another device than the device of the program; otherwise as
     /// for [`Task::run`].
     #[track_caller]
-    pub fn on_workers(self, workers: &Workers, kind: u8, record: &[u64]) -> Result<TaskId> {
+    pub fn on_workers(self, workers: &Workers, kind: u8, fields: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
         calling::refuse("task")?;
         let mut declared = core.declared();
         uses.declare(&mut declared);
         core.demand_fit(&declared)?;
-        let node = workers.0.node(kind, record, (core.id, place, declared.all()))?;
+        let node = workers.0.node(kind, fields, (core.id, place, declared.all()))?;
         let (place, group) = (node.bound.place, Group::Work { is_urgent });
         let (site, body) = (Location::caller(), TaskBody::Node(node));
         let new = New { name, site, is_urgent, place, group, body };

@@ -125,7 +125,7 @@ impl RunIssue {
     /// Enqueues the run.
     pub(super) fn start(&self) -> Result<Run> {
         let mut graph = TaskGraph::new();
-        let node = |(_, node): &(Number, NodeBody)| graph.node_with(node.kind, node.record);
+        let node = |(_, node): &(Number, NodeBody)| graph.node_with(node.kind, node.fields);
         let nodes: Vec<_> = self.members.iter().map(node).collect();
         for (before, after) in &self.edges {
             graph.edge(nodes[*before], nodes[*after]);

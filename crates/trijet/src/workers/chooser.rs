@@ -128,12 +128,12 @@ impl Chooser {
         let device = Device::of_shared(stream.device());
         let event = || device.timed_event();
         let between = if is_measured { Some([event()?, event()?]) } else { None };
-        let record = |at: usize| {
+        let record_event = |at: usize| {
             between.as_ref().map_or(Ok(()), |between: &[TimedEvent; 2]| between[at].record(stream))
         };
-        record(0)?;
+        record_event(0)?;
         let run = stream.run_workers(program, work, &RunOptions { policy, ..*options }, args)?;
-        record(1)?;
+        record_event(1)?;
         Ok(Chosen { chooser: self, key, policy, between, run })
     }
 

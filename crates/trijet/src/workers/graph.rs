@@ -11,10 +11,10 @@ use crate::memory::Buffer;
 use crate::stream::Stream;
 use std::ops::Range;
 
-/// The number of 64-bit words in the record of a node.
-pub(crate) const RECORD_WORDS: usize = 8;
-/// The number of 32-bit words in a record. A record starts at a multiple of its size.
-const RECORD: usize = 2 * RECORD_WORDS;
+/// The number of fields of a node, which are words of 64 bits.
+pub(crate) const FIELDS: usize = 8;
+/// The number of 32-bit words of these fields. They start at a multiple of their size.
+const FIELD_WORDS: usize = 2 * FIELDS;
 
 /// A task of a [`TaskGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,8 +53,8 @@ struct ResourceAccess {
 #[derive(Debug, Clone, Default)]
 pub struct TaskGraph {
     kinds: Vec<u8>,
-    /// The records of all nodes up to the last one that has a record.
-    records: Vec<[u64; RECORD_WORDS]>,
+    /// The fields of all nodes up to the last node with fields.
+    fields: Vec<[u64; FIELDS]>,
     edges: Vec<(u32, u32)>,
     /// The accesses, each with the number of its resource.
     accesses: Vec<(u64, ResourceAccess)>,
@@ -95,15 +95,15 @@ impl TaskGraph {
         TaskNode(number)
     }
 
-    /// Adds a task of the kind at `kind` with a record of 64 bytes, which its body reads with
-    /// [`Worker::record`](super::Worker::record).
+    /// Adds a task of the kind at `kind` with fields of 64 bytes, which its body reads with
+    /// [`Worker::fields`](super::Worker::fields).
     ///
     /// # Panics
     /// As for [`TaskGraph::node`].
-    pub fn node_with(&mut self, kind: u8, record: [u64; 8]) -> TaskNode {
+    pub fn node_with(&mut self, kind: u8, fields: [u64; 8]) -> TaskNode {
         let node = self.node(kind);
-        self.records.resize(node.number(), [0; RECORD_WORDS]);
-        self.records.push(record);
+        self.fields.resize(node.number(), [0; FIELDS]);
+        self.fields.push(fields);
         node
     }
 
@@ -283,9 +283,9 @@ pub struct LoadedGraph {
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
-    pub(super) records: u32,
-    /// The number of nodes up to the last one that has a record.
-    pub(super) recorded: u32,
+    pub(super) fields: u32,
+    /// The number of nodes up to the last node with fields.
+    pub(super) with_fields: u32,
 }
 
 impl Stream {
@@ -311,9 +311,9 @@ impl Stream {
         let order = first_successor + count(successors.len())?;
         let level = order + count(nodes.len())?;
         let mut words: Vec<u32> = [ends, successors, nodes, levels.clone()].concat();
-        words.resize(words.len().next_multiple_of(RECORD), 0);
-        let records = count(words.len())?;
-        words.extend_from_slice(bytemuck::cast_slice(&graph.records));
+        words.resize(words.len().next_multiple_of(FIELD_WORDS), 0);
+        let fields = count(words.len())?;
+        words.extend_from_slice(bytemuck::cast_slice(&graph.fields));
         let kinds = graph.kinds.iter().enumerate();
         let list: Vec<u64> =
             kinds.map(|(at, kind)| WorkerTask::new(*kind, at as u64).word()).collect();
@@ -329,8 +329,8 @@ impl Stream {
             successors: first_successor,
             order,
             level,
-            records,
-            recorded: count(graph.records.len())?,
+            fields,
+            with_fields: count(graph.fields.len())?,
         })
     }
 }

@@ -163,7 +163,7 @@ impl Work<'_> {
                 setup.levels = graph.levels;
                 (setup.successors, setup.order) = (graph.successors, graph.order);
                 setup.level = graph.level;
-                (setup.records, setup.recorded) = (graph.records, graph.recorded);
+                (setup.fields, setup.with_fields) = (graph.fields, graph.with_fields);
                 let mut counters = stream.alloc(graph.degrees.len().max(1))?;
                 stream.copy(&graph.degrees, &mut counters.slice_mut(..graph.degrees.len()))?;
                 Ok(Initial { words: stream.alloc(1)?, list: stream.alloc(1)?, counters })
@@ -349,7 +349,7 @@ impl Run {
                 return Err(error.context("the kernel does not end"));
             }
             // A device in modelled time works only while it is asked. So not every question may
-            // cost a turn of a busy processor.
+            // cost a time slice of a busy processor.
             asked += 1;
             if asked.is_multiple_of(QUESTIONS) {
                 std::thread::yield_now();

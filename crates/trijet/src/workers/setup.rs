@@ -82,9 +82,10 @@ pub(super) struct Setup {
     pub(super) feed_bits: u32,
     /// The longest nap of a worker that finds no task.
     pub(super) nap_ns: u32,
-    /// The index of the records of the nodes in the words of the graph, and the number of records.
-    pub(super) records: u32,
-    pub(super) recorded: u32,
+    /// The index of the fields of the nodes in the words of the graph, and the number of nodes with
+    /// fields.
+    pub(super) fields: u32,
+    pub(super) with_fields: u32,
     /// The number of tasks of each worker that are kept with their times.
     pub(super) traced: u32,
     /// The word of the initial task 0, if there is no list.
@@ -171,8 +172,8 @@ impl Setup {
             // Workers that search take multiprocessors away from workers that have tasks. Few
             // workers may ask often.
             nap_ns: if workers > 1024 { 1024 } else { 256 },
-            records: 0,
-            recorded: 0,
+            fields: 0,
+            with_fields: 0,
             traced: options.trace,
             first: 0,
         };

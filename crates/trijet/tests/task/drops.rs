@@ -127,8 +127,8 @@ const WAYS: [(&str, Way); 12] = [
                 asks.are_there()?;
                 program.run(all)
             })?;
-        let record = vectors::record(0, 0, (0, LEN), 1.0);
-        tasks.task(x.write()).on_workers(&workers, vectors::FILL, &record).map(drop)
+        let fields = vectors::fields(0, 0, (0, LEN), 1.0);
+        tasks.task(x.write()).on_workers(&workers, vectors::FILL, &fields).map(drop)
     }),
 ];
 

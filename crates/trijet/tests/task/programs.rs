@@ -261,24 +261,24 @@ fn submit_node(tasks: On<'_>, data: &[Datum], workers: &[Workers], one: &One) ->
         Datum::OnDevice(x) => x,
         Datum::OnHost(_) => unreachable!("{step:?} does not fit"),
     };
-    let record = |to, from, value| vectors::record(to, from, (range.start, range.end), value);
+    let fields = |to, from, value| vectors::fields(to, from, (range.start, range.end), value);
     let (tasks, devices) = tasks;
     let workers = &workers[one.place.unwrap_or(0) % devices];
     match *step {
         Step::Fill { to, value } => {
-            let record = record(to, to, f32::from_le_bytes([value; 4]));
+            let fields = fields(to, to, f32::from_le_bytes([value; 4]));
             let task = tasks.task(array(to).write_range(range.clone()));
-            task.on_workers(workers, vectors::FILL, &record)
+            task.on_workers(workers, vectors::FILL, &fields)
         }
         Step::Copy { from, to } => {
             let uses =
                 (array(from).read_range(range.clone()), array(to).write_range(range.clone()));
-            tasks.task(uses).on_workers(workers, vectors::COPY, &record(to, from, 0.0))
+            tasks.task(uses).on_workers(workers, vectors::COPY, &fields(to, from, 0.0))
         }
         Step::Axpy { from, to } => {
             let uses =
                 (array(from).read_range(range.clone()), array(to).update_range(range.clone()));
-            tasks.task(uses).on_workers(workers, vectors::AXPY, &record(to, from, 2.0))
+            tasks.task(uses).on_workers(workers, vectors::AXPY, &fields(to, from, 2.0))
         }
         Step::Reduce { .. } | Step::Host { .. } | Step::Nested { .. } => unreachable!(),
     }

@@ -170,8 +170,8 @@ fn kinds(
     let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
     let bind =
         tasks.task(parts).bind(&VECTORS, RunOptions::default(), |program, all| program.run(all));
-    let record = vectors::record(0, 0, (0, 8), 1.0);
-    let on_workers = tasks.task(x.write()).on_workers(workers, vectors::FILL, &record);
+    let fields = vectors::fields(0, 0, (0, 8), 1.0);
+    let on_workers = tasks.task(x.write()).on_workers(workers, vectors::FILL, &fields);
     let calls = [
         ("run", tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 9.0)).map(drop)),
         ("reduce", tasks.task(x.reduce(Sum)).run(|_, _| Ok(())).map(drop)),

@@ -27,14 +27,14 @@ fn arrays(tasks: &Tasks, seed: u32) -> Result<([Data<f32>; 4], Workers)> {
 }
 
 fn fill(tasks: &Tasks, workers: &Workers, x: &Data<f32>, value: f32) -> Result<TaskId> {
-    let record = vectors::record(0, 0, (0, LEN), value);
-    tasks.task(x.write()).named("fill").on_workers(workers, vectors::FILL, &record)
+    let fields = vectors::fields(0, 0, (0, LEN), value);
+    tasks.task(x.write()).named("fill").on_workers(workers, vectors::FILL, &fields)
 }
 
 /// Copies array 0 to array 1.
 fn copy(tasks: &Tasks, workers: &Workers, x: &Data<f32>, y: &Data<f32>) -> Result<TaskId> {
-    let record = vectors::record(1, 0, (0, LEN), 0.0);
-    tasks.task((x.read(), y.write())).named("copy").on_workers(workers, vectors::COPY, &record)
+    let fields = vectors::fields(1, 0, (0, LEN), 0.0);
+    tasks.task((x.read(), y.write())).named("copy").on_workers(workers, vectors::COPY, &fields)
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn a_region_may_have_any_number_of_tasks() -> Result<()> {
     tasks.region(|tasks| {
         (0..COUNT).try_for_each(|at| {
             let at = at % LEN;
-            let record = vectors::record(1, 0, (at, at + 1), 1.0);
+            let fields = vectors::fields(1, 0, (at, at + 1), 1.0);
             let uses = (a.read_range(at..=at), b.update_range(at..=at));
-            tasks.task(uses).on_workers(&workers, vectors::AXPY, &record).map(drop)
+            tasks.task(uses).on_workers(&workers, vectors::AXPY, &fields).map(drop)
         })
     })?;
     let found = device.stream()?.download(&tasks.take(b)?)?;
@@ -150,8 +150,8 @@ fn a_cancelled_task_does_not_run_and_neither_do_those_that_read_its_result() -> 
     let tasks = device.tasks();
     let ([a, b, c, _], workers) = arrays(&tasks, 0)?;
     let filled = tasks.region(|tasks| {
-        let record = vectors::record(2, 2, (0, LEN), 7.0);
-        tasks.task(c.write()).on_workers(&workers, vectors::FILL, &record)?;
+        let fields = vectors::fields(2, 2, (0, LEN), 7.0);
+        tasks.task(c.write()).on_workers(&workers, vectors::FILL, &fields)?;
         let filled = fill(tasks, &workers, &a, 1.0)?;
         copy(tasks, &workers, &a, &b)?;
         assert!(tasks.cancel(filled), "the region is held back");
@@ -168,9 +168,9 @@ impl Kinds for Grows {
     const KINDS: &'static [(&'static str, Body)] = &[("grow", grow), ("rest", |_, _| ())];
 }
 
-/// If its record asks for that, it makes more children than the queues have room for.
+/// If its fields ask for that, it makes more children than the queues have room for.
 fn grow(w: &mut trijet::workers::Worker<'_>, payload: u64) {
-    let [children, ..] = w.record(payload);
+    let [children, ..] = w.fields(payload);
     (0..children).for_each(|_| w.must_spawn(1, payload));
 }
 
@@ -252,7 +252,7 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
         ),
         (
             told(tasks.task(a.write()).on_workers(&workers, 0, &[0; 9])),
-            "the record has 9 words; the limit is 8",
+            "9 fields are given; the limit is 8",
         ),
         (
             told(tasks.task(a.write()).on(1).on_workers(&workers, 0, &[])),
@@ -300,12 +300,12 @@ fn data_cannot_be_taken_before_the_runs_that_get_their_memory_are_issued() -> Re
     })?;
     tasks.task((hold.read(), a.write())).run(|s, (hold, mut a)| s.copy(&hold, &mut a))?;
     // It is held back by the task on the host.
-    let record = vectors::record(0, 0, (0, LEN), 2.0);
-    tasks.task(a.update()).on_workers(&workers, vectors::FILL, &record)?;
+    let fields = vectors::fields(0, 0, (0, LEN), 2.0);
+    tasks.task(a.update()).on_workers(&workers, vectors::FILL, &fields)?;
     let b = tasks.take(b)?;
     assert_eq!(tasks.counts().runs, 1, "the run was issued before");
     drop(b);
-    let late = tasks.task(a.update()).on_workers(&workers, vectors::FILL, &record);
+    let late = tasks.task(a.update()).on_workers(&workers, vectors::FILL, &fields);
     assert!(late.expect_err("b is gone").to_string().contains("was taken before"));
     tasks.finish()
 }

@@ -71,6 +71,95 @@ fn defined_twice(glossary: &File) -> Vec<Finding> {
 /// Words that once had several meanings in the sources.
 const SETTLED: [&str; 6] = ["record", "place", "turn", "gate", "kept", "run"];
 
+/// Folders whose sources have a settled word in no meaning: it had another one there. A hint tells
+/// what to write in its place.
+const ELSEWHERE: &[(&str, &[&str], &str)] = &[
+    ("record", &["trijet/src/workers"], "the fields of a node, the state of a task"),
+    ("records", &["trijet/src/workers"], "the fields of nodes, the times of tasks"),
+    (
+        "gate",
+        &[
+            "trijet-bench/src",
+            "trijet-cli/src",
+            "trijet-io/src",
+            "trijet/src/comm",
+            "trijet/src/device",
+            "trijet/src/pipeline",
+            "trijet/src/task",
+            "trijet/src/workers",
+        ],
+        "a barrier, or the event that starts both",
+    ),
+    ("turn", &["trijet-twins/src", "trijet/src/workers/device"], "the period or the round"),
+];
+
+/// Phrases in which a settled word has another meaning than the glossary gives it, each with a hint
+/// what to write in its place.
+const OTHER_MEANINGS: &[(&str, &str)] = &[
+    ("at each place", "at each point or position"),
+    ("at every place", "at every point or position"),
+    ("from one place", "from one site"),
+    ("place in the heap", "position in the heap"),
+    ("place in the program", "site in the program"),
+    ("place of a slice", "position of a slice"),
+    ("place on the command line", "position on the command line"),
+    ("run of consecutive", "sequence of consecutive"),
+    ("run of equal", "sequence of equal"),
+    ("takes a place in", "has a position in"),
+];
+
+/// Whether a word stands in a line on its own. A call `.word(..)` is not counted.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        let is_call = before.ends_with('.') && after.starts_with('(');
+        !is_part(before.chars().last()) && !is_part(after.chars().next()) && !is_call
+    })
+}
+
+/// Settled words of a source file that have another meaning there.
+fn other_meanings(file: &File) -> Vec<Finding> {
+    let Some(path) = file.path.strip_prefix("crates/") else { return Vec::new() };
+    if !path.contains("/src/") || path.ends_with(".ptx") {
+        return Vec::new();
+    }
+    let is_in =
+        |folder: &&str| path.strip_prefix(*folder).is_some_and(|rest| rest.starts_with('/'));
+    let mut findings = Vec::new();
+    for (line, n) in file.text.lines().zip(1..) {
+        for (word, folders, instead) in ELSEWHERE {
+            if folders.iter().any(|folder| is_in(&folder)) && has_word(line, word) {
+                findings.push(file.finding(n, format!("`{word}` has another meaning: {instead}")));
+            }
+        }
+        for (phrase, instead) in OTHER_MEANINGS.iter().filter(|(phrase, _)| line.contains(phrase)) {
+            findings.push(file.finding(n, format!("`{phrase}`: write `{instead}`")));
+        }
+    }
+    findings
+}
+
+#[test]
+fn settled_words_have_no_other_meaning_in_the_sources() {
+    let findings: Vec<Finding> = files().iter().flat_map(other_meanings).collect();
+    demand_none("settled words have one meaning", &findings);
+}
+
+#[test]
+fn another_meaning_of_a_settled_word_is_found() {
+    let judged = |path: &str, text: &str| lines(&other_meanings(&File::new(path, text)));
+    let workers =
+        "// The record of a node.\nlet record = 1;\nevent.record(s);\nlet recorded = 1;\n";
+    assert_eq!(judged("crates/trijet/src/workers/a.rs", workers), [1, 2]);
+    assert_eq!(judged("crates/trijet/src/order/a.rs", workers), [0; 0]);
+    assert_eq!(judged("crates/trijet-bench/src/a.rs", "let gate = 1;\nlet gates = 1;\n"), [1]);
+    let places =
+        "// Its site, at each place.\nlet turn = 3;\n// A run of equal bytes in its place.\n";
+    assert_eq!(judged("crates/a/src/a.rs", places), [1, 3]);
+    assert_eq!(judged("crates/a/tests/a.rs", places), [0; 0]);
+}
+
 #[test]
 fn the_glossary_gives_each_word_one_meaning() {
     let all = files();

@@ -1,4 +1,4 @@
-//! Any payload and any record that safe code can choose: each shipped program computes the same as
+//! Any payload and all fields that safe code can choose: each shipped program computes the same as
 //! a model of one task, and nothing if the payload names no object. For any device.
 #![expect(clippy::cast_possible_truncation, reason = "payloads have numbers in their low bits")]
 
@@ -242,14 +242,14 @@ fn sums(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     Ok(())
 }
 
-/// Records of ranges, each as the only node of a graph, and tasks without a record.
-fn vectors(s: &Stream, options: &RunOptions, kind: u8, record: Option<[u64; 5]>) -> Result<()> {
+/// Fields of ranges, each as the only node of a graph, and tasks without fields.
+fn vectors(s: &Stream, options: &RunOptions, kind: u8, fields: Option<[u64; 5]>) -> Result<()> {
     let mut model: [Vec<f32>; 4] =
         [40, 33, 20, 0].map(|len| (0..len).map(|at| at as f32).collect());
     let arrays: Result<Vec<Buffer<f32>>> = model.iter().map(|array| s.upload(array)).collect();
     let [mut a, mut b, mut c, mut d]: [Buffer<f32>; 4] = arrays?.try_into().expect("four arrays");
     let args = (&mut a, &mut b, &mut c, &mut d);
-    match record {
+    match fields {
         None => {
             let work = [WorkerTask::new(kind, 0), WorkerTask::new(kind, MOST)];
             s.run_workers(&VECTORS, Work::Tasks(&work), options, args)?.wait()?;
@@ -270,7 +270,7 @@ fn vectors(s: &Stream, options: &RunOptions, kind: u8, record: Option<[u64; 5]>)
         }
     }
     for (array, expected) in [a, b, c, d].iter().zip(&model) {
-        assert!(s.download(array)? == *expected, "kind {kind} with {record:x?}");
+        assert!(s.download(array)? == *expected, "kind {kind} with {fields:x?}");
     }
     Ok(())
 }
@@ -313,9 +313,9 @@ pub(crate) fn every(device: &Device, options: &RunOptions, seed: u64) -> Result<
         // A task must not write an element that it reads by another lane.
         let from = if to == from { to.wrapping_add(1) } else { from };
         let value = u64::from(((at % 7) as f32).to_bits());
-        let record = [to, from, pick(&places, 2), pick(&places, 3), value | 0xffff << 32];
+        let fields = [to, from, pick(&places, 2), pick(&places, 3), value | 0xffff << 32];
         for kind in 0..3 {
-            vectors(&s, options, kind, Some(record))?;
+            vectors(&s, options, kind, Some(fields))?;
             vectors(&s, options, kind, None)?;
         }
     }

@@ -1,4 +1,4 @@
-//! The records of tasks that a run keeps.
+//! The times of tasks that a run keeps.
 
 use trijet::trace::{DeviceId, LaneId};
 use trijet::workers::queens::{self, QUEENS};

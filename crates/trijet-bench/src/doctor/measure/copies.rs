@@ -147,10 +147,10 @@ impl Desk {
     }
 
     fn duplex(&mut self, run: Run, pattern: Pattern) -> Result<f64> {
-        let (begin, gate) = (self.device.timed_event()?, self.device.event()?);
+        let (begin, start) = (self.device.timed_event()?, self.device.event()?);
         begin.record(&self.up)?;
-        gate.record(&self.up)?;
-        self.down.wait(&gate)?;
+        start.record(&self.up)?;
+        self.down.wait(&start)?;
         match pattern {
             Pattern::InTurn => {
                 for part in run.parts() {

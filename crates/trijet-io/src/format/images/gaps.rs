@@ -38,13 +38,13 @@ impl Name {
         Some(Self { texts, numbers })
     }
 
-    /// The name with another number at `place`.
-    fn with(&self, place: usize, number: Number) -> String {
+    /// The name with another number at `position`.
+    fn with(&self, position: usize, number: Number) -> String {
         let mut name = String::new();
         for (at, text) in self.texts.iter().enumerate() {
             name.push_str(text);
             if let Some(own) = self.numbers.get(at) {
-                let Number { value, digits } = if at == place { number } else { *own };
+                let Number { value, digits } = if at == position { number } else { *own };
                 name.push_str(&format!("{value:0digits$}"));
             }
         }

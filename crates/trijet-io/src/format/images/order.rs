@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// A byte that is not a digit, or a number: its length without leading zeros, and its digits.
-/// Numbers sort at the place of digits among the bytes.
+/// Among bytes, a number sorts as a digit.
 type Token = (u8, usize, Vec<u8>);
 
 /// Sorts names in their natural order. Names that differ only in leading zeros are in the order of

@@ -284,7 +284,7 @@ impl ImagesWriter {
         self.open(name, new).map_err(io)
     }
 
-    /// The error for an image whose place has a file that is no earlier version of it.
+    /// The error for an image whose name belongs to a file that is no earlier version of it.
     fn taken(&self, name: &OsStr) -> Error {
         let own = self.number(name);
         let mut others = self.plan.names.iter().filter(|other| *other != name);

@@ -68,7 +68,7 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
     looped.into_iter().filter(|ops| ops.len() >= LOOP_MIN).map(lint).collect()
 }
 
-/// Many small copies in one direction from one place.
+/// Many small copies in one direction from one site.
 ///
 /// Saved: the larger of two times, less the share of one copy. The first is the time in the calls,
 /// because a batch is one call. The second is the time of the copies beyond what their bytes take

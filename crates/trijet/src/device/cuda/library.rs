@@ -1,4 +1,4 @@
-//! The libraries of CUDA: the places where they are searched, and opening them at run time. No
+//! The libraries of CUDA: the folders where they are searched, and opening them at run time. No
 //! function panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};

@@ -29,7 +29,7 @@ const PARAMETERS_MAX: usize = 32_764;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
-/// The messages of the driver's compiler with their places as FILE:LINE. The compiler names a line
+/// The messages of the driver's compiler with their sites as FILE:LINE. The compiler names a line
 /// of the PTX. If the PTX was `compiled` from a source, that line is replaced by the line of the
 /// source that was noted last before it.
 fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
@@ -37,11 +37,11 @@ fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     let placed = |line: &str| {
         let (number, rest) = line.strip_prefix(PLACE)?.split_once(';')?;
         let number: usize = number.parse().ok()?;
-        let place = match compiled {
+        let site = match compiled {
             Some(ptx) => source_line(ptx, number)?,
             None => number.to_string(),
         };
-        Some(format!("{file}:{place}: {}", rest.trim_start()))
+        Some(format!("{file}:{site}: {}", rest.trim_start()))
     };
     let lines = words.lines().map(|line| placed(line).unwrap_or_else(|| line.to_owned()));
     lines.collect::<Vec<_>>().join("\n")

@@ -128,9 +128,9 @@ impl NcclGroup {
     }
 
     /// Starts to make communicators of parts of the group. `colors` has the part of each device of
-    /// this process. `places` has the indices of these devices in the whole group, which give the
+    /// this process. `ranks` has the indices of these devices in the whole group, which give the
     /// order in the parts.
-    pub(crate) fn split(&mut self, colors: &[u32], places: &[usize]) -> Result<Vec<(u32, Self)>> {
+    pub(crate) fn split(&mut self, colors: &[u32], ranks: &[usize]) -> Result<Vec<(u32, Self)>> {
         let nccl = self.nccl;
         let mut parts: Vec<(u32, Self)> = Vec::new();
         for color in colors {
@@ -144,7 +144,7 @@ impl NcclGroup {
                 let own = (0..colors.len()).filter(|at| colors[*at] == *color);
                 for (at, slot) in own.zip(&part.communicators) {
                     let (color, key) =
-                        (number(*color as usize, "part")?, number(places[at], "place")?);
+                        (number(*color as usize, "part")?, number(ranks[at], "rank")?);
                     let (whole, slot) = (group.handle(at), slot.as_ptr());
                     // SAFETY: the communicator is live. The call writes the slot now or later,
                     // which lives as above. Without a configuration, the new communicator has the

@@ -127,7 +127,7 @@ impl Flow<'_> {
         };
         let outside = laid_out(0, self.shared.iter().filter(is_named));
         let own = laid_out(outside, function.shared.iter());
-        // The places of the others are not known, so this is the minimum that they take.
+        // The offsets of the others are not known, so this is the minimum that they take.
         let others = reached.iter().filter(|at| **at != number);
         let shared_bytes = others
             .flat_map(|at| &self.functions[*at].shared)
@@ -154,7 +154,7 @@ impl Flow<'_> {
         let mut is_reached = vec![false; self.functions.len()];
         is_reached[first] = true;
         let (mut events, mut order) = (Vec::new(), vec![first]);
-        // The functions whose texts are not read to the end, and the place up to which they are
+        // The functions whose texts are not read to the end, and the offset up to which they are
         // read. A function is in the list once, so its length is bounded.
         let mut open = vec![(first, 0)];
         while let Some((number, at)) = open.last_mut() {

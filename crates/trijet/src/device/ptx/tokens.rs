@@ -32,13 +32,13 @@ impl<'a> Tokens<'a> {
         self.text.as_bytes().get(at).copied()
     }
 
-    /// The first place at or after `at` with a byte that is not accepted.
+    /// The first offset at or after `at` with a byte that is not accepted.
     fn end(&self, at: usize, accepts: impl Fn(u8) -> bool) -> usize {
         let rest = self.text.as_bytes().get(at..).unwrap_or(&[]);
         at + rest.iter().position(|byte| !accepts(*byte)).unwrap_or(rest.len())
     }
 
-    /// The place after a comment that starts at `at`, if there is one.
+    /// The offset after a comment that starts at `at`, if there is one.
     fn comment(&self, at: usize) -> Option<usize> {
         match (self.byte(at)?, self.byte(at + 1)?) {
             (b'/', b'/') => Some(self.end(at, |byte| byte != b'\n')),
@@ -51,7 +51,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The place after a quoted text that starts at `at`. It ends with its line at the latest.
+    /// The offset after a quoted text that starts at `at`. It ends with its line at the latest.
     fn quoted(&self, at: usize) -> usize {
         let mut end = at + 1;
         while let Some(byte) = self.byte(end) {
@@ -65,7 +65,7 @@ impl<'a> Tokens<'a> {
         end
     }
 
-    /// The place after the parts of a dotted name, which `::` joins.
+    /// The offset after the parts of a dotted name, which `::` joins.
     fn dotted(&self, at: usize) -> usize {
         let mut end = self.end(at, continues);
         while self.text.as_bytes().get(end..end + 2) == Some(b"::")

@@ -197,9 +197,9 @@ pub static MATMUL: Kernel<GemmParams> = {
     let twin = Twin { tile_elements: |_| 4096, run: tile, cost };
     // SAFETY: the kernel takes (CUtensorMap, CUtensorMap, CUtensorMap, three u32), and accesses
     // global memory only by the copy engine. The copy engine stays within the matrices that the
-    // tilings name, and within their last units. The check demands boxes as large as their places
-    // in shared memory, and sides for which every place fits into 31 bits. The shape demands as
-    // much shared memory as the places take, and clusters in which all blocks take the same steps,
+    // tilings name, and within their last units. The check demands boxes as large as their tiles
+    // in shared memory, and sides for which every index fits into 31 bits. The shape demands as
+    // much shared memory as the tiles take, and clusters in which all blocks take the same steps,
     // so each barrier is reached. The thread that loads waits for the kernel before, and barriers
     // order all other threads of a block after its loads.
     unsafe { Kernel::declare(spec.twin(twin)) }

@@ -45,7 +45,7 @@ impl From<u32> for Window {
     }
 }
 
-/// The place of the pixels of a call in their stack of images.
+/// The position of the pixels of a call in their stack of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
     /// Pixels of a row.

@@ -11,7 +11,7 @@
 //! 3. A panic must not unwind through the driver's frames. It is caught and kept, and the next
 //!    synchronization returns it as an error.
 //!
-//! A child of `fork` must not call the driver either. The calls are refused at the same place, and
+//! A child of `fork` must not call the driver either. The calls are refused by the same test, and
 //! pending closures leak there.
 #![forbid(unsafe_code)]
 

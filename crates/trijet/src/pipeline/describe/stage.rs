@@ -57,7 +57,7 @@ pub(in crate::pipeline) struct Stage<'a> {
     pub(super) gives: ElementKind,
     /// The number of rows that the stage reads before and after the rows that it writes.
     pub(super) halo: u64,
-    /// The place in the program that added the stage.
+    /// The site in the program that added the stage.
     pub(in crate::pipeline) site: &'static Location<'static>,
 }
 
@@ -84,12 +84,12 @@ pub(in crate::pipeline) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// The rows of a chunk at a place: 0 is its input, and n the output of stage n - 1.
+    /// The rows of a chunk at a point of its way: 0 is its input, and n the output of stage n - 1.
     pub(in crate::pipeline) fn rows(&self, place: usize, chunk: &Chunk) -> Range<u64> {
         self.reach.rows_at(place, &chunk.rows)
     }
 
-    /// The number of bytes of these rows at a place.
+    /// The number of bytes of these rows at a point.
     pub(in crate::pipeline) fn bytes(&self, place: usize, rows: &Range<u64>) -> u64 {
         (rows.end - rows.start).saturating_mul(self.row_bytes[place])
     }

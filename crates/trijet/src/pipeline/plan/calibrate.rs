@@ -297,10 +297,10 @@ impl Bench {
     /// The time of one pattern, on the device's clock.
     fn run(&mut self, way: CopyWay, pattern: Pattern) -> Result<Nanos> {
         let begin = self.device.timed_event()?;
-        let gate = self.device.event()?;
+        let start = self.device.event()?;
         begin.record(&self.up.0)?;
-        gate.record(&self.up.0)?;
-        self.down.0.wait(&gate)?;
+        start.record(&self.up.0)?;
+        self.down.0.wait(&start)?;
         let ranges = || {
             let Pattern { bytes, piece, .. } = pattern;
             (0..bytes).step_by(piece).map(move |at| at..(at + piece).min(bytes))

@@ -12,12 +12,12 @@
 use super::layout::Layout;
 use std::ops::Range;
 
-/// The rows around a chunk at each place.
+/// The rows around a chunk at each point of its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::pipeline) struct Reach {
     /// The number of rows of the data.
     rows: u64,
-    /// The number of rows around a chunk at each place; 0 at the last place.
+    /// The number of rows around a chunk at each point; 0 at the last point.
     around: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Reach {
         Self { rows: layout.rows, around }
     }
 
-    /// The rows at a place for a chunk that produces `rows`.
+    /// The rows at a point for a chunk that produces `rows`.
     pub(in crate::pipeline) fn rows_at(&self, place: usize, rows: &Range<u64>) -> Range<u64> {
         let around = self.around[place];
         rows.start.saturating_sub(around)..rows.end.saturating_add(around).min(self.rows)
@@ -46,7 +46,7 @@ impl Reach {
 mod tests {
     use super::*;
 
-    /// The rows at every place.
+    /// The rows at every point.
     fn rows(layout: Layout, halos: &[u64], chunk: Range<u64>) -> Vec<Range<u64>> {
         let reach = Reach::new(layout, halos.iter().copied());
         (0..=halos.len()).map(|place| reach.rows_at(place, &chunk)).collect()

@@ -36,9 +36,9 @@ pub enum Change {
     MoreSlots,
     /// No wait for the disk after the last row.
     NoSync,
-    /// A faster place for the input.
+    /// Faster storage for the input.
     FasterInput,
-    /// A faster place for the output.
+    /// Faster storage for the output.
     FasterOutput,
 }
 

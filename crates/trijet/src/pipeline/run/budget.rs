@@ -66,7 +66,7 @@ pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
     job.settings.host_memory.is_none_or(|limit| both <= limit.0)
 }
 
-/// The largest chunk at each place of a slot, and whether the stages work in place.
+/// The largest chunk of each buffer of a slot, and whether the stages work in place.
 pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let stages = &job.stages;
     let last = stages.stages.len();

@@ -18,7 +18,7 @@ struct Setup {
   u32 successors, order, level;                   // places in `graph`
   u32 feed_bits;                                  // of the rings of a feed in the memory of the host; 0 without one
   u32 nap_ns;                                     // the longest nap of a worker that finds no task
-  u32 records, recorded;                          // the place of the records of the nodes in `graph`, and their number
+  u32 fields, with_fields;                        // the place of the fields of the nodes in `graph`, and the number of nodes with fields
   u32 traced;                                     // the tasks of each worker that are kept with their times, behind the statistics
   u64 first;                                      // the word of initial task 0, where there is no list
 };
@@ -32,7 +32,7 @@ enum Word : u32 { NEXT = 0, BALANCE = LINE, STOP = 2 * LINE, HEAD = 3 * LINE, TA
 // tasks, and that of answers.
 enum HostWord : u32 { ASKED = 0, REPORTED = 1, FED = LINE, TAKEN = LINE + 1, CLOSED = LINE + 2, SEEN = 2 * LINE, RINGS = 3 * LINE };
 
-struct Slot { u32 turn, unused; u64 task; };
+struct Slot { u32 round, unused; u64 task; };
 
 // What a launch gives to all of its workers.
 struct Shared {
@@ -107,7 +107,7 @@ DEV void take_credits(Worker& w, u32 count) {
 // `USED` and `ITEMS` say whether there is room or a task. A worker that has counted itself in gets a slot by its ticket, and
 // waits at most for a worker that is between its own ticket and its own slot.
 DEV Slot* slot(const Worker& w, u64 ticket) { return (Slot*)w.word(w.s().ring) + (ticket & ((1ull << w.s().ring_bits) - 1)); }
-DEV u32 turn(const Worker& w, u64 ticket) { return 2 * (u32)(ticket >> w.s().ring_bits); }
+DEV u32 round_of(const Worker& w, u64 ticket) { return 2 * (u32)(ticket >> w.s().ring_bits); }
 
 // Pushes the tasks of the lanes in `lanes`, all or none.
 DEV bool ring_push(Worker& w, u32 lanes, u64 task) {
@@ -123,9 +123,9 @@ DEV bool ring_push(Worker& w, u32 lanes, u64 task) {
   if (lanes >> lane_id() & 1) {
     ticket += __popc(lanes & ((1u << lane_id()) - 1));
     Slot* to = slot(w, ticket);
-    while (load_acquire(&to->turn) != turn(w, ticket)) nap(20);
+    while (load_acquire(&to->round) != round_of(w, ticket)) nap(20);
     to->task = task;
-    store_release(&to->turn, turn(w, ticket) + 1);
+    store_release(&to->round, round_of(w, ticket) + 1);
   }
   __syncwarp();
   if (lane_id() == 0) add_relaxed(w.word(ITEMS), count);
@@ -138,9 +138,9 @@ DEV u64 ring_pop(Worker& w) {
   if ((int)add_relaxed(w.word(ITEMS), 0u - 1u) <= 0) { add_relaxed(w.word(ITEMS), 1); return 0; }
   const u64 ticket = add_relaxed((u64*)w.word(HEAD), 1ull);
   Slot* from = slot(w, ticket);
-  while (load_acquire(&from->turn) != turn(w, ticket) + 1) nap(20);
+  while (load_acquire(&from->round) != round_of(w, ticket) + 1) nap(20);
   const u64 task = from->task;
-  store_release(&from->turn, turn(w, ticket) + 2);
+  store_release(&from->round, round_of(w, ticket) + 2);
   add_relaxed(w.word(USED), 0u - 1u);
   return task;
 }
@@ -275,10 +275,10 @@ DEV void must_spawn(Worker& w, bool mine, u32 kind, u64 payload) {
   if (!spawn(w, mine, kind, payload) && lane_id() == 0) stop(w, FULL, w.id, (u64)kind << 56 | (payload & PAYLOAD));
 }
 
-// Word `at` of the record of a node, by the payload of its task. A record has 8 words; 0 for what has no record.
-DEV u64 record(const Worker& w, u64 payload, u32 at) {
-  if (payload >= w.s().recorded || at >= 8) return 0;
-  return ((const u64*)(w.all.graph + w.s().records))[payload * 8 + at];
+// Field `at` of a node, by the payload of its task. A node has 8 fields; 0 for a task without fields.
+DEV u64 field(const Worker& w, u64 payload, u32 at) {
+  if (payload >= w.s().with_fields || at >= 8) return 0;
+  return ((const u64*)(w.all.graph + w.s().fields))[payload * 8 + at];
 }
 
 DEV void ask_host(Worker& w) {

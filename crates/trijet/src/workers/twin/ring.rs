@@ -32,14 +32,14 @@ pub(crate) struct Ring {
 #[derive(Debug)]
 struct RingSlot {
     /// Twice the round of the slot, plus 1 while it has a task.
-    turn: AtomicU64,
+    round: AtomicU64,
     task: AtomicU64,
 }
 
 impl Ring {
     /// A queue for `1 << bits` tasks.
     pub(crate) fn new(bits: u32) -> Self {
-        let new = |_| RingSlot { turn: AtomicU64::new(0), task: AtomicU64::new(0) };
+        let new = |_| RingSlot { round: AtomicU64::new(0), task: AtomicU64::new(0) };
         Self {
             used: AtomicU64::new(0),
             items: AtomicI64::new(0),
@@ -49,7 +49,7 @@ impl Ring {
         }
     }
 
-    /// The slot of a ticket, and the turn at which the slot is free for the ticket.
+    /// The slot of a ticket, and the round in which the slot is free for the ticket.
     fn slot(&self, ticket: u64) -> (&RingSlot, u64) {
         let len = self.slots.len();
         (&self.slots[ticket as usize & (len - 1)], ticket / len as u64 * 2)
@@ -67,12 +67,12 @@ impl Ring {
             return false;
         }
         let (slot, free) = self.slot(self.tail.fetch_add(1, Ordering::Relaxed));
-        while slot.turn.load(Ordering::Acquire) != free {
+        while slot.round.load(Ordering::Acquire) != free {
             yield_now();
         }
         slot.task.store(task, Ordering::Relaxed);
         // Release: the worker that takes the task sees all writes of its maker before.
-        slot.turn.store(free + 1, Ordering::Release);
+        slot.round.store(free + 1, Ordering::Release);
         self.items.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -87,12 +87,12 @@ impl Ring {
             return None;
         }
         let (slot, free) = self.slot(self.head.fetch_add(1, Ordering::Relaxed));
-        while slot.turn.load(Ordering::Acquire) != free + 1 {
+        while slot.round.load(Ordering::Acquire) != free + 1 {
             yield_now();
         }
         let task = slot.task.load(Ordering::Relaxed);
         // Release: the task was read before another task takes its slot.
-        slot.turn.store(free + 2, Ordering::Release);
+        slot.round.store(free + 2, Ordering::Release);
         self.used.fetch_sub(1, Ordering::Relaxed);
         Some(task)
     }

@@ -12,7 +12,7 @@ use super::range::Range;
 use super::ring::Ring;
 use super::shared::Memory;
 use crate::workers::end::{self, StopCause};
-use crate::workers::graph::RECORD_WORDS;
+use crate::workers::graph::FIELDS;
 use crate::workers::options::Policy;
 use crate::workers::setup::{COUNTS, Setup};
 use std::cell::Cell;
@@ -88,14 +88,14 @@ impl TwinRun<'_> {
         }
     }
 
-    pub(super) fn record(&self, payload: u64) -> [u64; RECORD_WORDS] {
-        let mut record = [0; RECORD_WORDS];
-        if payload < u64::from(self.setup.recorded) {
-            let at = self.setup.records as usize + 2 * RECORD_WORDS * payload as usize;
-            let words = &self.graph.words[at..at + 2 * RECORD_WORDS];
-            bytemuck::bytes_of_mut(&mut record).copy_from_slice(bytemuck::cast_slice(words));
+    pub(super) fn fields(&self, payload: u64) -> [u64; FIELDS] {
+        let mut fields = [0; FIELDS];
+        if payload < u64::from(self.setup.with_fields) {
+            let at = self.setup.fields as usize + 2 * FIELDS * payload as usize;
+            let words = &self.graph.words[at..at + 2 * FIELDS];
+            bytemuck::bytes_of_mut(&mut fields).copy_from_slice(bytemuck::cast_slice(words));
         }
-        record
+        fields
     }
 
     pub(super) fn at_once(&self, left: u64) -> u32 {

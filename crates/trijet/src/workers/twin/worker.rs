@@ -79,12 +79,12 @@ impl<'a> Worker<'a> {
         self.run.memory.shared(index)
     }
 
-    /// The record of a node, by the payload of its task; zeros for a node without a record
+    /// The fields of a node, by the payload of its task; zeros for a node without fields
     /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++,
-    /// `record(w, payload, at)` is one word of the record.
+    /// `field(w, payload, at)` is one of the fields.
     #[must_use]
-    pub fn record(&self, payload: u64) -> [u64; 8] {
-        self.run.record(payload)
+    pub fn fields(&self, payload: u64) -> [u64; 8] {
+        self.run.fields(payload)
     }
 
     /// Makes a task of the kind at `kind`. Returns false if the queues have no room: then no task

@@ -114,16 +114,16 @@ pub(super) const VERBS: &[Verb] = &[
         let (tasks, [a, b, c, d]) = arrays(h)?;
         let workers = bound(&tasks, [&a, &b, &c, &d])?;
         call(move |_, _| {
-            let record = vectors::record(0, 0, (0, LEN), 1.0);
-            tasks.task(a.write()).on_workers(&workers, vectors::FILL, &record).map(drop)
+            let fields = vectors::fields(0, 0, (0, LEN), 1.0);
+            tasks.task(a.write()).on_workers(&workers, vectors::FILL, &fields).map(drop)
         })
     }),
     Verb::new("BoundProgram::run", row::RESULTS, |h| {
         let (tasks, [a, b, c, d]) = arrays(h)?;
         let workers = bound(&tasks, [&a, &b, &c, &d])?;
         call(move |h, _| {
-            let record = vectors::record(0, 0, (0, LEN), 1.0);
-            tasks.task(a.write()).on_workers(&workers, vectors::FILL, &record)?;
+            let fields = vectors::fields(0, 0, (0, LEN), 1.0);
+            tasks.task(a.write()).on_workers(&workers, vectors::FILL, &fields)?;
             let a = tasks.take(a)?;
             assert_eq!(h.device.stream()?.download(&a)?, [1.0; LEN]);
             Ok(())

@@ -130,7 +130,7 @@ impl HardwareQueues {
     }
 }
 
-/// Whether the operation takes a place in the hardware queue of its stream.
+/// Whether the operation has a position in the hardware queue of its stream.
 pub(super) fn needs_queue(work: &OpWork) -> bool {
     match work {
         OpWork::Kernel(_)

@@ -65,7 +65,7 @@ pub(in crate::device::host) struct ConditionalBody {
 
 /// The work of an operation.
 pub(in crate::device::host) enum OpWork {
-    /// No work: the operation takes a place in the order. A wait, a barrier, or the record of an
+    /// No work: the operation has a position in the order. A wait, a barrier, or the record of an
     /// event without a time.
     Mark,
     /// Store the time in this record of a timed event.
