@@ -298,7 +298,7 @@ impl Nccl {
                     unsafe { group.run(&calls, streams) }
                 })
             })?;
-            return first.kernels.record_captured((captured, label), &uses);
+            return first.kernels.record_captured(captured, label, &uses);
         }
         let mut streams = Vec::with_capacity(team.members.len());
         self.with(|group| {

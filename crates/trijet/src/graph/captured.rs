@@ -4,6 +4,7 @@
 use super::nodes::Nodes;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::Uses;
+use crate::order::recorder::RecordedLane;
 use crate::stream::Stream;
 use crate::stream::foreign::Captured;
 
@@ -21,7 +22,8 @@ impl Stream {
     /// the graph.
     pub(crate) fn record_captured(
         &self,
-        captured: (Captured, &'static str),
+        captured: Captured,
+        name: &'static str,
         uses: &[Uses<'_>],
     ) -> Result<()> {
         let lane = self.lane();
@@ -31,6 +33,6 @@ impl Stream {
             return Err(Error::new(ErrorKind::InvalidValue, "record", cause));
         };
         let uses = uses.iter().flat_map(|uses| uses.all.iter().map(|one| &one.access));
-        nodes.add_captured((lane.id, lane.device), captured, uses)
+        nodes.add_captured(RecordedLane { id: lane.id, device: lane.device }, captured, name, uses)
     }
 }

@@ -2,8 +2,7 @@
 //! operation that does not fit the graph, and all later ones, are collected for a new graph.
 #![forbid(unsafe_code)]
 
-use super::node::{ArgumentRange, Node};
-use crate::base::id::DeviceId;
+use super::node::{ArgumentRange, Node, NodeHome};
 use crate::device::driver::Action;
 
 /// The differences found so far.
@@ -32,7 +31,8 @@ impl Comparison {
     pub(super) fn operation(
         &mut self,
         action: &Action<'_>,
-        (home, priority): ((usize, DeviceId), Option<i32>),
+        home: NodeHome,
+        priority: Option<i32>,
         touches: &[ArgumentRange],
     ) {
         let number = self.next;

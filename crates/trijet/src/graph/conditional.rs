@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::exec::Graph;
+use super::node::Condition;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::Repeats;
 use crate::device::memory::Space;
@@ -63,7 +64,11 @@ impl Stream {
         graph: &mut Graph,
         arguments: Uses<'_>,
     ) -> Result<()> {
-        self.record_conditional((Repeats::Once, condition), graph, &arguments)
+        self.record_conditional(
+            Condition { repeats: Repeats::Once, argument: condition },
+            graph,
+            &arguments,
+        )
     }
 
     /// As [`Stream::launch_graph_if`], but repeats the operations while the condition is not zero.
@@ -78,12 +83,16 @@ impl Stream {
         graph: &mut Graph,
         arguments: Uses<'_>,
     ) -> Result<()> {
-        self.record_conditional((Repeats::WhileSet, condition), graph, &arguments)
+        self.record_conditional(
+            Condition { repeats: Repeats::WhileSet, argument: condition },
+            graph,
+            &arguments,
+        )
     }
 
     fn record_conditional(
         &self,
-        (repeats, condition): (Repeats, usize),
+        condition: Condition,
         graph: &Graph,
         arguments: &Uses<'_>,
     ) -> Result<()> {
@@ -94,20 +103,22 @@ impl Stream {
         };
         graph.demand(self, arguments)?;
         let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "conditional", cause));
-        let Some(argument) = arguments.all.get(condition) else {
+        let Some(argument) = arguments.all.get(condition.argument) else {
             let count = arguments.all.len();
             return refused(format!(
-                "the condition is argument {condition}, but the graph has {count} arguments"
+                "the condition is argument {}, but the graph has {count} arguments",
+                condition.argument
             ));
         };
         let span = &argument.span;
         let is_of_device = matches!(span.memory().space(), Space::Device(_));
         if !is_of_device || span.bytes() != CONDITION_BYTES {
             return refused(format!(
-                "the condition, argument {condition}, is {span}; {CONDITION_BYTES} bytes of device memory are \
-                 needed"
+                "the condition, argument {}, is {span}; {CONDITION_BYTES} bytes of device memory are \
+                 needed",
+                condition.argument
             ));
         }
-        graph.record_in(&**recorder, self, Some((repeats, condition)), arguments)
+        graph.record_in(&**recorder, self, Some(condition), arguments)
     }
 }

@@ -24,7 +24,7 @@ type LastNodes = Vec<Option<usize>>;
 /// Adds the edges to the nodes, except the edge with the number `dropped`, counted from 1.
 pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     let mut all =
-        edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.touches[..])));
+        edges(nodes.iter().map(|node| (node.home.stream, &node.within[..], &node.touches[..])));
     if let Some(mut left) = dropped {
         for after in &mut all {
             if (1..=after.len()).contains(&left) {
@@ -36,7 +36,7 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
     for (number, after) in all.into_iter().enumerate() {
         let is_behind_launch = matches!(after[..], [before]
-            if nodes[before].is_kernel() && nodes[before].stream == nodes[number].stream);
+            if nodes[before].is_kernel() && nodes[before].home.stream == nodes[number].home.stream);
         nodes[number].follow(after, is_behind_launch);
     }
 }

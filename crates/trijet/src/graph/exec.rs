@@ -1,13 +1,13 @@
 //! A graph that can be launched.
 #![forbid(unsafe_code)]
 
-use super::node::{ArgumentRange, Node};
+use super::node::{ArgumentRange, Condition, Node};
 use super::nodes::{Nodes, Part, Recorded};
 use super::verify::race;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
-use crate::device::driver::{Action, GraphHandle, Repeats};
+use crate::device::driver::{Action, GraphHandle};
 use crate::device::memory::{Space, Span};
 use crate::log::calling;
 use crate::memory::{Buffer, ElementKind, UsedMemory, Uses};
@@ -208,7 +208,7 @@ impl Graph {
         for node in &self.nodes {
             let span = |touch: &ArgumentRange| span_of(touch, &self.spans[touch.argument]);
             node.with_action(span, |action| {
-                driver.graph_add(handle, node.device, action, &node.after)
+                driver.graph_add(handle, node.home.device, action, &node.after)
             })?;
         }
         driver.graph_ready(handle)
@@ -385,11 +385,12 @@ impl Graph {
         &self,
         recorder: &dyn Recorder,
         stream: &Stream,
-        condition: Option<(Repeats, usize)>,
+        condition: Option<Condition>,
         arguments: &Uses<'_>,
     ) -> Result<()> {
         let nodes = recorder.as_any().downcast_ref::<Nodes>().expect("there is one recorder");
-        let streams = self.nodes.iter().flat_map(|node| node.within.iter().chain([&node.stream]));
+        let streams =
+            self.nodes.iter().flat_map(|node| node.within.iter().chain([&node.home.stream]));
         let streams = streams.max().map_or(0, |most| most + 1);
         let chunk = |chunk: &Buffer<u8>| {
             (chunk.device_id().unwrap_or(self.device.id), chunk.view().span().bytes())

@@ -111,14 +111,27 @@ impl NodeWork {
     }
 }
 
+/// The stream of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NodeHome {
+    /// Its number in the recording.
+    pub(super) stream: usize,
+    pub(super) device: DeviceId,
+}
+
+/// The condition on which the nodes of a graph are performed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Condition {
+    pub(super) repeats: Repeats,
+    /// The index of the argument that has the word of the condition.
+    pub(super) argument: usize,
+}
+
 /// A node.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     work: NodeWork,
-    /// The device of the node's stream.
-    pub(super) device: DeviceId,
-    /// The number of the node's stream in the recording.
-    pub(super) stream: usize,
+    pub(super) home: NodeHome,
     /// The streams that the node's graph is a part of, from the innermost one.
     pub(super) within: Vec<usize>,
     /// Whether the node is a dependent launch, according to its edges.
@@ -131,7 +144,7 @@ pub(super) struct Node {
 
 impl Node {
     /// A node with the work of an action, in a stream. It touches nothing and follows no node yet.
-    pub(super) fn of(action: &Action<'_>, (stream, device): (usize, DeviceId)) -> Result<Self> {
+    pub(super) fn of(action: &Action<'_>, home: NodeHome) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => NodeWork::Copy,
             NodeAction::Fill { value, .. } => NodeWork::Fill(value),
@@ -149,7 +162,7 @@ impl Node {
             }
         };
         let (within, touches, after) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { work, device, stream, within, is_dependent: false, touches, after })
+        Ok(Self { work, home, within, is_dependent: false, touches, after })
     }
 
     /// A node that performs these nodes on a condition, in a stream. `touches` has the combined
@@ -160,7 +173,7 @@ impl Node {
         condition: ArgumentRange,
         body: Vec<Self>,
         mut touches: Vec<ArgumentRange>,
-        (stream, device): (usize, DeviceId),
+        home: NodeHome,
     ) -> Self {
         let reads = |touch: &ArgumentRange| {
             let (whole, part) = (&touch.range, &condition.range);
@@ -173,18 +186,19 @@ impl Node {
         }
         let work = NodeWork::Conditional { repeats, condition, body };
         let (within, after) = (Vec::new(), Vec::new());
-        Self { work, device, stream, within, is_dependent: false, touches, after }
+        Self { work, home, within, is_dependent: false, touches, after }
     }
 
     /// A node with captured work of another library, in a stream.
     pub(super) fn captured(
-        (captured, name): (Captured, &'static str),
+        captured: Captured,
+        name: &'static str,
         touches: Vec<ArgumentRange>,
-        (stream, device): (usize, DeviceId),
+        home: NodeHome,
     ) -> Self {
         let work = NodeWork::Captured(Arc::new(captured), name);
         let (within, after) = (Vec::new(), Vec::new());
-        Self { work, device, stream, within, is_dependent: false, touches, after }
+        Self { work, home, within, is_dependent: false, touches, after }
     }
 
     /// Whether the node always uses the memory of the recording.
@@ -227,8 +241,7 @@ impl Node {
         let within = self.within.iter().map(|within| first + within);
         Self {
             work: self.work.clone(),
-            device: self.device,
-            stream: first + self.stream,
+            home: NodeHome { stream: first + self.home.stream, ..self.home },
             within: within.chain([stream]).collect(),
             is_dependent: false,
             touches: self.touches.clone(),
@@ -294,7 +307,7 @@ impl Node {
             }
             _ => self.works_otherwise(&other.work.values())?,
         };
-        self.is_beside((other.stream, other.device, &other.within), &other.touches)?;
+        self.is_beside(other.home, &other.within, &other.touches)?;
         Ok(differs)
     }
 
@@ -303,7 +316,7 @@ impl Node {
         &self,
         action: &Action<'_>,
         priority: Option<i32>,
-        (stream, device): (usize, DeviceId),
+        home: NodeHome,
         touches: &[ArgumentRange],
     ) -> std::result::Result<bool, String> {
         let node = action.as_node().map_err(|name| format!("it is `{name}` now"))?;
@@ -312,19 +325,20 @@ impl Node {
             config.priority = config.priority.or(priority);
         }
         let differs = self.works_otherwise(&values)?;
-        self.is_beside((stream, device, &[]), touches)?;
+        self.is_beside(home, &[], touches)?;
         Ok(differs)
     }
 
     /// Returns an error for another stream or other bytes.
     fn is_beside(
         &self,
-        (stream, device, within): (usize, DeviceId, &[usize]),
+        home: NodeHome,
+        within: &[usize],
         touches: &[ArgumentRange],
     ) -> std::result::Result<(), String> {
         // Slices are not compared: `memcmp` of two empty slices takes 50 ns on processors with
         // AVX-512, because a masked load of an unmapped address needs an assist.
-        if (self.stream, self.device) != (stream, device) || !self.within.iter().eq(within) {
+        if self.home != home || !self.within.iter().eq(within) {
             return Err("it is in another stream".to_owned());
         }
         if self.touches != touches {

@@ -4,15 +4,14 @@
 use super::comparison::Comparison;
 use super::edges::connect;
 use super::heap::Heap;
-use super::node::{ArgumentRange, Node, unsupported};
+use super::node::{ArgumentRange, Condition, Node, NodeHome, unsupported};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
-use crate::device::driver::Repeats;
 use crate::device::memory::Span;
 use crate::memory::{Buffer, ElementKind, Uses, View};
-use crate::order::calls::recorder::{Recorder, Temporary};
+use crate::order::calls::recorder::{RecordedLane, Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
 use crate::stream::foreign::Captured;
@@ -128,15 +127,11 @@ impl RecordingState {
     }
 
     /// Adds a node.
-    fn add(
-        &mut self,
-        heap: &Heap,
-        (lane, device): (LaneId, DeviceId),
-        submission: &Submission<'_>,
-    ) -> Result<()> {
+    fn add(&mut self, heap: &Heap, lane: RecordedLane, submission: &Submission<'_>) -> Result<()> {
         let label = submission.action.label();
         self.refuse_ended(label)?;
-        let (home, priority) = ((self.stream(lane), device), self.priority);
+        let home = NodeHome { stream: self.stream(lane.id), device: lane.device };
+        let priority = self.priority;
         if submission.slot.is_some() {
             return Err(unsupported("a host function that runs once"));
         }
@@ -148,7 +143,7 @@ impl RecordingState {
             touches.push(ArgumentRange { argument, range, mode: access.mode });
         }
         if let Some(comparison) = &mut self.comparison {
-            comparison.operation(&submission.action, (home, priority), &touches);
+            comparison.operation(&submission.action, home, priority, &touches);
             return Ok(());
         }
         let mut node = Node::of(&submission.action, home)?;
@@ -376,19 +371,20 @@ impl Nodes {
     /// Adds captured work of another library as one node that uses this memory.
     pub(super) fn add_captured<'u, 'a: 'u>(
         &self,
-        (lane, device): (LaneId, DeviceId),
-        captured: (Captured, &'static str),
+        lane: RecordedLane,
+        captured: Captured,
+        name: &'static str,
         uses: impl Iterator<Item = &'u Use<'a>>,
     ) -> Result<()> {
         let mut state = self.state();
-        state.refuse_ended(captured.1)?;
+        state.refuse_ended(name)?;
         let mut touches = Vec::new();
         for used in uses {
-            let (argument, range) = state.locate(&self.heap, captured.1, used)?;
+            let (argument, range) = state.locate(&self.heap, name, used)?;
             touches.push(ArgumentRange { argument, range, mode: used.mode });
         }
-        let stream = state.stream(lane);
-        state.take(Node::captured(captured, touches, (stream, device)));
+        let home = NodeHome { stream: state.stream(lane.id), device: lane.device };
+        state.take(Node::captured(captured, name, touches, home));
         Ok(())
     }
 
@@ -396,7 +392,7 @@ impl Nodes {
     pub(super) fn add_conditional(
         &self,
         lane: LaneId,
-        (repeats, condition): (Repeats, usize),
+        condition: Condition,
         graph: &Part<'_>,
         arguments: &Uses<'_>,
     ) -> Result<()> {
@@ -412,18 +408,18 @@ impl Nodes {
             return Err(unsupported("a host function in a graph with a condition"));
         }
         let (at, lent) = self.locations(&state, graph, arguments)?;
-        let (argument, range) = at[condition].clone();
-        let condition = ArgumentRange { argument, range, mode: Mode::Read };
+        let (argument, range) = at[condition.argument].clone();
+        let word = ArgumentRange { argument, range, mode: Mode::Read };
         let mut body: Vec<Node> = graph.nodes.iter().map(Node::copied_as_body).collect();
         body.iter_mut().for_each(|node| node.each_touch(&mut |touch| shift(touch, &at)));
         let mut touches = graph.touches.to_vec();
         touches.iter_mut().for_each(|touch| shift(touch, &at));
-        let device = body[0].device;
-        if body.iter().any(|node| node.device != device) {
+        let device = body[0].home.device;
+        if body.iter().any(|node| node.home.device != device) {
             return Err(unsupported("operations of several devices on a condition"));
         }
-        let stream = state.stream(lane);
-        state.take(Node::conditional(repeats, condition, body, touches, (stream, device)));
+        let home = NodeHome { stream: state.stream(lane), device };
+        state.take(Node::conditional(condition.repeats, word, body, touches, home));
         lent.into_iter().for_each(|block| self.heap.release(block));
         Ok(())
     }
@@ -452,9 +448,9 @@ impl Nodes {
 }
 
 impl Recorder for Nodes {
-    fn take(&self, home: (LaneId, DeviceId), submission: &Submission<'_>) -> Result<()> {
+    fn take(&self, lane: RecordedLane, submission: &Submission<'_>) -> Result<()> {
         let mut state = self.state();
-        let taken = state.add(&self.heap, home, submission);
+        let taken = state.add(&self.heap, lane, submission);
         state.has_refused |= taken.is_err();
         taken
     }

@@ -1,7 +1,7 @@
 //! Calls on lanes whose operations are recorded and not enqueued.
 #![forbid(unsafe_code)]
 
-use super::recorder::{OF_A_RECORDING, Recorder};
+use super::recorder::{OF_A_RECORDING, RecordedLane, Recorder};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::order::gate::CAPTURE_UNSUPPORTED;
 use crate::order::lane_ref::LaneRef;
@@ -20,7 +20,7 @@ impl LaneRef {
                 self.domain.own(submission.action.label(), access.track.domain)?;
             }
         }
-        recorder.take((self.id, self.device), submission)
+        recorder.take(RecordedLane { id: self.id, device: self.device }, submission)
     }
 
     /// The error of an operation in a stream that is not part of the recording. It would run before

@@ -15,13 +15,20 @@ use std::sync::Arc;
 /// so every other use is refused.
 pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
+/// The lane of a stream whose operations are collected, and its device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordedLane {
+    pub(crate) id: LaneId,
+    pub(crate) device: DeviceId,
+}
+
 /// Collects the operations of lanes. They stamp no memory.
 pub(crate) trait Recorder: Debug + Send + Sync {
-    /// Takes an operation of a stream, by its lane and its device.
+    /// Takes an operation of a stream.
     ///
     /// # Errors
     /// An operation that cannot be collected, or the end of the recording.
-    fn take(&self, home: (LaneId, DeviceId), submission: &Submission<'_>) -> Result<()>;
+    fn take(&self, lane: RecordedLane, submission: &Submission<'_>) -> Result<()>;
 
     /// Memory for the operations of the recording, on a device.
     ///
