@@ -77,7 +77,7 @@ pub use bytemuck;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
-pub use device::driver::{Clock, DeviceInfo, Readiness};
+pub use device::driver::{Clock, DeviceInfo, ForeignWork, Readiness};
 pub use device::{LaunchConfig, Occupancy};
 pub use heap::HeapMode;
 pub use launch::{Args, Kernel};

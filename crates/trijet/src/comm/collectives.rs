@@ -8,6 +8,7 @@ use super::nccl::Nccl;
 use super::team::Team;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::device::driver::Collective;
 use crate::kernels::{NcclNames, Reduction};
 use crate::memory::{Element, View, ViewMut};
 use crate::ranks::steps::{Step, type_named};
@@ -68,7 +69,7 @@ impl Communicator {
         how: R,
         data: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        const OP: &str = "all_reduce";
+        const OP: &str = Collective::AllReduce.name();
         let _how = how;
         let call = self.demand(self.call_by::<T, R>(OP, None), &of_mut(data), 1)?;
         match self.nccl_by::<T, R>() {
@@ -97,7 +98,7 @@ impl Communicator {
     /// As for [`Communicator::all_reduce`]; `InvalidValue` if there is no device `root`.
     #[track_caller]
     pub fn broadcast<T: Element>(&self, root: usize, data: &mut [ViewMut<'_, T>]) -> Result<()> {
-        const OP: &str = "broadcast";
+        const OP: &str = Collective::Broadcast.name();
         let call = self.demand(self.call::<T>(OP, Some(root)), &of_mut(data), 1)?;
         match &self.nccl {
             _ if call.elements == 0 => Ok(()),
@@ -123,7 +124,7 @@ impl Communicator {
         from: &[View<'_, T>],
         into: Option<ViewMut<'_, T>>,
     ) -> Result<()> {
-        const OP: &str = "reduce";
+        const OP: &str = Collective::Reduce.name();
         let _how = how;
         let team = self.team();
         let at = team.local(root);
@@ -184,7 +185,7 @@ impl Communicator {
         from: &[View<'_, T>],
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        const OP: &str = "all_gather";
+        const OP: &str = Collective::AllGather.name();
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len) * self.len())?;
         let call = self.demand(self.call::<T>(OP, None), &of(from), 1)?;
         match &self.nccl {
@@ -208,7 +209,7 @@ impl Communicator {
         from: &[View<'_, T>],
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        const OP: &str = "reduce_scatter";
+        const OP: &str = Collective::ReduceScatter.name();
         let _how = how;
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len) / self.len())?;
         let call = self.demand(self.call_by::<T, R>(OP, None), &of(from), self.len())?;
@@ -241,7 +242,7 @@ impl Communicator {
         from: &[View<'_, T>],
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        const OP: &str = "all_to_all";
+        const OP: &str = Collective::AllToAll.name();
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len))?;
         let call = self.demand(self.call::<T>(OP, None), &of(from), self.len())?;
         match &self.nccl {
@@ -278,7 +279,7 @@ impl Communicator {
     /// message without a receive of the same length; otherwise as for [`Communicator::all_reduce`].
     #[track_caller]
     pub fn exchange<T: Element>(&self, messages: Exchange<'_, T>) -> Result<()> {
-        const OP: &str = "exchange";
+        const OP: &str = Collective::Exchange.name();
         let team = self.team();
         let rank = |device: Option<DeviceId>, other: usize| {
             if other >= team.count {
@@ -443,7 +444,7 @@ fn pairs<T: Element>(
             let cause = format!(
                 "device {to} receives {len} elements from device {from}, which sends {sent}"
             );
-            return Err(refused("exchange", cause));
+            return Err(refused(Collective::Exchange.name(), cause));
         }
         at.iter().for_each(|at| is_left[*at] = false);
         matching.push(at);
@@ -454,7 +455,7 @@ fn pairs<T: Element>(
         let cause = format!(
             "device {from} sends {len} elements to device {to}, which does not receive them"
         );
-        return Err(refused("exchange", cause));
+        return Err(refused(Collective::Exchange.name(), cause));
     }
     Ok(matching)
 }

@@ -38,5 +38,6 @@ mod member;
 mod nccl;
 mod team;
 
+pub use crate::device::driver::Collective;
 pub use communicator::Communicator;
 pub use exchange::Exchange;

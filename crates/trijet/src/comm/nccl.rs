@@ -14,7 +14,7 @@ use super::member::Member;
 use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::cuda::{NcclCall, NcclGroup, NcclVerb};
-use crate::device::driver::Readiness;
+use crate::device::driver::{Collective, Readiness};
 use crate::kernels::NcclNames;
 use crate::memory::{Element, Uses, View, ViewMut};
 use crate::ranks::Ranks;
@@ -61,6 +61,13 @@ struct ProcessSide {
     reached: AtomicU64,
     is_aborted: Mutex<bool>,
     aborted: Condvar,
+}
+
+/// A call of a collective, with the number of collectives before it.
+#[derive(Debug, Clone, Copy)]
+struct NumberedCall {
+    collective: Collective,
+    number: u64,
 }
 
 /// The part of a device in a collective.
@@ -275,12 +282,7 @@ impl Nccl {
 
     /// Enqueues a collective: a part for each device of this process.
     #[track_caller]
-    fn run(
-        &self,
-        team: &Team<'_>,
-        (label, number): (&'static str, u64),
-        parts: Vec<DevicePart<'_>>,
-    ) -> Result<()> {
+    fn run(&self, team: &Team<'_>, call: NumberedCall, parts: Vec<DevicePart<'_>>) -> Result<()> {
         let (mut uses, mut calls) = (Vec::new(), Vec::new());
         for part in parts {
             uses.push(part.uses);
@@ -298,23 +300,29 @@ impl Nccl {
                     unsafe { group.run(&calls, streams) }
                 })
             })?;
-            return first.kernels.record_captured(captured, label, &uses);
+            return first.kernels.record_captured(captured, call.collective.name(), &uses);
         }
         let mut streams = Vec::with_capacity(team.members.len());
         self.with(|group| {
             self.settle(group)?;
-            nested((label, team.members), &mut uses.into_iter(), &mut streams, &mut |streams| {
-                if let Some(side) = &self.side {
-                    side.note(number, &team.members[0])?;
-                }
-                // SAFETY: each call has the memory that the operation around this one declares,
-                // with that many elements, because `Communicator` compared the lengths. This is
-                // false for an address or a count that no declared view has, or for a type of NCCL
-                // that is larger than the element, which the type of `Reduction::NCCL` excludes.
-                // The streams live as long as the members.
-                unsafe { group.run(&calls, streams) }?;
-                self.settle(group)
-            })
+            nested(
+                call.collective,
+                team.members,
+                &mut uses.into_iter(),
+                &mut streams,
+                &mut |streams| {
+                    if let Some(side) = &self.side {
+                        side.note(call.number, &team.members[0])?;
+                    }
+                    // SAFETY: each call has the memory that the operation around this one declares,
+                    // with that many elements, because `Communicator` compared the lengths. This is
+                    // false for an address or a count that no declared view has, or for a type of
+                    // NCCL that is larger than the element, which the type of `Reduction::NCCL`
+                    // excludes. The streams live as long as the members.
+                    unsafe { group.run(&calls, streams) }?;
+                    self.settle(group)
+                },
+            )
         })
     }
 
@@ -336,7 +344,7 @@ impl Nccl {
             .iter_mut()
             .zip(calls)
             .map(|(data, call)| DevicePart { uses: Uses::new().update(data), calls: vec![call] });
-        self.run(team, ("all_reduce", number), parts.collect())
+        self.run(team, NumberedCall { collective: Collective::AllReduce, number }, parts.collect())
     }
 
     #[track_caller]
@@ -357,7 +365,7 @@ impl Nccl {
             };
             DevicePart { uses, calls: vec![call] }
         });
-        self.run(team, ("broadcast", number), parts.collect())
+        self.run(team, NumberedCall { collective: Collective::Broadcast, number }, parts.collect())
     }
 
     #[track_caller]
@@ -380,7 +388,7 @@ impl Nccl {
             };
             DevicePart { uses, calls: vec![call] }
         });
-        self.run(team, ("reduce", number), parts.collect())
+        self.run(team, NumberedCall { collective: Collective::Reduce, number }, parts.collect())
     }
 
     /// A collective that reads one view of each device and writes another one.
@@ -388,7 +396,7 @@ impl Nccl {
     fn moved<T: Element>(
         &self,
         team: &Team<'_>,
-        (label, number): (&'static str, u64),
+        call: NumberedCall,
         (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
         calls: impl Fn(usize, u64, u64) -> Vec<NcclCall>,
     ) -> Result<()> {
@@ -396,7 +404,7 @@ impl Nccl {
             let calls = calls(member, from.address(), into.address());
             DevicePart { uses: Uses::new().read(from).write(into), calls }
         });
-        self.run(team, (label, number), parts.collect())
+        self.run(team, call, parts.collect())
     }
 
     #[track_caller]
@@ -408,9 +416,21 @@ impl Nccl {
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
         let count = from[0].len() * size_of::<T>();
-        self.moved(team, ("all_gather", number), (from, into), |member, from, into| {
-            vec![NcclCall { member, verb: NcclVerb::AllGather, from, into, count, element: BYTES }]
-        })
+        self.moved(
+            team,
+            NumberedCall { collective: Collective::AllGather, number },
+            (from, into),
+            |member, from, into| {
+                vec![NcclCall {
+                    member,
+                    verb: NcclVerb::AllGather,
+                    from,
+                    into,
+                    count,
+                    element: BYTES,
+                }]
+            },
+        )
     }
 
     #[track_caller]
@@ -422,9 +442,12 @@ impl Nccl {
         (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
     ) -> Result<()> {
         let (count, verb) = (into[0].len(), NcclVerb::ReduceScatter { operation });
-        self.moved(team, ("reduce_scatter", number), (from, into), |member, from, into| {
-            vec![NcclCall { member, verb, from, into, count, element }]
-        })
+        self.moved(
+            team,
+            NumberedCall { collective: Collective::ReduceScatter, number },
+            (from, into),
+            |member, from, into| vec![NcclCall { member, verb, from, into, count, element }],
+        )
     }
 
     #[track_caller]
@@ -436,19 +459,31 @@ impl Nccl {
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
         let count = from[0].len() / team.count * size_of::<T>();
-        self.moved(team, ("all_to_all", number), (from, into), |member, from, into| {
-            let call = |rank: usize, verb| {
-                let by = (rank * count) as u64;
-                NcclCall { member, verb, from: from + by, into: into + by, count, element: BYTES }
-            };
-            let both = |rank| {
-                [
-                    call(rank, NcclVerb::Send { to: rank }),
-                    call(rank, NcclVerb::Receive { from: rank }),
-                ]
-            };
-            (0..team.count).flat_map(both).collect()
-        })
+        self.moved(
+            team,
+            NumberedCall { collective: Collective::AllToAll, number },
+            (from, into),
+            |member, from, into| {
+                let call = |rank: usize, verb| {
+                    let by = (rank * count) as u64;
+                    NcclCall {
+                        member,
+                        verb,
+                        from: from + by,
+                        into: into + by,
+                        count,
+                        element: BYTES,
+                    }
+                };
+                let both = |rank| {
+                    [
+                        call(rank, NcclVerb::Send { to: rank }),
+                        call(rank, NcclVerb::Receive { from: rank }),
+                    ]
+                };
+                (0..team.count).flat_map(both).collect()
+            },
+        )
     }
 
     /// Messages, each with the ranks of its sender and its receiver.
@@ -477,7 +512,7 @@ impl Nccl {
             part.calls.push(NcclCall { member, verb, from: 0, into, count, element: BYTES });
             part.uses = std::mem::take(&mut part.uses).write(data);
         }
-        self.run(team, ("exchange", number), parts)
+        self.run(team, NumberedCall { collective: Collective::Exchange, number }, parts)
     }
 
     /// After the end of the group: waits up to [`ABORT_MAX`] until another thread has aborted the
@@ -502,7 +537,8 @@ impl Nccl {
 /// in the last one.
 #[track_caller]
 fn nested<'a>(
-    (label, members): (&'static str, &[Member]),
+    collective: Collective,
+    members: &[Member],
     uses: &mut impl Iterator<Item = Uses<'a>>,
     streams: &mut Vec<*mut c_void>,
     run: &mut dyn FnMut(&[*mut c_void]) -> Result<()>,
@@ -512,10 +548,10 @@ fn nested<'a>(
     };
     let inner = |stream| {
         streams.push(stream);
-        nested((label, members), uses, streams, run)
+        nested(collective, members, uses, streams, run)
     };
     // SAFETY: the innermost call enqueues the part of this stream in it. Of the memory of this
     // library, NCCL accesses only the memory of `own`: false for a call whose memory is not
     // declared.
-    unsafe { member.kernels.foreign(label, own, inner) }
+    unsafe { member.kernels.foreign(collective, own, inner) }
 }

@@ -7,7 +7,7 @@
 use super::uses::Uses;
 use crate::base::error::Result;
 use crate::base::panic::called;
-use crate::device::driver::Action;
+use crate::device::driver::{Action, ForeignWork};
 use crate::log::calling;
 use crate::stream::Stream;
 use smallvec::SmallVec;
@@ -18,10 +18,9 @@ use std::panic::Location;
 impl Stream {
     /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
     /// call, with the stream as a `CUstream`, and enqueues the work in it. The work waits for
-    /// earlier users of the memory on other streams, and later users wait for the work. `label`
-    /// names it in findings and timelines. With the label `all_reduce`, `broadcast`, `reduce`,
-    /// `all_gather`, `reduce_scatter`, `all_to_all` or `exchange`, the work counts as communication
-    /// and not as a kernel.
+    /// earlier users of the memory on other streams, and later users wait for the work. `work` is
+    /// a name for findings and timelines, or a [`Collective`](crate::comm::Collective), which
+    /// counts as communication and not as a kernel.
     ///
     /// `run` may call this library. If `run` returns an error, so does this call, and the memory
     /// still counts as used. A panic of `run` is caught.
@@ -52,7 +51,7 @@ impl Stream {
     #[track_caller]
     pub unsafe fn foreign<R>(
         &self,
-        label: &'static str,
+        work: impl Into<ForeignWork>,
         uses: Uses<'_>,
         run: impl FnOnce(*mut c_void) -> Result<R>,
     ) -> Result<R> {
@@ -66,7 +65,7 @@ impl Stream {
             let Some(run) = run.take() else { return Ok(()) };
             called("foreign work", || run(raw)).map(|value| result.set(Some(value)))
         };
-        let action = Action::Foreign { label, run: &enqueue, touches: &touches };
+        let action = Action::Foreign { work: work.into(), run: &enqueue, touches: &touches };
         self.enqueue(action, &accesses, Location::caller())?;
         Ok(result.take().expect("the work was enqueued, so `run` returned a value"))
     }

@@ -5,6 +5,7 @@
 //! when the call returns) are functions of the action. No other file repeats them.
 #![forbid(unsafe_code)]
 
+use super::foreign::ForeignWork;
 use super::handle::{FunctionHandle, GraphHandle, PoolHandle};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, Mode, OpKind, Route, SourceOrder};
@@ -99,8 +100,8 @@ pub(crate) enum Action<'a> {
     /// before [`super::Core::submit`] returns, and no lock of this library is held during it. The
     /// host device refuses this operation.
     Foreign {
-        /// A name for messages and traces.
-        label: &'static str,
+        /// Its kind, with a name for messages and traces.
+        work: ForeignWork,
         /// Enqueues the work. The argument is the raw handle of the stream.
         run: &'a dyn Fn(*mut c_void) -> Result<()>,
         /// The bytes that the work reads and writes.
@@ -153,11 +154,6 @@ impl AtReturn {
     }
 }
 
-/// The labels of work of other libraries that is communication between devices. `comm` gives these
-/// labels to NCCL's collectives.
-const COLLECTIVES: [&str; 7] =
-    ["all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange"];
-
 /// The engine that moves bytes from one memory space to another.
 #[inline]
 fn engine_between(src: Space, dst: Space) -> Engine {
@@ -197,7 +193,7 @@ impl Action<'_> {
             }
             // All copies of a batch have one direction.
             Self::Batch { copies, .. } => copies.first().map_or(Engine::None, CopySpans::engine),
-            Self::Foreign { label, .. } if COLLECTIVES.contains(label) => Engine::Communication,
+            Self::Foreign { work: ForeignWork::Collective(_), .. } => Engine::Communication,
             Self::Fill { .. } | Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => {
                 Engine::Compute
             }
@@ -245,7 +241,7 @@ impl Action<'_> {
             Self::Launch(Launch { name: Cow::Borrowed(name), .. }) => name,
             Self::Launch(_) => "user kernel",
             Self::HostFn { .. } => "host function",
-            Self::Foreign { label, .. } => label,
+            Self::Foreign { work, .. } => work.name(),
             Self::Graph { .. } => "graph",
             Self::Alloc { .. } => "alloc",
             Self::Free(_) => "free",
@@ -398,21 +394,16 @@ impl fmt::Debug for Action<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::foreign::Collective;
     use super::*;
 
-    fn engine_of(label: &'static str) -> Engine {
-        Action::Foreign { label, run: &|_| Ok(()), touches: &[] }.engine()
+    fn engine_of(work: ForeignWork) -> Engine {
+        Action::Foreign { work, run: &|_| Ok(()), touches: &[] }.engine()
     }
 
     #[test]
-    fn foreign_work_communicates_if_its_label_is_that_of_a_collective() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/comm");
-        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-        let comm: String = files.map(|file| std::fs::read_to_string(file).unwrap()).collect();
-        for label in COLLECTIVES {
-            assert_eq!(engine_of(label), Engine::Communication);
-            assert!(comm.contains(&format!("\"{label}\"")), "no collective has the label {label}");
-        }
-        assert_eq!(engine_of("cuBLAS gemm"), Engine::Compute);
+    fn a_collective_communicates_and_a_name_decides_nothing() {
+        assert_eq!(engine_of(Collective::AllReduce.into()), Engine::Communication);
+        assert_eq!(engine_of(Collective::AllReduce.name().into()), Engine::Compute);
     }
 }

@@ -14,6 +14,7 @@
 mod action;
 mod captures;
 mod core;
+mod foreign;
 mod graphs;
 mod handle;
 mod interop;
@@ -29,6 +30,7 @@ pub(crate) use self::core::{Core, Image, StreamKind, Timing};
 pub(crate) use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
 pub use captures::CaptureMode;
 pub(crate) use captures::{CaptureState, Captures};
+pub use foreign::{Collective, ForeignWork};
 pub(crate) use graphs::Graphs;
 pub(crate) use handle::{
     EventHandle, FunctionHandle, GraphHandle, ModuleHandle, PoolHandle, StreamHandle,

@@ -40,7 +40,7 @@ impl LaneRef {
         let mut marks = Marks::new();
         let waited = self.marks(None, &mut needs, &mut marks).and_then(|()| {
             let run = |_| Ok(());
-            let action = Action::Foreign { label: "direct work", run: &run, touches: &[] };
+            let action = Action::Foreign { work: "direct work".into(), run: &run, touches: &[] };
             let mut left_out = NeededPositions::new();
             let mut state = self.lane().lock();
             let submission = Submission::new(action, &[], site);

@@ -334,8 +334,9 @@ impl Core for HostDriver {
             Action::Launch(launch) => self.launch(stream, launch),
             Action::HostFn { run, touches } => self.host_fn(stream, run, touches),
             Action::Graph { graph, .. } => self.graph_launch(stream, *graph),
-            Action::Foreign { label, .. } => {
-                let cause = format!("`{label}` is work of another library; run it on a GPU");
+            Action::Foreign { work, .. } => {
+                let cause =
+                    format!("`{}` is work of another library; run it on a GPU", work.name());
                 Err(Error::new(ErrorKind::NoTwin, "foreign work", cause))
             }
         }
