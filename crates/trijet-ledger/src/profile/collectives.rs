@@ -33,7 +33,7 @@ pub struct Communicated {
 
 /// A kernel of a collective that needs all ranks.
 #[derive(Debug, Clone)]
-pub(super) struct Collective {
+pub(super) struct CollectiveKernel {
     pub(super) time: Range<u64>,
     /// The index of its name.
     name: usize,
@@ -51,7 +51,7 @@ pub(super) struct Communication {
     /// The kernels by name, the most exposed first.
     pub(super) by_name: Vec<Communicated>,
     /// For each stream, the collectives that need all ranks, one after another.
-    pub(super) streams: Vec<Vec<Collective>>,
+    pub(super) streams: Vec<Vec<CollectiveKernel>>,
     /// The time of all kernels that are not in `streams`.
     pub(super) others: Union,
     /// The names that the collectives refer to.
@@ -91,13 +91,13 @@ impl Communication {
 
     fn add_streams(&mut self, all: &[&Activity], numbers: &HashMap<Option<NameId>, usize>) {
         let comparable: Vec<bool> = self.names.iter().map(|name| needs_all(name)).collect();
-        let mut streams: BTreeMap<(u32, u32), Vec<Collective>> = BTreeMap::new();
+        let mut streams: BTreeMap<(u32, u32), Vec<CollectiveKernel>> = BTreeMap::new();
         let mut others: Vec<Range<u64>> = Vec::new();
         for one in all {
             let (time, name) = (one.begin.0..one.end.0, numbers[&one.name]);
             if comparable[name] && !time.is_empty() {
                 let stream = streams.entry((one.context, one.stream)).or_default();
-                stream.push(Collective { time, name });
+                stream.push(CollectiveKernel { time, name });
             } else {
                 others.push(time);
             }
@@ -117,7 +117,7 @@ impl Communication {
     /// The communication of a device with one stream of these collectives, each a name and a time.
     #[cfg(test)]
     pub(super) fn of_stream(list: &[(&str, Range<u64>)]) -> Self {
-        let collective = |(name, (_, time)): (usize, &(&str, Range<u64>))| Collective {
+        let collective = |(name, (_, time)): (usize, &(&str, Range<u64>))| CollectiveKernel {
             time: time.clone(),
             name,
         };
@@ -129,7 +129,7 @@ impl Communication {
     }
 
     /// The name of a collective of this device.
-    pub(super) fn name(&self, one: &Collective) -> &str {
+    pub(super) fn name(&self, one: &CollectiveKernel) -> &str {
         &self.names[one.name]
     }
 }

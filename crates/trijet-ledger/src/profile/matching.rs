@@ -7,7 +7,7 @@
 //! have records. If anything contradicts this, nothing is matched.
 #![forbid(unsafe_code)]
 
-use super::collectives::{Collective, Communication};
+use super::collectives::{CollectiveKernel, Communication};
 use std::ops::Range;
 
 /// The assumed error between the clocks of two devices of one host, in nanoseconds.
@@ -68,7 +68,7 @@ struct RankSequence<'a> {
     device: usize,
     stream: usize,
     communication: &'a Communication,
-    list: &'a [Collective],
+    list: &'a [CollectiveKernel],
 }
 
 /// A communicator: a stream of each of its devices, and the collectives that ran on all of them.
@@ -132,7 +132,7 @@ fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
 
 /// For each kernel of `a`, the kernel of `b` with the nearest end. If two are equally near, there
 /// is none.
-fn nearest(a: &[Collective], b: &[Collective]) -> Vec<Option<usize>> {
+fn nearest(a: &[CollectiveKernel], b: &[CollectiveKernel]) -> Vec<Option<usize>> {
     let mut after = 0;
     let nearest = a.iter().map(|one| {
         let end = one.time.end;
@@ -180,10 +180,11 @@ fn do_agree(a: &RankSequence<'_>, b: &RankSequence<'_>) -> bool {
 
 /// Whether nearly all kernels of a list that lie within the time of another list have a partner in
 /// it.
-fn misses_few(list: &[Collective], is_paired: &[bool], other: &[Collective]) -> bool {
+fn misses_few(list: &[CollectiveKernel], is_paired: &[bool], other: &[CollectiveKernel]) -> bool {
     let (Some(first), Some(last)) = (other.first(), other.last()) else { return false };
-    let is_within =
-        |one: &Collective| one.time.start >= first.time.start && one.time.end <= last.time.end;
+    let is_within = |one: &CollectiveKernel| {
+        one.time.start >= first.time.start && one.time.end <= last.time.end
+    };
     let within = list.iter().zip(is_paired).filter(|(one, _)| is_within(one));
     let missing = within.clone().filter(|(_, is_paired)| !**is_paired).count();
     missing <= within.count() / MISSING_SHARE

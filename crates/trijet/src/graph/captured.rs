@@ -4,7 +4,7 @@
 use super::nodes::Nodes;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::Uses;
-use crate::order::recorder::RecordedLane;
+use crate::order::calls::recorder::RecordedLane;
 use crate::stream::Stream;
 use crate::stream::foreign::Captured;
 

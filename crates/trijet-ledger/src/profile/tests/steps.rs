@@ -329,7 +329,7 @@ fn the_same_trace_in_another_order_has_the_same_steps() {
 fn found(names: &[u32]) -> Option<usize> {
     let count = names.iter().max().map_or(0, |most| usize::try_from(*most).unwrap() + 1);
     let found = period(names, count, Likeness::Equal)?;
-    let sorted = |step: &super::period::Step| {
+    let sorted = |step: &crate::profile::period::PeriodStep| {
         let mut names = names[step.place.clone()].to_vec();
         names.sort_unstable();
         names
