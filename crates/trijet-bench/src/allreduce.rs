@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -17,6 +16,7 @@ use trijet::comm::Communicator;
 use trijet::kernels::Sum;
 use trijet::ranks::LauncherRank;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
+use trijet_tools::progress::Steps;
 
 /// Maximum time without a sign of life of a rank.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -273,7 +273,7 @@ mod tests {
         let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
         let sizes = Sizes { kib: vec![1, 8], repeats: 2 };
         let setting = Setting::for_tests(&device);
-        let mut show = |_: crate::progress::Step<'_>| ();
+        let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let mut steps = Steps::new(&mut show);
         let printed = measure(&setting, &devices, &definition, &sizes, &mut steps)?.to_string();
         for name in ["ring 1 KiB time", "ring 1 KiB bus", "ring 8 KiB time", "needs no NCCL"] {

@@ -1,7 +1,6 @@
 //! The benchmarks: the measurement of each, and how it is run.
 #![forbid(unsafe_code)]
 
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::setting::Setting;
 use crate::{
@@ -9,6 +8,7 @@ use crate::{
     memory, overlap, pitfalls, simulate, soak, staging, tasks, training, tuner, workers,
 };
 use trijet::Result;
+use trijet_tools::progress::Steps;
 
 /// A benchmark.
 #[derive(Debug, Clone, Copy)]

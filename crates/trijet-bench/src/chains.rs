@@ -6,15 +6,11 @@
 //! changes all of its nodes.
 #![forbid(unsafe_code)]
 
-use crate::bare::chain::{ChainCost, ChainLink, Chains};
-use crate::bare::lab::Lab;
-use crate::bare::ticks::{STEPS, TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use crate::changed::changes;
 use crate::clusters::clusters;
 use crate::decode;
 use crate::definition::parse;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::replayed::pipelines;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
@@ -23,6 +19,10 @@ use serde::Deserialize;
 use std::time::Instant;
 use trijet::graph::Graph;
 use trijet::{Buffer, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses};
+use trijet_tools::bare::chain::{ChainCost, ChainLink, Chains};
+use trijet_tools::bare::lab::Lab;
+use trijet_tools::bare::ticks::{STEPS, TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
+use trijet_tools::progress::Steps;
 
 /// The number of threads of a block, as in the bare chains.
 const THREADS: u32 = 32;
@@ -273,9 +273,9 @@ fn chains(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn each_way_has_its_time_and_right_words() -> Result<()> {

@@ -2,17 +2,17 @@
 //! made anew.
 #![forbid(unsafe_code)]
 
-use crate::bare::chain::Chains;
-use crate::bare::lab::Lab;
 use crate::overlap::hash;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use std::time::Instant;
 use trijet::graph::{Graph, Recording};
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream, Uses};
+use trijet_tools::bare::chain::Chains;
+use trijet_tools::bare::lab::Lab;
+use trijet_tools::stats::Samples;
 
 /// The number of elements that each kernel writes.
 const LEN: usize = 256;

@@ -6,9 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
-use crate::progress::Steps;
 use crate::results::Results;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -22,6 +20,8 @@ use trijet::trace::{
     Position, TimeSource, WaitOutcome, Waited,
 };
 use trijet::{Error, ErrorKind, Result};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
 struct Definition {

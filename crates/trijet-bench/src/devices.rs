@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -13,6 +12,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use trijet::testing::WORK;
 use trijet::{Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Result, Select, Stream};
+use trijet_tools::progress::Steps;
 
 const ROW: usize = 1024;
 
@@ -200,7 +200,7 @@ mod tests {
         let definition: Definition = parse(include_str!("../definitions/devices.toml"))?;
         let size = Size { bytes: 1 << 20, repeats: 2 };
         let setting = Setting::for_tests(&device);
-        let mut show = |_: crate::progress::Step<'_>| ();
+        let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let printed =
             measure(&setting, &devices, &definition, size, &mut Steps::new(&mut show))?.to_string();
         for name in ["pipeline, 1 devices", "pipeline, 2 devices"] {

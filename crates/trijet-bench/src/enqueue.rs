@@ -9,16 +9,16 @@
 //! call sets and restores it.
 #![forbid(unsafe_code)]
 
-use crate::bare::Bare;
 use crate::definition::parse;
 use crate::manual::by_hand;
-use crate::progress::Steps;
 use crate::results::{Results, is_empty_driver};
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::kernels::AXPY;
 use trijet::{Buffer, Clock, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
+use trijet_tools::bare::Bare;
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
 struct Definition {

@@ -4,7 +4,6 @@
 
 use crate::definition::parse;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
@@ -16,6 +15,7 @@ use trijet::testing::Prng;
 use trijet::{
     Buffer, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses, View, ViewMut,
 };
+use trijet_tools::progress::Steps;
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -250,9 +250,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn each_product_and_chain_has_its_time_and_right_elements() -> Result<()> {

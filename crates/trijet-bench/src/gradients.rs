@@ -9,11 +9,9 @@
 use crate::definition::parse;
 use crate::gemm::product;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use crate::turns::record;
 use serde::Deserialize;
 use std::cell::RefCell;
@@ -23,6 +21,8 @@ use trijet::training::{BucketPlan, GradientBuckets, Transport};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, Result, Select, Stream, TimedEvent, ViewMut,
 };
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -372,7 +372,7 @@ mod tests {
         let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
         let Definitions { host, .. } = parse(include_str!("../definitions/gradients.toml"))?;
         let setting = Setting::for_tests(&device);
-        let mut show = |_: crate::progress::Step<'_>| ();
+        let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let mut steps = Steps::new(&mut show);
         let printed = measure(&setting, &devices, &host, &mut steps)?.to_string();
         for part in ["backward alone: step", "copies, buckets of 1 MiB: exposed", "the chosen plan"]

@@ -4,17 +4,18 @@
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use crate::turns::record;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::memory::GrowingBuffer;
 use trijet::testing::Prng;
 use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, Result, Stream};
+use trijet_tools::allocations::workloads::length;
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 /// The number of tokens of a page.
 const PAGE_TOKENS: usize = 16;
@@ -154,16 +155,6 @@ struct Sequence {
     tokens: usize,
     end: usize,
     value: u8,
-}
-
-/// Lengths in percent of their median, equally likely. They follow a log-normal distribution.
-const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
-
-/// A length that is above the median as often as below.
-pub(crate) fn length(draw: &mut Prng, median: usize) -> usize {
-    let kind = usize::try_from(draw.below(LENGTHS.len() as u64)).unwrap_or(0);
-    let percent = LENGTHS[kind] * (75 + draw.below(51)) / 100;
-    usize::try_from(median as u64 * percent / 100).unwrap_or(median).max(1)
 }
 
 /// A run of sequences with memory that grows in one way.
@@ -329,9 +320,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn sequences_keep_their_bytes_in_every_way_and_growing_buffers_copy_nothing() -> Result<()> {

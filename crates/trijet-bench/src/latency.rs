@@ -5,10 +5,8 @@
 
 use crate::definition::parse;
 use crate::overlap::hash;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::setting::Setting;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +17,8 @@ use trijet::testing::WORK;
 use trijet::{
     Buffer, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result, Stream, StreamOptions,
 };
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 /// The number of elements of a row.
 const ROW: usize = 256;
@@ -303,8 +303,8 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use trijet::Select;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn each_case_has_its_percentiles_and_its_rate() -> Result<()> {

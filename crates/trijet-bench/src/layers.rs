@@ -4,17 +4,17 @@
 
 use crate::definition::parse;
 use crate::gemm::product;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::time::Instant;
 use trijet::kernels::gemm::bf16;
 use trijet::training::{Direction, LayerPipeline, MicroBatchOrder, StageWork};
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -279,7 +279,7 @@ mod tests {
         let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
         let Definitions { host, .. } = parse(include_str!("../definitions/layers.toml"))?;
         let setting = Setting::for_tests(&device);
-        let mut show = |_: crate::progress::Step<'_>| ();
+        let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let printed = measure(&setting, &devices, &host, &mut Steps::new(&mut show))?.to_string();
         for part in
             ["forward, 3 micro-batches, one device", "1F1B, 3 micro-batches: gain", "0.2500"]

@@ -1,12 +1,10 @@
-//! Benchmarks of trijet, and the measurements of `trijet doctor`.
+//! Benchmarks of trijet.
 //!
 //! A definition gives the sizes and repeats of a benchmark. Each benchmark verifies its result,
 //! warms up, runs the programs that it compares in turn, and prints the median and the spread of
 //! every figure.
 
-pub mod allocations;
 pub mod allreduce;
-mod bare;
 pub mod benchmarks;
 mod beside;
 pub mod chains;
@@ -16,7 +14,6 @@ mod clusters;
 mod decode;
 mod definition;
 pub mod devices;
-pub mod doctor;
 pub mod enqueue;
 pub mod files;
 pub mod gemm;
@@ -31,7 +28,6 @@ pub mod overlap;
 mod peer;
 pub mod pitfalls;
 mod process;
-pub mod progress;
 mod repeated;
 mod replayed;
 pub mod results;
@@ -40,7 +36,6 @@ mod setting;
 pub mod simulate;
 pub mod soak;
 pub mod staging;
-pub mod stats;
 pub mod tasks;
 pub mod training;
 pub mod tuner;

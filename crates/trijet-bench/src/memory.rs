@@ -5,7 +5,6 @@
 
 use crate::definition::parse;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::{Setting, pooled};
@@ -15,6 +14,7 @@ use serde::Deserialize;
 use std::time::Instant;
 use trijet::testing::Prng;
 use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, Result, Stream};
+use trijet_tools::progress::Steps;
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -188,9 +188,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn pairs_and_random_sizes_have_their_times_and_the_heap_its_calls() -> Result<()> {

@@ -5,16 +5,16 @@
 
 use crate::definition::parse;
 use crate::peer::{Peer, Scripts};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, round};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::cell::RefCell;
 use trijet::pipeline::{Calibration, Chunk, Copies, Plan, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Report, Result};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 const ROW: usize = 1024;
 /// Up to this many rounds, the host recomputes every element.
@@ -316,9 +316,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn every_case_has_no_finding() -> Result<()> {

@@ -13,13 +13,13 @@
 use crate::process::{self, Ran};
 use crate::results::Results;
 use crate::rounds::Value;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
+use trijet_tools::stats::Samples;
 
 /// The scripts that definitions name as `{scripts}/NAME`.
 const SCRIPTS: [(&str, &str); 20] = [

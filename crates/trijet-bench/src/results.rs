@@ -7,15 +7,10 @@
 #![forbid(unsafe_code)]
 
 use crate::rounds::stopped;
-use crate::stats::Samples;
 use std::fmt;
 use trijet::{Device, DeviceInfo, Result};
-
-/// The commit of the sources, as `build.rs` found it.
-pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
-    Some(commit) => commit,
-    None => "unknown",
-};
+use trijet_tools::origin::{COMMIT, kernel_driver};
+use trijet_tools::stats::Samples;
 
 /// The columns of a row that are not facts about its machine, with their contents.
 pub const COLUMNS: [(&str, &str); 9] = [
@@ -226,15 +221,6 @@ fn driver(info: &DeviceInfo) -> String {
         Some(kernel) => format!("{kernel} for {cuda}"),
         None => cuda,
     }
-}
-
-/// The version of the kernel module: the first word of its file that has only digits and dots.
-pub(crate) fn kernel_driver() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
-    let is_version = |word: &&str| {
-        word.split('.').count() >= 2 && word.chars().all(|c| c.is_ascii_digit() || c == '.')
-    };
-    text.split_whitespace().find(is_version).map(str::to_owned)
 }
 
 /// The number of processors that this process may use, and their name.

@@ -6,8 +6,8 @@
 //! result of every run, including the warm-up, and the first wrong result ends the benchmark.
 #![forbid(unsafe_code)]
 
-use crate::stats::Samples;
 use trijet::{Cancel, Error, ErrorKind, Result};
+use trijet_tools::stats::Samples;
 
 /// A figure of one run.
 #[derive(Debug, Clone, PartialEq)]

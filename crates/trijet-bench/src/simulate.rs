@@ -4,15 +4,15 @@
 
 use crate::definition::parse;
 use crate::manual::by_hand;
-use crate::progress::Steps;
 use crate::results::Results;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::explore::{Exploration, Strategy, explore};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::MIX;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
 struct Definition {

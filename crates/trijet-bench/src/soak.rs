@@ -3,16 +3,16 @@
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::setting::Setting;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use trijet::testing::{HAS_TAG, Prng, TAG};
 use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, LaunchConfig, Result, Stream};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 /// The number of bytes that a bit of the map stands for. Every allocation starts at a multiple of
 /// it.
@@ -255,9 +255,9 @@ fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn a_short_soak_gives_no_byte_to_two_owners_and_leaks_nothing() -> Result<()> {

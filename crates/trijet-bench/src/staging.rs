@@ -5,11 +5,9 @@
 
 use crate::definition::parse;
 use crate::mapping;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use memmap2::Mmap;
 use serde::Deserialize;
 use std::io::Write;
@@ -17,6 +15,8 @@ use std::thread;
 use std::time::Instant;
 use trijet::pipeline::{Calibration, rows_of, rows_to_fn};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 /// The number of words in a row.
 const ROW: usize = 512;
@@ -236,9 +236,9 @@ const VERIFIED: &str = "every byte of both sources came back once; the sink rece
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn uploads_have_a_bound_and_no_finding() -> Result<()> {

@@ -2,10 +2,8 @@
 //! work is complete.
 #![forbid(unsafe_code)]
 
-use crate::bare::ticks::TICK;
 use crate::definition::parse;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::repeated;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
@@ -17,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use trijet::task::{Data, Reads, Tasks};
 use trijet::{Clock, Device, Error, ErrorKind, LaunchConfig, Result};
+use trijet_tools::bare::ticks::TICK;
+use trijet_tools::progress::Steps;
 
 /// The number of tasks of a step of a graph.
 const COLUMNS: usize = 8;
@@ -244,9 +244,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn every_graph_has_its_times_and_its_waits() -> Result<()> {

@@ -4,7 +4,6 @@
 
 use crate::definition::parse;
 use crate::peer::{Outcome, Peer, Scripts};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use std::cell::RefCell;
 use std::path::Path;
 use trijet::{Clock, Error, ErrorKind, Result};
+use trijet_tools::progress::Steps;
 
 /// The file name of the allocator's library, which is beside the command.
 const LIBRARY: &str = "libtrijet_alloc.so";
@@ -124,9 +124,9 @@ fn missing(peer: &Peer, library: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::checked_device;
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     /// Measures shell programs, given with the text that each prints. Returns the rows.
     fn measured(programs: &[(&str, &str)]) -> Result<String> {

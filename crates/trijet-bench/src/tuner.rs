@@ -5,7 +5,6 @@
 use crate::definition::parse;
 use crate::overlap::hash;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use trijet::pipeline::{Prepared, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
+use trijet_tools::progress::Steps;
 
 const ROW: usize = 256;
 /// The number of rounds and the size of the run that measures the kernel alone.
@@ -271,9 +271,9 @@ fn job(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn each_job_has_a_choice_beside_the_best_of_the_grid() -> Result<()> {

@@ -5,11 +5,9 @@
 use crate::beside::{self, Load};
 use crate::definition::parse;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use crate::turns::record;
 use serde::Deserialize;
 use std::time::Instant;
@@ -23,6 +21,8 @@ use trijet_programs::layered::{LAYERED, Layered};
 use trijet_programs::lengths::{self, LENGTHS};
 use trijet_programs::mandelbrot::{self, MANDELBROT};
 use trijet_programs::tree::{self, TREE};
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -352,9 +352,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Step;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
+    use trijet_tools::progress::Step;
 
     #[test]
     fn every_policy_has_its_times() -> Result<()> {

@@ -2,15 +2,10 @@
 //! get the same trace as a file. Also graphs with their own memory.
 #![forbid(unsafe_code)]
 
-use crate::allocations::Trace;
-use crate::allocations::replay::{Options, ReplayOutcome, replay};
-use crate::allocations::workloads::Workload;
 use crate::peer::{self, Peer};
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use crate::turns::record;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -18,6 +13,11 @@ use std::path::Path;
 use std::time::Instant;
 use trijet::graph::{Graph, Recording};
 use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Uses};
+use trijet_tools::allocations::Trace;
+use trijet_tools::allocations::replay::{Options, ReplayOutcome, replay};
+use trijet_tools::allocations::workloads::Workload;
+use trijet_tools::progress::Steps;
+use trijet_tools::stats::Samples;
 
 /// The workloads of a benchmark.
 #[derive(Debug, Deserialize)]

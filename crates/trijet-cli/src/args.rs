@@ -28,8 +28,8 @@ use std::process::exit;
 use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
-use trijet_bench::results::COMMIT;
 use trijet_io::{is_plain, shown};
+use trijet_tools::origin::COMMIT;
 
 /// The first lines of `trijet -h`.
 const ABOUT: &str = "\

@@ -7,7 +7,6 @@ use super::plain::{self, Way};
 use super::stack::{Hashes, Stack, failed};
 use crate::peer::{Peer, Scripts, Words, filled};
 use crate::process;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Figure, Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -15,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trijet::{Error, ErrorKind, Result};
+use trijet_tools::progress::Steps;
 
 /// The figure of a command's process, from start to end.
 const PROCESS: &str = "process";

@@ -15,7 +15,6 @@ mod share;
 mod stack;
 
 use crate::peer::Scripts;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::setting::Setting;
 use case::Comparison;
@@ -25,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
+use trijet_tools::progress::Steps;
 
 /// The free space that a folder needs, in multiples of the stack: the input, the output, and a
 /// tenth more for the file system itself.

@@ -2,9 +2,9 @@
 
 use super::definition::{Case, End, Op, Output, Size, Variant};
 use super::*;
-use crate::progress::Step;
 use std::fs;
 use trijet::{Device, Select};
+use trijet_tools::progress::Step;
 
 /// A command that does its work. It overwrites an output of an earlier run only with consent.
 const OURS: &str = r#"test ! -e "$1" || test "$2" = --over || exit 9; cp "$0" "$1"

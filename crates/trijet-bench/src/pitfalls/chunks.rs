@@ -4,14 +4,14 @@
 
 use super::ground::{Ground, differs, part, source, spoil};
 use super::pair::{Program, Side};
-use crate::bare::lab::Lab;
-use crate::bare::step::{BareStep, Held};
 use trijet::memory::{OnHost, PageLocked};
 use trijet::testing::WORK;
 use trijet::{
     Buffer, Device, ErrorKind, PageableBuffer, PinnedBuffer, Result, Stream, StreamOptions, View,
     ViewMut,
 };
+use trijet_tools::bare::lab::Lab;
+use trijet_tools::bare::step::{BareStep, Held};
 
 /// The number of elements of the stray kernel in each step.
 const STRAY_WORDS: usize = 256;

@@ -7,12 +7,12 @@
 
 use super::ground::{Ground, work_ms};
 use crate::results::Results;
-use crate::stats::Samples;
 use trijet::testing::WORK;
 use trijet::trace::concurrency::{Concurrency, TracedRun};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::{Engine, OpKind, TimeSource};
 use trijet::{Buffer, Nanos, Result, Stream};
+use trijet_tools::stats::Samples;
 
 /// Two kernels are concurrent if they save at least this share of the shorter one's time.
 const SHARE_MIN: f64 = 0.5;

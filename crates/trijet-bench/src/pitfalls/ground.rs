@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::ops::Range;
 use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Device, Error, ErrorKind, Result, Trace};
+use trijet_tools::stats::Samples;
 
 /// The first and the largest number of rounds of a calibration.
 const ROUNDS_MIN: u32 = 1 << 6;

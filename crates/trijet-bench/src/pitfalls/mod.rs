@@ -20,7 +20,6 @@ mod races;
 mod tests;
 
 use crate::definition::parse;
-use crate::progress::Steps;
 use crate::results::Results;
 use crate::setting::pooled;
 use ground::{Ground, Size};
@@ -30,6 +29,7 @@ use trijet::check::lint::Rule;
 use trijet::check::{Conflict, FindingClass};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, ErrorKind, Result};
+use trijet_tools::progress::Steps;
 
 const RAW: Flag = Flag::Finding(FindingClass::Race(Conflict::Raw));
 const WAR: Flag = Flag::Finding(FindingClass::Race(Conflict::War));

@@ -4,12 +4,12 @@
 
 use super::ground::{Ground, one, wrong};
 use crate::results::Results;
-use crate::stats::Samples;
 use trijet::check::lint::Rule;
 use trijet::check::{FindingClass, Names, check, lint};
 use trijet::trace::TimeSource;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::{Result, Trace};
+use trijet_tools::stats::Samples;
 
 /// One program of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use trijet::{Cancel, Error, ErrorKind, Result};
 use trijet_bench::Setting;
 use trijet_bench::benchmarks::{BENCHMARKS, Benchmark, named};
-use trijet_bench::progress::{Step, Steps};
 use trijet_bench::results::{COLUMNS, Results, Row, number};
+use trijet_tools::progress::{Step, Steps};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     let benchmark = options.name.as_deref().and_then(named);

@@ -26,9 +26,9 @@ use trijet::pipeline::Calibration;
 use trijet::probe::{self, Library};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
-use trijet_bench::progress::{Step, Steps};
 use trijet_cli::timeline;
 use trijet_io::{Dtype, Input, NewFile, shown};
+use trijet_tools::progress::{Step, Steps};
 
 /// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::OnceCell;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
-use trijet_bench::progress::Step;
+use trijet_tools::progress::Step;
 
 /// The time between two movements of the bar within a step.
 const TICK: Duration = Duration::from_millis(200);

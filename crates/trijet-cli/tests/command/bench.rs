@@ -162,7 +162,7 @@ fn commit_found(workdir: &Workdir, profile: &str, more: &[(&str, &str)]) -> Opti
 #[test]
 fn a_release_build_of_a_clone_knows_its_commit() {
     let workdir = Workdir::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trijet-bench/build.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trijet-tools/build.rs");
     std::fs::create_dir_all(workdir.path("clone/bench")).unwrap();
     std::fs::copy(&source, workdir.path("clone/bench/build.rs")).unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};
-use trijet_bench::doctor::findings::{Blocked, CallCost, Findings, Path, Rate};
-use trijet_bench::results::COMMIT;
-use trijet_bench::stats::Samples;
+use trijet_tools::doctor::findings::{Blocked, CallCost, Findings, Path, Rate};
+use trijet_tools::origin::COMMIT;
+use trijet_tools::stats::Samples;
 
 /// A measured value.
 fn figure(samples: &Samples) -> Value {
@@ -23,7 +23,7 @@ fn optional(samples: Option<&Samples>) -> Value {
 }
 
 pub(super) fn json(f: &Findings) -> Value {
-    let listed = |list: &[trijet_bench::doctor::findings::Absent]| {
+    let listed = |list: &[trijet_tools::doctor::findings::Absent]| {
         list.iter().map(|a| json!({ "what": a.what, "why": a.why })).collect::<Vec<_>>()
     };
     json!({

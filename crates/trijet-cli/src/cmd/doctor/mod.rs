@@ -1,6 +1,6 @@
 //! `trijet doctor`: measures this machine and gives advice.
 //!
-//! `trijet_bench::doctor` measures and draws the conclusions; this module prints them.
+//! `trijet_tools::doctor` measures and draws the conclusions; this module prints them.
 #![forbid(unsafe_code)]
 
 mod json;
@@ -13,8 +13,8 @@ use super::verdict::Live;
 use crate::args::DoctorOptions;
 use std::process::ExitCode;
 use trijet::{Error, ErrorKind, Result};
-use trijet_bench::doctor;
-use trijet_bench::progress::{Step, Steps};
+use trijet_tools::doctor;
+use trijet_tools::progress::{Step, Steps};
 
 pub(crate) fn run(options: &DoctorOptions) -> Result<ExitCode> {
     let device = super::open(options.device, &options.check)?;

@@ -5,11 +5,11 @@ use crate::cmd::queues::hardware_queues;
 use std::fmt::{Display, Write};
 use trijet::trace::count;
 use trijet::{Bytes, Clock};
-use trijet_bench::doctor::advice::{self, Advice};
-use trijet_bench::doctor::findings::{AllocPair, BlockingPair, Findings, Path, Rate};
-use trijet_bench::doctor::verdict::StreamVerdict;
-use trijet_bench::results::COMMIT;
-use trijet_bench::stats::Samples;
+use trijet_tools::doctor::advice::{self, Advice};
+use trijet_tools::doctor::findings::{AllocPair, BlockingPair, Findings, Path, Rate};
+use trijet_tools::doctor::verdict::StreamVerdict;
+use trijet_tools::origin::COMMIT;
+use trijet_tools::stats::Samples;
 
 /// Maximum number of columns of a line.
 const WIDTH: usize = 79;
@@ -499,7 +499,7 @@ fn chains(f: &Findings, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trijet_bench::doctor::findings::QueueShare;
+    use trijet_tools::doctor::findings::QueueShare;
 
     #[test]
     fn times_print_with_three_digits_and_the_unit_that_fits() {

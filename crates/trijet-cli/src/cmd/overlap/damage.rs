@@ -14,10 +14,10 @@ use trijet::pipeline::Schedule;
 use trijet::testing;
 use trijet::trace::{Engine, Position, count};
 use trijet::{Clock, Error, ErrorKind, Report, Result};
-use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
 use trijet_cli::timeline;
 use trijet_io::{NewFile, shown};
+use trijet_tools::progress::Steps;
 
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;

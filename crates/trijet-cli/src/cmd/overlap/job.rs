@@ -10,8 +10,8 @@ use trijet::trace::{TimesFrom, count as counted};
 use trijet::{
     Bytes, Clock, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut,
 };
-use trijet_bench::progress::Steps;
 use trijet_cli::digest::Digest;
+use trijet_tools::progress::Steps;
 
 /// A chunk size at which the fixed costs of kernels are negligible.
 const LARGE_CHUNK: Bytes = Bytes(256 << 20);

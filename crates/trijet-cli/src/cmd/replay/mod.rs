@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use trijet::trace::count;
 use trijet::{Bytes, Device, Nanos, Result};
-use trijet_bench::allocations::picture::{Panel, of_caching};
-use trijet_bench::allocations::replay::{Options, ReplayOutcome, replay};
-use trijet_bench::allocations::{DeviceTrace, Text, Trace, read_all};
-use trijet_bench::stats::Samples;
 use trijet_io::{NewFile, file_error, shown};
+use trijet_tools::allocations::picture::{Panel, of_caching};
+use trijet_tools::allocations::replay::{Options, ReplayOutcome, replay};
+use trijet_tools::allocations::{DeviceTrace, Text, Trace, read_all};
+use trijet_tools::stats::Samples;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use trijet::trace::activity::{ActivityKind, AllocationKind, MemoryKind, ProcessTrace, SyncKind};
 use trijet::{Error, ErrorKind, Result};
-use trijet_bench::allocations::{Action, DeviceTrace, Trace, TraceRow};
+use trijet_tools::allocations::{Action, DeviceTrace, Trace, TraceRow};
 
 /// A call of the program.
 enum Event {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use trijet::Nanos;
     use trijet::trace::activity::{Allocation, ContextInfo};
-    use trijet_bench::allocations::{read_all, text_of};
+    use trijet_tools::allocations::{read_all, text_of};
 
     fn one(what: AllocationKind, address: u64, stream: u32, at: u64) -> Allocation {
         Allocation {

@@ -16,11 +16,11 @@ use trijet::probe::{Library, libraries};
 use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
-use trijet_bench::allocations::text_of;
 use trijet_io::{NewFile, file_error, shown};
 use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
+use trijet_tools::allocations::text_of;
 
 /// The files that are written.
 pub(super) struct Outputs {

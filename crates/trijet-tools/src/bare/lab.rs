@@ -26,17 +26,17 @@ pub(super) const PTX: &str = include_str!("ticks.ptx");
 
 /// The cost of one call in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// The time until the call returned.
-    pub(crate) host: f64,
+    pub host: f64,
     /// The time until the device had completed all calls, divided by their number.
-    pub(crate) through: f64,
+    pub through: f64,
 }
 
 /// A GPU with its streams, events, kernels and memory. They are never destroyed, because the
 /// process ends after the measurement.
 #[derive(Debug)]
-pub(crate) struct Lab {
+pub struct Lab {
     pub(super) table: Table,
     pub(super) device: c_int,
     pub(super) context: Handle,
@@ -59,7 +59,7 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 impl Lab {
     /// # Errors
     /// `Unsupported` without a driver, or if it lacks a function; every other error of the driver.
-    pub(crate) fn new(ordinal: u32) -> Result<Self> {
+    pub fn new(ordinal: u32) -> Result<Self> {
         let table = Table::load(open()?);
         ask!(table, init(0), "the only defined flags")?;
         let (mut device, mut context) = (0, null_mut());
@@ -95,7 +95,7 @@ impl Lab {
     }
 
     /// Makes the context current in this thread. Other code may have changed the current context.
-    pub(crate) fn enter(&self) -> Result<()> {
+    pub fn enter(&self) -> Result<()> {
         ask!(self.table, set_current(self.context), "a context retained for the process")
     }
 
@@ -132,7 +132,7 @@ impl Lab {
     }
 
     /// The size of the second-level cache.
-    pub(crate) fn l2(&self) -> Result<Bytes> {
+    pub fn l2(&self) -> Result<Bytes> {
         let mut value = 0;
         ask!(self.table, attribute(&raw mut value, L2_BYTES, self.device), "room for a number")?;
         Ok(Bytes(u64::try_from(value).unwrap_or(0)))
@@ -202,30 +202,30 @@ impl Lab {
     }
 
     /// Times launches of an empty kernel.
-    pub(crate) fn launches(&self, count: u32) -> Result<Cost> {
+    pub fn launches(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| self.launch(self.pass, 1, self.stream, &mut []))
     }
 
     /// Times records of an event.
-    pub(crate) fn records(&self, count: u32) -> Result<Cost> {
+    pub fn records(&self, count: u32) -> Result<Cost> {
         let (event, stream) = (self.event, self.stream);
         self.burst(count, |_| ask!(self.table, event_record(event, stream), "both are our own"))
     }
 
     /// Times waits of a stream for an event of another stream.
-    pub(crate) fn waits(&self, count: u32) -> Result<Cost> {
+    pub fn waits(&self, count: u32) -> Result<Cost> {
         ask!(self.table, event_record(self.event, self.stream), "an own event, to wait for")?;
         let (other, event) = (self.other, self.event);
         self.burst(count, |_| ask!(self.table, stream_wait(other, event, 0), "no special flags"))
     }
 
     /// Times queries of an event that is complete.
-    pub(crate) fn queries(&self, count: u32) -> Result<Cost> {
+    pub fn queries(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| self.ready().map(|_| ()))
     }
 
     /// Times pairs of the creation and the destruction of an event.
-    pub(crate) fn events(&self, count: u32) -> Result<Cost> {
+    pub fn events(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             let event = self.new_event(NO_TIMING)?;
             ask!(self.table, event_destroy(event), "made above and used by nothing else")
@@ -233,7 +233,7 @@ impl Lab {
     }
 
     /// Times the creation of streams. Their destruction is not part of the time.
-    pub(crate) fn streams(&self, count: u32) -> Result<Cost> {
+    pub fn streams(&self, count: u32) -> Result<Cost> {
         let mut made = Vec::new();
         let cost = self.burst(count, |_| {
             made.push(self.new_stream()?);
@@ -246,7 +246,7 @@ impl Lab {
     }
 
     /// Times uploads of 4 KiB from page-locked memory.
-    pub(crate) fn uploads(&self, count: u32) -> Result<Cost> {
+    pub fn uploads(&self, count: u32) -> Result<Cost> {
         let (to, from, stream) = (self.memory, self.host, self.stream);
         self.burst(count, |_| {
             ask!(
@@ -258,7 +258,7 @@ impl Lab {
     }
 
     /// Times host functions that do nothing.
-    pub(crate) fn host_fns(&self, count: u32) -> Result<Cost> {
+    pub fn host_fns(&self, count: u32) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {
             ask!(
@@ -270,7 +270,7 @@ impl Lab {
     }
 
     /// Times launches, each with a wait of the host for its end.
-    pub(crate) fn round_trips(&self, count: u32) -> Result<Cost> {
+    pub fn round_trips(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             self.launch(self.pass, 1, self.stream, &mut [])?;
             ask!(self.table, stream_synchronize(self.stream), "an own stream, one kernel in it")
@@ -278,7 +278,7 @@ impl Lab {
     }
 
     /// Times kernels on two streams alternately, each ordered after its predecessor by an event.
-    pub(crate) fn hops(&self, count: u32) -> Result<Cost> {
+    pub fn hops(&self, count: u32) -> Result<Cost> {
         self.burst(count, |index| {
             let (from, to) = match index % 2 {
                 0 => (self.stream, self.other),
@@ -291,7 +291,7 @@ impl Lab {
     }
 
     /// Times writes of a word by the stream.
-    pub(crate) fn writes(&self, count: u32) -> Result<Cost> {
+    pub fn writes(&self, count: u32) -> Result<Cost> {
         let (stream, to) = (self.stream, self.memory);
         self.burst(count, |index| {
             let value = u64::from(index);
@@ -300,7 +300,7 @@ impl Lab {
     }
 
     /// Times waits of the stream for a word. The condition `>= 0` holds for every word.
-    pub(crate) fn word_waits(&self, count: u32) -> Result<Cost> {
+    pub fn word_waits(&self, count: u32) -> Result<Cost> {
         let (stream, at) = (self.stream, self.memory);
         self.burst(count, |_| {
             ask!(
@@ -312,7 +312,7 @@ impl Lab {
     }
 
     /// Whether the event of [`Lab::mark`] is complete. Before the first `mark`, it is.
-    pub(crate) fn ready(&self) -> Result<bool> {
+    pub fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
         // SAFETY: the event is our own and never destroyed, and a query has no effect.
         let code = unsafe { query(self.event) };
@@ -345,14 +345,14 @@ impl Lab {
     }
 
     /// Sets the release threshold of the default pool.
-    pub(crate) fn pool_keep(&self, bytes: u64) -> Result<()> {
+    pub fn pool_keep(&self, bytes: u64) -> Result<()> {
         let (mut pool, mut value) = (null_mut(), bytes);
         ask!(self.table, pool_default(&raw mut pool, self.device), "room for the pool")?;
         ask!(self.table, pool_set(pool, THRESHOLD, &raw mut value), "a 64-bit attribute")
     }
 
     /// Times pairs of `cuMemAlloc` and `cuMemFree`.
-    pub(crate) fn alloc_pairs(&self, bytes: usize, count: u32) -> Result<Cost> {
+    pub fn alloc_pairs(&self, bytes: usize, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             let mut memory = 0;
             ask!(self.table, alloc(&raw mut memory, bytes), "room for one address")?;
@@ -362,7 +362,7 @@ impl Lab {
 
     /// Times pairs of a stream-ordered allocation and its free. `wait` synchronises after each
     /// pair.
-    pub(crate) fn pool_pairs(&self, bytes: usize, count: u32, wait: bool) -> Result<Cost> {
+    pub fn pool_pairs(&self, bytes: usize, count: u32, wait: bool) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {
             let mut memory = 0;

@@ -18,9 +18,9 @@ pub struct Step<'a> {
 /// The steps of a benchmark. It passes each step to a function when the step begins.
 ///
 /// ```
-/// use trijet_bench::progress::Steps;
+/// use trijet_tools::progress::Steps;
 /// let mut shown = Vec::new();
-/// let mut show = |step: trijet_bench::progress::Step<'_>| shown.push(step.number);
+/// let mut show = |step: trijet_tools::progress::Step<'_>| shown.push(step.number);
 /// let mut steps = Steps::new(&mut show);
 /// steps.expect(2);
 /// steps.begin("warm-up");

@@ -47,10 +47,10 @@ const MEASUREMENTS: [(&str, Measurement); 12] = [
 ///
 /// ```no_run
 /// use trijet::{Device, Select};
-/// use trijet_bench::doctor::{self, findings::Path};
-/// use trijet_bench::progress::Steps;
+/// use trijet_tools::doctor::{self, findings::Path};
+/// use trijet_tools::progress::Steps;
 /// let device = Device::open(Select::Auto)?;
-/// let mut show = |step: trijet_bench::progress::Step<'_>| println!("{}", step.what);
+/// let mut show = |step: trijet_tools::progress::Step<'_>| println!("{}", step.what);
 /// let findings = doctor::run(&device, &mut Steps::new(&mut show))?;
 /// assert!(findings.curve(Path::Upload).iter().all(|(_, rate)| *rate > 0.0));
 /// # Ok::<(), trijet::Error>(())

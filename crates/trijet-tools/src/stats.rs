@@ -10,7 +10,8 @@ pub struct Samples(Vec<f64>);
 
 impl Samples {
     /// One sample, of a figure that is measured once.
-    pub(crate) fn one(value: f64) -> Self {
+    #[must_use]
+    pub fn one(value: f64) -> Self {
         Self(vec![value])
     }
 
@@ -47,7 +48,7 @@ impl Samples {
     ///
     /// ```
     /// let samples = |values: [f64; 3]| {
-    ///     let mut samples = trijet_bench::stats::Samples::default();
+    ///     let mut samples = trijet_tools::stats::Samples::default();
     ///     values.into_iter().for_each(|value| samples.push(value));
     ///     samples
     /// };
@@ -61,7 +62,7 @@ impl Samples {
     /// The value below which `share` of the samples lie, by the nearest rank; NaN without samples.
     ///
     /// ```
-    /// let mut samples = trijet_bench::stats::Samples::default();
+    /// let mut samples = trijet_tools::stats::Samples::default();
     /// [3.0, 1.0, 2.0].map(|value| samples.push(value));
     /// let quantiles = [0.0, 0.5, 1.0].map(|share| samples.quantile(share));
     /// assert_eq!(quantiles, [1.0, 2.0, 3.0]);

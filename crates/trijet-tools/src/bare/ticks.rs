@@ -27,20 +27,21 @@ const fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
 }
 
 /// A kernel. Each of its blocks adds one to the word with the block's number.
-pub(crate) type Tick = Kernel<(Ptr<Update<u32>>,)>;
+pub type Tick = Kernel<(Ptr<Update<u32>>,)>;
 
-pub(crate) static TICK: Tick =
+/// The kernel without a wait for the previous one.
+pub static TICK: Tick =
     // SAFETY: the entry takes one address, and block n adds one to word n. By the check of the
     // shape there are as many words as blocks.
     unsafe { Kernel::declare(spec("tick", PTX)) };
 
 /// Waits for the previous kernel, then lets the next one start.
-pub(crate) static WAIT_THEN_TRIGGER: Tick =
+pub static WAIT_THEN_TRIGGER: Tick =
     // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("wait_then_trigger", DEPENDENT_PTX)) };
 
 /// Lets the next kernel start, then waits for the previous one.
-pub(crate) static TRIGGER_THEN_WAIT: Tick =
+pub static TRIGGER_THEN_WAIT: Tick =
     // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };
 
@@ -63,7 +64,7 @@ extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long 
 "#;
 
 /// A persistent kernel: `(count, words, arrived)`. `arrived` is one word, which must be zero.
-pub(crate) static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
+pub static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let count: u32 = tile.scalar(0);
         tile.write::<u32>(1).iter_mut().for_each(|word| *word = word.wrapping_add(count));

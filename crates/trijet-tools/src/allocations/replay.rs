@@ -330,8 +330,8 @@ impl<'a> Replay<'a> {
 ///
 /// ```
 /// use trijet::{Device, Select};
-/// use trijet_bench::allocations::Trace;
-/// use trijet_bench::allocations::replay::{Options, replay};
+/// use trijet_tools::allocations::Trace;
+/// use trijet_tools::allocations::replay::{Options, replay};
 /// let text = "Action,Pointer,Size,Stream\nallocate,1,1000,0\nuse,1,,0\nfree,1,,0\n";
 /// let trace = Trace::read(text.as_bytes())?;
 /// let outcome = replay(&Device::open(Select::Host(0))?, &trace, &Options::default())?;
@@ -387,13 +387,20 @@ pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<Repla
 mod tests {
     use super::super::workloads::Workload;
     use super::*;
-    use crate::setting::{assert_no_finding, checked_device};
     use trijet::HeapMode;
-    use trijet::sim::Order;
+    use trijet::check::CheckOptions;
+    use trijet::sim::{Executor, HostConfig, Order};
+
+    /// A host device in virtual time, with a checker.
+    fn checked_device() -> Result<Device> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let config = HostConfig { executor, ..HostConfig::default() };
+        Device::builder().host(config).check(CheckOptions::default()).open()
+    }
 
     #[test]
     fn a_replay_over_the_heap_and_over_a_pool_finds_no_other_owner() -> Result<()> {
-        let device = checked_device(Order::Greedy)?;
+        let device = checked_device()?;
         let workloads = [
             Workload::Streams { streams: 4, kernels: 3, kernel_ns: 100 },
             Workload::Churn {
@@ -413,7 +420,9 @@ mod tests {
             );
             assert!(outcome.held_peak >= trace.peak(), "{outcome:?}");
         }
-        assert_no_finding(&device, 100);
+        let verdict = device.verdict().expect("the device has a checker");
+        assert_eq!(verdict.findings, [], "{verdict}");
+        assert!(verdict.accesses > 100, "{verdict}");
         Ok(())
     }
 
@@ -437,7 +446,7 @@ mod tests {
     /// The memory is in pieces, and the limit equals the memory that is held.
     #[test]
     fn a_picture_has_what_a_caching_allocator_refuses_and_the_heap_gives() -> Result<()> {
-        let device = checked_device(Order::Greedy)?;
+        let device = checked_device()?;
         device.set_heap_mode(HeapMode::Footprint)?;
         let trace = fragmented();
         let limit = Some(200 << 20);

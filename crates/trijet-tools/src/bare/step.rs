@@ -13,7 +13,7 @@ const READ_WRITE: i32 = 3;
 
 /// A driver call that the library does not offer. Sizes are in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BareStep {
+pub enum BareStep {
     /// `cuMemAlloc`.
     Alloc(usize),
     /// `cuMemFree`.
@@ -44,7 +44,7 @@ pub(crate) enum BareStep {
 
 /// The objects that a step has made and not yet destroyed.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     memory: u64,
     host: Handle,
     pages: Vec<u64>,
@@ -74,7 +74,7 @@ impl Default for Held {
 
 impl Lab {
     /// Makes the objects that the call needs.
-    pub(crate) fn prepare(&self, step: BareStep, held: &mut Held) -> Result<()> {
+    pub fn prepare(&self, step: BareStep, held: &mut Held) -> Result<()> {
         self.enter()?;
         match step {
             BareStep::Free(mib) => self.allocate(mib, held),
@@ -104,7 +104,7 @@ impl Lab {
     }
 
     /// Makes the call.
-    pub(crate) fn act(&self, step: BareStep, held: &mut Held) -> Result<()> {
+    pub fn act(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
             BareStep::Alloc(mib) => self.allocate(mib, held),
             BareStep::Free(_) => self.free_device(held),
@@ -128,7 +128,7 @@ impl Lab {
     }
 
     /// Destroys the objects that are still held. No work may be running.
-    pub(crate) fn clean(&self, step: BareStep, held: &mut Held) -> Result<()> {
+    pub fn clean(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
             BareStep::Alloc(_) => self.free_device(held),
             BareStep::HostAlloc(_) => self.free_host(held),

@@ -96,7 +96,7 @@ pub enum Action {
 /// A trace of allocations.
 ///
 /// ```
-/// use trijet_bench::allocations::Trace;
+/// use trijet_tools::allocations::Trace;
 /// let text = "Thread,Time,Action,Pointer,Size,Stream\n\
 ///             7,12:00:00:000001,allocate,0x100,4096,0x1\n\
 ///             7,12:00:00:000009,free,0x100,4096,0x1\n";
@@ -267,7 +267,7 @@ pub struct Text {
 /// incomplete. A last line without a line end counts if it has a cell for each column and is valid.
 ///
 /// ```
-/// use trijet_bench::allocations::{read_all, text_of};
+/// use trijet_tools::allocations::{read_all, text_of};
 /// let text = "Thread,Action,Pointer,Size,Stream,Nanos,Other,Device\n\
 ///             0,allocate,0x1,300,0,,,0 of process 7\n\
 ///             0,allocate,0x1,300,0,,,1 of process 8\n";

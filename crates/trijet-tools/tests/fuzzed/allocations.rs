@@ -1,8 +1,8 @@
 //! A trace of allocations of any bytes is read or refused, and a trace that is read can be written
 //! and drawn.
 
-use trijet_bench::allocations::Trace;
-use trijet_bench::allocations::picture::of_caching;
+use trijet_tools::allocations::Trace;
+use trijet_tools::allocations::picture::of_caching;
 
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(trace) = Trace::read(bytes) else { return };

@@ -25,11 +25,11 @@ struct Desk {
     y: Buffer<u32>,
 }
 
-type Bare = fn(&Lab, u32) -> Result<Cost>;
+type BareCall = fn(&Lab, u32) -> Result<Cost>;
 type Ours = fn(&mut Desk, u32) -> Result<f64>;
 
 /// The calls, as bare calls and through the library if the library has them.
-const CALLS: [(&str, Option<Bare>, Option<Ours>); 12] = [
+const CALLS: [(&str, Option<BareCall>, Option<Ours>); 12] = [
     ("kernel launch", Some(Lab::launches), Some(Desk::launches)),
     ("event record", Some(Lab::records), Some(Desk::records)),
     ("stream wait for an event", Some(Lab::waits), Some(Desk::waits)),
@@ -124,7 +124,7 @@ impl Desk {
     }
 }
 
-fn bare_samples(lab: &Lab, call: Bare, burst: u32, repeats: usize) -> Result<[Samples; 2]> {
+fn bare_samples(lab: &Lab, call: BareCall, burst: u32, repeats: usize) -> Result<[Samples; 2]> {
     lab.enter()?;
     let mut through = Samples::default();
     call(lab, burst)?;

@@ -4,7 +4,7 @@ use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;
 use crate::bare::peer::Peers;
 use crate::doctor::findings::{Neighbour, Path, Rate};
-use crate::results::kernel_driver;
+use crate::origin::kernel_driver;
 use crate::stats::Samples;
 use trijet::{Bytes, Device, Result};
 

@@ -4,12 +4,12 @@
 //! `manual.rs` and `mapping.rs`, the unsafe code of this crate is in this file and the folder below
 //! it.
 
-pub(crate) mod chain;
-pub(crate) mod lab;
+pub mod chain;
+pub mod lab;
 pub(crate) mod peer;
-pub(crate) mod step;
+pub mod step;
 mod table;
-pub(crate) mod ticks;
+pub mod ticks;
 
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
@@ -39,7 +39,7 @@ struct Config {
 
 /// A stream and buffers for launches of `axpy`, uploads and events by bare calls.
 #[derive(Debug)]
-pub(crate) struct Bare {
+pub struct Bare {
     launch: Launch,
     upload: Upload,
     record: OnStream,
@@ -89,7 +89,7 @@ macro_rules! call {
 impl Bare {
     /// # Errors
     /// `Unsupported` without a driver; every error of the driver.
-    pub(crate) fn new(elements: u64) -> Result<Self> {
+    pub fn new(elements: u64) -> Result<Self> {
         let name = std::env::var_os("TRIJET_LIBCUDA").unwrap_or_else(|| "libcuda.so.1".into());
         // SAFETY: the driver library, which is loaded already and may be loaded again.
         let library = unsafe { Library::new(name) }.map_err(|e| {
@@ -177,7 +177,7 @@ impl Bare {
     }
 
     /// Nanoseconds per launch of `axpy`.
-    pub(crate) fn launches(&mut self, count: u32) -> Result<f64> {
+    pub fn launches(&mut self, count: u32) -> Result<f64> {
         let (mut a, mut length) = (1.0f32, self.elements);
         let mut params: [*mut c_void; 5] = [
             (&raw mut a).cast(),
@@ -204,26 +204,26 @@ impl Bare {
     }
 
     /// Nanoseconds per upload.
-    pub(crate) fn uploads(&self, count: u32) -> Result<f64> {
+    pub fn uploads(&self, count: u32) -> Result<f64> {
         let bytes = usize::try_from(self.elements * 4).unwrap_or(0);
         // SAFETY: both are allocations of `bytes` bytes that are never freed.
         self.burst(count, || unsafe { (self.upload)(self.x, self.host, bytes, self.stream) })
     }
 
     /// Nanoseconds per record of an event.
-    pub(crate) fn records(&self, count: u32) -> Result<f64> {
+    pub fn records(&self, count: u32) -> Result<f64> {
         // SAFETY: a live event and stream of one context.
         self.burst(count, || unsafe { (self.record)(self.event, self.stream) })
     }
 
     /// Nanoseconds per wait of a stream for an event.
-    pub(crate) fn waits(&self, count: u32) -> Result<f64> {
+    pub fn waits(&self, count: u32) -> Result<f64> {
         // SAFETY: a live stream and event; a stream may wait for itself.
         self.burst(count, || unsafe { (self.wait)(self.stream, self.event, 0) })
     }
 
     /// Nanoseconds per query of the thread's current context.
-    pub(crate) fn contexts(&self, count: u32) -> Result<f64> {
+    pub fn contexts(&self, count: u32) -> Result<f64> {
         let mut context = null_mut();
         // SAFETY: one pointer to write.
         self.burst(count, || unsafe { (self.current)(&raw mut context) })

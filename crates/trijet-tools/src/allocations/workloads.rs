@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::format::{Action, Trace, TraceRow};
-use crate::growth::length;
 use serde::Deserialize;
 use trijet::testing::Prng;
 
@@ -56,6 +55,17 @@ pub enum Workload {
         /// The number of allocations of a call.
         pieces: u32,
     },
+}
+
+/// Lengths in percent of their median, equally likely. They follow a log-normal distribution.
+const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
+
+/// A length that is above the median as often as below.
+#[must_use]
+pub fn length(draw: &mut Prng, median: usize) -> usize {
+    let kind = usize::try_from(draw.below(LENGTHS.len() as u64)).unwrap_or(0);
+    let percent = LENGTHS[kind] * (75 + draw.below(51)) / 100;
+    usize::try_from(median as u64 * percent / 100).unwrap_or(median).max(1)
 }
 
 /// A trace in the making.

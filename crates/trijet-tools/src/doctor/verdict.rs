@@ -74,7 +74,7 @@ const OWN_SHARE_MAX: f64 = 0.5;
 /// Judges the effect on the host. `alone_us` is the time of the call on an idle device.
 ///
 /// ```
-/// use trijet_bench::doctor::verdict::{HostVerdict, Observation, host};
+/// use trijet_tools::doctor::verdict::{HostVerdict, Observation, host};
 /// let o = Observation {
 ///     call_us: 10.0, returned_us: 29_990.0, running: false,
 ///     issued_us: 29_995.0, a_end_us: 29_992.0, b_end_us: 30_010.0,
@@ -135,7 +135,7 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
 /// stream.
 ///
 /// ```
-/// use trijet_bench::doctor::verdict::at_once;
+/// use trijet_tools::doctor::verdict::at_once;
 /// assert_eq!([at_once(16, 8_100.0, 4_000.0), at_once(16, 4_200.0, 4_000.0)], [8, 16]);
 /// ```
 #[must_use]

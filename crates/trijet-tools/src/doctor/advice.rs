@@ -59,7 +59,7 @@ impl Advice {
 ///
 /// ```
 /// use trijet::Bytes;
-/// use trijet_bench::doctor::advice::size_for;
+/// use trijet_tools::doctor::advice::size_for;
 /// let curve = [(Bytes(1), 10.0), (Bytes(2), 19.2), (Bytes(4), 20.0)];
 /// assert_eq!(size_for(&curve, 0.95), Some(Bytes(2)));
 /// ```

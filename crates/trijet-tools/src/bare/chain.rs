@@ -18,11 +18,11 @@ const THREAD_LOCAL: i32 = 1;
 /// Launches of the graph in one sample.
 const LAUNCHES: u32 = 4;
 
-pub(crate) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
+pub(super) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
 
 /// The kernel of a chain, and how its launches depend on each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChainLink {
+pub enum ChainLink {
     /// One block that does nothing.
     Empty,
     /// A block per multiprocessor. Each kernel starts when its predecessor has ended.
@@ -35,16 +35,16 @@ pub(crate) enum ChainLink {
 
 /// The cost of a chain in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ChainCost {
+pub struct ChainCost {
     /// The device's time per kernel.
-    pub(crate) kernel: f64,
+    pub kernel: f64,
     /// The host's time per call, which launches one kernel or the whole graph.
-    pub(crate) call: f64,
+    pub call: f64,
 }
 
 /// The kernels of the chains, loaded on a GPU.
 #[derive(Debug)]
-pub(crate) struct Chains<'a> {
+pub struct Chains<'a> {
     lab: &'a Lab,
     blocks: u32,
     /// Null where launches cannot be dependent.
@@ -58,7 +58,7 @@ impl<'a> Chains<'a> {
     ///
     /// # Errors
     /// Every error of the driver.
-    pub(crate) fn new(lab: &'a Lab, blocks: u32, dependent: bool) -> Result<Self> {
+    pub fn new(lab: &'a Lab, blocks: u32, dependent: bool) -> Result<Self> {
         lab.enter()?;
         let (mut wait_then_trigger, mut trigger_then_wait) = (null_mut(), null_mut());
         if dependent {
@@ -108,7 +108,7 @@ impl<'a> Chains<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
-    pub(crate) fn streamed(&self, link: ChainLink, kernels: u32) -> Result<ChainCost> {
+    pub fn streamed(&self, link: ChainLink, kernels: u32) -> Result<ChainCost> {
         self.lab.clear()?;
         let mut host = 0.0;
         let device = self.lab.device_ns(|| {
@@ -136,12 +136,7 @@ impl<'a> Chains<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
-    pub(crate) fn graphed(
-        &self,
-        link: ChainLink,
-        kernels: u32,
-        samples: u32,
-    ) -> Result<Vec<ChainCost>> {
+    pub fn graphed(&self, link: ChainLink, kernels: u32, samples: u32) -> Result<Vec<ChainCost>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         let graph = self.capture(link, kernels, self.blocks)?;
         let mut exec = null_mut();
@@ -174,7 +169,7 @@ impl<'a> Chains<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
-    pub(crate) fn updated(&self, kernels: u32, samples: usize) -> Result<Vec<[f64; 2]>> {
+    pub fn updated(&self, kernels: u32, samples: usize) -> Result<Vec<[f64; 2]>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         let first = self.capture(ChainLink::Plain, kernels, self.blocks)?;
         let mut exec = null_mut();
