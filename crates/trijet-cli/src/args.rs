@@ -1,7 +1,6 @@
 //! The command line: its commands and options.
 #![forbid(unsafe_code)]
 
-mod device;
 mod map;
 mod replay;
 mod shared;
@@ -9,26 +8,24 @@ mod trace;
 
 pub(crate) use self::map::{KernelTemplate, MapOptions};
 pub(crate) use self::replay::{BenchOptions, ModeName, ReplayOptions};
-pub(crate) use self::shared::{LiveCheck, Overwrite, has_extension};
+pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
-use self::device::{ONE, proposing};
 use self::shared::timeline_file;
 use crate::report_words::named;
-use crate::values::{DeviceName, ReportLength, bytes, radius};
-use crate::wrap::wrapped;
+use crate::values::{ReportLength, bytes, radius};
 use clap::builder::RangedU64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::OsString;
-use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use std::path::PathBuf;
-use std::process::exit;
 use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
 use trijet_io::{is_plain, shown};
+use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
+use trijet_tools::command::usage::{say, version_of};
 use trijet_tools::origin::COMMIT;
 
 /// The first lines of `trijet -h`.
@@ -108,33 +105,9 @@ impl Command {
 
 /// The version, with the commit if it is known.
 fn version() -> &'static str {
-    static VERSION: LazyLock<String> = LazyLock::new(|| version_of(COMMIT));
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| version_of(env!("CARGO_PKG_VERSION"), COMMIT));
     &VERSION
-}
-
-fn version_of(commit: &str) -> String {
-    match commit {
-        "unknown" => env!("CARGO_PKG_VERSION").to_owned(),
-        commit => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
-    }
-}
-
-/// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version
-/// cannot be written.
-fn say(said: &clap::Error) -> ! {
-    if said.use_stderr() {
-        let lines = wrapped(&said.render().ansi().to_string(), &stderr());
-        // It has the colours that clap chooses for the terminal. As in clap, failures are ignored.
-        drop(write!(anstream::stderr(), "{lines}"));
-        exit(said.exit_code());
-    }
-    match said.print().and_then(|()| stdout().flush()) {
-        Err(error) if error.kind() != Io::BrokenPipe => {
-            drop(writeln!(stderr(), "error: print: cannot write to standard output: {error}"));
-            exit(1)
-        }
-        _ => exit(0),
-    }
 }
 
 /// Options of operations, and the operation that each belongs to.
@@ -414,10 +387,7 @@ mod tests {
 
     #[test]
     fn the_version_has_the_commit_if_it_is_known() {
-        let number = env!("CARGO_PKG_VERSION");
-        assert_eq!(version_of("unknown"), number);
-        assert_eq!(version_of("1f0c-dirty"), format!("{number} (1f0c-dirty)"));
         let shown = Options::command().get_version().map(str::to_owned);
-        assert_eq!(shown, Some(version_of(COMMIT)));
+        assert_eq!(shown, Some(version().to_owned()));
     }
 }

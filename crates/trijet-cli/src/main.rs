@@ -6,16 +6,17 @@ mod ranks;
 mod report_words;
 mod steps;
 mod values;
-mod wrap;
 
 use args::{Command, Options};
 use std::process::ExitCode;
-use trijet::{Error, ErrorKind, Result};
+use trijet::Result;
+use trijet_tools::command::stop::outlive_file_limit;
+use trijet_tools::command::usage::failed;
 
 fn main() -> ExitCode {
     let command = Options::of_this_process();
     cmd::queues::ask_for(streams_of(&command));
-    match cmd::stop::outlive_file_limit().and_then(|()| run(command)) {
+    match outlive_file_limit().and_then(|()| run(command)) {
         Ok(code) => code,
         Err(error) => failed(&error),
     }
@@ -61,20 +62,5 @@ fn run(command: Command) -> Result<ExitCode> {
             cmd::shell::completions(shell).map(|()| ExitCode::SUCCESS)
         }
         Command::Man(options) => cmd::shell::man(&options).map(|()| ExitCode::SUCCESS),
-    }
-}
-
-/// Prints an error, and returns the exit status.
-fn failed(error: &Error) -> ExitCode {
-    cmd::print_stderr(format_args!("error: {error}"));
-    let message = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source.filter(|cause| !message.ends_with(&cause.to_string())) {
-        cmd::print_stderr(format_args!("  caused by: {cause}"));
-        source = cause.source();
-    }
-    match error.kind() {
-        ErrorKind::Cancelled => ExitCode::from(cmd::stop::status()),
-        _ => ExitCode::FAILURE,
     }
 }

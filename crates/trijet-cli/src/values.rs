@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use trijet::kernels::median::{Edges, RADIUS_MAX};
 use trijet::{Bytes, Nanos};
+use trijet_tools::command::device::DeviceName;
 
 /// The length of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -26,30 +27,6 @@ pub(crate) enum MapReport {
     Short,
     /// Every figure of the run.
     Full,
-}
-
-/// The device to run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DeviceName {
-    Auto,
-    Cuda(u32),
-    Host,
-}
-
-impl FromStr for DeviceName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "host" => Ok(Self::Host),
-            _ => text
-                .strip_prefix("cuda:")
-                .and_then(|number| number.parse().ok())
-                .map(Self::Cuda)
-                .ok_or_else(|| format!("unknown device `{text}`: use auto, cuda:N or host")),
-        }
-    }
 }
 
 /// The devices of `trijet map`.

@@ -1,8 +1,7 @@
 //! The options of `trijet map`.
 #![forbid(unsafe_code)]
 
-use super::device::{ONE_OR_ALL, proposing};
-use super::shared::{LiveCheck, existing, timeline_file};
+use super::shared::{existing, timeline_file};
 use crate::ranks::OwnRank;
 use crate::steps::RunSteps;
 use crate::values::{MapDevice, MapReport, Shape, Slice, bytes, header, memory, shape, slice};
@@ -11,6 +10,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 use trijet::Bytes;
 use trijet_io::{Dtype, Existing, Target, is_plain, shown};
+use trijet_tools::command::device::{LiveCheck, ONE_OR_ALL, proposing};
 
 /// A kernel that `trijet map --kernel-template` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

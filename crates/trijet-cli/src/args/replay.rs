@@ -1,15 +1,15 @@
 //! The options of `trijet replay` and `trijet bench`.
 #![forbid(unsafe_code)]
 
-use super::device::{ONE, proposing};
-use super::shared::{LiveCheck, Overwrite, has_extension};
-use crate::values::{DeviceName, bytes};
+use super::shared::{Overwrite, has_extension};
+use crate::values::bytes;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use trijet::{Bytes, HeapMode};
 use trijet_bench::benchmarks::{BENCHMARKS, named};
 use trijet_io::shown;
+use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
 
 /// The end of `trijet replay --help`.
 const REPLAY_HELP: &str = "\

@@ -38,12 +38,3 @@ pub(crate) fn has_extension(path: &Path, wanted: &str) -> bool {
 pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| timeline::check_name(&path).map(|()| path))
 }
-
-/// The option that runs the checker along with a command.
-#[derive(Debug, Args)]
-pub(crate) struct LiveCheck {
-    /// Check all calls for races while the command runs, and print the verdict at the end. The exit
-    /// status is 1 if there is an error. The command runs slower.
-    #[arg(long)]
-    pub(crate) check: bool,
-}

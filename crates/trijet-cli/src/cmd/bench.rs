@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::document::print_json;
-use super::map::devices;
 use super::progress::Progress;
 use super::stop::cancel_on_signals;
 use super::verdict::Live;
@@ -16,6 +15,7 @@ use trijet::{Cancel, Error, ErrorKind, Result};
 use trijet_bench::Setting;
 use trijet_bench::benchmarks::{BENCHMARKS, Benchmark, named};
 use trijet_bench::results::{COLUMNS, Results, Row, number};
+use trijet_tools::command::device::{of_process, open_each};
 use trijet_tools::progress::{Step, Steps};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
@@ -79,10 +79,13 @@ fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
     // If the benchmark runs as several processes, each takes the GPU of its number on this host.
     let rank = if benchmark.is_for_ranks() { ranks::of_environment()? } else { None };
     let device = match &rank {
-        Some(rank) => devices::one_of_rank(options.device, rank, &options.check)?,
+        Some(rank) => {
+            let name = of_process(options.device, rank.local)?;
+            open_each(&[name], &options.check)?.remove(0)
+        }
         None => super::open(options.device, &options.check)?,
     };
-    let progress = Progress::new();
+    let progress = Progress::on_stderr();
     let mut show = |step: Step<'_>| progress.show(step);
     let cancel = match benchmark.has_files() {
         true => cancel_on_signals("when the programs in progress have ended")?,

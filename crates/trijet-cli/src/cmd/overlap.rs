@@ -14,8 +14,8 @@ use super::document::print_json;
 use super::progress::Progress;
 use super::verdict::Live;
 use super::{print, report, with_check};
-use crate::args::{LiveCheck, OverlapOptions, TimesName};
-use crate::values::{DeviceName, ReportLength};
+use crate::args::{OverlapOptions, TimesName};
+use crate::values::ReportLength;
 use job::Job;
 use stack::{Images, Pixel};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
 use trijet_cli::timeline;
 use trijet_io::{Dtype, Input, NewFile, shown};
+use trijet_tools::command::device::{DeviceName, LiveCheck};
 use trijet_tools::progress::{Step, Steps};
 
 /// The largest default chunk size of the schedules that do not choose their own.
@@ -175,7 +176,7 @@ fn run_job<T: Pixel>(
     if !options.json && !is_damaged {
         print(&description)?;
     }
-    let progress = Progress::new();
+    let progress = Progress::on_stderr();
     let mut show = |step: Step<'_>| progress.show(step);
     let mut steps = Steps::new(&mut show);
     if let (Some(number), Some(picture)) = (options.drop_wait, picture) {

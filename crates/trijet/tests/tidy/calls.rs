@@ -69,7 +69,11 @@ const SWALLOWED: Ban = Ban {
 
 const DISPLAY: Ban = Ban {
     patterns: &[".display()"],
-    scope: Scope::Below(&["crates/trijet-cli/src/", "crates/trijet-io/src/"]),
+    scope: Scope::Below(&[
+        "crates/trijet-cli/src/",
+        "crates/trijet-io/src/",
+        "crates/trijet-tools/src/",
+    ]),
     reason: "a terminal obeys control characters of names; use `trijet_io::shown`",
 };
 

@@ -18,7 +18,7 @@ use trijet_tools::progress::{Step, Steps};
 
 pub(crate) fn run(options: &DoctorOptions) -> Result<ExitCode> {
     let device = super::open(options.device, &options.check)?;
-    let progress = Progress::new();
+    let progress = Progress::on_stderr();
     let mut show = |step: Step<'_>| progress.show(step);
     let findings = doctor::run(&device, &mut Steps::new(&mut show))?;
     drop(progress);

@@ -2,19 +2,20 @@
 //! and elsewhere a line for each step.
 #![forbid(unsafe_code)]
 
-use super::print_stderr;
+use super::print::print_stderr;
+use crate::progress::Step;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::OnceCell;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
-use trijet_tools::progress::Step;
 
 /// The time between two movements of the bar within a step.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The display. It appears with the first step, and is removed on drop. Meanwhile nothing else may
 /// be printed to the terminal.
-pub(super) struct Progress {
+#[derive(Debug)]
+pub struct Progress {
     is_terminal: bool,
     bar: OnceCell<ProgressBar>,
 }
@@ -32,12 +33,14 @@ fn bar() -> ProgressBar {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    /// A display on standard error.
+    #[must_use]
+    pub fn on_stderr() -> Self {
         Self { is_terminal: stderr().is_terminal(), bar: OnceCell::new() }
     }
 
     /// Shows a step when it begins.
-    pub(super) fn show(&self, step: Step<'_>) {
+    pub fn show(&self, step: Step<'_>) {
         let Step { what, number, of, .. } = step;
         if !self.is_terminal {
             return print_stderr(format_args!("[{number}/{of}] {what}"));
@@ -49,7 +52,7 @@ impl Progress {
     }
 
     /// Removes the bar, so that the terminal is free for the output.
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }

@@ -2,7 +2,7 @@
 //! printed fields.
 #![forbid(unsafe_code)]
 
-use super::print_text;
+use super::print::print_text;
 use serde::Serialize;
 use serde_json::Value;
 use trijet::{Error, ErrorKind, Result};
@@ -22,7 +22,10 @@ struct Document<'a> {
 }
 
 /// Prints the document of a command.
-pub(super) fn print_json(command: &str, fields: &Value) -> Result<()> {
+///
+/// # Errors
+/// `Io`.
+pub fn print_json(command: &str, fields: &Value) -> Result<()> {
     let document = Document { version: VERSION, command, fields };
     let text = serde_json::to_string_pretty(&document).map_err(|error| {
         Error::new(ErrorKind::InvalidValue, "print", error.to_string()).caused_by(error)

@@ -1,7 +1,8 @@
 //! Verdicts of the checker: as text, as JSON and as an exit status.
 #![forbid(unsafe_code)]
 
-use super::{names, print};
+use super::device::names;
+use super::print::print;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names, Party, Verdict};
@@ -11,7 +12,7 @@ use trijet::{Device, ErrorKind, Result};
 
 /// The verdict about everything that a command has done on its devices; empty without `--check`.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub struct Live {
     verdict: Option<Verdict>,
     /// The bytes that were written outside of buffers, on devices with red zones.
     damage: Vec<Damage>,
@@ -19,13 +20,17 @@ pub(super) struct Live {
 
 impl Live {
     /// Takes the verdict about all calls so far.
-    pub(super) fn of(device: &Device) -> Self {
+    #[must_use]
+    pub fn of(device: &Device) -> Self {
         Self { verdict: device.verdict(), damage: Vec::new() }
     }
 
     /// Takes the verdict about all calls for devices of one driver, which has one checker, and
     /// checks their red zones.
-    pub(super) fn of_all(devices: &[Device]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Every error of the devices.
+    pub fn of_all(devices: &[Device]) -> Result<Self> {
         let mut live = devices.first().map(Self::of).unwrap_or_default();
         for device in devices {
             match device.check_memory() {
@@ -39,7 +44,7 @@ impl Live {
     }
 
     /// Adds the verdict to the JSON object of a command, as its field `check`.
-    pub(super) fn add_to(&self, value: &mut Value) {
+    pub fn add_to(&self, value: &mut Value) {
         if let Some(verdict) = &self.verdict {
             value["check"] = self::json(verdict, &names());
             value["check"]["damaged_memory"] =
@@ -48,7 +53,10 @@ impl Live {
     }
 
     /// Prints the verdict and its findings.
-    pub(super) fn print(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn print(&self) -> Result<()> {
         let Some(verdict) = &self.verdict else { return Ok(()) };
         for damage in &self.damage {
             print(format_args!("error[MEMORY/OVERRUN]: {damage}"))?;
@@ -57,7 +65,10 @@ impl Live {
     }
 
     /// Prints the verdict if it has findings.
-    pub(super) fn print_findings(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn print_findings(&self) -> Result<()> {
         if self.has_findings() { self.print() } else { Ok(()) }
     }
 
@@ -67,7 +78,8 @@ impl Live {
     }
 
     /// The exit status of a command that is otherwise successful.
-    pub(super) fn exit_code(&self) -> ExitCode {
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
         if !self.damage.is_empty() {
             return ExitCode::FAILURE;
         }
@@ -76,12 +88,14 @@ impl Live {
 }
 
 /// The exit status for a verdict: failure if there is an error among the findings.
-pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
+#[must_use]
+pub fn exit_code(verdict: &Verdict) -> ExitCode {
     if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A verdict with its findings.
-pub(super) fn json(verdict: &Verdict, names: &Names) -> Value {
+#[must_use]
+pub fn json(verdict: &Verdict, names: &Names) -> Value {
     let findings = verdict.findings.iter().map(|one| finding(one, names));
     json!({
         "entries": verdict.ops,
@@ -96,7 +110,8 @@ pub(super) fn json(verdict: &Verdict, names: &Names) -> Value {
 }
 
 /// A finding.
-pub(super) fn finding(finding: &Finding, names: &Names) -> Value {
+#[must_use]
+pub fn finding(finding: &Finding, names: &Names) -> Value {
     let party = |one: &Party| party(one, names.audience);
     json!({
         "class": finding.class.code(),

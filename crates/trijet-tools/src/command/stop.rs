@@ -2,7 +2,7 @@
 //! runs. SIGXFSZ, the signal of a file that is too large, stops nothing.
 #![forbid(unsafe_code)]
 
-use super::print_stderr;
+use super::print::print_stderr;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -21,13 +21,17 @@ fn status_of(signal: i32) -> u8 {
 }
 
 /// The exit status of a run that was cancelled.
-pub(crate) fn status() -> u8 {
+#[must_use]
+pub fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
 /// Makes the first signal cancel the run, which then ends at its next suitable point, and the
 /// second signal end the process. `when` names the point in a message.
-pub(super) fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
+///
+/// # Errors
+/// `Unsupported` if the system refuses a handler or a thread.
+pub fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
     // A program under `nohup` outlives its terminal.
     if !is_ignored(SIGHUP) {
@@ -52,7 +56,10 @@ pub(super) fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error. By default the system ends
 /// the process with a signal.
-pub(crate) fn outlive_file_limit() -> Result<()> {
+///
+/// # Errors
+/// `Unsupported` if the system refuses a handler.
+pub fn outlive_file_limit() -> Result<()> {
     let is_reached = Arc::new(AtomicBool::new(false));
     // The write reports it, so the flag is not read.
     flag::register(SIGXFSZ, is_reached).map(drop).map_err(refused)

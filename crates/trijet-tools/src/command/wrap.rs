@@ -16,7 +16,7 @@ const FIXED: char = '\u{a0}';
 
 /// The lines, broken to fit into the terminal that `stream` is. For other outputs, each line stays
 /// whole, so that scripts find it.
-pub(crate) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
+pub(super) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
     if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
 }
 

@@ -1,0 +1,73 @@
+//! The version, help, wrong usage and errors of a command.
+#![forbid(unsafe_code)]
+
+use super::print::print_stderr;
+use super::stop;
+use super::wrap::wrapped;
+use std::fmt::Display;
+use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use std::process::{ExitCode, exit};
+use trijet::{Error, ErrorKind};
+
+/// The exit status for wrong usage, the same as in `clap`.
+const WRONG_USAGE: u8 = 2;
+
+/// The number of a version, with the commit if it is known.
+#[must_use]
+pub fn version_of(number: &str, commit: &str) -> String {
+    match commit {
+        "unknown" => number.to_owned(),
+        commit => format!("{number} ({commit})"),
+    }
+}
+
+/// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version
+/// cannot be written.
+pub fn say(said: &clap::Error) -> ! {
+    if said.use_stderr() {
+        let lines = wrapped(&said.render().ansi().to_string(), &stderr());
+        // It has the colours that clap chooses for the terminal. As in clap, failures are ignored.
+        drop(write!(anstream::stderr(), "{lines}"));
+        exit(said.exit_code());
+    }
+    match said.print().and_then(|()| stdout().flush()) {
+        Err(error) if error.kind() != Io::BrokenPipe => {
+            drop(writeln!(stderr(), "error: print: cannot write to standard output: {error}"));
+            exit(1)
+        }
+        _ => exit(0),
+    }
+}
+
+/// Prints an error of the command line, and returns the exit status.
+pub fn wrong_usage(wrong: impl Display) -> ExitCode {
+    print_stderr(format_args!("error: {wrong}"));
+    ExitCode::from(WRONG_USAGE)
+}
+
+/// Prints an error, and returns the exit status.
+#[must_use]
+pub fn failed(error: &Error) -> ExitCode {
+    print_stderr(format_args!("error: {error}"));
+    let message = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source.filter(|cause| !message.ends_with(&cause.to_string())) {
+        print_stderr(format_args!("  caused by: {cause}"));
+        source = cause.source();
+    }
+    match error.kind() {
+        ErrorKind::Cancelled => ExitCode::from(stop::status()),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_the_commit_if_it_is_known() {
+        assert_eq!(version_of("0.1.0", "unknown"), "0.1.0");
+        assert_eq!(version_of("0.1.0", "1f0c-dirty"), "0.1.0 (1f0c-dirty)");
+    }
+}
