@@ -29,7 +29,17 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
     let mut programs = build(
         &root,
         &commit,
-        &["build", "-p", "trijet", "-p", "trijet-cli", "--bins", "--examples"],
+        &[
+            "build",
+            "-p",
+            "trijet",
+            "-p",
+            "trijet-cli",
+            "-p",
+            "trijet-bench",
+            "--bins",
+            "--examples",
+        ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
     // For PyTorch and other programs, and for `trijet bench training`.

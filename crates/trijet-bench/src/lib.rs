@@ -11,6 +11,7 @@ pub mod chains;
 mod changed;
 pub mod check;
 mod clusters;
+pub mod command;
 mod decode;
 mod definition;
 pub mod devices;

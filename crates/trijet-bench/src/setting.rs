@@ -11,6 +11,8 @@ pub struct Setting<'a> {
     pub device: &'a Device,
     /// The command `trijet`, for benchmarks that start it.
     pub trijet: PathBuf,
+    /// The folder of this program, for benchmarks with libraries that lie there.
+    pub folder: PathBuf,
     /// Ends the benchmark before its next run. Only benchmarks with runs of seconds observe it.
     pub cancel: Cancel,
 }
@@ -50,6 +52,6 @@ pub(crate) fn assert_no_finding(device: &Device, accesses: u64) {
 #[cfg(test)]
 impl<'a> Setting<'a> {
     pub(crate) fn for_tests(device: &'a Device) -> Self {
-        Self { device, trijet: PathBuf::new(), cancel: Cancel::new() }
+        Self { device, trijet: PathBuf::new(), folder: PathBuf::new(), cancel: Cancel::new() }
     }
 }

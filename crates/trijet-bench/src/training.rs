@@ -84,7 +84,7 @@ fn measure(
     }
     steps.expect(1);
     steps.begin("training in turn");
-    let library = setting.trijet.with_file_name(LIBRARY);
+    let library = setting.folder.join(LIBRARY);
     let (scripts, shown) = (Scripts::new()?, RefCell::<Shown>::default());
     let mut sides = Vec::new();
     for peer in &definition.allocators {

@@ -1,13 +1,15 @@
 //! The command line: its commands and options.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod map;
 mod replay;
 mod shared;
 mod trace;
 
+pub(crate) use self::bench::BenchArguments;
 pub(crate) use self::map::{KernelTemplate, MapOptions};
-pub(crate) use self::replay::{BenchOptions, ModeName, ReplayOptions};
+pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
@@ -25,7 +27,7 @@ use trijet::Bytes;
 use trijet::trace::TimesFrom;
 use trijet_io::{is_plain, shown};
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
-use trijet_tools::command::usage::{say, version_of};
+use trijet_tools::command::usage::{parsed, version_of};
 use trijet_tools::origin::COMMIT;
 
 /// The first lines of `trijet -h`.
@@ -53,14 +55,7 @@ pub(crate) struct Options {
 impl Options {
     /// Parses the command line. Wrong usage prints a message and ends the process.
     pub(crate) fn of_this_process() -> Command {
-        let args = without_help_of_help(std::env::args_os());
-        let wrong = match Self::command_of(&args) {
-            Ok(command) => return command,
-            Err(wrong) => wrong,
-        };
-        // The message quotes arguments. They are just as wrong if control characters are escaped.
-        let escaped: Vec<OsString> = args.iter().map(|arg| shown(arg).to_string().into()).collect();
-        say(&Self::command_of(&escaped).err().unwrap_or(wrong))
+        parsed(without_help_of_help(std::env::args_os()), Self::command_of)
     }
 
     /// The command of these arguments. An error includes the usage of the command that it belongs
@@ -90,12 +85,12 @@ impl Command {
             Self::Overlap(options) => options.wrong_name(),
             Self::Trace(options) => options.wrong_page(),
             Self::Replay(options) => options.wrong_name(),
-            Self::Bench(options) => options.wrong_check(),
             Self::Sample(options) => options.wrong_name(),
             Self::Explain(options) => options.wrong_word(),
             Self::Devices(_)
             | Self::Doctor(_)
             | Self::Check(_)
+            | Self::Bench(_)
             | Self::KernelTemplate(_)
             | Self::Completions { .. }
             | Self::Man(_) => None,
@@ -176,8 +171,8 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Replay a trace of allocations, and show where memory lay.
     Replay(ReplayOptions),
-    /// Run a benchmark and print its results.
-    Bench(BenchOptions),
+    /// Run a benchmark: starts the program `trijet-bench`.
+    Bench(BenchArguments),
     /// Explain a word of a report.
     Explain(ExplainOptions),
     /// Write a stack of images to try the other commands with.

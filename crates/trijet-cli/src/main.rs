@@ -52,7 +52,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Trace(options) => cmd::trace::run(&options),
         Command::Check(options) => cmd::check::run(&options),
         Command::Replay(options) => cmd::replay::run(&options),
-        Command::Bench(options) => cmd::bench::run(&options),
+        Command::Bench(options) => Err(cmd::bench::run(&options)),
         Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Sample(options) => cmd::sample::run(&options).map(|()| ExitCode::SUCCESS),
         Command::KernelTemplate(template) => {

@@ -15,6 +15,7 @@ mod share;
 mod stack;
 
 use crate::peer::Scripts;
+use crate::process;
 use crate::results::Results;
 use crate::setting::Setting;
 use case::Comparison;
@@ -22,6 +23,7 @@ use definition::{Definition, Kind, definition};
 use stack::{Hashes, Stack, failed};
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
@@ -29,6 +31,9 @@ use trijet_tools::progress::Steps;
 /// The free space that a folder needs, in multiples of the stack: the input, the output, and a
 /// tenth more for the file system itself.
 const ROOM: f64 = 2.2;
+
+/// Maximum time in which the command prints its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
 /// The sizes that a run uses, by the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +49,20 @@ enum Scale {
 /// `Io`; `Cancelled` before the end of the first case. If it is cancelled later, the results are
 /// marked as incomplete.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    if let Some(why) = missing(&setting.trijet) {
+        let mut results = Results::of_device(setting.device);
+        results.note("files", why);
+        return Ok(results);
+    }
     let is_gpu = setting.device.info().compute.0 > 0;
     measure(setting, &definition()?, if is_gpu { Scale::Gpu } else { Scale::Host }, steps)
+}
+
+/// The reason why the command cannot be measured here.
+fn missing(trijet: &Path) -> Option<String> {
+    let words = [trijet.display().to_string(), "--version".to_owned()];
+    let why = process::run(&words, VERSION_LIMIT).err()?;
+    Some(format!("not run: {why}; `cargo build --release -p trijet-cli` builds it"))
 }
 
 /// A folder with the input, and its parent folder; or the reason why there is none.

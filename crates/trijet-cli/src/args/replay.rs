@@ -1,13 +1,11 @@
-//! The options of `trijet replay` and `trijet bench`.
+//! The options of `trijet replay`.
 #![forbid(unsafe_code)]
 
 use super::shared::{Overwrite, has_extension};
 use crate::values::bytes;
-use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use trijet::{Bytes, HeapMode};
-use trijet_bench::benchmarks::{BENCHMARKS, named};
 use trijet_io::shown;
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
 
@@ -90,52 +88,5 @@ impl ReplayOptions {
         let output = self.output.as_deref()?;
         let cause = "the output is a page for a browser; use a name with .html";
         (!has_extension(output, "html")).then(|| format!("{}: {cause}", shown(output)))
-    }
-}
-
-/// The end of `trijet bench --help`.
-const BENCH_HELP: &str = "\
-Examples:
-  trijet bench
-  trijet bench virtual --help
-  trijet bench gemm --device host
-  trijet bench gemm --device host --csv > gemm.csv
-
-The parameters of a benchmark are fixed, so that results can be compared: its --help prints them. What \
-needs a GPU, a second one or another program says \"not run\" with the reason, and the exit status is 0.";
-
-/// The options of `trijet bench`.
-#[derive(Debug, Args)]
-#[command(disable_help_flag = true, after_long_help = BENCH_HELP)]
-pub(crate) struct BenchOptions {
-    /// The benchmark. Without one, all are listed with what they measure.
-    #[arg(value_parser = PossibleValuesParser::new(BENCHMARKS.map(|one| one.name)))]
-    pub(crate) name: Option<String>,
-    /// Print the rows as CSV, in the form of the files of results.
-    #[arg(long, conflicts_with = "json", requires = "name")]
-    pub(crate) csv: bool,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print help; with a benchmark, print what it measures, its parameters and its columns.
-    #[arg(short, long)]
-    pub(crate) help: bool,
-    /// The device: auto, cuda:N or host.
-    #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<DeviceName>(ONE))]
-    pub(crate) device: DeviceName,
-    #[command(flatten)]
-    pub(crate) check: LiveCheck,
-}
-
-impl BenchOptions {
-    /// Returns why the benchmark cannot be checked, if a check is requested.
-    pub(super) fn wrong_check(&self) -> Option<String> {
-        let name = self.name.as_deref().filter(|_| self.check.check)?;
-        let uses_device = named(name).is_none_or(|benchmark| benchmark.uses_device);
-        (!uses_device).then(|| {
-            format!(
-                "`{name}` uses devices of its own, which `--check` does not see; leave `--check` out"
-            )
-        })
     }
 }

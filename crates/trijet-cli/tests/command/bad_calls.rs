@@ -59,7 +59,6 @@ fn what_the_command_line_alone_shows_is_wrong_usage() {
         (&["overlap", "in.raw"], "in.raw: a file of plain bytes does not have its shape"),
         (&["trace", "--read", "a.trijet", "-o", "b.txt"], "b.txt: a saved trace can be written"),
         (&["trace", "-o", "b.trijet", "--from=1s", "--", "true"], "b.trijet: --from and --to"),
-        (&["bench", "virtual", "--check"], "leave `--check` out"),
     ] {
         workdir.trijet(args).refused(2, &[words]);
     }
@@ -266,11 +265,6 @@ fn a_factor_that_is_not_a_finite_number_is_refused() {
             refused(&workdir(), 2, &["--op", "affine", &option], &[&option[..7], number]);
         }
     }
-}
-
-#[test]
-fn a_benchmark_that_does_not_exist_is_wrong_usage() {
-    workdir().trijet(&["bench", "nothing"]).refused(2, &["nothing", "pitfalls"]);
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! Every command that does device work runs under the checker without a finding.
 
-use crate::trace::library;
-use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
+use crate::workdir::{Images, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 
 /// Commands whose device work is checked by the tests of this file.
-const CHECKED: [&str; 5] = ["map", "overlap", "doctor", "bench", "replay"];
+const CHECKED: [&str; 4] = ["map", "overlap", "doctor", "replay"];
 
 /// Commands that use no device of their own.
 const WITHOUT_A_DEVICE: [&str; 8] =
     ["devices", "trace", "check", "explain", "sample", "completions", "man", "help"];
+
+/// Commands that are programs of their own, with tests of their own.
+const PROGRAMS: [&str; 1] = ["bench"];
 
 /// Asserts that the checker reports nothing, not even a warning.
 #[track_caller]
@@ -39,7 +41,7 @@ fn commands(help: &str) -> Vec<&str> {
 fn every_command_that_uses_a_device_has_the_option() {
     let workdir = Workdir::new();
     let help = workdir.trijet(&["--help"]).done();
-    let mut known = [&CHECKED[..], &WITHOUT_A_DEVICE].concat();
+    let mut known = [&CHECKED[..], &WITHOUT_A_DEVICE, &PROGRAMS].concat();
     let mut listed = commands(&help);
     known.sort_unstable();
     listed.sort_unstable();
@@ -160,26 +162,6 @@ fn replay_has_no_finding() {
     workdir.file("a.csv", format!("Action,Pointer,Size,Stream\n{text}").as_bytes());
     let call = ["replay", "a.csv", "--device", "host", "--check", "--json"];
     without_finding(&workdir.trijet(&call).json());
-}
-
-#[test]
-fn a_benchmark_that_uses_no_device_of_ours_refuses_the_checker() {
-    for name in ["virtual", "check", "files"] {
-        let bench = ["bench", name, "--device", "host", "--check"];
-        Workdir::new().trijet(&bench).refused(2, &[name, "leave `--check` out"]);
-    }
-}
-
-/// On a driver of empty functions, which the measurement of the host time of calls uses.
-#[test]
-fn the_benchmark_of_calls_has_no_finding() {
-    let workdir = Workdir::new();
-    let mut command = workdir.command(&["bench", "enqueue", "--device", "cuda:0", "--check"]);
-    command.env("TRIJET_LIBCUDA", library("libempty_cuda.so"));
-    let printed = Ran::from(command.output().unwrap()).done();
-    let verdict = printed.lines().last().unwrap();
-    assert!(verdict.starts_with("check: for the calls this run made"), "{verdict}");
-    assert!(verdict.contains("every conflict is ordered by a documented CUDA edge"), "{verdict}");
 }
 
 #[test]

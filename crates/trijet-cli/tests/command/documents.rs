@@ -155,7 +155,7 @@ fn every_command_line_of_the_documents_runs() {
 fn every_example_of_the_help_runs() {
     let workdir = prepared();
     let mut lines = BTreeSet::new();
-    for command in ["map", "overlap", "doctor", "trace", "check", "devices", "bench"] {
+    for command in ["map", "overlap", "doctor", "trace", "check", "devices"] {
         let help = workdir.trijet(&[command, "--help"]).done();
         let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
         lines.extend(examples.flat_map(calls));

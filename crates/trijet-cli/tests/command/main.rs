@@ -26,12 +26,16 @@ mod overwrite;
 mod own_kernel;
 mod parts;
 mod printing;
+#[path = "../../../trijet-tools/tests/common/ran.rs"]
+mod ran;
 mod reference;
 mod replay;
 mod sample;
 mod shards;
 mod shell;
 mod skip_bad;
+#[path = "../../../trijet-tools/tests/common/tables.rs"]
+mod tables;
 mod terminal;
 mod trace;
 mod words;

@@ -200,8 +200,7 @@ fn help_fills_the_lines_of_a_terminal() {
     let workdir = Workdir::new();
     let help = ["map", "overlap", "doctor", "trace", "check", "replay", "bench", "devices"];
     let help = help.map(|command| vec![command, "--help"]);
-    let bench = ["overlap", "files", "pitfalls"].map(|name| vec!["bench", name, "--help"]);
-    for args in help.iter().chain(&bench).chain([&vec!["--help"]]) {
+    for args in help.iter().chain([&vec!["--help"]]) {
         for columns in WIDTHS {
             let shown = on_terminal(&workdir, columns, Shown::Out, args);
             fits(columns, &shown);

@@ -2,6 +2,7 @@
 //! people, progress, signals, the documents of `--json`, and verdicts of the checker.
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod device;
 pub mod document;
 pub mod print;

@@ -4,10 +4,12 @@
 use super::print::print_stderr;
 use super::stop;
 use super::wrap::wrapped;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use std::process::{ExitCode, exit};
 use trijet::{Error, ErrorKind};
+use trijet_io::shown;
 
 /// The exit status for wrong usage, the same as in `clap`.
 const WRONG_USAGE: u8 = 2;
@@ -21,9 +23,21 @@ pub fn version_of(number: &str, commit: &str) -> String {
     }
 }
 
+/// The command of the arguments of this process, as `parse` reads it. Help, the version and wrong
+/// usage are printed, and end the process.
+pub fn parsed<T>(args: Vec<OsString>, parse: impl Fn(&[OsString]) -> Result<T, clap::Error>) -> T {
+    let wrong = match parse(&args) {
+        Ok(command) => return command,
+        Err(wrong) => wrong,
+    };
+    // The message quotes arguments. They are just as wrong if control characters are escaped.
+    let escaped: Vec<OsString> = args.iter().map(|arg| shown(arg).to_string().into()).collect();
+    say(&parse(&escaped).err().unwrap_or(wrong))
+}
+
 /// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version
 /// cannot be written.
-pub fn say(said: &clap::Error) -> ! {
+fn say(said: &clap::Error) -> ! {
     if said.use_stderr() {
         let lines = wrapped(&said.render().ansi().to_string(), &stderr());
         // It has the colours that clap chooses for the terminal. As in clap, failures are ignored.

@@ -1,0 +1,26 @@
+//! Programs that start each other, and are installed in one folder.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::path::PathBuf;
+
+/// The program with this name in the folder of the running program. If there is none, the name
+/// alone, so that a start of the program searches PATH.
+#[must_use]
+pub fn beside(name: &str) -> PathBuf {
+    let place = env::current_exe().ok().map(|own| own.with_file_name(name));
+    place.filter(|place| place.is_file()).unwrap_or_else(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_in_the_folder_of_this_one_and_else_left_to_the_path() {
+        let own = env::current_exe().expect("this program has a path");
+        let name = own.file_name().and_then(|name| name.to_str()).expect("it has a name");
+        assert_eq!(beside(name), own);
+        assert_eq!(beside("no-such-program"), PathBuf::from("no-such-program"));
+    }
+}
