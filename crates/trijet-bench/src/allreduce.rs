@@ -4,7 +4,6 @@
 //! has one device, and the sums are over these devices.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -15,14 +14,14 @@ use std::time::{Duration, Instant};
 use trijet::comm::Communicator;
 use trijet::kernels::Sum;
 use trijet::ranks::LauncherRank;
-use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
+use trijet::{Buffer, Device, Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
 /// Maximum time without a sign of life of a rank.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     run_mib: usize,
     calls_min: usize,
     calls_max: usize,
@@ -106,31 +105,17 @@ impl<'a> Data<'a> {
 /// # Errors
 /// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
 /// `Cancelled`; every error of a device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
+pub(crate) fn run(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
     if let Some(launch) = LauncherRank::of_environment()? {
-        return of_rank(setting, &launch, &definition, steps);
+        return of_rank(setting, &launch, definition, steps);
     }
-    if setting.device.info().compute.0 == 0 {
-        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
-        return measure(setting, &devices, &definition, &definition.host, steps);
-    }
-    let devices = gpus("a sum over devices")?;
-    measure(setting, &devices, &definition, &definition.gpu, steps)
-}
-
-/// All GPUs of this host. There must be at least two.
-pub(crate) fn gpus(what: &str) -> Result<Vec<Device>> {
-    let numbers = 0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
-    let devices: Vec<_> =
-        numbers.map(|number| Device::open(Select::Cuda(number))).collect::<Result<_>>()?;
-    match devices.len() {
-        1 => {
-            let cause = format!("{what} needs two GPUs, and this host has one");
-            Err(Error::new(ErrorKind::NoDevice, "bench", cause))
-        }
-        _ => Ok(devices),
-    }
+    let devices = setting.devices_for("a sum over devices")?;
+    let sizes = if setting.is_gpu() { &definition.gpu } else { &definition.host };
+    measure(setting, &devices, definition, sizes, steps)
 }
 
 fn measure(
@@ -263,7 +248,9 @@ fn push(results: &mut Results, sides: &[Side<'_>], kib: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::parse;
     use crate::setting::checked_device;
+    use trijet::Select;
     use trijet::sim::Order;
 
     #[test]

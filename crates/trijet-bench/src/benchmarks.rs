@@ -1,14 +1,33 @@
-//! The benchmarks: the measurement of each, and how it is run.
+//! The table of benchmarks. The list, the help, the check of the definitions and the runs read it.
 #![forbid(unsafe_code)]
 
+use crate::definition::{ByDevice, parse};
 use crate::results::Results;
 use crate::setting::Setting;
-use crate::{
-    allreduce, chains, check, devices, enqueue, files, gemm, gradients, growth, latency, layers,
-    memory, overlap, pitfalls, simulate, soak, staging, tasks, training, tuner, workers,
-};
+use serde::de::DeserializeOwned;
 use trijet::Result;
 use trijet_tools::progress::Steps;
+
+/// The devices and programs of a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// On the device that it is given.
+    Device,
+    /// On devices that it opens itself.
+    OwnDevices,
+    /// Commands that open devices, with large files. When [`Setting::cancel`] is cancelled, it ends
+    /// with `Cancelled` and removes them; a process that a signal ends would leave them.
+    Commands,
+    /// On devices that it opens itself, or as one of several processes that a launcher starts, each
+    /// with a device.
+    Ranks,
+}
+
+/// A benchmark whose definition was read.
+type Ready = Box<dyn FnOnce(&Setting<'_>, &mut Steps<'_>) -> Result<Results>>;
+
+/// The function of a benchmark, with its parameters.
+type Measure<D> = fn(&Setting<'_>, &D, &mut Steps<'_>) -> Result<Results>;
 
 /// A benchmark.
 #[derive(Debug, Clone, Copy)]
@@ -20,34 +39,33 @@ pub struct Benchmark {
     pub measures: &'static str,
     /// Its definition with its parameters: a TOML file with comments.
     pub definition: &'static str,
-    /// Whether it runs on the device that it is given. Other benchmarks open their own devices, or
-    /// start commands that do.
-    pub uses_device: bool,
-    run: fn(&Setting<'_>, &mut Steps<'_>) -> Result<Results>,
+    /// The devices and programs that it runs on.
+    pub(crate) runs: Runs,
+    read: fn(&str) -> Result<Ready>,
 }
 
 impl Benchmark {
-    /// Whether it creates large files. When [`Setting::cancel`] is cancelled, it ends with
-    /// `Cancelled` and removes them; a process that a signal ends would leave them.
-    #[must_use]
-    pub fn has_files(&self) -> bool {
-        self.name == "files"
-    }
-
-    /// Whether it is also a program for several processes that a launcher starts, each with a
-    /// device.
-    #[must_use]
-    pub fn is_for_ranks(&self) -> bool {
-        self.name == "allreduce"
-    }
-
     /// Runs it. `steps` gets each step when it begins.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
     pub fn run(&self, setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-        (self.run)(setting, steps)
+        (self.read)(self.definition)?(setting, steps)
     }
+}
+
+/// Reads a definition with parameters for a GPU and for a host device.
+fn by_device<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> Result<Ready> {
+    let ByDevice { gpu, host } = parse::<ByDevice<D>>(text)?;
+    Ok(Box::new(move |setting, steps| {
+        measure(setting, if setting.is_gpu() { &gpu } else { &host }, steps)
+    }))
+}
+
+/// Reads a definition whose parameters do not depend on the device.
+fn whole<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> Result<Ready> {
+    let definition = parse::<D>(text)?;
+    Ok(Box::new(move |setting, steps| measure(setting, &definition, steps)))
 }
 
 /// All benchmarks.
@@ -56,148 +74,154 @@ pub const BENCHMARKS: [Benchmark; 21] = [
         name: "overlap",
         measures: "upload, kernel and download of one array under every schedule, compared with the machine's limits",
         definition: include_str!("../definitions/overlap.toml"),
-        uses_device: true,
-        run: overlap::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::overlap::run),
     },
     Benchmark {
         name: "enqueue",
         measures: "the host time of a launch and of an upload: tracked, ordered by hand, traced, and as the bare call",
         definition: include_str!("../definitions/enqueue.toml"),
-        uses_device: true,
-        run: |setting, steps| enqueue::run(setting.device, steps),
+        runs: Runs::Device,
+        read: |text| {
+            whole(text, |setting, of, steps| crate::enqueue::run(setting.device, of, steps))
+        },
     },
     Benchmark {
         name: "virtual",
         measures: "the modelled device: the real time of an operation, and of the search through every order",
         definition: include_str!("../definitions/virtual.toml"),
-        uses_device: false,
-        run: |_, steps| simulate::run(steps),
+        runs: Runs::OwnDevices,
+        read: |text| whole(text, |_, of, steps| crate::simulate::run(of, steps)),
     },
     Benchmark {
         name: "check",
         measures: "the checker: records per second, on ledgers of one and of several streams",
         definition: include_str!("../definitions/check.toml"),
-        uses_device: false,
-        run: |_, steps| check::run(steps),
+        runs: Runs::OwnDevices,
+        read: |text| whole(text, |_, of, steps| crate::check::run(of, steps)),
     },
     Benchmark {
         name: "pitfalls",
         measures: "pairs of programs, one with a mistake that people make and one without",
         definition: include_str!("../definitions/pitfalls.toml"),
-        uses_device: true,
-        run: |setting, steps| pitfalls::run(setting.device, steps),
+        runs: Runs::Device,
+        read: |text| {
+            whole(text, |setting, of, steps| crate::pitfalls::run(setting.device, of, steps))
+        },
     },
     Benchmark {
         name: "files",
         measures: "`trijet map` from file to file, compared with threads that only move the bytes",
         definition: include_str!("../definitions/files.toml"),
-        uses_device: false,
-        run: files::run,
+        runs: Runs::Commands,
+        read: |text| whole(text, crate::files::run),
     },
     Benchmark {
         name: "staging",
         measures: "uploads from a vector and from a mapped file, compared with the link and copies within the host",
         definition: include_str!("../definitions/staging.toml"),
-        uses_device: true,
-        run: staging::run,
+        runs: Runs::Device,
+        read: |text| whole(text, crate::staging::run),
     },
     Benchmark {
         name: "devices",
         measures: "one array over all devices of the host, compared with copies that wait for nothing",
         definition: include_str!("../definitions/devices.toml"),
-        uses_device: false,
-        run: devices::run,
+        runs: Runs::OwnDevices,
+        read: |text| whole(text, crate::devices::run),
     },
     Benchmark {
         name: "tuner",
         measures: "the choice of a prepared pipeline, compared with every way of a grid",
         definition: include_str!("../definitions/tuner.toml"),
-        uses_device: true,
-        run: tuner::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::tuner::run),
     },
     Benchmark {
         name: "latency",
         measures: "small requests during a bulk job: their percentiles, and the loss of the bulk job",
         definition: include_str!("../definitions/latency.toml"),
-        uses_device: true,
-        run: latency::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::latency::run),
     },
     Benchmark {
         name: "chains",
         measures: "chains of short kernels: launched one by one, as a graph, and as dependent launches",
         definition: include_str!("../definitions/chains.toml"),
-        uses_device: true,
-        run: chains::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::chains::run),
     },
     Benchmark {
         name: "gemm",
         measures: "products of bf16 matrices, large, small and in chains, compared with PyTorch",
         definition: include_str!("../definitions/gemm.toml"),
-        uses_device: true,
-        run: gemm::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::gemm::run),
     },
     Benchmark {
         name: "memory",
         measures: "an allocation and its free, and allocations of random sizes, compared with other allocators",
         definition: include_str!("../definitions/memory.toml"),
-        uses_device: true,
-        run: memory::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::memory::run),
     },
     Benchmark {
         name: "growth",
         measures: "the cache of keys and values of a language model in buffers that grow",
         definition: include_str!("../definitions/growth.toml"),
-        uses_device: true,
-        run: growth::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::growth::run),
     },
     Benchmark {
         name: "training",
         measures: "training steps of a small transformer in PyTorch over four allocators",
         definition: include_str!("../definitions/training.toml"),
-        uses_device: false,
-        run: training::run,
+        runs: Runs::OwnDevices,
+        read: |text| by_device(text, crate::training::run),
     },
     Benchmark {
         name: "soak",
         measures: "allocations of several threads for a long time, with a check that no byte has two owners",
         definition: include_str!("../definitions/soak.toml"),
-        uses_device: true,
-        run: soak::run,
+        runs: Runs::Device,
+        read: |text| {
+            by_device(text, |setting, of, steps| crate::soak::run(setting.device, of, steps))
+        },
     },
     Benchmark {
         name: "tasks",
         measures: "the cost of a task for the host, compared with bare events and CUDASTF",
         definition: include_str!("../definitions/tasks.toml"),
-        uses_device: true,
-        run: tasks::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::tasks::run),
     },
     Benchmark {
         name: "workers",
         measures: "tasks that the device schedules itself, under every policy, compared with schedulers by hand",
         definition: include_str!("../definitions/workers.toml"),
-        uses_device: true,
-        run: workers::run,
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::workers::run),
     },
     Benchmark {
         name: "allreduce",
         measures: "sums over all devices of the host, in a ring and by NCCL",
         definition: include_str!("../definitions/allreduce.toml"),
-        uses_device: false,
-        run: allreduce::run,
+        runs: Runs::Ranks,
+        read: |text| whole(text, crate::allreduce::run),
     },
     Benchmark {
         name: "gradients",
         measures: "a backward pass with the sums of its gradients under it, compared with PyTorch",
         definition: include_str!("../definitions/gradients.toml"),
-        uses_device: false,
-        run: gradients::run,
+        runs: Runs::OwnDevices,
+        read: |text| by_device(text, crate::gradients::run),
     },
     Benchmark {
         name: "layers",
         measures: "a model in two halves on two GPUs, compared with the whole model on one",
         definition: include_str!("../definitions/layers.toml"),
-        uses_device: false,
-        run: layers::run,
+        runs: Runs::OwnDevices,
+        read: |text| by_device(text, crate::layers::run),
     },
 ];
 
@@ -205,4 +229,40 @@ pub const BENCHMARKS: [Benchmark; 21] = [
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Benchmark> {
     BENCHMARKS.iter().find(|benchmark| benchmark.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn each_row_has_a_definition_that_its_function_reads() {
+        for one in BENCHMARKS {
+            if let Err(error) = (one.read)(one.definition) {
+                panic!("{}: {error}", one.name);
+            }
+        }
+    }
+
+    /// A row once could have the definition of another one.
+    #[test]
+    fn each_definition_is_of_the_row_with_its_name_and_each_row_is_described() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let files =
+            fs::read_dir(root.join("definitions")).unwrap().map(|file| file.unwrap().path());
+        let mut count = 0;
+        for file in files {
+            let name = file.file_stem().and_then(|name| name.to_str()).expect("a name");
+            let row = named(name).unwrap_or_else(|| panic!("{name} is the name of no benchmark"));
+            assert_eq!(fs::read_to_string(&file).unwrap(), row.definition, "{name}");
+            count += 1;
+        }
+        assert_eq!(count, BENCHMARKS.len());
+        let page = fs::read_to_string(root.join("../../docs/measuring.md")).unwrap();
+        for one in BENCHMARKS {
+            assert!(page.contains(&format!("trijet bench {}", one.name)), "{}", one.name);
+        }
+    }
 }

@@ -9,7 +9,6 @@
 use crate::changed::changes;
 use crate::clusters::clusters;
 use crate::decode;
-use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::replayed::pipelines;
 use crate::results::Results;
@@ -31,13 +30,7 @@ const THREADS: u32 = 32;
 const LAUNCHES: u32 = 4;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     lengths: Vec<u32>,
     samples: usize,
     /// The number of kernels of the graph that is changed.
@@ -167,13 +160,7 @@ fn of_bare(cost: ChainCost, calls: u32) -> Vec<Value> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host }: Definitions = parse(include_str!("../definitions/chains.toml"))?;
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -290,7 +277,7 @@ mod tests {
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for way in ["launches", "graph", "graph with other memory", "persistent kernel"] {
             for figure in ["device, each kernel", "host, all calls"] {
                 assert!(printed.contains(&format!("5 kernels, {way}: {figure}")), "{printed}");

@@ -5,7 +5,6 @@
 //! with one planted race, which must be the first finding.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::results::Results;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -24,7 +23,7 @@ use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     operations: u64,
     streams: Vec<u32>,
     crossing: u64,
@@ -133,16 +132,11 @@ fn verify(definition: &Definition, streams: u32) -> Result<()> {
     Ok(())
 }
 
-fn definition() -> Result<Definition> {
-    parse(include_str!("../definitions/check.toml"))
-}
-
 /// Runs the benchmark.
 ///
 /// # Errors
 /// `InvalidValue` if the checker finds something in a clean ledger, or misses the planted race.
-pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
-    let definition = definition()?;
+pub(crate) fn run(definition: &Definition, steps: &mut Steps<'_>) -> Result<Results> {
     let verified = "clean ledgers have no finding, and each other ledger has the planted race";
     let mut results = Results::of_host("the checker on one thread");
     results.note("verified", verified);
@@ -150,8 +144,8 @@ pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
     steps.expect(3);
     steps.begin("making records");
     for streams in &definition.streams {
-        verify(&definition, *streams)?;
-        runs.push((*streams, make(&definition, *streams, false).0, Samples::default()));
+        verify(definition, *streams)?;
+        runs.push((*streams, make(definition, *streams, false).0, Samples::default()));
     }
     steps.begin("checking records in memory");
     for sample in 0..=definition.samples {
@@ -170,7 +164,7 @@ pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
         }
     }
     steps.begin("writing and checking records in a file");
-    let many = runs.last().map(|(streams, ..)| from_file(&definition, *streams)).transpose()?;
+    let many = runs.last().map(|(streams, ..)| from_file(definition, *streams)).transpose()?;
     for (streams, ops, samples) in runs {
         let what = format!("{streams} streams, {} records", ops.len());
         results.push(what, "M records/s", samples, None);
@@ -268,6 +262,11 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::parse;
+
+    fn definition() -> Result<Definition> {
+        parse(include_str!("../definitions/check.toml"))
+    }
 
     #[test]
     fn a_planted_race_is_the_first_finding_and_a_clean_ledger_has_none() -> Result<()> {

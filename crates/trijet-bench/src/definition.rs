@@ -1,8 +1,16 @@
 //! Definitions: the files of `definitions/`, which are parts of the program.
 #![forbid(unsafe_code)]
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use trijet::{Error, ErrorKind, Result};
+
+/// The sizes on a GPU, and on a host device, whose processor computes every element.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ByDevice<D> {
+    pub(crate) gpu: D,
+    pub(crate) host: D,
+}
 
 /// Reads a definition.
 ///
@@ -18,7 +26,6 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
 
     #[test]
     fn a_text_that_is_no_definition_is_refused_with_its_line() {

@@ -3,7 +3,6 @@
 //! slowest device, on its clock, from the start of its first operation to the end of its last one.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -11,13 +10,13 @@ use serde::Deserialize;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use trijet::testing::WORK;
-use trijet::{Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Result, Select, Stream};
+use trijet::{Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Result, Stream};
 use trijet_tools::progress::Steps;
 
 const ROW: usize = 1024;
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     piece_mib: usize,
     gpu: Size,
     host: Size,
@@ -128,16 +127,13 @@ fn shared(devices: &[Device], bytes: usize) -> Result<Mutex<Vec<Share>>> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `OutOfMemory`; `Cancelled`; every error of a device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let definition: Definition = parse(include_str!("../definitions/devices.toml"))?;
-    if setting.device.info().compute.0 == 0 {
-        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
-        return measure(setting, &devices, &definition, definition.host, steps);
-    }
-    let numbers = 0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
-    let devices: Vec<_> =
-        numbers.map(|number| Device::open(Select::Cuda(number))).collect::<Result<_>>()?;
-    measure(setting, &devices, &definition, definition.gpu, steps)
+pub(crate) fn run(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let size = if setting.is_gpu() { definition.gpu } else { definition.host };
+    measure(setting, &setting.devices()?, definition, size, steps)
 }
 
 fn measure(
@@ -190,7 +186,9 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::parse;
     use crate::setting::checked_device;
+    use trijet::Select;
     use trijet::sim::Order;
 
     #[test]

@@ -9,7 +9,6 @@
 //! call sets and restores it.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::manual::by_hand;
 use crate::results::{Results, is_empty_driver};
 use serde::Deserialize;
@@ -21,7 +20,7 @@ use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     burst: u32,
     bursts: usize,
     elements: usize,
@@ -156,8 +155,11 @@ impl Round {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; every error of the device.
-pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
-    let definition: Definition = parse(include_str!("../definitions/enqueue.toml"))?;
+pub(crate) fn run(
+    device: &Device,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
     let (a, b) = (device.stream()?, device.stream()?);
     let n = definition.elements;
     let is_gpu = device.info().clock == Clock::Device;

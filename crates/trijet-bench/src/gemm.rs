@@ -2,7 +2,6 @@
 //! chains of small ones in a graph as ordinary and as dependent launches.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::results::Results;
 use crate::rounds::{Side, Value};
@@ -18,13 +17,7 @@ use trijet::{
 use trijet_tools::progress::Steps;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     /// The number of launches in a sample.
     launches: u32,
@@ -207,13 +200,7 @@ impl Chain {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host }: Definitions = parse(include_str!("../definitions/gemm.toml"))?;
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -267,7 +254,7 @@ mod tests {
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for row in [
             "20 x 40 x 72: each product",
             "20 x 40 x 72: rate",

@@ -6,7 +6,6 @@
 //! ends when all sums are complete.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::gemm::product;
 use crate::peer::{self, Peer};
 use crate::results::Results;
@@ -18,20 +17,12 @@ use std::cell::RefCell;
 use trijet::kernels::Sum;
 use trijet::kernels::gemm::bf16;
 use trijet::training::{BucketPlan, GradientBuckets, Transport};
-use trijet::{
-    Buffer, Bytes, Device, Error, ErrorKind, Result, Select, Stream, TimedEvent, ViewMut,
-};
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Stream, TimedEvent, ViewMut};
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     models: Vec<Model>,
     peers: Vec<Peer>,
@@ -211,14 +202,13 @@ fn wrong(cause: String) -> Error {
 /// # Errors
 /// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
 /// `Cancelled`; every error of a device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/gradients.toml"))?;
-    if setting.device.info().compute.0 == 0 {
-        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
-        return measure(setting, &devices, &host, steps);
-    }
-    let devices = crate::allreduce::gpus("a sum of gradients")?;
-    measure(setting, &devices, &gpu, steps)
+pub(crate) fn run(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let devices = setting.devices_for("a sum of gradients")?;
+    measure(setting, &devices, definition, steps)
 }
 
 fn measure(
@@ -363,14 +353,17 @@ fn plans(model: &Model, gradients: &mut Gradients) -> Vec<BucketPlan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::{ByDevice, parse};
     use crate::setting::checked_device;
+    use trijet::Select;
     use trijet::sim::Order;
 
     #[test]
     fn each_plan_has_an_exposed_time_and_the_sums_are_those_of_the_host() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
         let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
-        let Definitions { host, .. } = parse(include_str!("../definitions/gradients.toml"))?;
+        let text = include_str!("../definitions/gradients.toml");
+        let host = parse::<ByDevice<Definition>>(text)?.host;
         let setting = Setting::for_tests(&device);
         let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let mut steps = Steps::new(&mut show);

@@ -3,7 +3,6 @@
 //! largest size, and in pages.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
@@ -12,7 +11,7 @@ use serde::Deserialize;
 use std::time::Instant;
 use trijet::memory::GrowingBuffer;
 use trijet::testing::Prng;
-use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, Result, Stream};
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Stream};
 use trijet_tools::allocations::workloads::length;
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
@@ -20,14 +19,8 @@ use trijet_tools::stats::Samples;
 /// The number of tokens of a page.
 const PAGE_TOKENS: usize = 16;
 
-#[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
 #[derive(Debug, Clone, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     /// The number of sequences that live at once.
     sequences: usize,
@@ -287,13 +280,7 @@ impl Run<'_> {
 /// # Errors
 /// `InvalidValue` if a sequence has lost its bytes; `Unsupported` for a device without a heap;
 /// every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/growth.toml"))?;
-    let is_gpu = setting.device.info().clock == Clock::Device;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -339,7 +326,7 @@ mod tests {
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for row in [
             "growing buffers: copied,GiB,0.000",
             "copies to twice the size: growth by a token, 99.9 %",

@@ -3,7 +3,6 @@
 //! operation.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::overlap::hash;
 use crate::results::Results;
 use crate::setting::Setting;
@@ -25,14 +24,8 @@ const ROW: usize = 256;
 /// One of this many elements of the bulk job is compared.
 const STEP: usize = 1021;
 
-#[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
 #[derive(Debug, Clone, Copy, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     small_kib: usize,
     rounds: u32,
     bulk_mib: usize,
@@ -264,14 +257,7 @@ fn case(
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `OutOfMemory`; `Cancelled`; every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host }: Definitions =
-        parse(include_str!("../definitions/latency.toml"))?;
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -319,7 +305,7 @@ mod tests {
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for (name, way, sharing) in CASES {
             let has = |row: &str| printed.contains(&format!("{name}: {row}"));
             assert_eq!(has("p99.9"), way.is_some(), "{name}: {printed}");

@@ -2,7 +2,6 @@
 //! model on one of them.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::gemm::product;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
@@ -12,18 +11,12 @@ use std::cell::RefCell;
 use std::time::Instant;
 use trijet::kernels::gemm::bf16;
 use trijet::training::{Direction, LayerPipeline, MicroBatchOrder, StageWork};
-use trijet::{Buffer, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
+use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream, View, ViewMut};
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     layers: usize,
     width: usize,
@@ -206,14 +199,13 @@ impl<'a> Model<'a> {
 /// # Errors
 /// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
 /// `Cancelled`; every error of a device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/layers.toml"))?;
-    if setting.device.info().compute.0 == 0 {
-        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
-        return measure(setting, &devices, &host, steps);
-    }
-    let devices = crate::allreduce::gpus("a model in halves")?;
-    measure(setting, &devices[..2], &gpu, steps)
+pub(crate) fn run(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let devices = setting.devices_for("a model in halves")?;
+    measure(setting, &devices[..2], definition, steps)
 }
 
 fn measure(
@@ -270,14 +262,17 @@ fn describe(schedule: MicroBatchOrder) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::{ByDevice, parse};
     use crate::setting::checked_device;
+    use trijet::Select;
     use trijet::sim::Order;
 
     #[test]
     fn each_schedule_has_a_gain_and_a_wrong_output_is_an_error() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
         let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
-        let Definitions { host, .. } = parse(include_str!("../definitions/layers.toml"))?;
+        let text = include_str!("../definitions/layers.toml");
+        let host = parse::<ByDevice<Definition>>(text)?.host;
         let setting = Setting::for_tests(&device);
         let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let printed = measure(&setting, &devices, &host, &mut Steps::new(&mut show))?.to_string();

@@ -3,7 +3,6 @@
 //! other allocators.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::results::Results;
 use crate::rounds::{Side, Value};
@@ -13,17 +12,11 @@ use crate::workload;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::testing::Prng;
-use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, Result, Stream};
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Stream};
 use trijet_tools::progress::Steps;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     /// The number of pairs in a sample.
     pairs: u32,
@@ -137,13 +130,7 @@ fn disjoint(live: impl Iterator<Item = (u64, u64)>) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidValue` if live allocations share bytes; every error of the device and of a peer.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/memory.toml"))?;
-    let is_gpu = setting.device.info().clock == Clock::Device;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -207,7 +194,7 @@ mod tests {
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for row in [
             "pairs of 4 KiB, heap: allocation and free",
             "used pairs of 4 KiB, pool: allocation, fill and free",

@@ -3,7 +3,6 @@
 //! operation to the end of the last.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::peer::{Peer, Scripts};
 use crate::results::Results;
 use crate::rounds::{Side, round};
@@ -20,15 +19,8 @@ const ROW: usize = 1024;
 /// Up to this many rounds, the host recomputes every element.
 const CHEAP_ROUNDS: u32 = 8;
 
-/// The sizes on a GPU, and on a host device, whose processor computes every element.
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     bytes: u64,
     repeats: usize,
     probe_rounds: u32,
@@ -147,20 +139,6 @@ fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
     cases
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// `InvalidValue` for a wrong result; `OutOfMemory`; every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = definitions()?;
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn definitions() -> Result<Definitions> {
-    parse(include_str!("../definitions/overlap.toml"))
-}
-
 /// The peers that can run here, and the reasons why others cannot.
 struct Peers<'a> {
     sides: Vec<Side<'a>>,
@@ -245,7 +223,11 @@ fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     format!("with copies, fill and drain {limit:.3} ms: {part:.4} of the median")
 }
 
-fn measure(
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `OutOfMemory`; every error of the device.
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -316,6 +298,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::{ByDevice, parse};
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
     use trijet_tools::progress::Step;
@@ -347,7 +330,7 @@ mod tests {
         let mut begun = Vec::new();
         let mut show = |step: Step<'_>| begun.push((step.number, step.of));
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &small, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &small, &mut Steps::new(&mut show))?.to_string();
         assert!(printed.contains(",no peer,,,,,,,,not run: `no-such-program`"), "{printed}");
         let row =
             printed.lines().find(|row| row.contains(",peer slots=1,ms,1.000")).expect("a row");
@@ -359,7 +342,8 @@ mod tests {
 
     #[test]
     fn the_definition_has_every_schedule_and_size() {
-        let Definitions { gpu, host } = definitions().expect("the definition parses");
+        let text = include_str!("../definitions/overlap.toml");
+        let ByDevice { gpu, host } = parse::<ByDevice<Definition>>(text).expect("it parses");
         let cases = cases(&gpu, 9);
         assert_eq!(cases.len(), 1 + 4 * 9 + 1 + 3);
         assert!(cases.iter().any(|c| c.name() == "role-streams chunk=16MiB slots=3 rounds=9"));

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
-use trijet::{Cancel, Clock, Device, PoolChoice, Result, Select};
+use trijet::{Cancel, Clock, Device, Error, ErrorKind, PoolChoice, Result, Select};
 
 /// The device of a benchmark, the command that it starts, and a way to stop it.
 #[derive(Debug)]
@@ -15,6 +15,38 @@ pub struct Setting<'a> {
     pub folder: PathBuf,
     /// Ends the benchmark before its next run. Only benchmarks with runs of seconds observe it.
     pub cancel: Cancel,
+}
+
+impl Setting<'_> {
+    /// Whether the device is a GPU.
+    pub(crate) fn is_gpu(&self) -> bool {
+        self.device.info().clock == Clock::Device
+    }
+
+    /// All GPUs of this host, or without a GPU two host devices.
+    ///
+    /// # Errors
+    /// Every error of a device.
+    pub(crate) fn devices(&self) -> Result<Vec<Device>> {
+        if !self.is_gpu() {
+            return Ok(vec![Device::open(Select::Host(0))?, Device::open(Select::Host(1))?]);
+        }
+        let numbers = 0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
+        numbers.map(|number| Device::open(Select::Cuda(number))).collect()
+    }
+
+    /// The same, for work that needs at least two devices.
+    ///
+    /// # Errors
+    /// `NoDevice` on a host with one GPU; every error of a device.
+    pub(crate) fn devices_for(&self, what: &str) -> Result<Vec<Device>> {
+        let devices = self.devices()?;
+        if devices.len() > 1 {
+            return Ok(devices);
+        }
+        let cause = format!("{what} needs two GPUs, and this host has one");
+        Err(Error::new(ErrorKind::NoDevice, "bench", cause))
+    }
 }
 
 /// A handle of the same device that allocates from a pool of the driver. For a host device with its

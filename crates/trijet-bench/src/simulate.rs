@@ -2,7 +2,6 @@
 //! the real time of the search through every order of a program.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::manual::by_hand;
 use crate::results::Results;
 use serde::Deserialize;
@@ -15,7 +14,7 @@ use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     streams: usize,
     operations: u64,
     crossing: u64,
@@ -147,20 +146,19 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result or a search that does not end.
-pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
-    let definition: Definition = parse(include_str!("../definitions/virtual.toml"))?;
-    let mut reference = Desk::new(device(Executor::Threads)?, &definition)?;
+pub(crate) fn run(definition: &Definition, steps: &mut Steps<'_>) -> Result<Results> {
+    let mut reference = Desk::new(device(Executor::Threads)?, definition)?;
     let mut desks = [
-        ("greedy order", Desk::new(device(Executor::Virtual(Order::Greedy))?, &definition)?),
-        ("drawn order", Desk::new(device(Executor::Virtual(Order::Seeded(1)))?, &definition)?),
+        ("greedy order", Desk::new(device(Executor::Virtual(Order::Greedy))?, definition)?),
+        ("drawn order", Desk::new(device(Executor::Virtual(Order::Seeded(1)))?, definition)?),
     ];
     let mut figures: Vec<Samples> = vec![Samples::default(); 2];
     steps.expect(1 + SHARED.len() as u64);
     steps.begin("operations in a greedy and in a drawn order");
     for sample in 0..=definition.samples {
-        reference.run(&definition)?;
+        reference.run(definition)?;
         for ((_, desk), samples) in desks.iter_mut().zip(&mut figures) {
-            let time = desk.run(&definition)?;
+            let time = desk.run(definition)?;
             // The first run warms up.
             if sample > 0 {
                 samples.push(time);
@@ -186,7 +184,7 @@ pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
         let mut samples = Samples::default();
         let mut counts = (Samples::default(), Samples::default());
         for _ in 0..definition.exhaustions {
-            let (found, time) = exhaust(&definition, shared)?;
+            let (found, time) = exhaust(definition, shared)?;
             samples.push(time);
             counts.0.push(found.runs as f64);
             counts.1.push(found.outcomes.len() as f64);

@@ -2,15 +2,13 @@
 //! two owners at once, and at the end nothing may be allocated.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::results::Results;
-use crate::setting::Setting;
 use serde::Deserialize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use trijet::testing::{HAS_TAG, Prng, TAG};
-use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, LaunchConfig, Result, Stream};
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stream};
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
@@ -20,14 +18,8 @@ const GRANULE: u64 = 256;
 /// One of this many allocations is freed by another thread.
 const HANDED_EVERY: u64 = 8;
 
-#[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
 #[derive(Debug, Clone, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     threads: usize,
     streams: usize,
     /// The number of allocations of all threads together.
@@ -191,13 +183,11 @@ fn below(draw: &mut Prng, count: usize) -> usize {
 ///
 /// # Errors
 /// `InvalidValue` if bytes had two owners at once, or if memory leaked; every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/soak.toml"))?;
-    let is_gpu = setting.device.info().clock == Clock::Device;
-    measure(setting.device, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> Result<Results> {
+pub(crate) fn run(
+    device: &Device,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
     steps.expect(1);
     steps.begin("soak");
     device.synchronize()?;
@@ -273,7 +263,7 @@ mod tests {
                 limit: 1 << 20,
             };
             let mut show = |_: Step<'_>| ();
-            let printed = measure(&device, &definition, &mut Steps::new(&mut show))?.to_string();
+            let printed = run(&device, &definition, &mut Steps::new(&mut show))?.to_string();
             assert!(printed.contains("allocation and free, all threads"), "{printed}");
             assert_no_finding(&device, 100);
         }

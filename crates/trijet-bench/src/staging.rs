@@ -3,7 +3,6 @@
 //! of the host, from the call to its end.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::mapping;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
@@ -22,7 +21,7 @@ use trijet_tools::stats::Samples;
 const ROW: usize = 512;
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     marker: u8,
     threads: Vec<usize>,
     gpu: Size,
@@ -166,19 +165,18 @@ fn side<'a>(name: String, mut run: impl FnMut() -> Result<f64> + 'a) -> Side<'a>
     })
 }
 
-fn definition() -> Result<Definition> {
-    parse(include_str!("../definitions/staging.toml"))
-}
-
 /// Runs the benchmark.
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `Io` without room for a temporary file; `Cancelled`; every
 /// error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let definition = definition()?;
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, &definition, if is_gpu { &definition.gpu } else { &definition.host }, steps)
+pub(crate) fn run(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let size = if setting.is_gpu() { &definition.gpu } else { &definition.host };
+    measure(setting, definition, size, steps)
 }
 
 fn measure(
@@ -236,9 +234,14 @@ const VERIFIED: &str = "every byte of both sources came back once; the sink rece
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::parse;
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
     use trijet_tools::progress::Step;
+
+    fn definition() -> Result<Definition> {
+        parse(include_str!("../definitions/staging.toml"))
+    }
 
     #[test]
     fn uploads_have_a_bound_and_no_finding() -> Result<()> {

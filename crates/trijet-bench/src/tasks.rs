@@ -2,7 +2,6 @@
 //! work is complete.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::repeated;
 use crate::results::Results;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use trijet::task::{Data, Reads, Tasks};
-use trijet::{Clock, Device, Error, ErrorKind, LaunchConfig, Result};
+use trijet::{Device, Error, ErrorKind, LaunchConfig, Result};
 use trijet_tools::bare::ticks::TICK;
 use trijet_tools::progress::Steps;
 
@@ -24,13 +23,7 @@ const COLUMNS: usize = 8;
 const BYTES: usize = 1024;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     /// The number of tasks without work and with two uses.
     empty: u32,
@@ -204,13 +197,7 @@ fn graph(device: &Device, shape: Shape, steps: usize) -> Result<Vec<Value>> {
 /// # Errors
 /// `InvalidValue` if a function was not called, or a kernel did not run; every error of the device
 /// and of a peer.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/tasks.toml"))?;
-    let is_gpu = setting.device.info().clock == Clock::Device;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -255,7 +242,7 @@ mod tests {
             Definition { samples: 2, empty: 20, chain: 10, steps: 6, rounds: 3, peers: Vec::new() };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for row in [
             "empty tasks: submit",
             "kernel chain: drained",

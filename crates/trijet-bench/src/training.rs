@@ -2,7 +2,6 @@
 //! programs run in turn, and their losses must have the same bits.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::peer::{Outcome, Peer, Scripts};
 use crate::results::Results;
 use crate::rounds::{Side, Value};
@@ -11,7 +10,7 @@ use crate::turns::record;
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::path::Path;
-use trijet::{Clock, Error, ErrorKind, Result};
+use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
 /// The file name of the allocator's library, which is beside the command.
@@ -20,13 +19,7 @@ const LIBRARY: &str = "libtrijet_alloc.so";
 const DIGEST: &str = "losses";
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     #[serde(default)]
     allocators: Vec<Peer>,
@@ -66,13 +59,7 @@ impl Shown {
 ///
 /// # Errors
 /// `InvalidValue` if the losses of two programs differ; every error of the device and of a program.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/training.toml"))?;
-    let is_gpu = setting.device.info().clock == Clock::Device;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -124,6 +111,7 @@ fn missing(peer: &Peer, library: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::parse;
     use crate::setting::checked_device;
     use trijet::sim::Order;
     use trijet_tools::progress::Step;
@@ -145,7 +133,7 @@ mod tests {
         let device = checked_device(Order::Greedy)?;
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        Ok(measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string())
+        Ok(run(&setting, &definition, &mut Steps::new(&mut show))?.to_string())
     }
 
     const SAME: &str = "printf 'each step\\tms\\t2\\nlosses\\tdigest\\t77\\n'";
@@ -177,7 +165,9 @@ mod tests {
     fn a_host_device_has_a_row_that_says_why() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
         let mut show = |_: Step<'_>| ();
-        let printed = run(&Setting::for_tests(&device), &mut Steps::new(&mut show))?.to_string();
+        let none = Definition { samples: 1, allocators: Vec::new() };
+        let setting = Setting::for_tests(&device);
+        let printed = run(&setting, &none, &mut Steps::new(&mut show))?.to_string();
         assert!(printed.contains("not run: PyTorch"), "{printed}");
         Ok(())
     }

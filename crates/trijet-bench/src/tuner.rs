@@ -2,7 +2,6 @@
 //! beside peers. Times are the times of the host, from the call to the end of the last operation.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::overlap::hash;
 use crate::peer::{self, Peer};
 use crate::results::Results;
@@ -30,13 +29,7 @@ const ONE_KERNEL: u64 = 4 << 30;
 const WHOLE_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     sizes_kib: Vec<usize>,
     kernels: Vec<f64>,
     repeats: usize,
@@ -195,13 +188,7 @@ fn rounds_for(device: &Device, parts: &[f64]) -> Result<Vec<u32>> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `OutOfMemory`; `Cancelled`; every error of the device.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host }: Definitions = parse(include_str!("../definitions/tuner.toml"))?;
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -288,7 +275,7 @@ mod tests {
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
         for name in ["16 KiB, kernel 0 x a copy: chosen", "256 KiB, kernel 0 x a copy: chosen"] {
             let row = printed.lines().find(|row| row.contains(name)).expect("a row");
             assert!(row.contains("found in"), "{row}");

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use crate::beside::{self, Load};
-use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::results::Results;
 use crate::rounds::{Side, Value};
@@ -25,13 +24,7 @@ use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 #[derive(Debug, Deserialize)]
-struct Definitions {
-    gpu: Definition,
-    host: Definition,
-}
-
-#[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     samples: usize,
     /// The number of pixels of a side of the image.
     width: u32,
@@ -296,13 +289,7 @@ fn near_best(sides: &[Side<'_>]) -> [usize; 2] {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong answer; every error of the device and of a peer.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definitions { gpu, host } = parse(include_str!("../definitions/workers.toml"))?;
-    let is_gpu = setting.device.info().clock == Clock::Device;
-    measure(setting, if is_gpu { &gpu } else { &host }, steps)
-}
-
-fn measure(
+pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
@@ -352,6 +339,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::{ByDevice, parse};
     use crate::setting::{assert_no_finding, checked_device};
     use trijet::sim::Order;
     use trijet_tools::progress::Step;
@@ -359,10 +347,11 @@ mod tests {
     #[test]
     fn every_policy_has_its_times() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let Definitions { host, .. } = parse(include_str!("../definitions/workers.toml"))?;
+        let text = include_str!("../definitions/workers.toml");
+        let host = parse::<ByDevice<Definition>>(text)?.host;
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
-        let printed = measure(&setting, &host, &mut Steps::new(&mut show))?.to_string();
+        let printed = run(&setting, &host, &mut Steps::new(&mut show))?.to_string();
         for row in [
             "mandelbrot 50: hybrid: time",
             "dag 5 x 20: levels: each",

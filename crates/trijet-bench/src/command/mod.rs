@@ -5,7 +5,7 @@
 mod options;
 mod show;
 
-use crate::benchmarks::{Benchmark, named};
+use crate::benchmarks::{Benchmark, Runs, named};
 use crate::setting::Setting;
 use options::BenchOptions;
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ fn run(options: &BenchOptions) -> Result<ExitCode> {
 /// Opens the device. If the benchmark runs as several processes, each takes the GPU of its number
 /// on this host.
 fn device(benchmark: &Benchmark, options: &BenchOptions) -> Result<Device> {
-    let rank = if benchmark.is_for_ranks() { LauncherRank::of_environment()? } else { None };
+    let rank = if benchmark.runs == Runs::Ranks { LauncherRank::of_environment()? } else { None };
     let Some(rank) = rank else { return open(options.device, &options.check) };
     let local = rank.local.and_then(|local| u64::try_from(local).ok());
     let name = of_process(options.device, local)?;
@@ -57,7 +57,7 @@ fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
     let device = device(benchmark, options)?;
     let progress = Progress::on_stderr();
     let mut show = |step: Step<'_>| progress.show(step);
-    let cancel = match benchmark.has_files() {
+    let cancel = match benchmark.runs == Runs::Commands {
         true => cancel_on_signals("when the programs in progress have ended")?,
         false => Cancel::new(),
     };

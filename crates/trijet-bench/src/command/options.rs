@@ -1,7 +1,7 @@
 //! The options of `trijet-bench`.
 #![forbid(unsafe_code)]
 
-use crate::benchmarks::{BENCHMARKS, named};
+use crate::benchmarks::{BENCHMARKS, Runs, named};
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind as Wrong;
 use clap::{CommandFactory, Parser};
@@ -68,7 +68,7 @@ impl BenchOptions {
     /// Returns why the benchmark cannot be checked, if a check is requested.
     fn wrong_check(&self) -> Option<String> {
         let name = self.name.as_deref().filter(|_| self.check.check)?;
-        let uses_device = named(name).is_none_or(|benchmark| benchmark.uses_device);
+        let uses_device = named(name).is_none_or(|benchmark| benchmark.runs == Runs::Device);
         (!uses_device).then(|| {
             format!(
                 "`{name}` uses devices of its own, which `--check` does not see; leave `--check` out"

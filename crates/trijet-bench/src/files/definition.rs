@@ -1,15 +1,13 @@
 //! The definition of the benchmark: `definitions/files.toml`.
 #![forbid(unsafe_code)]
 
-use crate::definition::parse;
 use crate::peer::Peer;
 use serde::Deserialize;
 use std::path::PathBuf;
-use trijet::Result;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Definition {
+pub(crate) struct Definition {
     pub(super) piece_bytes: u64,
     pub(super) threads: Vec<usize>,
     pub(super) plain_kept: usize,
@@ -155,9 +153,4 @@ pub(super) struct Size {
     pub(super) height: u64,
     pub(super) width: u64,
     pub(super) repeats: usize,
-}
-
-/// The definition that is compiled into the program.
-pub(super) fn definition() -> Result<Definition> {
-    parse(include_str!("../../definitions/files.toml"))
 }

@@ -19,7 +19,8 @@ use crate::process;
 use crate::results::Results;
 use crate::setting::Setting;
 use case::Comparison;
-use definition::{Definition, Kind, definition};
+pub(crate) use definition::Definition;
+use definition::Kind;
 use stack::{Hashes, Stack, failed};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -48,14 +49,18 @@ enum Scale {
 /// `InvalidValue` for a wrong output or a wrong definition; `Unsupported` for a command that fails;
 /// `Io`; `Cancelled` before the end of the first case. If it is cancelled later, the results are
 /// marked as incomplete.
-pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+pub(crate) fn run(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
     if let Some(why) = missing(&setting.trijet) {
         let mut results = Results::of_device(setting.device);
         results.note("files", why);
         return Ok(results);
     }
-    let is_gpu = setting.device.info().compute.0 > 0;
-    measure(setting, &definition()?, if is_gpu { Scale::Gpu } else { Scale::Host }, steps)
+    let scale = if setting.is_gpu() { Scale::Gpu } else { Scale::Host };
+    measure(setting, definition, scale, steps)
 }
 
 /// The reason why the command cannot be measured here.

@@ -2,6 +2,7 @@
 
 use super::definition::{Case, End, Op, Output, Size, Variant};
 use super::*;
+use crate::definition::parse;
 use std::fs;
 use trijet::{Device, Select};
 use trijet_tools::progress::Step;
@@ -185,7 +186,8 @@ fn an_expectation_that_the_rule_does_not_give_is_an_error() {
 
 #[test]
 fn the_definition_has_the_four_cases_and_peers_with_scripts() {
-    let definition = definition().expect("the definition parses");
+    let text = include_str!("../../definitions/files.toml");
+    let definition: Definition = parse(text).expect("the definition parses");
     assert_eq!(definition.jobs[0].cases.len(), 4);
     let scripts = Scripts::new().expect("the scripts are written");
     for peer in &definition.peers {

@@ -19,7 +19,6 @@ mod races;
 #[cfg(test)]
 mod tests;
 
-use crate::definition::parse;
 use crate::results::Results;
 use crate::setting::pooled;
 use ground::{Ground, Size};
@@ -118,13 +117,9 @@ const PAIRS: [Pair; 18] = [
 ];
 
 #[derive(Debug, Deserialize)]
-struct Definition {
+pub(crate) struct Definition {
     gpu: Size,
     model: Size,
-}
-
-fn definition() -> Result<Definition> {
-    parse(include_str!("../../definitions/pitfalls.toml"))
 }
 
 /// Opens a host device with modelled times that allocates from a pool.
@@ -139,8 +134,12 @@ fn modelled() -> Result<Device> {
 /// # Errors
 /// `InvalidValue` for a wrong result of a program that should be right; every error of the device.
 /// A wrong remark or finding is not an error, but a note in the results.
-pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
-    let Definition { gpu, model } = definition()?;
+pub(crate) fn run(
+    device: &Device,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let Definition { gpu, model } = *definition;
     if device.info().compute.0 > 0 {
         return with(&pooled(device)?, gpu, steps);
     }

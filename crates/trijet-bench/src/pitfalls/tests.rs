@@ -4,14 +4,16 @@ use super::concurrent;
 use super::edited;
 use super::ground::{Ground, Size};
 use super::pair::{Flag, Outcome, Pair, Program, Side};
-use super::{PAIRS, definition, modelled};
+use super::{Definition, PAIRS, modelled};
+use crate::definition::parse;
 use crate::results::Results;
 use trijet::trace::concurrency::Concurrency;
 use trijet::trace::dag::Edge;
 use trijet::{ErrorKind, Result};
 
 fn ground() -> Ground {
-    let size = Size { repeats: 1, ..definition().expect("it parses").model };
+    let text = include_str!("../../definitions/pitfalls.toml");
+    let size = Size { repeats: 1, ..parse::<Definition>(text).expect("it parses").model };
     Ground::new(&modelled().expect("a host device"), size).expect("kernels are measured")
 }
 
