@@ -73,7 +73,7 @@ impl<'a> Data<'a> {
         let begun = Instant::now();
         for _ in 0..calls {
             let mut views: Vec<_> = self.words.iter_mut().map(|one| one.view_mut()).collect();
-            self.communicator.all_reduce(Sum, &mut views)?;
+            self.communicator.all_reduce(&mut views, Sum)?;
             self.calls += 1;
         }
         self.devices.iter().try_for_each(Device::synchronize)?;

@@ -260,7 +260,7 @@ fn ours(
     results: &mut Results,
 ) -> Result<u64> {
     let lens = vec![model.width * model.width; model.layers];
-    let mut gradients = Gradients::new(devices, Sum, &lens)?;
+    let mut gradients = Gradients::new(devices, &lens, Sum)?;
     let mut ranks = Ranks::new(devices, model, batch)?;
     let plans = plans(model, &mut gradients);
     let times =

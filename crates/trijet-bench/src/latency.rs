@@ -87,7 +87,7 @@ impl Data {
             .stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds, x, y)))
             .sharing(sharing)
             .schedule(schedule)
-            .prepare(&self.x, ROW, &mut self.y)
+            .prepare(&self.x, &mut self.y, ROW)
     }
 
     /// Compares every `step`th element with the expected result of the kernel.

@@ -46,7 +46,7 @@ impl Job {
             .schedule(Schedule::RoleStreams)
             .chunk(Bytes(CHUNK as u64 * 4))
             .replay(replay)
-            .prepare(&x, ROW, &mut y)?;
+            .prepare(&x, &mut y, ROW)?;
         Ok(Self { x, y, pipeline })
     }
 

@@ -84,7 +84,7 @@ impl Data {
             pipeline =
                 chunk.into_iter().fold(pipeline, |pipeline, chunk| pipeline.chunk(Bytes(chunk)));
         }
-        pipeline.prepare(&self.x, ROW.min(self.x.len()), &mut self.y)
+        pipeline.prepare(&self.x, &mut self.y, ROW.min(self.x.len()))
     }
 
     /// The microseconds of a run.

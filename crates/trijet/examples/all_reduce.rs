@@ -31,7 +31,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
             stream.launch(&AFFINE_F32, (scale, add, weight, gradient))?;
         }
         let mut views: Vec<_> = gradients[layer].iter_mut().map(|one| one.view_mut()).collect();
-        communicator.all_reduce(Sum, &mut views)?;
+        communicator.all_reduce(&mut views, Sum)?;
     }
     for layer in (0..LAYERS).rev() {
         for (rank, stream) in streams.iter().enumerate() {

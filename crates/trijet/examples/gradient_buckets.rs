@@ -34,7 +34,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     let start: Vec<f32> = (0..7001).map(sample).collect();
     let of = |s: &Stream| LENS.iter().map(|len| s.upload(&start[..*len])).collect();
     let mut weights: Vec<Vec<_>> = streams.iter().map(of).collect::<Result<_>>()?;
-    let mut gradients = Gradients::new(devices, Sum, &LENS)?;
+    let mut gradients = Gradients::new(devices, &LENS, Sum)?;
     gradients.set_plan(BucketPlan { rest: Bytes(20_000), ..BucketPlan::default() })?;
     let mut graph = devices[0].record(|g| {
         weights.iter().flatten().try_for_each(|layer| g.argument(layer))?;

@@ -31,7 +31,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     let start: Vec<f32> = (0..LEN).map(sample).collect();
     let weights = (0..LAYERS).map(|_| stream.upload(&start));
     let mut weights: Vec<Buffer<f32>> = weights.collect::<Result<_>>()?;
-    let mut gradients = GradientBuckets::of_rank(device, &ranks, Sum, &[LEN; LAYERS])?;
+    let mut gradients = GradientBuckets::of_rank(device, &ranks, &[LEN; LAYERS], Sum)?;
     for _ in 0..STEPS {
         gradients.begin()?;
         for layer in (0..LAYERS).rev() {

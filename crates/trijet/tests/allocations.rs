@@ -176,7 +176,7 @@ fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
             .sharing(sharing)
             .chunk(Bytes(8 * LEN as u64 * 4))
             .depth(3)
-            .prepare(&x, LEN, &mut y)?;
+            .prepare(&x, &mut y, LEN)?;
         let count = allocations(|_| job.run(&x, &mut y))?;
         assert!(count <= waits * u64::from(COUNTED), "{schedule:?}, {sharing:?}: {count}");
     }

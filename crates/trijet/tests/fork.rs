@@ -301,7 +301,7 @@ fn rank_in_child((ranks, device, communicator): (Arc<Ranks>, Device, Communicato
         communicator.exchange(Exchange::<u32>::new()),
         communicator.split(&[0]).map(drop),
         communicator.failure().map_or(Ok(()), Err),
-        GradientBuckets::<u32, _>::of_rank(&device, &ranks, Sum, &[4]).map(drop),
+        GradientBuckets::<u32, _>::of_rank(&device, &ranks, &[4], Sum).map(drop),
         communicator.close(),
         join,
     ];
@@ -328,7 +328,7 @@ fn the_ranks_of_a_parent_hear_nothing_from_a_child() -> Result<()> {
                 ranks.barrier()?;
                 let stream = device.stream()?;
                 let mut data = stream.upload(&[1_u32; 9])?;
-                communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+                communicator.all_reduce(&mut [data.view_mut()], Sum)?;
                 stream.download(&data)
             };
         std::thread::scope(|scope| -> Result<()> {

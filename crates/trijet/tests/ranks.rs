@@ -453,7 +453,7 @@ fn two_communicators_work_at_once() {
                 let stream = device.stream()?;
                 for step in first..first + 40 {
                     let mut data = stream.upload(&[step; 100])?;
-                    communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+                    communicator.all_reduce(&mut [data.view_mut()], Sum)?;
                     assert_eq!(stream.download(&data)?, [3 * step; 100]);
                 }
                 Ok(())
@@ -474,7 +474,7 @@ fn gradients_of_ranks_are_summed_in_the_order_of_rank_0() {
         let ranks = Arc::new(ranks?);
         let device = Device::open(Select::Host(0))?;
         let stream = device.stream()?;
-        let mut gradients = GradientBuckets::<u32, _>::of_rank(&device, &ranks, Sum, &LENS)?;
+        let mut gradients = GradientBuckets::<u32, _>::of_rank(&device, &ranks, &LENS, Sum)?;
         let own = u32::try_from(ranks.rank()).expect("few");
         let mut order = [2, 0, 3, 1];
         order.rotate_left(ranks.rank());
@@ -522,7 +522,7 @@ fn fails(
         while outcome.is_ok() {
             let data = device.stream().and_then(|stream| stream.upload(&[0_u32]));
             let mut data = data.expect("a host device");
-            outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
+            outcome = communicator.all_reduce(&mut [data.view_mut()], Sum);
         }
         let error = outcome.expect_err("it has failed");
         assert_eq!(error.kind(), ErrorKind::PeerLost, "{error}");
@@ -538,19 +538,19 @@ fn ranks_that_disagree_on_sizes_or_order_are_named() {
     fails(3, LONG, "collective 1 is `all_reduce` of", |rank, device, communicator| {
         let len = if rank == 1 { 5 } else { 4 };
         let mut data = device.stream()?.upload(&vec![0_u32; len])?;
-        communicator.all_reduce(Sum, &mut [data.slice_mut(..4)])?;
-        communicator.all_reduce(Sum, &mut [data.view_mut()])
+        communicator.all_reduce(&mut [data.slice_mut(..4)], Sum)?;
+        communicator.all_reduce(&mut [data.view_mut()], Sum)
     });
     fails(2, LONG, "on rank ", |rank, device, communicator| {
         let mut data = device.stream()?.upload(&[0_u32; 4])?;
         match rank {
-            0 => communicator.all_reduce(Sum, &mut [data.view_mut()]),
-            _ => communicator.broadcast(0, &mut [data.view_mut()]),
+            0 => communicator.all_reduce(&mut [data.view_mut()], Sum),
+            _ => communicator.broadcast(&mut [data.view_mut()], 0),
         }
     });
     fails(2, LONG, "with root", |rank, device, communicator| {
         let mut data = device.stream()?.upload(&[0_u32; 4])?;
-        communicator.broadcast(rank, &mut [data.view_mut()])
+        communicator.broadcast(&mut [data.view_mut()], rank)
     });
     fails(
         2,
@@ -584,8 +584,8 @@ fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
             |rank, s, all| {
                 let mut data = s.upload(&[1.0_f32 + rank as f32; 4])?;
                 match rank {
-                    0 => all.all_reduce(Max, &mut [data.view_mut()]),
-                    _ => all.all_reduce(Min, &mut [data.view_mut()]),
+                    0 => all.all_reduce(&mut [data.view_mut()], Max),
+                    _ => all.all_reduce(&mut [data.view_mut()], Min),
                 }
             },
             [
@@ -595,20 +595,20 @@ fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
         ),
         (
             |rank, s, all| match rank {
-                0 => all.all_reduce(Sum, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
-                _ => all.all_reduce(Sum, &mut [s.upload(&[1_i32; 4])?.view_mut()]),
+                0 => all.all_reduce(&mut [s.upload(&[1_u32; 4])?.view_mut()], Sum),
+                _ => all.all_reduce(&mut [s.upload(&[1_i32; 4])?.view_mut()], Sum),
             },
             ["4 elements of u32 by Sum", "4 elements of i32 by Sum"],
         ),
         (
             |rank, s, all| match rank {
-                0 => all.broadcast(0, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
-                _ => all.broadcast(0, &mut [s.upload(&[1.0_f32; 4])?.view_mut()]),
+                0 => all.broadcast(&mut [s.upload(&[1_u32; 4])?.view_mut()], 0),
+                _ => all.broadcast(&mut [s.upload(&[1.0_f32; 4])?.view_mut()], 0),
             },
             ["4 elements of u32 with root 0", "4 elements of f32 with root 0"],
         ),
         (
-            |rank, s, all| all.broadcast(rank, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
+            |rank, s, all| all.broadcast(&mut [s.upload(&[1_u32; 4])?.view_mut()], rank),
             ["with root 0", "with root 1"],
         ),
         (
@@ -626,8 +626,8 @@ fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
             |rank, s, all| {
                 let (data, mut into) = (s.upload(&[1_u32; 4])?, s.alloc::<u32>(2)?);
                 match rank {
-                    0 => all.reduce_scatter(Min, &[data.view()], &mut [into.view_mut()]),
-                    _ => all.reduce_scatter(Sum, &[data.view()], &mut [into.view_mut()]),
+                    0 => all.reduce_scatter(&[data.view()], &mut [into.view_mut()], Min),
+                    _ => all.reduce_scatter(&[data.view()], &mut [into.view_mut()], Sum),
                 }
             },
             ["by Min", "by Sum"],
@@ -635,7 +635,7 @@ fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
         (
             |rank, s, all| match rank {
                 0 => all.split(&[0]).map(drop),
-                _ => all.all_reduce(Sum, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
+                _ => all.all_reduce(&mut [s.upload(&[1_u32; 4])?.view_mut()], Sum),
             },
             ["`split`", "`all_reduce` of 4 elements of u32 by Sum"],
         ),
@@ -678,7 +678,7 @@ fn ranks_whose_gradients_differ_are_told_at_the_start() {
         let outcome = joined(&all(2), LONG, |ranks| -> Result<Error> {
             let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks?));
             let lens = lens[ranks.rank()];
-            let gradients = GradientBuckets::<f32, _>::of_rank(&device, &ranks, Sum, lens);
+            let gradients = GradientBuckets::<f32, _>::of_rank(&device, &ranks, lens, Sum);
             let error = gradients.expect_err("the models differ");
             // The group stays usable.
             ranks.barrier().map(|()| error)
@@ -693,8 +693,8 @@ fn ranks_whose_gradients_differ_are_told_at_the_start() {
     let outcome = joined(&all(2), LONG, |ranks| -> Result<String> {
         let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks?));
         let error = match ranks.rank() {
-            0 => GradientBuckets::<f32, _>::of_rank(&device, &ranks, Sum, &[3]).err(),
-            _ => GradientBuckets::<f32, _>::of_rank(&device, &ranks, Max, &[3]).err(),
+            0 => GradientBuckets::<f32, _>::of_rank(&device, &ranks, &[3], Sum).err(),
+            _ => GradientBuckets::<f32, _>::of_rank(&device, &ranks, &[3], Max).err(),
         };
         Ok(error.expect("a sum and a maximum").to_string())
     });
@@ -728,7 +728,7 @@ fn a_rank_that_panics_in_a_collective_ends_the_group() {
         let (device, communicator) = communicator(ranks).expect("they join");
         let mut data = device.stream().and_then(|s| s.upload(&[7_u32; 5])).expect("room");
         // Segment 0 of 5 elements has 3 elements, and rank 1 combines them.
-        let mut reduce = || communicator.all_reduce(Total, &mut [data.view_mut()]);
+        let mut reduce = || communicator.all_reduce(&mut [data.view_mut()], Total);
         let first = catch_unwind(AssertUnwindSafe(&mut reduce));
         assert_eq!(first.is_err(), rank == 1);
         let error = first.unwrap_or_else(|_| reduce()).expect_err("rank 1 has panicked");
@@ -752,7 +752,7 @@ fn a_rank_that_does_not_come_to_a_collective_is_named() {
             let mut data = device.stream()?.upload(&[0_u32; 4])?;
             let mut outcome = Ok(());
             while rank != 2 && outcome.is_ok() {
-                outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
+                outcome = communicator.all_reduce(&mut [data.view_mut()], Sum);
             }
             TOLD.wait();
             // The news may still be on its way.
@@ -760,7 +760,7 @@ fn a_rank_that_does_not_come_to_a_collective_is_named() {
                 std::thread::yield_now();
             }
             outcome?;
-            communicator.all_reduce(Sum, &mut [data.view_mut()])
+            communicator.all_reduce(&mut [data.view_mut()], Sum)
         },
     );
 }
@@ -772,9 +772,9 @@ fn a_rank_that_leaves_before_a_collective_is_named() {
             let rank = ranks.as_ref().map_or(0, Ranks::rank);
             let (device, communicator) = communicator(ranks).expect("they join");
             let mut data = device.stream().and_then(|s| s.upload(&[1_u32; 4])).expect("room");
-            communicator.all_reduce(Sum, &mut [data.view_mut()]).expect("all are there");
+            communicator.all_reduce(&mut [data.view_mut()], Sum).expect("all are there");
             let outcome =
-                (rank != gone).then(|| communicator.all_reduce(Sum, &mut [data.view_mut()]));
+                (rank != gone).then(|| communicator.all_reduce(&mut [data.view_mut()], Sum));
             outcome.map(|outcome| outcome.expect_err("one has left").to_string())
         });
         for told in told.into_iter().flatten() {
@@ -810,7 +810,7 @@ fn steps(ranks: Ranks) -> Result<()> {
         println!("step {step}");
         ranks.agree("step", step.into())?;
         let mut data = stream.upload(&[own + step; 300])?;
-        communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+        communicator.all_reduce(&mut [data.view_mut()], Sum)?;
         let sum = (0..count).map(|rank| rank + step).sum::<u32>();
         assert_eq!(stream.download(&data)?, [sum; 300], "step {step}");
     }

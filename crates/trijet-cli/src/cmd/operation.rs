@@ -144,7 +144,7 @@ impl Operation {
     ) -> Result<()> {
         let Self::Median { window, width, height } = *self else { return self.user(s, x, y) };
         let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
-        median(s, window, Rows { width, height, first_out, first_in }, x, y)
+        median(s, x, y, Rows { width, height, first_out, first_in }, window)
     }
 
     fn user<T: Element>(&self, s: &StageCx<'_>, x: View<'_, T>, y: ViewMut<'_, T>) -> Result<()> {

@@ -66,8 +66,8 @@ impl Communicator {
     #[track_caller]
     pub fn all_reduce<T: Element, R: Reduction<T>>(
         &self,
-        how: R,
         data: &mut [ViewMut<'_, T>],
+        how: R,
     ) -> Result<()> {
         const OP: &str = Collective::AllReduce.name();
         let _how = how;
@@ -89,7 +89,7 @@ impl Communicator {
     /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
     /// let (a, b) = (devices[0].stream()?, devices[1].stream()?);
     /// let (mut x, mut y) = (a.alloc::<u32>(3)?, b.upload(&[1, 2, 3])?);
-    /// Communicator::over(&devices)?.broadcast(1, &mut [x.view_mut(), y.view_mut()])?;
+    /// Communicator::over(&devices)?.broadcast(&mut [x.view_mut(), y.view_mut()], 1)?;
     /// assert_eq!(a.download(&x)?, [1, 2, 3]);
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -97,7 +97,7 @@ impl Communicator {
     /// # Errors
     /// As for [`Communicator::all_reduce`]; `InvalidValue` if there is no device `root`.
     #[track_caller]
-    pub fn broadcast<T: Element>(&self, root: usize, data: &mut [ViewMut<'_, T>]) -> Result<()> {
+    pub fn broadcast<T: Element>(&self, data: &mut [ViewMut<'_, T>], root: usize) -> Result<()> {
         const OP: &str = Collective::Broadcast.name();
         let call = self.demand(self.call::<T>(OP, Some(root)), &of_mut(data), 1)?;
         match &self.nccl {
@@ -119,10 +119,10 @@ impl Communicator {
     #[track_caller]
     pub fn reduce<T: Element, R: Reduction<T>>(
         &self,
-        how: R,
-        root: usize,
         from: &[View<'_, T>],
         into: Option<ViewMut<'_, T>>,
+        how: R,
+        root: usize,
     ) -> Result<()> {
         const OP: &str = Collective::Reduce.name();
         let _how = how;
@@ -205,9 +205,9 @@ impl Communicator {
     #[track_caller]
     pub fn reduce_scatter<T: Element, R: Reduction<T>>(
         &self,
-        how: R,
         from: &[View<'_, T>],
         into: &mut [ViewMut<'_, T>],
+        how: R,
     ) -> Result<()> {
         const OP: &str = Collective::ReduceScatter.name();
         let _how = how;

@@ -171,7 +171,7 @@ impl Communicator {
     ///     let communicator = Communicator::through_host(&device, &Arc::new(ranks))?;
     ///     let stream = device.stream()?;
     ///     let mut data = stream.upload(&[rank as u32 + 1, 10])?;
-    ///     communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+    ///     communicator.all_reduce(&mut [data.view_mut()], Sum)?;
     ///     stream.download(&data)
     /// };
     /// let other = std::thread::spawn(move || run(1));

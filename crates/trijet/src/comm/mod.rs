@@ -23,7 +23,7 @@
 //!     data.push(device.stream()?.upload(&[value; 100])?);
 //! }
 //! let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-//! communicator.all_reduce(Sum, &mut views)?;
+//! communicator.all_reduce(&mut views, Sum)?;
 //! for (device, one) in devices.iter().zip(&data) {
 //!     assert_eq!(device.stream()?.download(one)?, [7.0; 100]);
 //! }

@@ -41,7 +41,7 @@ struct Bucket<T> {
 /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
 /// let streams = [devices[0].stream()?, devices[1].stream()?];
 /// // Two layers, with 1000 and 200 parameters.
-/// let mut gradients = GradientBuckets::<f32, _>::new(&devices, Sum, &[1000, 200])?;
+/// let mut gradients = GradientBuckets::<f32, _>::new(&devices, &[1000, 200], Sum)?;
 /// for layer in [1, 0] {
 ///     for (rank, stream) in streams.iter().enumerate() {
 ///         let gradient = gradients.gradient_mut(rank, layer);
@@ -178,7 +178,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// `InvalidValue` for no gradient or an empty gradient, and as for [`Communicator::over`];
     /// `OutOfMemory`; errors of the driver.
     #[track_caller]
-    pub fn new(devices: &[Device], how: R, lens: &[usize]) -> Result<Self> {
+    pub fn new(devices: &[Device], lens: &[usize], how: R) -> Result<Self> {
         let copies = Communicator::over(devices)?;
         let nccl = Communicator::with_nccl(devices).ok().filter(|_| R::NCCL.is_some());
         Self::with((copies, nccl, None), devices, how, lens, BucketPlan::default())
@@ -198,7 +198,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// usable. `InvalidValue` for no gradient or an empty gradient. Otherwise as for
     /// [`Communicator::of_rank`].
     #[track_caller]
-    pub fn of_rank(device: &Device, ranks: &Arc<Ranks>, how: R, lens: &[usize]) -> Result<Self> {
+    pub fn of_rank(device: &Device, ranks: &Arc<Ranks>, lens: &[usize], how: R) -> Result<Self> {
         let elements = format!("{} by {}", type_named::<T>(), type_named::<R>());
         let lens_told = lens.iter().map(|len| *len as u64).collect();
         demand_one_model(ranks, &Model { elements, lens: lens_told })?;
@@ -362,7 +362,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
             // The combination may be code of the program, and may panic.
             self.has_failed = true;
-            communicator.all_reduce(self.how, &mut views)?;
+            communicator.all_reduce(&mut views, self.how)?;
             self.has_failed = false;
             self.next += 1;
         }
@@ -452,7 +452,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
     /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
-    /// let mut gradients = GradientBuckets::<f32, _>::new(&devices, Sum, &[1000])?;
+    /// let mut gradients = GradientBuckets::<f32, _>::new(&devices, &[1000], Sum)?;
     /// let mut step = devices[0].record(|g| {
     ///     let streams = [g.stream_on(&devices[0])?, g.stream_on(&devices[1])?];
     ///     gradients.record(g, |gradients| {

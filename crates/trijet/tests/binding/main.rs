@@ -104,8 +104,8 @@ fn the_kernels_of_the_library_have_the_parameters_of_their_declarations() -> Res
     s.launch(&WORK, (1, &g, &mut h))?;
     let rows = Rows { width: 8, height: 8, first_out: 0, first_in: 0 };
     for radius in 1..=RADIUS_MAX {
-        median(&s, radius, rows, a.view(), b.view_mut())?;
-        median(&s, radius, rows, c.view(), d.view_mut())?;
+        median(&s, a.view(), b.view_mut(), rows, radius)?;
+        median(&s, c.view(), d.view_mut(), rows, radius)?;
     }
     s.synchronize()
 }

@@ -43,7 +43,7 @@ impl<T: Element> Case<'_, T> {
         let (all, count, len) = (self.communicator, self.communicator.len(), self.expected.len());
         let mut data = self.upload()?;
         let mut views: Vec<_> = data.iter_mut().map(Buffer::view_mut).collect();
-        all.all_reduce(how, &mut views)?;
+        all.all_reduce(&mut views, how)?;
         for (rank, found) in all.ranks().zip(&data) {
             self.demand("all_reduce", rank, found, 0..len)?;
         }
@@ -52,7 +52,7 @@ impl<T: Element> Case<'_, T> {
             let here = all.ranks().position(|rank| rank == root);
             let mut result = here.map(|at| self.devices[at].stream()?.alloc(len)).transpose()?;
             let views: Vec<View<'_, T>> = data.iter().map(Buffer::view).collect();
-            all.reduce(how, root, &views, result.as_mut().map(Buffer::view_mut))?;
+            all.reduce(&views, result.as_mut().map(Buffer::view_mut), how, root)?;
             if let Some(result) = &result {
                 self.demand("reduce", root, result, 0..len)?;
             }
@@ -62,7 +62,7 @@ impl<T: Element> Case<'_, T> {
         let mut parts = parts.collect::<Result<Vec<_>>>()?;
         let views: Vec<View<'_, T>> = data.iter().map(Buffer::view).collect();
         let mut into: Vec<_> = parts.iter_mut().map(Buffer::view_mut).collect();
-        all.reduce_scatter(how, &views, &mut into)?;
+        all.reduce_scatter(&views, &mut into, how)?;
         for (rank, found) in all.ranks().zip(&parts) {
             self.demand("reduce_scatter", rank, found, rank * part..(rank + 1) * part)?;
         }
@@ -72,7 +72,7 @@ impl<T: Element> Case<'_, T> {
     /// The same in the buckets of a training in one process.
     fn in_buckets<R: Reduction<T> + Copy>(&self, how: R) -> Result<()> {
         let len = self.expected.len();
-        let mut gradients = GradientBuckets::<T, R>::new(self.devices, how, &[len])?;
+        let mut gradients = GradientBuckets::<T, R>::new(self.devices, &[len], how)?;
         for (rank, data) in self.upload()?.iter().enumerate() {
             let stream = self.devices[rank].stream()?;
             stream.copy(data, &mut gradients.gradient_mut(rank, 0))?;

@@ -111,7 +111,7 @@ impl Participant<'_> {
         let (all, count) = (self.communicator, self.communicator.len());
         let given = values::<T>(self.seed, count, len);
         let mut data = self.upload(&given)?;
-        all.all_reduce(how, &mut views_mut(&mut data))?;
+        all.all_reduce(&mut views_mut(&mut data), how)?;
         let (each, more) = (len / count, len % count);
         let segment = |at: usize| {
             let end = |k: usize| each * (k + 1) + (k + 1).min(more);
@@ -124,7 +124,7 @@ impl Participant<'_> {
         let (data, mut result) = (self.upload(&given)?, self.alloc(len)?);
         let here = all.ranks().position(|rank| rank == root);
         let into = here.map(|at| result[at].view_mut());
-        all.reduce(how, root, &views(&data), into)?;
+        all.reduce(&views(&data), into, how, root)?;
         if let Some(at) = here {
             let right = |_| (0..len).map(|at| combined(&given, at, root + 1, combine)).collect();
             let device = &self.devices[at..=at];
@@ -137,7 +137,7 @@ impl Participant<'_> {
 
         let given = values::<T>(self.seed + 1, count, len * count);
         let (data, mut parts) = (self.upload(&given)?, self.alloc(len)?);
-        all.reduce_scatter(how, &views(&data), &mut views_mut(&mut parts))?;
+        all.reduce_scatter(&views(&data), &mut views_mut(&mut parts), how)?;
         let right = |rank: usize| {
             let at = |at| combined(&given, rank * len + at, rank + 1, combine);
             (0..len).map(at).collect()
@@ -151,7 +151,7 @@ impl Participant<'_> {
         let given = values::<T>(self.seed, count, len);
         let root = usize::try_from(self.seed).expect("small") % count;
         let mut data = self.upload(&given)?;
-        all.broadcast(root, &mut views_mut(&mut data))?;
+        all.broadcast(&mut views_mut(&mut data), root)?;
         self.demand("broadcast", &data, |_| given[root].clone())?;
 
         let (data, mut whole) = (self.upload(&given)?, self.alloc(len * count)?);

@@ -50,7 +50,7 @@ fn all_reduce<R: Reduction<f32> + Copy>(
             devices.iter().map(|_| (0..len).map(|_| number()).collect()).collect();
         let mut data = upload(devices, &values)?;
         let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-        communicator.all_reduce(how, &mut views)?;
+        communicator.all_reduce(&mut views, how)?;
         all.push((values, data));
     }
     for (values, data) in all {
@@ -87,7 +87,7 @@ const LENS: [usize; 4] = [1000, 37, 4096, 1];
 
 impl Training {
     fn new(devices: &[Device], transport: Transport) -> Result<Self> {
-        let mut gradients = GradientBuckets::new(devices, Sum, &LENS)?;
+        let mut gradients = GradientBuckets::new(devices, &LENS, Sum)?;
         let (first, rest) = (Bytes(100), Bytes(5000));
         gradients.set_plan(BucketPlan { transport, first, rest })?;
         let of_device = |device: &Device| -> Result<Vec<_>> {

@@ -129,7 +129,7 @@ fn the_work_of_the_program_is_ordered_with_the_communication() -> Result<()> {
                 stream.fill(one, value << round)?;
             }
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-            communicator.all_reduce(Sum, &mut views)?;
+            communicator.all_reduce(&mut views, Sum)?;
             for (stream, one) in streams.iter().zip(&data) {
                 assert_eq!(stream.download(one)?, [6 << round; 50]);
             }
@@ -152,7 +152,7 @@ fn a_missing_wait_is_found() -> Result<()> {
         }
         testing::drop_wait(&devices[0], number);
         let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-        communicator.all_reduce(Sum, &mut views)?;
+        communicator.all_reduce(&mut views, Sum)?;
         for (device, one) in devices.iter().zip(&data) {
             device.stream()?.download(one)?;
         }
@@ -175,11 +175,11 @@ fn what_does_not_fit_is_refused() -> Result<()> {
     assert!(told(Communicator::over(&[]).expect_err("none")).contains("list of devices is empty"));
     let communicator = Communicator::over(&devices)?;
     let (mut x, mut y) = (devices[0].stream()?.alloc::<f32>(4)?, devices[1].stream()?.alloc(5)?);
-    let one = communicator.all_reduce(Sum, &mut [x.view_mut()]);
+    let one = communicator.all_reduce(&mut [x.view_mut()], Sum);
     assert!(told(one.expect_err("one view")).contains("1 views for 2 devices"));
-    let lengths = communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()]);
+    let lengths = communicator.all_reduce(&mut [x.view_mut(), y.view_mut()], Sum);
     assert!(told(lengths.expect_err("lengths")).contains("view 1 has 5 elements, but needs 4"));
-    let turned = communicator.all_reduce(Sum, &mut [y.slice_mut(..4), x.view_mut()]);
+    let turned = communicator.all_reduce(&mut [y.slice_mut(..4), x.view_mut()], Sum);
     assert!(told(turned.expect_err("turned")).contains("view 0 is not in the memory of"));
     Ok(())
 }
@@ -192,11 +192,11 @@ fn no_room_for_what_arrives_is_an_error() -> Result<()> {
     let communicator = Communicator::over(&devices)?;
     let stream = |at: usize| devices[at].stream();
     let (mut x, mut y) = (stream(0)?.alloc::<u32>(15 << 20)?, stream(1)?.alloc(15 << 20)?);
-    let outcome = communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()]);
+    let outcome = communicator.all_reduce(&mut [x.view_mut(), y.view_mut()], Sum);
     assert_eq!(outcome.expect_err("4 MiB are left of 64").kind(), ErrorKind::OutOfMemory);
     drop((x, y));
     let (mut x, mut y) = (stream(0)?.upload(&[1_u32; 9])?, stream(1)?.upload(&[2_u32; 9])?);
-    communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()])?;
+    communicator.all_reduce(&mut [x.view_mut(), y.view_mut()], Sum)?;
     assert_eq!(stream(1)?.download(&y)?, [3; 9]);
     Ok(())
 }
@@ -221,7 +221,7 @@ fn gradients_are_summed_in_buckets_of_any_size_and_in_any_order() -> Result<()> 
         let devices = devices(count, Executor::Virtual(Order::Seeded(seed)))?;
         let streams: Vec<_> = devices.iter().map(Device::stream).collect::<Result<_>>()?;
         let lens: Vec<usize> = (0..1 + below(12)).map(|_| 1 + below(60)).collect();
-        let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &lens)?;
+        let mut gradients = GradientBuckets::<u32, _>::new(&devices, &lens, Sum)?;
         for step in 0..4_u32 {
             if below(2) == 0 {
                 let (first, rest) = (Bytes(below(300) as u64), Bytes(below(300) as u64));
@@ -260,7 +260,7 @@ fn gradients_are_summed_in_buckets_of_any_size_and_in_any_order() -> Result<()> 
 fn a_bucket_is_summed_while_later_gradients_are_computed() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
     let streams = [devices[0].stream()?, devices[1].stream()?];
-    let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &[64; 6])?;
+    let mut gradients = GradientBuckets::<u32, _>::new(&devices, &[64; 6], Sum)?;
     let bytes = Bytes(256);
     gradients.set_plan(BucketPlan { transport: Transport::Copies, first: bytes, rest: bytes })?;
     assert_eq!(gradients.buckets(), 6);
@@ -295,7 +295,7 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
         error.to_string()
     };
-    let new = |lens: &[usize]| GradientBuckets::<u32, _>::new(&devices, Sum, lens);
+    let new = |lens: &[usize]| GradientBuckets::<u32, _>::new(&devices, lens, Sum);
     assert!(told(new(&[]).map(|_| ())).contains("there is no gradient"));
     assert!(told(new(&[4, 0]).map(|_| ())).contains("gradient 1 is empty"));
     let mut gradients = new(&[5, 6, 7])?;
@@ -473,7 +473,7 @@ fn a_missing_edge_between_devices_of_a_graph_is_refused() -> Result<()> {
             data.iter().try_for_each(|one| g.argument(one))?;
             g.drop_edge(number);
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-            communicator.recorded(g)?.all_reduce(Sum, &mut views)
+            communicator.recorded(g)?.all_reduce(&mut views, Sum)
         });
         refused += u32::from(outcome.is_err());
     }
@@ -485,7 +485,7 @@ fn a_missing_edge_between_devices_of_a_graph_is_refused() -> Result<()> {
 #[test]
 fn a_step_that_is_recorded_is_whole() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-    let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &[5, 6])?;
+    let mut gradients = GradientBuckets::<u32, _>::new(&devices, &[5, 6], Sum)?;
     let outcome = devices[0].record(|g| gradients.record(g, |gradients| gradients.ready(1)));
     let error = outcome.expect_err("gradient 0 is not ready").to_string();
     assert!(error.contains("has no end"), "{error}");
@@ -505,7 +505,7 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
 #[test]
 fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-    let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &[3, 4])?;
+    let mut gradients = GradientBuckets::<u32, _>::new(&devices, &[3, 4], Sum)?;
     let sums = |gradients: &mut GradientBuckets<u32, Sum>| -> Result<Vec<u32>> {
         gradients.begin()?;
         for layer in [1, 0] {
@@ -535,7 +535,7 @@ fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Re
 #[test]
 fn a_step_with_a_combination_that_panicked_is_given_up() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-    let mut gradients = GradientBuckets::<[u8; 1], _>::new(&devices, Part, &[4, 6])?;
+    let mut gradients = GradientBuckets::<[u8; 1], _>::new(&devices, &[4, 6], Part)?;
     gradients.set_plan(BucketPlan { first: Bytes(1), rest: Bytes(1), ..BucketPlan::default() })?;
     let ready = || gradients.ready(1);
     assert!(catch_unwind(AssertUnwindSafe(ready)).is_err(), "half of 6 elements are 3");
@@ -561,7 +561,7 @@ fn elements_larger_than_a_chunk_are_combined() -> Result<()> {
         data.push(one);
     }
     let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-    communicator.all_reduce(Part, &mut views)?;
+    communicator.all_reduce(&mut views, Part)?;
     // Segment `k` starts with device `k`, and the other one overwrites its device 0 or 1.
     for (device, one) in devices.iter().zip(&data) {
         let found = device.stream()?.download(one)?;

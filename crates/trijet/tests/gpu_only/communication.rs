@@ -38,7 +38,7 @@ fn a_gibibyte_is_summed_exactly() -> Result<()> {
         data.push(device.stream()?.upload(&values)?);
     }
     let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-    communicator.all_reduce(Sum, &mut views)?;
+    communicator.all_reduce(&mut views, Sum)?;
     for (device, one) in devices.iter().zip(&data) {
         let found = device.stream()?.download(one)?;
         let right = (0..len).zip(&found).all(|(at, found)| {
@@ -68,7 +68,7 @@ fn same<R: Reduction<u32> + Copy>(
             data.push(device.stream()?.upload(values)?);
         }
         let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-        communicator.all_reduce(how, &mut views)?;
+        communicator.all_reduce(&mut views, how)?;
         let expected: Vec<u32> = (0..len)
             .map(|at| values.iter().map(|one| one[at]).reduce(combine).expect("a device"))
             .collect();
@@ -146,7 +146,7 @@ fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
     let mut graph = devices[0].record(|g| {
         data.iter().try_for_each(|one| g.argument(one))?;
         let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-        communicator.recorded(g)?.all_reduce(Sum, &mut views)
+        communicator.recorded(g)?.all_reduce(&mut views, Sum)
     })?;
     drop(communicator);
     let stream = devices[0].stream()?;

@@ -231,7 +231,7 @@ fn medians<T: MedianPixel>(bits: u32) {
             let (width, height) = (side(width), side(height));
             let at = Rows { width, height, first_out: first, first_in };
             let what = format!("median {bits} bit, radius {radius}, {edges:?}, {at:?}");
-            same(&what, &x, &y, &|s, x, y| median(s, Window { radius, edges }, at, x, y));
+            same(&what, &x, &y, &|s, x, y| median(s, x, y, at, Window { radius, edges }));
         }
     }
 }

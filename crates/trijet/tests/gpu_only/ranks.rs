@@ -78,7 +78,7 @@ fn steps(ranks: Ranks) -> Result<()> {
         let mut data = stream.alloc::<u32>(len)?;
         stream.fill(&mut data, own)?;
         for _ in 0..3 {
-            communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+            communicator.all_reduce(&mut [data.view_mut()], Sum)?;
         }
         let found = stream.download(&data)?;
         let count = u32::try_from(count).expect("few");
@@ -96,7 +96,7 @@ fn sizes(ranks: Ranks) -> Result<()> {
     let stream = device.stream()?;
     let mut data = stream.alloc::<u32>(len)?;
     loop {
-        communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+        communicator.all_reduce(&mut [data.view_mut()], Sum)?;
         stream.synchronize()?;
         stream.download(&data)?;
     }
@@ -109,7 +109,7 @@ fn stuck(ranks: Ranks) -> Result<()> {
     let stream = device.stream()?;
     let mut data = stream.upload(&[1_u32; 1000])?;
     // The first sum connects the devices.
-    communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+    communicator.all_reduce(&mut [data.view_mut()], Sum)?;
     stream.download(&data)?;
     let go_on = device.signal();
     if rank == 1 {
@@ -117,7 +117,7 @@ fn stuck(ranks: Ranks) -> Result<()> {
         stream.host_fn(move || go_on.wait())?;
         stream.fill_bytes(&mut data, 2)?;
     }
-    let outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
+    let outcome = communicator.all_reduce(&mut [data.view_mut()], Sum);
     if rank == 1 {
         while communicator.failure().is_none() {
             std::thread::yield_now();
@@ -152,7 +152,7 @@ fn gradients(ranks: Ranks) -> Result<()> {
     let stream = device.stream()?;
     let mut order = [2, 0, 3, 1];
     order.rotate_left(rank);
-    let mut gradients = GradientBuckets::<u32, _>::of_rank(&device, &Arc::new(ranks), Sum, &LENS)?;
+    let mut gradients = GradientBuckets::<u32, _>::of_rank(&device, &Arc::new(ranks), &LENS, Sum)?;
     for step in 0..30 {
         gradients.begin()?;
         for layer in order {

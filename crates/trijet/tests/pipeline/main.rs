@@ -226,7 +226,7 @@ impl Job {
             .source(source)
             .stage(move |s, x, y| {
                 let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
-                median::<u16>(s, radius, Rows { width, height, first_out, first_in }, x, y)
+                median::<u16>(s, x, y, Rows { width, height, first_out, first_in }, radius)
             })
             .halo(u64::from(radius))
             .sink(Collect::new(&landed))

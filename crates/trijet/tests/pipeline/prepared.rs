@@ -27,7 +27,7 @@ fn prepared<'a>(
     x: &PinnedBuffer<u32>,
     y: &mut PinnedBuffer<u32>,
 ) -> Prepared<'a, u32, u32> {
-    pipeline.prepare(x, ROW, y).expect("a job that fits")
+    pipeline.prepare(x, y, ROW).expect("a job that fits")
 }
 
 /// The modelled time of a run, from its call to its end.
@@ -74,7 +74,7 @@ fn buffers_of_other_lengths_are_refused() -> Result<()> {
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
     }
     let (x, mut short) = (numbers(&device, 10 * ROW, 0), numbers(&device, 9 * ROW, 0));
-    let error = copying(&device, 0).prepare(&x, ROW, &mut short).expect_err("a short result");
+    let error = copying(&device, 0).prepare(&x, &mut short, ROW).expect_err("a short result");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
     job.run(&x, &mut y)
 }
@@ -212,7 +212,7 @@ fn remembered<'a>(
     (name, len): (&str, usize),
 ) -> Result<Prepared<'a, u32, u32>> {
     let (x, mut y) = (numbers(device, len, 0), numbers(device, len, 0));
-    copying(device, 0).remember(file, name).prepare(&x, ROW, &mut y)
+    copying(device, 0).remember(file, name).prepare(&x, &mut y, ROW)
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_remembered_choice_is_taken_for_the_same_job_and_for_no_other() -> Result<()
         assert_eq!((again.plan(), again.tried().len()), (first.plan(), 0), "{name}, {len}");
     }
     let (x, mut y) = (numbers(&device, small, 0), numbers(&device, small, 0));
-    let deeper = copying(&device, 0).remember(&file, "copy").depth(2).prepare(&x, ROW, &mut y)?;
+    let deeper = copying(&device, 0).remember(&file, "copy").depth(2).prepare(&x, &mut y, ROW)?;
     assert!(!deeper.tried().is_empty(), "another depth is another job");
     Ok(())
 }
@@ -313,7 +313,7 @@ fn a_replayed_run_computes_what_an_ordinary_one_does_and_calls_no_stage() -> Res
                         .chunk(Bytes(8 * ROW as u64 * 4));
                     let pipeline =
                         if is_replayed { pipeline.replay(Replay::Fixed) } else { pipeline };
-                    pipeline.prepare(&x, ROW, &mut y)
+                    pipeline.prepare(&x, &mut y, ROW)
                 };
                 let (mut ordinary, mut replayed) = (job(false)?, job(true)?);
                 for first in [5, 500, 5000] {
@@ -341,7 +341,7 @@ fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
         s.host_fn(|| ())
     });
     let error =
-        pipeline.replay(Replay::Fixed).prepare(&x, ROW, &mut y).expect_err("a host function");
+        pipeline.replay(Replay::Fixed).prepare(&x, &mut y, ROW).expect_err("a host function");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("stage 0"), "{error}");
     let other = device.stream()?.upload(&[0_u32; ROW])?;
@@ -350,7 +350,7 @@ fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
         (0..rows).try_for_each(|n| s.copy(&other, &mut y.reborrow().slice(ROW * n..ROW * (n + 1))))
     });
     let error =
-        pipeline.replay(Replay::Fixed).prepare(&x, ROW, &mut y).expect_err("memory of its own");
+        pipeline.replay(Replay::Fixed).prepare(&x, &mut y, ROW).expect_err("memory of its own");
     assert!(error.to_string().contains("no argument of the graph"), "{error}");
     Ok(())
 }
@@ -366,14 +366,14 @@ fn a_run_whose_copies_use_the_shared_streams_is_not_replayed() -> Result<()> {
         (Sharing::Latency, Schedule::Tuned),
     ] {
         let job = copying(&device, 0).sharing(sharing).schedule(schedule).replay(Replay::Fixed);
-        let error = job.prepare(&x, ROW, &mut y).expect_err("copies in shared streams");
+        let error = job.prepare(&x, &mut y, ROW).expect_err("copies in shared streams");
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{sharing:?} {schedule:?}");
     }
     let job = copying(&device, 0)
         .sharing(Sharing::Latency)
         .schedule(Schedule::InPlace)
         .replay(Replay::Fixed);
-    job.prepare(&x, ROW, &mut y)?.run(&x, &mut y)?;
+    job.prepare(&x, &mut y, ROW)?.run(&x, &mut y)?;
     assert_eq!(y.read()?[3], x.read()?[3]);
     Ok(())
 }
@@ -408,8 +408,8 @@ fn an_automatic_replay_follows_each_run() -> Result<()> {
                 Schedule::InPlace => copies_of_rows(&device, &rounds).replay(replay),
                 _ => job(replay),
             };
-            let mut ordinary = job(Replay::Never).prepare(&x, ROW, &mut y)?;
-            let mut automatic = job(Replay::Automatic).prepare(&x, ROW, &mut y)?;
+            let mut ordinary = job(Replay::Never).prepare(&x, &mut y, ROW)?;
+            let mut automatic = job(Replay::Automatic).prepare(&x, &mut y, ROW)?;
             for (run, now) in [3, 3, 3, 4, 4, 3].into_iter().enumerate() {
                 rounds.store(now, Relaxed);
                 let x = numbers(&device, 60 * ROW, u32::try_from(run).expect("few"));
@@ -470,7 +470,7 @@ fn a_run_that_is_no_graph_is_an_ordinary_one_and_says_why() -> Result<()> {
         ("a stream of its own", beside, "does not belong to the recording", 2),
     ] {
         let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
-        let mut automatic = job.prepare(&x, ROW, &mut y)?;
+        let mut automatic = job.prepare(&x, &mut y, ROW)?;
         let mut results = Vec::new();
         for run in 1..6 {
             turn.store(run, Relaxed);
@@ -501,7 +501,7 @@ fn the_error_of_a_stage_is_the_error_of_a_replayed_run() -> Result<()> {
             s.launch(&WORK, (1, x, y))
         });
         let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
-        let mut automatic = job.prepare(&x, ROW, &mut y)?;
+        let mut automatic = job.prepare(&x, &mut y, ROW)?;
         for run in 1..6 {
             turn.store(run, Relaxed);
             let before = calls.load(Relaxed);
@@ -535,8 +535,8 @@ fn a_fixed_replay_has_the_scratch_memory_of_its_stages() -> Result<()> {
                 .replay(replay)
         };
         let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
-        let mut ordinary = job(Replay::Never).prepare(&x, ROW, &mut y)?;
-        let mut fixed = job(Replay::Fixed).prepare(&x, ROW, &mut y)?;
+        let mut ordinary = job(Replay::Never).prepare(&x, &mut y, ROW)?;
+        let mut fixed = job(Replay::Fixed).prepare(&x, &mut y, ROW)?;
         for run in 0..4 {
             let x = numbers(&device, 60 * ROW, run);
             let mut z = numbers(&device, 60 * ROW, 2);
@@ -555,7 +555,7 @@ fn a_run_of_very_many_chunks_is_not_recorded() -> Result<()> {
     let weights = device.stream()?.upload(&[7_u32; ROW])?;
     let (x, mut y) = (numbers(&device, 1025 * ROW, 0), numbers(&device, 1025 * ROW, 1));
     let job = chain(&device, &rounds, &weights).reads(&weights).chunk(Bytes(ROW as u64 * 4));
-    let mut job = job.prepare(&x, ROW, &mut y)?;
+    let mut job = job.prepare(&x, &mut y, ROW)?;
     for _ in 0..3 {
         job.run(&x, &mut y)?;
         assert!(job.replayed().to_string().contains("1025 chunks"), "{}", job.replayed());

@@ -35,12 +35,12 @@ fn sources(numbers: &[u32]) -> Vec<(&'static str, Box<dyn Source + '_>)> {
     vec![
         ("a slice", Box::new(rows_of(numbers, WIDTH))),
         ("a vector", Box::new(rows_of(numbers.to_vec(), WIDTH))),
-        ("slices", Box::new(rows_from_iter(rows, WIDTH, numbers.chunks(WIDTH)))),
+        ("slices", Box::new(rows_from_iter(numbers.chunks(WIDTH), rows, WIDTH))),
         (
             "vectors",
-            Box::new(rows_from_iter(rows, WIDTH, numbers.chunks(WIDTH).map(<[u32]>::to_vec))),
+            Box::new(rows_from_iter(numbers.chunks(WIDTH).map(<[u32]>::to_vec), rows, WIDTH)),
         ),
-        ("arrays", Box::new(rows_from_iter(rows, WIDTH, arrays))),
+        ("arrays", Box::new(rows_from_iter(arrays, rows, WIDTH))),
         ("a function", Box::new(rows_from_fn(rows, WIDTH, fill))),
     ]
 }
@@ -195,14 +195,14 @@ fn an_iterator_is_read_once_and_no_further_than_the_rows() {
     let device = threads();
     let mut source = (0u32..).map(|n| [n, n, n]);
     let mut found: Vec<u32> = Vec::new();
-    copying(&device, rows_from_iter(7, WIDTH, source.by_ref()))
+    copying(&device, rows_from_iter(source.by_ref(), 7, WIDTH))
         .sink(&mut found)
         .run()
         .expect("seven rows");
     assert_eq!(found.len(), 7 * WIDTH);
     assert_eq!(source.next(), Some([7; 3]));
     let mut untouched = (0u32..).map(|n| [n, n, n]);
-    copying(&device, rows_from_iter(0, WIDTH, &mut untouched))
+    copying(&device, rows_from_iter(&mut untouched, 0, WIDTH))
         .sink(&mut found)
         .run()
         .expect("no rows");
@@ -214,7 +214,7 @@ fn an_iterator_gives_only_the_rows_that_are_wanted() {
     let device = threads();
     let numbers = numbers(40);
     let mut found: Vec<u32> = Vec::new();
-    copying(&device, rows_from_iter(40, WIDTH, numbers.chunks(WIDTH)))
+    copying(&device, rows_from_iter(numbers.chunks(WIDTH), 40, WIDTH))
         .rows(vec![3..9, 9..10, 30..33])
         .sink(&mut found)
         .run()
@@ -234,7 +234,7 @@ fn failing(source: impl Source) -> (Error, Vec<u32>) {
 #[test]
 fn an_iterator_that_ends_early_fails_the_run_with_its_chunk() {
     let numbers = numbers(10);
-    let (error, found) = failing(rows_from_iter(11, WIDTH, numbers.chunks(WIDTH)));
+    let (error, found) = failing(rows_from_iter(numbers.chunks(WIDTH), 11, WIDTH));
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
     let words = error.to_string();
     assert!(words.contains("chunk 2 (rows 8..11), source"), "{words}");
@@ -246,7 +246,7 @@ fn an_iterator_that_ends_early_fails_the_run_with_its_chunk() {
 fn an_iterator_with_a_row_of_another_length_fails_the_run() {
     for (len, words) in [(WIDTH - 1, "row 6 has 2 elements"), (WIDTH + 1, "row 6 has 4 elements")] {
         let row = |n: u32| vec![n; if n == 6 { len } else { WIDTH }];
-        let (error, found) = failing(rows_from_iter(10, WIDTH, (0..10).map(row)));
+        let (error, found) = failing(rows_from_iter((0..10).map(row), 10, WIDTH));
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(found.len(), 4 * WIDTH);
@@ -255,7 +255,7 @@ fn an_iterator_with_a_row_of_another_length_fails_the_run() {
 
 #[test]
 fn an_iterator_does_not_go_back() {
-    let source = rows_from_iter(4, 1, [[1u8], [2], [3], [4]]);
+    let source = rows_from_iter([[1u8], [2], [3], [4]], 4, 1);
     let mut into = [0u8; 2];
     source.read(1..3, &mut into).expect("the rows are there");
     assert_eq!(into, [2, 3]);
@@ -386,7 +386,7 @@ fn data_that_are_not_whole_rows_are_refused() {
     for source in [
         Box::new(rows_of(Vec::<u32>::new(), 0)) as Box<dyn Source>,
         Box::new(rows_of(vec![(); 6], WIDTH)),
-        Box::new(rows_from_iter(3, 0, [[0u32; 0]; 3])),
+        Box::new(rows_from_iter([[0u32; 0]; 3], 3, 0)),
         Box::new(rows_from_fn(3, 0, |_, _: &mut [u32]| Ok(()))),
     ] {
         assert!(refusal(&*source).contains("a row has 0 bytes"));

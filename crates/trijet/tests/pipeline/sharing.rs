@@ -34,7 +34,7 @@ fn every_way_of_sharing_computes_the_same_bytes_in_all_counts_of_chunks_and_slot
                 let (x, mut y) = (numbers(&device, rows * ROW, 1), numbers(&device, rows * ROW, 0));
                 let chunk = Bytes(ROW as u64 * 4);
                 let pipeline = Pipeline::on(&device).sharing(sharing).chunk(chunk).depth(depth);
-                let mut job = pipeline.stage(copy).stage(copy).prepare(&x, ROW, &mut y)?;
+                let mut job = pipeline.stage(copy).stage(copy).prepare(&x, &mut y, ROW)?;
                 y.write()?.fill(0);
                 job.run(&x, &mut y)?;
                 assert_eq!(*y.read()?, *x.read()?, "prepared, {what}");
@@ -88,7 +88,7 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
             pipeline.schedule(Schedule::RoleStreams).chunk(Bytes(chunk))
         };
         // Made before the bulk run starts, so that all of its copies are cut.
-        let waiting = on(Sharing::Latency, SMALL as u64).prepare(&small, ROW, &mut answer)?;
+        let waiting = on(Sharing::Latency, SMALL as u64).prepare(&small, &mut answer, ROW)?;
         answer.write()?.fill(0);
         let stream = device.stream()?;
         device.start_trace(&stream)?;
@@ -97,12 +97,12 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
             vec![
                 Box::new(|| {
                     let mut bulk =
-                        on(Sharing::Bulk, 3 << 20).prepare(&x, ROW, &mut y).expect("a job");
+                        on(Sharing::Bulk, 3 << 20).prepare(&x, &mut y, ROW).expect("a job");
                     bulk.run(&x, &mut y).expect("the bulk run");
                 }),
                 Box::new(|| {
                     let request = on(Sharing::Latency, SMALL as u64);
-                    let mut request = request.prepare(&small, ROW, &mut answer).expect("a job");
+                    let mut request = request.prepare(&small, &mut answer, ROW).expect("a job");
                     (0..20).for_each(|_| request.run(&small, &mut answer).expect("a request"));
                 }),
             ],
@@ -137,7 +137,7 @@ fn copies_of_a_bulk_run_are_cut_only_while_a_small_job_copies_too() -> Result<()
     let (x, mut y) = (numbers(&device, 2 << 20, 3), numbers(&device, 2 << 20, 0));
     let (small, mut answer) = (numbers(&device, SMALL / 4, 7), numbers(&device, SMALL / 4, 0));
     let bulk = Pipeline::on(&device).stage(copy).sharing(Sharing::Bulk).chunk(Bytes(4 << 20));
-    let mut bulk = bulk.prepare(&x, ROW, &mut y)?;
+    let mut bulk = bulk.prepare(&x, &mut y, ROW)?;
     let stream = device.stream()?;
     let mut largest = || -> Result<u64> {
         device.start_trace(&stream)?;
@@ -151,10 +151,10 @@ fn copies_of_a_bulk_run_are_cut_only_while_a_small_job_copies_too() -> Result<()
         let pipeline = Pipeline::on(&device).stage(copy).sharing(Sharing::Latency);
         pipeline.schedule(schedule)
     };
-    let in_place = request(Schedule::InPlace).prepare(&small, ROW, &mut answer)?;
+    let in_place = request(Schedule::InPlace).prepare(&small, &mut answer, ROW)?;
     assert_eq!(largest()?, 4 << 20, "a job in place copies nothing");
     drop(in_place);
-    let copying = request(Schedule::RoleStreams).prepare(&small, ROW, &mut answer)?;
+    let copying = request(Schedule::RoleStreams).prepare(&small, &mut answer, ROW)?;
     assert_eq!(largest()?, PIECE);
     drop(copying);
     assert_eq!(largest()?, 4 << 20);
@@ -174,7 +174,7 @@ fn a_way_of_sharing_that_its_schedule_does_not_allow_is_refused() -> Result<()> 
     ];
     for (sharing, schedule) in refused {
         let pipeline = Pipeline::on(&device).stage(copy).sharing(sharing).schedule(schedule);
-        let error = pipeline.prepare(&x, ROW, &mut y).expect_err("no streams of copies");
+        let error = pipeline.prepare(&x, &mut y, ROW).expect_err("no streams of copies");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         assert!(error.to_string().contains(&format!("{schedule:?}")), "{error}");
     }
@@ -186,7 +186,7 @@ fn a_small_light_job_for_latency_works_in_place() -> Result<()> {
     let device = simulated(Order::Greedy);
     let (x, mut y) = (numbers(&device, SMALL / 4, 3), numbers(&device, SMALL / 4, 0));
     let job =
-        Pipeline::on(&device).stage(copy).sharing(Sharing::Latency).prepare(&x, ROW, &mut y)?;
+        Pipeline::on(&device).stage(copy).sharing(Sharing::Latency).prepare(&x, &mut y, ROW)?;
     assert_eq!(job.plan().schedule, Schedule::InPlace);
     assert!(
         job.tried().iter().any(|way| way.schedule == Schedule::RoleStreams),
@@ -215,7 +215,7 @@ fn a_bulk_run_goes_on_after_an_error_of_a_stage() -> Result<()> {
             })
             .sharing(Sharing::Bulk)
             .chunk(Bytes(10 * ROW as u64 * 4));
-        let mut job = pipeline.prepare(&x, ROW, &mut y)?;
+        let mut job = pipeline.prepare(&x, &mut y, ROW)?;
         failing.store(true, std::sync::atomic::Ordering::Relaxed);
         let error = job.run(&x, &mut y).expect_err("no memory is that large");
         assert!(error.to_string().contains("chunk 3"), "{error}");
@@ -239,7 +239,7 @@ fn two_bulk_runs_of_a_simulation_end() -> Result<()> {
                 let pipeline = Pipeline::on(device).stage(copy).sharing(Sharing::Bulk);
                 let pipeline =
                     pipeline.schedule(Schedule::RoleStreams).chunk(Bytes(7 * ROW as u64 * 4));
-                let mut job = pipeline.prepare(&x, ROW, &mut y).expect("a job");
+                let mut job = pipeline.prepare(&x, &mut y, ROW).expect("a job");
                 job.run(&x, &mut y).expect("a run");
                 assert_eq!(*y.read().expect("it ended"), *x.read().expect("it ended"));
             }
@@ -259,7 +259,7 @@ fn two_bulk_runs_share_the_streams() -> Result<()> {
             move || -> Result<()> {
                 let (x, mut y) = (numbers(device, 500 * ROW, first), numbers(device, 500 * ROW, 0));
                 let pipeline = Pipeline::on(device).stage(copy).sharing(Sharing::Bulk);
-                let mut job = pipeline.chunk(Bytes(7 * ROW as u64 * 4)).prepare(&x, ROW, &mut y)?;
+                let mut job = pipeline.chunk(Bytes(7 * ROW as u64 * 4)).prepare(&x, &mut y, ROW)?;
                 for _ in 0..3 {
                     y.write()?.fill(0);
                     job.run(&x, &mut y)?;

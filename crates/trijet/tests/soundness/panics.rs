@@ -136,7 +136,7 @@ fn a_failed_run_of_a_pipeline_takes_no_other_error_with_it() -> Result<()> {
         cx.copy(&x, &mut y)
     };
     let (x, mut y) = (device.pinned::<u8>(64)?, device.pinned::<u8>(64)?);
-    let mut job = Pipeline::on(&device).stage(copy).prepare(&x, 4, &mut y)?;
+    let mut job = Pipeline::on(&device).stage(copy).prepare(&x, &mut y, 4)?;
     job.run(&x, &mut y)?;
     fails.set(true);
     let error = job.run(&x, &mut y).expect_err("the stage fails");

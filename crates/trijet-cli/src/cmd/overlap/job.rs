@@ -76,7 +76,7 @@ fn clean<T: Pixel>(
     y: ViewMut<'_, T>,
 ) -> Result<()> {
     let mut scratch = s.alloc::<T>(y.len())?;
-    median(s, radius, rows, x, scratch.view_mut())?;
+    median(s, x, scratch.view_mut(), rows, radius)?;
     let (scale, offset) = T::CONTRAST;
     s.launch(T::stretch(), (scale, offset, &scratch, y))
 }

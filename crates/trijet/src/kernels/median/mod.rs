@@ -104,10 +104,10 @@ impl MedianPixel for u16 {
 /// let (mut x, mut y) = (device.pinned::<u8>(9)?, device.pinned::<u8>(9)?);
 /// x.write()?.copy_from_slice(&[1, 1, 1, 1, 255, 1, 1, 1, 1]);
 /// let rows = Rows { width: 3, height: 3, first_out: 0, first_in: 0 };
-/// median(&s, 1, rows, x.view(), y.view_mut())?;
+/// median(&s, x.view(), y.view_mut(), rows, 1)?;
 /// assert_eq!(&*y.read()?, &[1; 9]);
 /// let zeros_around = Window { radius: 1, edges: Edges::Constant };
-/// median(&s, zeros_around, rows, x.view(), y.view_mut())?;
+/// median(&s, x.view(), y.view_mut(), rows, zeros_around)?;
 /// assert_eq!(&*y.read()?, &[0, 1, 0, 1, 1, 1, 0, 1, 0]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
@@ -118,10 +118,10 @@ impl MedianPixel for u16 {
 #[track_caller]
 pub fn median<T: MedianPixel>(
     stream: &Stream,
-    window: impl Into<Window>,
-    rows: Rows,
     x: View<'_, T>,
     y: ViewMut<'_, T>,
+    rows: Rows,
+    window: impl Into<Window>,
 ) -> Result<()> {
     let Rows { width, height, first_out, first_in } = rows;
     let Window { radius, edges } = window.into();

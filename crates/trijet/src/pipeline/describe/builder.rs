@@ -289,7 +289,7 @@ impl<'a> Pipeline<'a> {
     /// let mut request = Pipeline::on(&device)
     ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
     ///     .sharing(Sharing::Latency)
-    ///     .prepare(&x, 8, &mut y)?;
+    ///     .prepare(&x, &mut y, 8)?;
     /// x.write()?.fill(3.0);
     /// request.run(&x, &mut y)?;
     /// assert_eq!(y.read()?[63], 7.0);
@@ -318,7 +318,7 @@ impl<'a> Pipeline<'a> {
     ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
     ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (3.0f32, 0.0f32, x, y)))
     ///     .replay(Replay::Fixed)
-    ///     .prepare(&x, 8, &mut y)?;
+    ///     .prepare(&x, &mut y, 8)?;
     /// x.write()?.fill(5.0);
     /// job.run(&x, &mut y)?;
     /// assert_eq!(y.read()?[639], 33.0);
@@ -357,7 +357,7 @@ impl<'a> Pipeline<'a> {
     ///     Pipeline::on(&device)
     ///         .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
     ///         .remember(folder.path().join("choices"), "2 x + 1")
-    ///         .prepare(&x, 8, &mut y)
+    ///         .prepare(&x, &mut y, 8)
     /// };
     /// let first = prepare()?;
     /// let second = prepare()?;

@@ -99,7 +99,7 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for MemoryRows<T, D> {
 /// let countdown = (0..4u32).rev().map(|n| [n, 10 * n]);
 /// let mut copies: Vec<u32> = Vec::new();
 /// Pipeline::on(&device)
-///     .source(rows_from_iter(4, 2, countdown))
+///     .source(rows_from_iter(countdown, 4, 2))
 ///     .stage::<u32, u32>(|s, x, mut y| s.copy(&x, &mut y))
 ///     .sink(&mut copies)
 ///     .run()?;
@@ -108,9 +108,9 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for MemoryRows<T, D> {
 /// ```
 #[must_use]
 pub fn rows_from_iter<T: Element, R: AsRef<[T]> + Send>(
+    iter: impl IntoIterator<Item = R, IntoIter: Send>,
     rows: u64,
     row_len: usize,
-    iter: impl IntoIterator<Item = R, IntoIter: Send>,
 ) -> impl Source {
     let window = RowWindow { iter: iter.into_iter(), kept: VecDeque::new(), first: 0 };
     let layout = Layout::of::<T>(rows, row_len);

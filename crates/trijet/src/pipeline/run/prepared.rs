@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 /// let (mut x, mut y) = (device.pinned::<f32>(6000)?, device.pinned::<f32>(6000)?);
 /// let mut double = Pipeline::on(&device)
 ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 0.0f32, x, y)))
-///     .prepare(&x, 10, &mut y)?;
+///     .prepare(&x, &mut y, 10)?;
 /// for request in 0..5 {
 ///     x.write()?.fill(request as f32);
 ///     double.run(&x, &mut y)?;
@@ -74,8 +74,8 @@ impl<'a> Pipeline<'a> {
     pub fn prepare<T: Element, U: Element>(
         self,
         x: &PinnedBuffer<T>,
-        row_len: usize,
         y: &mut PinnedBuffer<U>,
+        row_len: usize,
     ) -> Result<Prepared<'a, T, U>> {
         let (len_in, len_out) = (x.len(), y.len());
         let mut job = Job::between(self, Input::pinned(x, row_len), Output::pinned(y))?;

@@ -47,7 +47,7 @@ macro_rules! views {
 type Buckets = GradientBuckets<f32, Sum>;
 
 fn buckets(held: &Held) -> Result<Buckets> {
-    let mut buckets = GradientBuckets::new(&held.devices, Sum, &[LEN, LEN])?;
+    let mut buckets = GradientBuckets::new(&held.devices, &[LEN, LEN], Sum)?;
     for device in 0..held.devices.len() {
         for gradient in 0..2 {
             held.devices[device]
@@ -111,17 +111,17 @@ pub(super) const VERBS: &[Verb] = &[
         })
     }),
     Verb::new("Communicator::all_reduce", row::OWN_STREAMS, |h| {
-        with(h, |g| g.communicator.all_reduce(Sum, &mut views!(mut g.from, LEN)))
+        with(h, |g| g.communicator.all_reduce(&mut views!(mut g.from, LEN), Sum))
     })
     .on_host(),
     Verb::new("Communicator::broadcast", row::OWN_STREAMS, |h| {
-        with(h, |g| g.communicator.broadcast(0, &mut views!(mut g.from, LEN)))
+        with(h, |g| g.communicator.broadcast(&mut views!(mut g.from, LEN), 0))
     })
     .on_host(),
     Verb::new("Communicator::reduce", row::OWN_STREAMS, |h| {
         with(h, |g| {
             let into = g.into[0].slice_mut(..LEN);
-            g.communicator.reduce(Sum, 0, &views!(g.from), Some(into))
+            g.communicator.reduce(&views!(g.from), Some(into), Sum, 0)
         })
     }),
     Verb::new("Communicator::all_gather", row::OWN_STREAMS, |h| {
@@ -133,7 +133,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("Communicator::reduce_scatter", row::OWN_STREAMS, |h| {
         with(h, |g| {
             let len = LEN / g.from.len();
-            g.communicator.reduce_scatter(Sum, &views!(g.from), &mut views!(mut g.into, len))
+            g.communicator.reduce_scatter(&views!(g.from), &mut views!(mut g.into, len), Sum)
         })
     }),
     Verb::new("Communicator::all_to_all", row::OWN_STREAMS, |h| {
@@ -286,7 +286,7 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     Verb::new("GradientBuckets::of_rank", row::OWN_STREAMS, |_| {
         let ranks = ranks()?;
-        call(move |h, _| Buckets::of_rank(&h.device, &ranks, Sum, &[LEN]).map(drop))
+        call(move |h, _| Buckets::of_rank(&h.device, &ranks, &[LEN], Sum).map(drop))
     })
     .on_host(),
 ];

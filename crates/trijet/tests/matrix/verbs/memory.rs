@@ -67,7 +67,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("median::median", row::NODE, |_| {
         call(|h, s| {
             let at = Rows { width: 8, height: 8, first_out: 0, first_in: 0 };
-            median(s, 1, at, h.y.view(), h.x.view_mut())
+            median(s, h.y.view(), h.x.view_mut(), at, 1)
         })
     })
     .leaves(BEFORE, [BEFORE[1], BEFORE[1], BEFORE[2]]),

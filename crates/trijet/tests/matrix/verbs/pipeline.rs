@@ -91,7 +91,7 @@ pub(super) const VERBS: &[Verb] = &[
         call(move |h, _| {
             let pipeline = Pipeline::on(&h.device).chunk(Bytes(16)).depth(2);
             let stage = pipeline.stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y));
-            stage.prepare(&x, 8, &mut y).map(drop)
+            stage.prepare(&x, &mut y, 8).map(drop)
         })
     }),
     Verb::new("Prepared::run", row::OWN_STREAMS, |h| {
@@ -99,7 +99,7 @@ pub(super) const VERBS: &[Verb] = &[
         x.write()?.fill(WRITTEN);
         let pipeline = Pipeline::on(&h.device).chunk(Bytes(16)).depth(2).replay(Replay::Fixed);
         let stage = pipeline.stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y));
-        let mut prepared = AnyThread(stage.prepare(&x, 8, &mut y)?);
+        let mut prepared = AnyThread(stage.prepare(&x, &mut y, 8)?);
         call(move |_, _| {
             prepared.run(&x, &mut y)?;
             assert_eq!(y.read()?[..], [WRITTEN; LEN]);

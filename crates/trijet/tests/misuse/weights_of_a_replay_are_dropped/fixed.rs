@@ -10,7 +10,7 @@ fn main() -> trijet::Result<()> {
     let mut job = Pipeline::on(&device)
         .stage::<f32, f32>(|s, x, mut y| s.copy(&x, &mut y))
         .reads(&weights)
-        .prepare(&x, 8, &mut y)?;
+        .prepare(&x, &mut y, 8)?;
     job.run(&x, &mut y)?;
     Ok(())
 }

@@ -125,11 +125,11 @@ fn call<R: Reduction<f32> + Copy>(
     let Memory { mut floats, sources } = memory;
     let part = FLOATS / sources.len();
     match what {
-        Collective::AllReduce => communicator.all_reduce(how, &mut floats),
-        Collective::Broadcast => communicator.broadcast(root, &mut floats),
+        Collective::AllReduce => communicator.all_reduce(&mut floats, how),
+        Collective::Broadcast => communicator.broadcast(&mut floats, root),
         Collective::Reduce => {
             let into = floats.into_iter().nth(root);
-            communicator.reduce(how, root, &sources, into)
+            communicator.reduce(&sources, into, how, root)
         }
         Collective::AllGather => {
             let parts: Vec<_> = sources.iter().map(|source| source.slice(..part)).collect();
@@ -137,7 +137,7 @@ fn call<R: Reduction<f32> + Copy>(
         }
         Collective::ReduceScatter => {
             let mut parts: Vec<_> = floats.into_iter().map(|into| into.slice(..part)).collect();
-            communicator.reduce_scatter(how, &sources, &mut parts)
+            communicator.reduce_scatter(&sources, &mut parts, how)
         }
         Collective::AllToAll => communicator.all_to_all(&sources, &mut floats),
     }
