@@ -133,8 +133,8 @@ fn measure(
         "every word on every device was the sum, after the first run and after the last one",
     );
     results.note("devices", count.to_string());
-    let ring = Communicator::over(devices)?;
-    let nccl = Communicator::with_nccl(devices);
+    let ring = Communicator::builder().devices(devices).open()?;
+    let nccl = Communicator::builder().devices(devices).nccl().open();
     let mut communicators = vec![("ring", &ring)];
     match &nccl {
         Ok(nccl) => communicators.push(("NCCL", nccl)),
@@ -176,8 +176,14 @@ fn of_rank(
     let ranks = Arc::new(launch.join(TIMEOUT)?);
     let is_gpu = setting.device.info().compute.0 != 0;
     let (name, communicator, sizes) = match is_gpu {
-        true => ("NCCL", Communicator::of_rank(setting.device, &ranks)?, &definition.gpu),
-        false => ("host", Communicator::through_host(setting.device, &ranks)?, &definition.host),
+        true => (
+            "NCCL",
+            Communicator::builder().rank(setting.device, &ranks).nccl().open()?,
+            &definition.gpu,
+        ),
+        false => {
+            ("host", Communicator::builder().rank(setting.device, &ranks).open()?, &definition.host)
+        }
     };
     let devices = [setting.device.clone()];
     let local = launch.local.map_or("unknown".to_owned(), |local| local.to_string());
@@ -266,7 +272,7 @@ mod tests {
         for name in ["ring 1 KiB time", "ring 1 KiB bus", "ring 8 KiB time", "needs no NCCL"] {
             assert!(printed.contains(name), "{printed}");
         }
-        let ring = Communicator::over(&devices)?;
+        let ring = Communicator::builder().devices(&devices).open()?;
         let mut data = Data::new(&ring, &devices, 100)?;
         data.run(3)?;
         data.verify()?;

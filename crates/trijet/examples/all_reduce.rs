@@ -17,7 +17,7 @@ const LEN: usize = 30_011;
 
 fn example(devices: &[Device]) -> Outcome<String> {
     let streams = devices.iter().map(Device::stream).collect::<Result<Vec<_>>>()?;
-    let communicator = Communicator::over(devices)?;
+    let communicator = Communicator::builder().devices(devices).open()?;
     let start: Vec<f32> = (0..LEN).map(sample).collect();
     let upload = |_| streams.iter().map(|s| s.upload(&start)).collect::<Result<Vec<_>>>();
     // Of each layer: the weights on each device, and their gradients.

@@ -93,8 +93,8 @@ pub use pipeline::describe::sink::Sink;
 pub use pipeline::describe::source::Source;
 pub use pipeline::report::Report;
 pub use stream::{
-    Builder, Device, Event, HeapStats, MemoryStats, PoolChoice, Ready, Select, Signal, Stream,
-    StreamOptions, Ticket, TimedEvent,
+    Device, DeviceBuilder, Event, HeapStats, MemoryStats, PoolChoice, Ready, Select, Signal,
+    Stream, StreamOptions, Ticket, TimedEvent,
 };
 
 /// The programs of the README and of pages of the documentation. They run as tests.

@@ -279,7 +279,7 @@ fn ranks() -> Result<[(Arc<Ranks>, Device, Communicator); 2]> {
     let join = |rank| -> Result<_> {
         let ranks = Arc::new(Ranks::join(rank, 2, &address, Duration::from_secs(60))?);
         let device = Device::open(Select::Host(0))?;
-        let communicator = Communicator::through_host(&device, &ranks)?;
+        let communicator = Communicator::builder().rank(&device, &ranks).open()?;
         Ok((ranks, device, communicator))
     };
     std::thread::scope(|scope| {
@@ -297,7 +297,7 @@ fn rank_in_child((ranks, device, communicator): (Arc<Ranks>, Device, Communicato
         ranks.broadcast(&[1]).map(drop),
         ranks.gather(&[1]).map(drop),
         ranks.failure().map_or(Ok(()), Err),
-        Communicator::through_host(&device, &ranks).map(drop),
+        Communicator::builder().rank(&device, &ranks).open().map(drop),
         communicator.exchange(Exchange::<u32>::new()),
         communicator.split(&[0]).map(drop),
         communicator.failure().map_or(Ok(()), Err),

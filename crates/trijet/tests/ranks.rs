@@ -394,7 +394,7 @@ fn a_rank_that_has_left_is_named_when_it_is_missed() {
 /// A communicator of a rank on a host device.
 fn communicator(ranks: Result<Ranks>) -> Result<(Device, Communicator)> {
     let device = Device::open(Select::Host(0))?;
-    let communicator = Communicator::through_host(&device, &Arc::new(ranks?))?;
+    let communicator = Communicator::builder().rank(&device, &Arc::new(ranks?)).open()?;
     Ok((device, communicator))
 }
 
@@ -446,7 +446,7 @@ fn parts_of_ranks_are_communicators() {
 fn two_communicators_work_at_once() {
     let outcome = joined(&all(3), LONG, |ranks| -> Result<()> {
         let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks?));
-        let make = |_| Communicator::through_host(&device, &ranks);
+        let make = |_| Communicator::builder().rank(&device, &ranks).open();
         let communicators = (0..2).map(make).collect::<Result<Vec<_>>>()?;
         std::thread::scope(|scope| {
             let run = |(first, communicator): (u32, &Communicator)| -> Result<()> {
@@ -802,7 +802,7 @@ fn a_process_that_is_a_rank() {
 /// Values that agree, and sums that are right, until a rank is stopped.
 fn steps(ranks: Ranks) -> Result<()> {
     let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks));
-    let communicator = Communicator::through_host(&device, &ranks)?;
+    let communicator = Communicator::builder().rank(&device, &ranks).open()?;
     let stream = device.stream()?;
     let number = |value: usize| u32::try_from(value).expect("few");
     let (own, count) = (number(ranks.rank()), number(ranks.count()));

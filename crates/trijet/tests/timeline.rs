@@ -11,7 +11,7 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::html::{HazardNote, Page};
 use trijet::trace::summary::{Settings, summarize};
 use trijet::trace::{Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Site, Times};
-use trijet::{Builder, Bytes, Device, Nanos, Pipeline, Report};
+use trijet::{Bytes, Device, DeviceBuilder, Nanos, Pipeline, Report};
 
 const CHUNKS: u64 = 60;
 const CHUNK: Bytes = Bytes(1 << 16);
@@ -26,7 +26,7 @@ fn run(more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     run_on(Device::builder(), more)
 }
 
-fn run_on(builder: Builder, more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
+fn run_on(builder: DeviceBuilder, more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, ..HostConfig::default() };
     let device = builder.host(config).open().expect("a host device");

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use trijet::check::{CheckOptions, Names};
 use trijet::trace::summary::Audience;
-use trijet::{Builder, Device, DeviceInfo, ErrorKind, Select};
+use trijet::{DeviceBuilder, Device, DeviceInfo, ErrorKind, Select};
 
 /// The devices of most commands.
 pub const ONE: &[&str] = &["auto", "host", "cuda:0", "cuda:1"];
@@ -100,7 +100,7 @@ pub fn open(name: DeviceName, check: &LiveCheck) -> trijet::Result<Device> {
 }
 
 /// The options for opening a device by its name.
-pub fn builder(name: DeviceName) -> Builder {
+pub fn builder(name: DeviceName) -> DeviceBuilder {
     Device::builder().select(match name {
         DeviceName::Auto => Select::Auto,
         DeviceName::Cuda(ordinal) => Select::Cuda(ordinal),
@@ -115,7 +115,7 @@ pub fn names() -> Names {
 }
 
 /// Adds the checker to a device that is about to be opened, if `--check` is given.
-pub fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
+pub fn with_check(builder: DeviceBuilder, check: &LiveCheck) -> DeviceBuilder {
     let options = CheckOptions { names: names(), ..CheckOptions::default() };
     if check.check { builder.check(options) } else { builder }
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::process::ExitCode;
 use trijet::check::CheckOptions;
 use trijet::sim::HostConfig;
-use trijet::{Builder, Device, Select};
+use trijet::{Device, DeviceBuilder, Select};
 
 /// A wrong result is an error like any other.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -54,7 +54,7 @@ pub(crate) fn run<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> Ex
 /// The devices that the first argument names, with a checker if `is_checked`.
 fn open(count: u32, is_checked: bool) -> Outcome<Vec<Device>> {
     let named = std::env::args().nth(1).unwrap_or_else(|| "host".to_owned());
-    let check = |builder: Builder| match is_checked {
+    let check = |builder: DeviceBuilder| match is_checked {
         true => builder.check(CheckOptions::default()),
         false => builder,
     };

@@ -89,7 +89,8 @@ impl Communicator {
     /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
     /// let (a, b) = (devices[0].stream()?, devices[1].stream()?);
     /// let (mut x, mut y) = (a.alloc::<u32>(3)?, b.upload(&[1, 2, 3])?);
-    /// Communicator::over(&devices)?.broadcast(&mut [x.view_mut(), y.view_mut()], 1)?;
+    /// let communicator = Communicator::builder().devices(&devices).open()?;
+    /// communicator.broadcast(&mut [x.view_mut(), y.view_mut()], 1)?;
     /// assert_eq!(a.download(&x)?, [1, 2, 3]);
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -268,7 +269,7 @@ impl Communicator {
     ///     .receive(to_b.view_mut(), 0)
     ///     .send(y.slice(1..), 0)
     ///     .receive(to_a.view_mut(), 1);
-    /// Communicator::over(&devices)?.exchange(both)?;
+    /// Communicator::builder().devices(&devices).open()?.exchange(both)?;
     /// assert_eq!((a.download(&to_a)?, b.download(&to_b)?), (vec![2], vec![1]));
     /// # Ok::<(), trijet::Error>(())
     /// ```

@@ -74,13 +74,8 @@ impl Drop for Communicator {
 }
 
 impl Communicator {
-    /// A communicator over these devices. A reduction combines their parts in the order of
-    /// `devices`.
-    ///
-    /// # Errors
-    /// `InvalidValue` for no device, for a device that is given twice, or for devices of different
-    /// drivers; errors of the driver.
-    pub fn over(devices: &[Device]) -> Result<Self> {
+    /// A communicator over devices of this process, without NCCL.
+    pub(super) fn of_devices(devices: &[Device]) -> Result<Self> {
         const OP: &str = "communicator";
         let Some(first) = devices.first() else {
             return Err(refused(OP, "the list of devices is empty; give at least one".to_owned()));
@@ -104,89 +99,20 @@ impl Communicator {
         Self { members, first, count, mail: None, nccl: None, called, splits }
     }
 
-    /// A communicator over these GPUs that uses NCCL. The kernels of NCCL read the data of other
-    /// GPUs and combine them. It is faster than [`Communicator::over`] for small data, and takes
-    /// multiprocessors from other work.
-    ///
-    /// The library is opened at run time ([`probe::libraries`](crate::probe::libraries)). NVLink
-    /// multicast stays off unless the environment sets `NCCL_NVLS_ENABLE=1`. NCCL determines the
-    /// bits of a sum of floating-point numbers. They are the same on all devices.
-    ///
-    /// NCCL does not have combinations of the program, which are made as by [`Communicator::over`].
-    /// Minima and maxima of floating-point numbers are made that way too: the ones of NCCL ignore a
-    /// NaN, and [`Min`](crate::kernels::Min) does not.
-    ///
-    /// NCCL may call any function of the driver while it makes a communicator. Such a call ends
-    /// captures that another library has begun in the global mode.
-    ///
-    /// # Errors
-    /// As for [`Communicator::over`]; `NoTwin` for host devices; `Unsupported` if NCCL is missing
-    /// or older than 2.18; errors of NCCL.
-    pub fn with_nccl(devices: &[Device]) -> Result<Self> {
-        let mut communicator = Self::over(devices)?;
-        communicator.nccl = Some(Arc::new(Nccl::new(&communicator.members)?));
-        Ok(communicator)
+    /// The devices of this process.
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
     }
 
-    /// A communicator over one device of each process, which uses NCCL as
-    /// [`Communicator::with_nccl`] does. All ranks make this call. The rank of a device is the rank
-    /// of its process. Combinations that NCCL does not have are made as by
-    /// [`Communicator::through_host`]: such a call waits for its data and for other ranks.
-    ///
-    /// Neither this call nor a later one waits longer for another rank than the timeout of `ranks`.
-    /// [`Communicator::close`] gives back the memory of NCCL. Without it, the memory stays until
-    /// the end of the process, because other ranks may still read it. When the group has ended, a
-    /// drop of the communicator waits up to 5 s for its abort: NCCL may crash a process that exits
-    /// during the abort.
-    ///
-    /// # Errors
-    /// `NoTwin` for a host device; `Unsupported` if NCCL is missing or older than 2.18, and on all
-    /// other ranks if one rank has either error; `PeerLost`; errors of NCCL.
-    pub fn of_rank(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
-        let mut communicator =
-            Self::with_ranks(device, ranks, "the number of a communicator of NCCL")?;
-        let mail = communicator.mail.as_ref().expect("it has ranks");
-        communicator.nccl = Some(Nccl::of_rank(&communicator.members[0], mail)?);
-        Ok(communicator)
+    /// NCCL for a communicator of several processes.
+    pub(super) fn nccl_of_rank(&self) -> Result<Arc<Nccl>> {
+        let mail = self.mail.as_ref().expect("it has ranks");
+        Nccl::of_rank(&self.members[0], mail)
     }
 
-    /// A communicator over one device of each process, without NCCL, on GPUs and on host devices.
-    /// Data pass through host memory and the connections of the ranks. Elements are combined in the
-    /// same order as by [`Communicator::over`]. All ranks make this call.
-    ///
-    /// Use it for tests, for small data, and where NCCL is missing: each call waits for its data
-    /// and for other ranks.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    /// use trijet::comm::Communicator;
-    /// use trijet::ranks::Ranks;
-    /// use trijet::kernels::Sum;
-    /// use trijet::{Device, Result, Select};
-    /// // Threads stand for processes here.
-    /// let run = |rank: usize| -> Result<Vec<u32>> {
-    ///     let ranks = Ranks::join(rank, 2, "127.0.0.1:29872", Duration::from_secs(60))?;
-    ///     let device = Device::open(Select::Host(0))?;
-    ///     let communicator = Communicator::through_host(&device, &Arc::new(ranks))?;
-    ///     let stream = device.stream()?;
-    ///     let mut data = stream.upload(&[rank as u32 + 1, 10])?;
-    ///     communicator.all_reduce(&mut [data.view_mut()], Sum)?;
-    ///     stream.download(&data)
-    /// };
-    /// let other = std::thread::spawn(move || run(1));
-    /// assert_eq!(run(0)?, [3, 20]);
-    /// assert_eq!(other.join().expect("no panic")?, [3, 20]);
-    /// # Ok::<(), trijet::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Errors of the driver; `PeerLost`.
-    pub fn through_host(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
-        Self::with_ranks(device, ranks, "the number of a communicator through host memory")
-    }
-
-    fn with_ranks(device: &Device, ranks: &Arc<Ranks>, what: &str) -> Result<Self> {
+    /// A communicator over one device of each process, without NCCL. `what` is what the ranks agree
+    /// about.
+    pub(super) fn of_rank(device: &Device, ranks: &Arc<Ranks>, what: &str) -> Result<Self> {
         ranks.0.refuse("communicator")?;
         let members = vec![Member::new(device)?];
         // All ranks have made the same calls, so this number is the same on all ranks.
@@ -217,7 +143,7 @@ impl Communicator {
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
     /// let devices = Device::host(HostConfig { devices: 4, ..HostConfig::default() })?;
-    /// let pairs = Communicator::over(&devices)?.split(&[0, 1, 0, 1])?;
+    /// let pairs = Communicator::builder().devices(&devices).open()?.split(&[0, 1, 0, 1])?;
     /// assert_eq!(pairs.iter().map(Communicator::len).collect::<Vec<_>>(), [2, 2]);
     /// # Ok::<(), trijet::Error>(())
     /// ```

@@ -8,7 +8,7 @@
 //! enqueues afterwards. [`GradientBuckets`](crate::training::GradientBuckets) do this for the
 //! gradients of a training.
 //!
-//! [`Communicator::of_rank`] has one device of each process of a group of
+//! With [`CommunicatorBuilder::rank`], a communicator has one device of each process of a group of
 //! [`Ranks`](crate::ranks::Ranks).
 //!
 //! ```
@@ -17,7 +17,7 @@
 //! use trijet::sim::HostConfig;
 //! use trijet::Device;
 //! let devices = Device::host(HostConfig { devices: 3, ..HostConfig::default() })?;
-//! let communicator = Communicator::over(&devices)?;
+//! let communicator = Communicator::builder().devices(&devices).open()?;
 //! let mut data = Vec::new();
 //! for (device, value) in devices.iter().zip([1.0_f32, 2.0, 4.0]) {
 //!     data.push(device.stream()?.upload(&[value; 100])?);
@@ -29,6 +29,7 @@
 //! }
 //! # Ok::<(), trijet::Error>(())
 //! ```
+mod builder;
 mod collectives;
 mod communicator;
 mod copies;
@@ -39,5 +40,6 @@ mod nccl;
 mod team;
 
 pub use crate::device::driver::Collective;
+pub use builder::CommunicatorBuilder;
 pub use communicator::Communicator;
 pub use exchange::Exchange;

@@ -166,7 +166,8 @@ impl Nccl {
     pub(super) fn new(members: &[Member]) -> Result<Self> {
         for member in members {
             let allowed = foreign(member, || Ok(()));
-            allowed.map_err(|error| error.context("`Communicator::over` needs no NCCL"))?;
+            allowed
+                .map_err(|error| error.context("a communicator without `nccl()` needs no NCCL"))?;
         }
         let devices: Vec<u32> = members.iter().map(|member| member.device.id().0).collect();
         Ok(Self::of(NcclGroup::new(&devices)?, None))
@@ -180,7 +181,7 @@ impl Nccl {
     pub(super) fn of_rank(member: &Member, mail: &Mail) -> Result<Arc<Self>> {
         let rank = mail.rank();
         let named = foreign(member, NcclGroup::unique_id)
-            .map_err(|error| error.context("`Communicator::through_host` needs no NCCL"));
+            .map_err(|error| error.context("a communicator without `nccl()` needs no NCCL"));
         let said = match &named {
             Ok(id) => [&[1], &id[..]].concat(),
             Err(error) => [&[0], error.to_string().as_bytes()].concat(),

@@ -153,8 +153,8 @@ impl Recording {
     /// Leaves out one edge of the graph: the edge `number`, counted from 1 in the order of the
     /// nodes that follow. This shows what the edge prevents, as
     /// [`testing::drop_wait`](crate::testing::drop_wait) does for streams. On a
-    /// [checked](crate::Builder::check) device the graph is then refused, unless other edges order
-    /// the two nodes.
+    /// [checked](crate::DeviceBuilder::check) device the graph is then refused, unless other edges
+    /// order the two nodes.
     ///
     /// ```
     /// use trijet::check::CheckOptions;

@@ -115,7 +115,7 @@ impl Tracers {
             if live.options != options {
                 let cause = "another device of this driver is open and is checked with other options; use the same \
                              options, drop that device first, or open host devices with a driver of their own \
-                             (`Builder::host`)";
+                             (`DeviceBuilder::host`)";
                 return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
             }
             live.devices += 1;

@@ -16,8 +16,8 @@ impl Stream {
     /// operations of earlier buffers. Dropping the buffer gives the memory back. Neither call makes
     /// a call of the driver, unless the heap grows.
     ///
-    /// A device that was opened with [`Builder::pool`](crate::Builder::pool) allocates and frees in
-    /// stream order instead (laws A21 and A22).
+    /// A device that was opened with [`DeviceBuilder::pool`](crate::DeviceBuilder::pool) allocates
+    /// and frees in stream order instead (laws A21 and A22).
     ///
     /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and
     /// only the operations of the graph can use it. Operations that are recorded after the drop may

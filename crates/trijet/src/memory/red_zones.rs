@@ -216,8 +216,8 @@ impl Device {
     ///
     /// # Errors
     /// `Unsupported` if the device was opened without
-    /// [`Builder::red_zones`](crate::Builder::red_zones); `Capturing` while work of the device is
-    /// captured into a graph; an error of the driver.
+    /// [`DeviceBuilder::red_zones`](crate::DeviceBuilder::red_zones); `Capturing` while work of the
+    /// device is captured into a graph; an error of the driver.
     #[track_caller]
     pub fn check_memory(&self) -> Result<Vec<Damage>> {
         calling::refuse("check memory")?;

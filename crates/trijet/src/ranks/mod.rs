@@ -1,8 +1,8 @@
 //! Processes that work together, and find the loss of one of them.
 //!
 //! [`Ranks`] joins the processes. [`LauncherRank`] reads the variables that torchrun, MPI or Slurm
-//! set for them. [`Communicator::of_rank`](crate::comm::Communicator::of_rank) has one device of
-//! each process.
+//! set for them. [`CommunicatorBuilder::rank`](crate::comm::CommunicatorBuilder::rank) has one
+//! device of each process.
 #![forbid(unsafe_code)]
 
 pub(crate) mod frames;

@@ -24,7 +24,7 @@ use crate::log::calling;
 /// ```
 #[derive(Debug, Default)]
 #[must_use = "nothing is opened yet"]
-pub struct Builder {
+pub struct DeviceBuilder {
     target: OpenTarget,
     memory: MemoryOptions,
     check: Option<CheckOptions>,
@@ -44,13 +44,13 @@ impl Default for OpenTarget {
 
 impl Device {
     /// Options for opening a device. Without further calls, it is the device of [`Select::Auto`].
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> DeviceBuilder {
+        DeviceBuilder::default()
     }
 
     /// The verdict of the checker so far, on all streams of the device's driver. `None` if no open
-    /// device of that driver was opened with [`Builder::check`], and in a child of `fork`. The
-    /// checker treats a wait that has not ended yet as a wait that never ends.
+    /// device of that driver was opened with [`DeviceBuilder::check`], and in a child of `fork`.
+    /// The checker treats a wait that has not ended yet as a wait that never ends.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -70,7 +70,7 @@ impl Device {
     }
 }
 
-impl Builder {
+impl DeviceBuilder {
     /// Chooses the device to open.
     pub fn select(mut self, select: Select) -> Self {
         self.target = OpenTarget::Selected(select);
@@ -112,8 +112,8 @@ impl Builder {
     ///
     /// Devices of one driver that are checked at the same time share one checker. The checker ends
     /// when the last handle, stream and buffer of the last of these devices is dropped. A device
-    /// that is opened with a check after that has a new checker. [`Builder::host`] opens devices
-    /// with a new driver, so tests that run side by side do not see each other's findings.
+    /// that is opened with a check after that has a new checker. [`DeviceBuilder::host`] opens
+    /// devices with a new driver, so tests that run side by side do not see each other's findings.
     ///
     /// A pipeline on a checked device copies and waits as on a GPU, even if it would otherwise work
     /// in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
@@ -137,7 +137,7 @@ impl Builder {
     /// Opens the device, or all host devices of the configuration.
     ///
     /// # Errors
-    /// As for [`Builder::open`].
+    /// As for [`DeviceBuilder::open`].
     pub fn open_all(self) -> Result<Vec<Device>> {
         let devices = match self.target {
             OpenTarget::Selected(select) => vec![Device::open_with(select, self.memory)?],

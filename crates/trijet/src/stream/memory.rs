@@ -255,7 +255,7 @@ impl Device {
         let shared = self.shared();
         let MemorySource::Pool(pool, _) = &shared.source else {
             let cause = "the device allocates from the heap of the library; open it with \
-                         `Builder::pool` to allocate from a pool of the driver";
+                         `DeviceBuilder::pool` to allocate from a pool of the driver";
             return Err(Error::new(ErrorKind::Unsupported, "share pool", cause));
         };
         let set = shared.domain.driver().pool_set_current(shared.id, *pool);

@@ -22,7 +22,7 @@ pub(crate) mod ticket;
 pub(crate) mod watched;
 
 pub use crate::order::domain::{DroppedWait, OrderingCounts};
-pub use builder::Builder;
+pub use builder::DeviceBuilder;
 pub use device::{Device, Select};
 pub use event::{Event, TimedEvent};
 pub use memory::{HeapStats, MemoryStats};

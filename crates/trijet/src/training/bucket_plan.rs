@@ -7,9 +7,9 @@ use std::ops::Range;
 /// The way in which the data of a bucket get to the other devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Copies and kernels of this library: [`Communicator::over`](crate::comm::Communicator::over).
+    /// Copies and kernels of this library.
     Copies,
-    /// NCCL: [`Communicator::with_nccl`](crate::comm::Communicator::with_nccl).
+    /// NCCL: [`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl).
     Nccl,
 }
 

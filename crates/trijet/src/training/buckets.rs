@@ -172,15 +172,22 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     ///
     /// The first buckets assume that gradients become ready from the last one to the first one, as
     /// in a backward pass. A step with another order changes the buckets of the next step. On GPUs
-    /// with NCCL, the buckets have a communicator of NCCL ([`Communicator::with_nccl`]).
+    /// with NCCL, the buckets have a communicator of NCCL
+    /// ([`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl)).
     ///
     /// # Errors
-    /// `InvalidValue` for no gradient or an empty gradient, and as for [`Communicator::over`];
-    /// `OutOfMemory`; errors of the driver.
+    /// `InvalidValue` for no gradient or an empty gradient, and as for
+    /// [`CommunicatorBuilder::open`](crate::comm::CommunicatorBuilder::open); `OutOfMemory`; errors
+    /// of the driver.
     #[track_caller]
     pub fn new(devices: &[Device], lens: &[usize], how: R) -> Result<Self> {
-        let copies = Communicator::over(devices)?;
-        let nccl = Communicator::with_nccl(devices).ok().filter(|_| R::NCCL.is_some());
+        let copies = Communicator::builder().devices(devices).open()?;
+        let nccl = Communicator::builder()
+            .devices(devices)
+            .nccl()
+            .open()
+            .ok()
+            .filter(|_| R::NCCL.is_some());
         Self::with((copies, nccl, None), devices, how, lens, BucketPlan::default())
     }
 
@@ -196,15 +203,16 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the
     /// length of a gradient differ: the error has both values and their ranks, and the group stays
     /// usable. `InvalidValue` for no gradient or an empty gradient. Otherwise as for
-    /// [`Communicator::of_rank`].
+    /// [`CommunicatorBuilder::open`](crate::comm::CommunicatorBuilder::open).
     #[track_caller]
     pub fn of_rank(device: &Device, ranks: &Arc<Ranks>, lens: &[usize], how: R) -> Result<Self> {
         let elements = format!("{} by {}", type_named::<T>(), type_named::<R>());
         let lens_told = lens.iter().map(|len| *len as u64).collect();
         demand_one_model(ranks, &Model { elements, lens: lens_told })?;
-        let copies = Communicator::through_host(device, ranks)?;
+        let copies = Communicator::builder().rank(device, ranks).open()?;
         let is_gpu = device.info().compute.0 != 0;
-        let nccl = (is_gpu && R::NCCL.is_some()).then(|| Communicator::of_rank(device, ranks));
+        let nccl = (is_gpu && R::NCCL.is_some())
+            .then(|| Communicator::builder().rank(device, ranks).nccl().open());
         let nccl = nccl.transpose()?;
         let transport = if nccl.is_some() { Transport::Nccl } else { Transport::Copies };
         let plan = BucketPlan { transport, ..BucketPlan::default() };
@@ -284,8 +292,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// Forms the buckets anew by another plan. The values of gradients are lost.
     ///
     /// # Errors
-    /// `InvalidValue` within a step; `Unsupported` for NCCL if [`Communicator::with_nccl`] is an
-    /// error, or if NCCL does not have the combination; `OutOfMemory`; errors of the driver.
+    /// `InvalidValue` within a step; `Unsupported` for NCCL if
+    /// [`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl) is an error, or if
+    /// NCCL does not have the combination; `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn set_plan(&mut self, plan: BucketPlan) -> Result<()> {
         if !self.ready.is_empty() {
@@ -295,9 +304,12 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         }
         if plan.transport == Transport::Nccl && self.nccl.is_none() {
             let cause = match R::NCCL {
-                Some(_) => {
-                    Communicator::with_nccl(&self.devices).err().map(|error| error.to_string())
-                }
+                Some(_) => Communicator::builder()
+                    .devices(&self.devices)
+                    .nccl()
+                    .open()
+                    .err()
+                    .map(|error| error.to_string()),
                 None => Some("NCCL has no such combination of these elements".to_owned()),
             };
             let cause = cause.unwrap_or_else(|| {

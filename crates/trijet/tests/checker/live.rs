@@ -305,7 +305,7 @@ fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
     let refused = Device::builder().select(Select::Host(0)).check(other).open();
     let said = refused.expect_err("other options").to_string();
     assert!(
-        said.contains("checked with other options") && said.contains("Builder::host"),
+        said.contains("checked with other options") && said.contains("DeviceBuilder::host"),
         "{said}"
     );
     Ok(())

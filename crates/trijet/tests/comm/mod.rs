@@ -37,7 +37,7 @@ fn all_reduce<R: Reduction<f32> + Copy>(
     combine: fn(f32, f32) -> f32,
     seed: u64,
 ) -> Result<()> {
-    let communicator = Communicator::over(devices)?;
+    let communicator = Communicator::builder().devices(devices).open()?;
     let mut draw = Prng::new(seed);
     let mut all = Vec::new();
     for _ in 0..rounds {

@@ -67,7 +67,7 @@ fn every_collective_gives_what_each_device_must_have() -> Result<()> {
     for count in 1..=8 {
         let order = Order::Seeded(u64::from(count));
         let devices = devices(count, Executor::Virtual(order))?;
-        let communicator = Communicator::over(&devices)?;
+        let communicator = Communicator::builder().devices(&devices).open()?;
         for (seed, len) in (0..).zip([0, 1, 7, 64, 129, 1000]) {
             collectives::all::<f32>(&communicator, &devices, len, seed)?;
         }
@@ -80,10 +80,16 @@ fn every_collective_gives_what_each_device_must_have() -> Result<()> {
 fn minima_and_maxima_of_floats_do_not_depend_on_the_place() -> Result<()> {
     for count in 2..=5 {
         let devices = devices(count, Executor::Virtual(Order::Seeded(u64::from(count))))?;
-        collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)?;
+        collectives::extremes::follow_the_rule(
+            &Communicator::builder().devices(&devices).open()?,
+            &devices,
+        )?;
     }
     let devices = devices(4, Executor::Threads)?;
-    collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)
+    collectives::extremes::follow_the_rule(
+        &Communicator::builder().devices(&devices).open()?,
+        &devices,
+    )
 }
 
 /// Each part communicates independently.
@@ -96,7 +102,7 @@ fn parts_are_communicators() -> Result<()> {
         let devices = devices(count, Executor::Virtual(Order::Seeded(seed)))?;
         let numbers: Vec<u32> =
             devices.iter().map(|_| u32::try_from(below(3)).expect("few")).collect();
-        let communicator = Communicator::over(&devices)?;
+        let communicator = Communicator::builder().devices(&devices).open()?;
         let parts = communicator.split(&numbers)?;
         let mut distinct = numbers.clone();
         distinct.sort_unstable();
@@ -118,7 +124,7 @@ fn parts_are_communicators() -> Result<()> {
 fn the_work_of_the_program_is_ordered_with_the_communication() -> Result<()> {
     for seed in 0..30 {
         let devices = devices(3, Executor::Virtual(Order::Seeded(seed)))?;
-        let communicator = Communicator::over(&devices)?;
+        let communicator = Communicator::builder().devices(&devices).open()?;
         let streams: Vec<_> = devices.iter().map(Device::stream).collect::<Result<_>>()?;
         let mut data = Vec::new();
         for stream in &streams {
@@ -145,7 +151,7 @@ fn a_missing_wait_is_found() -> Result<()> {
     let mut found = 0;
     for number in 1..=6 {
         let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-        let communicator = Communicator::over(&devices)?;
+        let communicator = Communicator::builder().devices(&devices).open()?;
         let mut data = Vec::new();
         for device in &devices {
             data.push(device.stream()?.upload(&[1_u32; 40])?);
@@ -171,9 +177,15 @@ fn what_does_not_fit_is_refused() -> Result<()> {
         error.to_string()
     };
     let twice = [devices[0].clone(), devices[0].clone()];
-    assert!(told(Communicator::over(&twice).expect_err("twice")).contains("is given twice"));
-    assert!(told(Communicator::over(&[]).expect_err("none")).contains("list of devices is empty"));
-    let communicator = Communicator::over(&devices)?;
+    assert!(
+        told(Communicator::builder().devices(&twice).open().expect_err("twice"))
+            .contains("is given twice")
+    );
+    assert!(
+        told(Communicator::builder().devices(&[]).open().expect_err("none"))
+            .contains("list of devices is empty")
+    );
+    let communicator = Communicator::builder().devices(&devices).open()?;
     let (mut x, mut y) = (devices[0].stream()?.alloc::<f32>(4)?, devices[1].stream()?.alloc(5)?);
     let one = communicator.all_reduce(&mut [x.view_mut()], Sum);
     assert!(told(one.expect_err("one view")).contains("1 views for 2 devices"));
@@ -189,7 +201,7 @@ fn what_does_not_fit_is_refused() -> Result<()> {
 fn no_room_for_what_arrives_is_an_error() -> Result<()> {
     let config = HostConfig { devices: 2, memory: Bytes(64 << 20), ..HostConfig::default() };
     let devices = Device::host(config)?;
-    let communicator = Communicator::over(&devices)?;
+    let communicator = Communicator::builder().devices(&devices).open()?;
     let stream = |at: usize| devices[at].stream();
     let (mut x, mut y) = (stream(0)?.alloc::<u32>(15 << 20)?, stream(1)?.alloc(15 << 20)?);
     let outcome = communicator.all_reduce(&mut [x.view_mut(), y.view_mut()], Sum);
@@ -205,9 +217,13 @@ fn no_room_for_what_arrives_is_an_error() -> Result<()> {
 #[test]
 fn a_host_device_has_no_nccl() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-    let error = Communicator::with_nccl(&devices).expect_err("these are host devices");
+    let error = Communicator::builder()
+        .devices(&devices)
+        .nccl()
+        .open()
+        .expect_err("these are host devices");
     assert_eq!(error.kind(), ErrorKind::NoTwin);
-    assert!(error.to_string().contains("`Communicator::over` needs no NCCL"), "{error}");
+    assert!(error.to_string().contains("a communicator without `nccl()` needs no NCCL"), "{error}");
     Ok(())
 }
 
@@ -464,7 +480,7 @@ fn a_missing_edge_between_devices_of_a_graph_is_refused() -> Result<()> {
     let mut refused = 0;
     for number in 1..=12 {
         let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-        let communicator = Communicator::over(&devices)?;
+        let communicator = Communicator::builder().devices(&devices).open()?;
         let mut data = Vec::new();
         for device in &devices {
             data.push(device.stream()?.upload(&[1_u32; 40])?);
@@ -552,7 +568,7 @@ fn a_step_with_a_combination_that_panicked_is_given_up() -> Result<()> {
 fn elements_larger_than_a_chunk_are_combined() -> Result<()> {
     const BYTES: usize = (16 << 20) + 1;
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
-    let communicator = Communicator::over(&devices)?;
+    let communicator = Communicator::builder().devices(&devices).open()?;
     let mut data = Vec::new();
     for (device, value) in devices.iter().zip([1, 2]) {
         let stream = device.stream()?;

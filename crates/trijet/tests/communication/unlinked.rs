@@ -49,7 +49,10 @@ fn a_copy_on_a_stream_of_any_device_is_in_order_there() -> Result<()> {
 #[test]
 fn minima_and_maxima_follow_the_rule_without_a_link() -> Result<()> {
     let devices = devices(3, 0)?;
-    collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)
+    collectives::extremes::follow_the_rule(
+        &Communicator::builder().devices(&devices).open()?,
+        &devices,
+    )
 }
 
 /// Memory that is shorter at each call.
@@ -137,7 +140,7 @@ fn an_upload_on_a_stream_of_another_device_runs_on_that_of_the_memory() -> Resul
 #[test]
 fn collectives_and_layer_pipelines_run_without_links() -> Result<()> {
     let devices = devices(3, 5)?;
-    let communicator = Communicator::over(&devices)?;
+    let communicator = Communicator::builder().devices(&devices).open()?;
     for (seed, len) in (0..).zip([1, 64, 1000]) {
         collectives::all::<f32>(&communicator, &devices, len, seed)?;
     }

@@ -30,7 +30,7 @@ fn results_are_those_of_the_promised_order_on_gpus() -> Result<()> {
 fn a_gibibyte_is_summed_exactly() -> Result<()> {
     let _alone = alone();
     let (devices, len) = (all()?, 1 << 28);
-    let communicator = Communicator::over(&devices)?;
+    let communicator = Communicator::builder().devices(&devices).open()?;
     let mut data = Vec::new();
     for (value, device) in (1_u32..).zip(&devices) {
         let values: Vec<u32> =
@@ -56,7 +56,7 @@ fn same<R: Reduction<u32> + Copy>(
     how: R,
     combine: fn(u32, u32) -> u32,
 ) -> Result<()> {
-    let communicator = Communicator::with_nccl(devices)?;
+    let communicator = Communicator::builder().devices(devices).nccl().open()?;
     let mut draw = Prng::new(7);
     for len in [1_usize, 1000, 1 << 20, (3 << 20) + 1] {
         let mut number = || u32::try_from(draw.below(1 << 32)).expect("32 bits");
@@ -84,11 +84,11 @@ fn same<R: Reduction<u32> + Copy>(
 fn every_collective_gives_each_gpu_what_it_must_have() -> Result<()> {
     let _alone = alone();
     let devices = all()?;
-    let copies = Communicator::over(&devices)?;
+    let copies = Communicator::builder().devices(&devices).open()?;
     for (seed, len) in (0..).zip([1, 1000, 1 << 18, (5 << 20) + 1]) {
         collectives::all::<f32>(&copies, &devices, len, seed)?;
     }
-    let nccl = Communicator::with_nccl(&devices)?;
+    let nccl = Communicator::builder().devices(&devices).nccl().open()?;
     for (seed, len) in (0..).zip([1, 1000, 1 << 18, 300_001]) {
         collectives::all::<u32>(&nccl, &devices, len, seed)?;
     }
@@ -117,8 +117,14 @@ fn minima_and_maxima_of_floats_follow_one_rule_with_and_without_nccl() -> Result
     if devices.len() < 2 {
         return Ok(());
     }
-    collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)?;
-    collectives::extremes::follow_the_rule(&Communicator::with_nccl(&devices)?, &devices)
+    collectives::extremes::follow_the_rule(
+        &Communicator::builder().devices(&devices).open()?,
+        &devices,
+    )?;
+    collectives::extremes::follow_the_rule(
+        &Communicator::builder().devices(&devices).nccl().open()?,
+        &devices,
+    )
 }
 
 #[test]
@@ -138,7 +144,7 @@ fn an_iteration_with_nccl_as_one_graph_equals_eager_ones() -> Result<()> {
 fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
     let _alone = alone();
     let devices = all()?;
-    let communicator = Communicator::with_nccl(&devices)?;
+    let communicator = Communicator::builder().devices(&devices).nccl().open()?;
     let upload = |value: u32| -> Result<Vec<_>> {
         devices.iter().map(|device| device.stream()?.upload(&[value; 1000])).collect()
     };

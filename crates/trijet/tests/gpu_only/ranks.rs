@@ -35,8 +35,8 @@ fn communicator(ranks: Ranks) -> Result<(Device, Communicator)> {
     let device = Device::open(Select::Cuda(u32::try_from(rank % gpus).expect("few")))?;
     let ranks = Arc::new(ranks);
     let communicator = match count <= gpus {
-        true => Communicator::of_rank(&device, &ranks)?,
-        false => Communicator::through_host(&device, &ranks)?,
+        true => Communicator::builder().rank(&device, &ranks).nccl().open()?,
+        false => Communicator::builder().rank(&device, &ranks).open()?,
     };
     Ok((device, communicator))
 }
@@ -340,7 +340,7 @@ fn a_host_device_among_gpus_is_an_error_on_all_ranks() {
     let run = |rank: usize| -> Result<()> {
         let ranks = Arc::new(Ranks::join(rank, 2, &address, Duration::from_secs(60))?);
         let device = Device::open(if rank == 0 { Select::Cuda(0) } else { Select::Host(0) })?;
-        Communicator::of_rank(&device, &ranks).map(drop)
+        Communicator::builder().rank(&device, &ranks).nccl().open().map(drop)
     };
     std::thread::scope(|scope| {
         let threads = [0, 1].map(|rank| scope.spawn(move || run(rank)));

@@ -2,7 +2,7 @@
 
 use trijet::check::CheckOptions;
 use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
-use trijet::{Buffer, Builder, Device, PinnedBuffer, Result, Select, Stream};
+use trijet::{Buffer, Device, DeviceBuilder, PinnedBuffer, Result, Select, Stream};
 
 /// Opens the device of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Open {
         all.into_iter().find(|one| one.name() == name).expect("devices of this name")
     }
 
-    pub(crate) fn builder(self) -> Builder {
+    pub(crate) fn builder(self) -> DeviceBuilder {
         match self {
             Self::Host => {
                 Device::builder().host(HostConfig { devices: 2, ..HostConfig::default() })

@@ -29,7 +29,8 @@ pub struct HostConfig {
     /// The memory of each device. It is taken from the system when it is allocated.
     pub memory: Bytes,
     /// Whether memory can be mapped into ranges of addresses. Otherwise the library has no heap,
-    /// and allocates from a pool of the driver, as with [`Builder::pool`](crate::Builder::pool).
+    /// and allocates from a pool of the driver, as with
+    /// [`DeviceBuilder::pool`](crate::DeviceBuilder::pool).
     pub ranges: bool,
     /// Whether each device can have access to the memory of the others. Many GPUs without NVLink
     /// have no such access.

@@ -32,8 +32,8 @@ pub enum Schedule {
     /// sizes from a measurement of the first chunks. On a device that has the memory of the host
     /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the first
     /// stage reads the page-locked input, and the last stage writes the page-locked output. With a
-    /// checker ([`Builder::check`](crate::Builder::check)), such a device copies too, because the
-    /// checker needs the copies and waits of a GPU.
+    /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), such a device copies too,
+    /// because the checker needs the copies and waits of a GPU.
     #[default]
     Tuned,
 }

@@ -20,7 +20,7 @@ struct Group {
 }
 
 fn group(held: &Held) -> Result<Group> {
-    let communicator = Communicator::over(&held.devices)?;
+    let communicator = Communicator::builder().devices(&held.devices).open()?;
     let buffers = |value: u32, len| -> Result<Vec<Buffer<u32>>> {
         let upload = |device: &trijet::Device| device.stream()?.upload(&vec![value; len]);
         held.devices.iter().map(upload).collect()
@@ -86,11 +86,11 @@ fn ranks() -> Result<Arc<Ranks>> {
 
 /// The verbs.
 pub(super) const VERBS: &[Verb] = &[
-    Verb::new("Communicator::over", row::DEVICE, |_| {
-        call(|h, _| Communicator::over(&h.devices).map(drop))
+    Verb::new("CommunicatorBuilder::open", row::DEVICE, |_| {
+        call(|h, _| Communicator::builder().devices(&h.devices).open().map(drop))
     }),
-    Verb::new("Communicator::with_nccl", row::NCCL, |_| {
-        call(|h, _| Communicator::with_nccl(&h.devices).map(drop))
+    Verb::new("CommunicatorBuilder::open, with NCCL", row::NCCL, |_| {
+        call(|h, _| Communicator::builder().devices(&h.devices).nccl().open().map(drop))
     })
     .on_host(),
     Verb::new("Communicator::split", row::DEVICE, |h| {
@@ -268,13 +268,13 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         })
     }),
-    Verb::new("Communicator::through_host", row::DEVICE, |_| {
+    Verb::new("CommunicatorBuilder::open, for a rank", row::DEVICE, |_| {
         let ranks = ranks()?;
-        call(move |h, _| Communicator::through_host(&h.device, &ranks).map(drop))
+        call(move |h, _| Communicator::builder().rank(&h.device, &ranks).open().map(drop))
     }),
-    Verb::new("Communicator::of_rank", row::NCCL, |_| {
+    Verb::new("CommunicatorBuilder::open, for a rank with NCCL", row::NCCL, |_| {
         let ranks = ranks()?;
-        call(move |h, _| Communicator::of_rank(&h.device, &ranks).map(drop))
+        call(move |h, _| Communicator::builder().rank(&h.device, &ranks).nccl().open().map(drop))
     })
     .on_host(),
     Verb::new("Communicator::drop", row::LOCAL, |h| {

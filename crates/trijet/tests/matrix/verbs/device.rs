@@ -25,10 +25,10 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("Device::host", row::OTHER_DEVICE, |_| {
         call(|_, _| Device::host(HostConfig::default()).map(drop))
     }),
-    Verb::new("Builder::open", row::OTHER_DEVICE, |_| {
+    Verb::new("DeviceBuilder::open", row::OTHER_DEVICE, |_| {
         call(|_, _| Device::builder().host(HostConfig::default()).open().map(drop))
     }),
-    Verb::new("Builder::open_all", row::OTHER_DEVICE, |_| {
+    Verb::new("DeviceBuilder::open_all", row::OTHER_DEVICE, |_| {
         call(|_, _| Device::builder().host(HostConfig::default()).open_all().map(drop))
     }),
     Verb::new("Device::cuda_devices", row::CUDA, |_| call(|_, _| Device::cuda_devices().map(drop))),

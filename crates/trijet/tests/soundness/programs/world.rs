@@ -163,7 +163,7 @@ impl World {
             slots: (0..SLOTS).map(|_| Slot::gone()).collect(),
             graphs: (0..GRAPHS).map(|_| None).collect(),
             sets: (0..SETS).map(|n| Set::open(n, &devices)).collect::<Result<_>>()?,
-            communicator: Some(Arc::new(Communicator::over(&devices)?)),
+            communicator: Some(Arc::new(Communicator::builder().devices(&devices).open()?)),
             luck: Luck::default(),
             left: None,
             is_lost: false,
