@@ -19,8 +19,9 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use trijet::check::FindingClass;
-    use trijet::check::lint::Rule;
+    use trijet::check::lint::{FoundIn, Rule};
     use trijet::kernels::PtxRule;
     use trijet::pipeline::Schedule;
     use trijet::trace::Engine;
@@ -71,15 +72,16 @@ mod tests {
         }
     }
 
-    /// The fixes of the remarks are stated only in the library.
+    /// The titles and fixes of the rules are stated only in the library.
     #[test]
-    fn every_rule_is_explained_with_its_fix() {
+    fn every_rule_is_explained_with_its_title_and_its_fix() {
         for class in FindingClass::ALL {
             assert!(words().any(|word| word.name == class.code()), "{}", class.code());
         }
         for rule in Rule::ALL {
             let word = words().find(|word| word.name == rule.name());
-            assert_eq!(word.map(|word| word.to_do), Some(rule.fix()), "{}", rule.name());
+            let word = word.map(|word| [word.is, word.to_do]);
+            assert_eq!(word, Some([rule.title(), rule.fix()]), "{}", rule.name());
         }
         let of_kernels = [
             PtxRule::Target,
@@ -92,16 +94,45 @@ mod tests {
         for rule in of_kernels.map(|rule| rule.to_string()) {
             assert!(words().any(|word| word.name == rule), "{rule}");
         }
-        let sources = [
-            include_str!("../../../trijet-ledger/src/profile/findings.rs"),
-            include_str!("../../../trijet-ledger/src/profile/ranks.rs"),
-        ];
-        let keys = sources.iter().flat_map(|source| source.split('"'));
-        let keys: Vec<&str> = keys.filter(|text| text.starts_with("PERF/")).collect();
-        assert!(keys.len() > 12, "{keys:?}");
-        for key in keys {
-            assert!(words().any(|word| word.name == key), "`{key}` is not in docs/words.md");
+    }
+
+    /// The first two cells of the rows about rules that a document has.
+    fn rows(page: &str) -> BTreeSet<[String; 2]> {
+        let cells = |line: &str| {
+            let mut cells =
+                line.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`']).to_owned());
+            Some([cells.next()?, cells.next()?])
+        };
+        let rows = page.lines().filter_map(cells);
+        rows.filter(|[name, _]| name.starts_with("PERF/")).collect()
+    }
+
+    #[test]
+    fn the_tables_of_the_documents_have_the_rules_of_the_library() {
+        let names = |found_in: FoundIn| {
+            let is_wanted = move |rule: &Rule| [FoundIn::Both, found_in].contains(&rule.found_in());
+            Rule::ALL.into_iter().filter(is_wanted)
+        };
+        let metrics = include_str!("../../../../docs/metrics.md");
+        let (of_ledgers, of_both) = metrics.split_once("### Rules for ledgers").unwrap();
+        let named: Vec<String> = rows(of_ledgers).into_iter().map(|[name, _]| name).collect();
+        let mut expected: Vec<&str> = names(FoundIn::Ledger).map(Rule::name).collect();
+        expected.sort_unstable();
+        assert_eq!(named, expected);
+        for rule in Rule::ALL {
+            let found = match rule.found_in() {
+                FoundIn::Both => "ledger, trace",
+                FoundIn::Ledger => "ledger",
+                FoundIn::Trace => "trace",
+            };
+            let difference = Some(rule.difference()).filter(|words| !words.is_empty());
+            let row =
+                format!("\n| {} | {found} | {} |\n", rule.name(), difference.unwrap_or("none"));
+            assert!(of_both.contains(&row), "docs/metrics.md lacks this row: {row}");
         }
+        let titles =
+            names(FoundIn::Trace).map(|rule| [rule.name(), rule.title()].map(str::to_owned));
+        assert_eq!(rows(include_str!("../../../../docs/tracing.md")), titles.collect());
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn the_figures_are_those_of_the_steps_and_with_whole_those_of_the_run() {
         "a step is 2 kernels from forward",
         "start: 6.000 s before the first step",
         "nothing on the device limits",
-        "the program's own host code",
+        "fix: enqueue earlier",
     ] {
         assert!(steps.contains(words), "{words}: {steps}");
     }

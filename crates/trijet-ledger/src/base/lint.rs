@@ -1,4 +1,8 @@
-//! Warnings about performance, which the checker finds and a report shows.
+//! The habits of programs that cost time. Each has one rule: one name, one title, one fix, and one
+//! set of limits.
+//!
+//! A rule finds its habit in the ledger of a run (`check::lint`), in the trace of a program that
+//! does not use Trijet (`profile`), or in both.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
@@ -8,23 +12,23 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Asynchronous copies from or to pageable memory.
+    /// A copy of host memory that is not page-locked, by a call that need not wait.
     Pageable,
-    /// The legacy stream delayed other streams, or they delayed it.
+    /// The legacy default stream, and the streams that it delays or that delay it.
     LegacyBarrier,
-    /// Repeated copies that the host waits for.
+    /// A copy that the host waits for, again and again.
     SyncCopy,
-    /// Repeated allocations and frees outside of streams.
+    /// Memory is allocated and freed outside of stream order, again and again.
     SyncAlloc,
     /// A pool repeatedly releases memory and allocates it again.
     PoolThrash,
-    /// Repeated waits of the host for a whole stream or device.
+    /// The host waits, and enqueues more work only after that.
     OverSync,
     /// A wait for work that the stream follows already.
     RedundantWait,
     /// Engines that could work at the same time work one after the other.
     NoOverlap,
-    /// Many small copies.
+    /// Many small copies. Copies of 64 KiB reach 16 and 21 GB/s of 55 GB/s on an H200.
     SmallCopy,
     /// Small copies that wait for large copies of another stream.
     SmallCopyStarved,
@@ -38,77 +42,305 @@ pub enum Rule {
     FirstUseLoad,
     /// Code of the program that delays the enqueues.
     HostLate,
+    /// Gaps in which a GPU has neither a kernel nor a copy.
+    GpuIdle,
+    /// Copies that run while no kernel computes.
+    ExposedCopy,
+    /// Communication between GPUs while no other kernel runs.
+    ExposedComm,
+    /// Collectives that wait for a rank that starts them later.
+    LateRank,
 }
+
+/// The records in which a rule finds its habit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundIn {
+    /// Ledgers, and traces of programs that do not use Trijet.
+    Both,
+    /// Ledgers only.
+    Ledger,
+    /// Traces of programs that do not use Trijet only.
+    Trace,
+}
+
+/// The limits of a rule, which hold wherever it finds its habit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RuleLimits {
+    /// Minimum number of operations or calls.
+    pub count_min: usize,
+    /// Maximum number of bytes of an operation that counts.
+    pub bytes_max: u64,
+    /// The habit counts if it costs more than this part of the run.
+    pub share_min: f64,
+}
+
+/// The way to avoid idle time between launches, which is no habit of its own.
+pub const FEWER_LAUNCHES: &str =
+    "launch less often: a CUDA graph, batches of copies, or more work for each kernel";
+
+/// No limits.
+const NONE: RuleLimits = RuleLimits { count_min: 1, bytes_max: u64::MAX, share_min: 0.0 };
+/// Minimum number of entries from one line of the program that count as a loop.
+const LOOP_MIN: usize = 3;
+
+/// A row of the table of rules.
+struct RuleRow {
+    rule: Rule,
+    name: &'static str,
+    title: &'static str,
+    fix: &'static str,
+    limits: RuleLimits,
+    found_in: FoundIn,
+    difference: &'static str,
+}
+
+/// The rules, in the order of [`Rule`].
+const TABLE: [RuleRow; 19] = [
+    RuleRow {
+        rule: Rule::Pageable,
+        name: "PERF/PAGEABLE",
+        title: "asynchronous copies from or to pageable host memory",
+        fix: "copy from and to page-locked memory: the driver stages other memory, and the call \
+              waits for that",
+        limits: NONE,
+        found_in: FoundIn::Both,
+        difference: "",
+    },
+    RuleRow {
+        rule: Rule::LegacyBarrier,
+        name: "PERF/LEGACY-BARRIER",
+        title: "the legacy default stream delays other streams, or they delay it",
+        fix: "use non-blocking streams, with events where order is needed",
+        limits: NONE,
+        found_in: FoundIn::Both,
+        difference: "a foreign trace has no order by events, so only the time in which one side \
+                     waited while the other ran is known",
+    },
+    RuleRow {
+        rule: Rule::SyncCopy,
+        name: "PERF/SYNC-COPY",
+        title: "copies that the host waits for",
+        fix: "copy asynchronously, with two or more page-locked buffers in turn",
+        limits: RuleLimits { count_min: LOOP_MIN, ..NONE },
+        found_in: FoundIn::Both,
+        difference: "a foreign trace has no lines of the program, so it cannot tell a loop; every \
+                     such copy counts",
+    },
+    RuleRow {
+        rule: Rule::SyncAlloc,
+        name: "PERF/SYNC-ALLOC",
+        title: "allocations and frees outside of stream order",
+        fix: "allocate once before the loop, or in stream order from a pool with a release \
+              threshold",
+        limits: RuleLimits { count_min: LOOP_MIN, ..NONE },
+        found_in: FoundIn::Both,
+        difference: "a foreign trace has no lines of the program, so it cannot tell a loop; every \
+                     such call counts, and so does page-locking",
+    },
+    RuleRow {
+        rule: Rule::PoolThrash,
+        name: "PERF/POOL-THRASH",
+        title: "a pool releases memory and allocates it again",
+        fix: "raise the release threshold of the pool",
+        limits: RuleLimits { count_min: LOOP_MIN, ..NONE },
+        found_in: FoundIn::Ledger,
+        difference: "a foreign trace does not have the memory that a pool releases",
+    },
+    RuleRow {
+        rule: Rule::OverSync,
+        name: "PERF/OVER-SYNC",
+        title: "waits of the host before the next work is enqueued",
+        fix: "enqueue the next work before the wait: use two buffers in turn, and wait for the \
+              event of one when it is used again",
+        limits: RuleLimits { count_min: LOOP_MIN, ..NONE },
+        found_in: FoundIn::Both,
+        difference: "a foreign trace has no lines of the program, so it cannot tell a loop; every \
+                     wait counts, and so do waits for events",
+    },
+    RuleRow {
+        rule: Rule::RedundantWait,
+        name: "PERF/REDUNDANT-WAIT",
+        title: "a wait for work that the stream follows already",
+        fix: "remove the wait",
+        limits: NONE,
+        found_in: FoundIn::Ledger,
+        difference: "a foreign trace has no order by events",
+    },
+    RuleRow {
+        rule: Rule::NoOverlap,
+        name: "PERF/NO-OVERLAP",
+        title: "engines that could work at the same time work in turn",
+        fix: "use a stream per engine, or a pipeline, so that engines work at the same time",
+        limits: NONE,
+        found_in: FoundIn::Ledger,
+        difference: "the least time of a pipeline follows from the order of the operations, which \
+                     a foreign trace does not have",
+    },
+    RuleRow {
+        rule: Rule::SmallCopy,
+        name: "PERF/SMALL-COPY",
+        title: "many copies of at most 64 KiB",
+        fix: "pack them into one copy",
+        limits: RuleLimits { count_min: 100, bytes_max: 64 << 10, ..NONE },
+        found_in: FoundIn::Both,
+        difference: "a ledger counts the copies of one line; a foreign trace has no lines of the \
+                     program, so all copies count",
+    },
+    RuleRow {
+        rule: Rule::SmallCopyStarved,
+        name: "PERF/SMALL-COPY-STARVED",
+        title: "small copies wait for large copies of another stream",
+        fix: "use one stream per direction, or let a kernel copy small, urgent data",
+        limits: NONE,
+        found_in: FoundIn::Ledger,
+        difference: "a foreign trace does not have the time at which an operation could start",
+    },
+    RuleRow {
+        rule: Rule::TooManyStreams,
+        name: "PERF/TOO-MANY-STREAMS",
+        title: "more streams than operations that run at the same time",
+        fix: "use as many streams as operations run at once",
+        limits: NONE,
+        found_in: FoundIn::Ledger,
+        difference: "the cost is the creation of the streams, which a foreign trace does not \
+                     relate to them",
+    },
+    RuleRow {
+        rule: Rule::QueueShared,
+        name: "PERF/QUEUE-SHARED",
+        title: "kernels that are ready wait while as many run as there are hardware queues",
+        fix: "use no more streams than hardware queues, or ask for up to 32 queues: set \
+              CUDA_DEVICE_MAX_CONNECTIONS before the program starts",
+        limits: RuleLimits { share_min: 0.05, ..NONE },
+        found_in: FoundIn::Both,
+        difference: "a foreign trace does not have the number of queues that the program asked \
+                     for; 8 is assumed",
+    },
+    RuleRow {
+        rule: Rule::GraphSerialized,
+        name: "PERF/GRAPH-SERIALIZED",
+        title: "a graph is launched in several streams, where its launches wait for each other",
+        fix: "record a graph for each stream",
+        limits: RuleLimits { share_min: 0.05, ..NONE },
+        found_in: FoundIn::Ledger,
+        difference: "a foreign trace does not have the graph of an operation",
+    },
+    RuleRow {
+        rule: Rule::FirstUseLoad,
+        name: "PERF/FIRST-USE-LOAD",
+        title: "a kernel is loaded after the first one has run",
+        fix: "load every kernel before the first one runs, for example by launching each once",
+        limits: NONE,
+        found_in: FoundIn::Both,
+        difference: "a ledger has the calls that load; a foreign trace has the times that CUPTI \
+                     reports for loading",
+    },
+    RuleRow {
+        rule: Rule::HostLate,
+        name: "PERF/HOST-LATE",
+        title: "code of the program delays the enqueues",
+        fix: "enqueue earlier: move work of the host, such as reading and logging, to another \
+              thread",
+        limits: RuleLimits { share_min: 0.05, ..NONE },
+        found_in: FoundIn::Ledger,
+        difference: "a foreign trace does not have the thread that is late for an operation; see \
+                     PERF/GPU-IDLE",
+    },
+    RuleRow {
+        rule: Rule::GpuIdle,
+        name: "PERF/GPU-IDLE",
+        title: "gaps with no kernel and no copy",
+        fix: "remove the cause that the finding names",
+        limits: NONE,
+        found_in: FoundIn::Trace,
+        difference: "a ledger has the cause of each gap, and PERF/HOST-LATE, PERF/OVER-SYNC and \
+                     others name it",
+    },
+    RuleRow {
+        rule: Rule::ExposedCopy,
+        name: "PERF/EXPOSED-COPY",
+        title: "copies while no kernel computed",
+        fix: "copy the next chunk on another stream while the kernels of this chunk run",
+        limits: NONE,
+        found_in: FoundIn::Trace,
+        difference: "a ledger has the order of the operations, and PERF/NO-OVERLAP compares with \
+                     the least time of a pipeline",
+    },
+    RuleRow {
+        rule: Rule::ExposedComm,
+        name: "PERF/EXPOSED-COMM",
+        title: "communication between GPUs while no other kernel ran",
+        fix: "start the collective of a part when the part is ready, on a stream of its own, while \
+              the next part is computed",
+        limits: NONE,
+        found_in: FoundIn::Trace,
+        difference: "the report of a ledger has the exposed time of its collectives, with the \
+                     buckets that cause it",
+    },
+    RuleRow {
+        rule: Rule::LateRank,
+        name: "PERF/LATE-RANK",
+        title: "collectives that waited for a rank that began later",
+        fix: "find what the late rank does before its collectives and this one does not: more \
+              work, copies, or a host that enqueues late; divide the work evenly",
+        limits: NONE,
+        found_in: FoundIn::Trace,
+        difference: "a ledger is of one process, and the report of a group of processes compares \
+                     its ranks",
+    },
+];
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 15] = [
-        Self::Pageable,
-        Self::LegacyBarrier,
-        Self::SyncCopy,
-        Self::SyncAlloc,
-        Self::PoolThrash,
-        Self::OverSync,
-        Self::RedundantWait,
-        Self::NoOverlap,
-        Self::SmallCopy,
-        Self::SmallCopyStarved,
-        Self::TooManyStreams,
-        Self::QueueShared,
-        Self::GraphSerialized,
-        Self::FirstUseLoad,
-        Self::HostLate,
-    ];
+    pub const ALL: [Self; TABLE.len()] = {
+        let mut all = [Self::Pageable; TABLE.len()];
+        let mut at = 0;
+        while at < TABLE.len() {
+            all[at] = TABLE[at].rule;
+            at += 1;
+        }
+        all
+    };
+
+    fn row(self) -> &'static RuleRow {
+        static ROWS: [RuleRow; TABLE.len()] = TABLE;
+        &ROWS[self as usize]
+    }
 
     /// The name of the rule, which never changes.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pageable => "PERF/PAGEABLE",
-            Self::LegacyBarrier => "PERF/LEGACY-BARRIER",
-            Self::SyncCopy => "PERF/SYNC-COPY",
-            Self::SyncAlloc => "PERF/SYNC-ALLOC",
-            Self::PoolThrash => "PERF/POOL-THRASH",
-            Self::OverSync => "PERF/OVER-SYNC",
-            Self::RedundantWait => "PERF/REDUNDANT-WAIT",
-            Self::NoOverlap => "PERF/NO-OVERLAP",
-            Self::SmallCopy => "PERF/SMALL-COPY",
-            Self::SmallCopyStarved => "PERF/SMALL-COPY-STARVED",
-            Self::TooManyStreams => "PERF/TOO-MANY-STREAMS",
-            Self::QueueShared => "PERF/QUEUE-SHARED",
-            Self::GraphSerialized => "PERF/GRAPH-SERIALIZED",
-            Self::FirstUseLoad => "PERF/FIRST-USE-LOAD",
-            Self::HostLate => "PERF/HOST-LATE",
-        }
+        self.row().name
+    }
+
+    /// The habit in a few words.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        self.row().title
     }
 
     /// The way to avoid the habit.
     #[must_use]
     pub fn fix(self) -> &'static str {
-        match self {
-            Self::Pageable => "use page-locked memory for the copies",
-            Self::LegacyBarrier => "use non-blocking streams, with events where order is needed",
-            Self::SyncCopy => "copy asynchronously, with two or more page-locked buffers in turn",
-            Self::SyncAlloc => "allocate in stream order from a pool, or once before the loop",
-            Self::PoolThrash => "raise the release threshold of the pool",
-            Self::OverSync => "wait for one event per buffer slot, when the slot is used again",
-            Self::RedundantWait => "remove the wait",
-            Self::NoOverlap => {
-                "use a stream per engine, or a pipeline, so that engines work at the same time"
-            }
-            Self::SmallCopy => "pack them into one copy",
-            Self::SmallCopyStarved => {
-                "use one stream per direction, or let a kernel copy small, urgent data"
-            }
-            Self::TooManyStreams => "use as many streams as operations run at once",
-            Self::QueueShared => {
-                "use no more streams than hardware queues, or ask for up to 32 queues: set \
-                 CUDA_DEVICE_MAX_CONNECTIONS before the program starts"
-            }
-            Self::GraphSerialized => "record a graph for each stream",
-            Self::FirstUseLoad => "load every kernel before the first one runs",
-            Self::HostLate => "enqueue earlier: move work of the host to another thread",
-        }
+        self.row().fix
+    }
+
+    /// The limits of the rule.
+    #[must_use]
+    pub fn limits(self) -> RuleLimits {
+        self.row().limits
+    }
+
+    /// The records in which the rule finds its habit.
+    #[must_use]
+    pub fn found_in(self) -> FoundIn {
+        self.row().found_in
+    }
+
+    /// The reason why a ledger and a foreign trace differ in this habit; empty if they do not.
+    #[must_use]
+    pub fn difference(self) -> &'static str {
+        self.row().difference
     }
 }
 
@@ -130,5 +362,33 @@ impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, saved, text, .. } = self;
         write!(f, "{}: {text} (up to {saved}); fix: {}", rule.name(), rule.fix())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::units::Bytes;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_row_of_a_rule_is_its_own_and_no_two_rules_have_the_same_words() {
+        for rule in Rule::ALL {
+            assert_eq!(rule.row().rule, rule);
+        }
+        let size = Bytes(Rule::SmallCopy.limits().bytes_max).to_string();
+        assert!(Rule::SmallCopy.title().ends_with(&size), "{size}");
+        for words in [Rule::name, Rule::title, Rule::fix] {
+            let all: BTreeSet<&str> = Rule::ALL.into_iter().map(words).collect();
+            assert_eq!(all.len(), Rule::ALL.len(), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_finds_its_habit_in_one_place_only_has_the_reason() {
+        for rule in Rule::ALL {
+            let is_both = rule.found_in() == FoundIn::Both;
+            assert!(is_both || !rule.difference().is_empty(), "{}", rule.name());
+        }
     }
 }

@@ -15,7 +15,7 @@ mod run;
 mod streams;
 
 pub use crate::base::crowd::{Crowd, KernelRun, crowd};
-pub use crate::base::lint::{Lint, Rule};
+pub use crate::base::lint::{FoundIn, Lint, Rule, RuleLimits};
 
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;

@@ -235,6 +235,11 @@ impl ProgramCalls {
         &self.by_class[class.index()].cover
     }
 
+    /// The time in calls that wait for the GPU.
+    pub(super) fn waiting(&self) -> &Cover {
+        &self.effects[0]
+    }
+
     /// The length of the part of `spans` in calls with this effect, or an earlier one.
     pub(super) fn explained(&self, effect: usize, spans: &Union) -> u64 {
         self.effects[effect].within_all(spans)

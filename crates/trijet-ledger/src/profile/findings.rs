@@ -8,6 +8,7 @@ use super::engine::ProgramEngine;
 use super::idle::{Idle, IdleCause, caused_by};
 use super::operations::Operations;
 use super::queues::{self, SharedQueues};
+use crate::base::lint::{FEWER_LAUNCHES, Rule};
 use crate::base::units::Nanos;
 use crate::trace::activity::{Activity, ActivityKind, MemoryKind, ProcessTrace};
 use crate::trace::{StreamClass, Union, rate};
@@ -15,22 +16,14 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
-/// 16 and 21 GB/s of 55 GB/s.
-const SMALL_BYTES: u64 = 64 << 10;
-/// Minimum number of small copies for a finding.
-const SMALL_COUNT_MIN: usize = 100;
-
 /// Maximum number of intervals of a finding.
 const PLACES_MAX: usize = 3;
 
 /// A habit of the program that costs time.
 #[derive(Debug)]
 pub struct Habit {
-    /// The name for filters, which does not change between versions.
-    pub key: &'static str,
-    /// The habit in a few words.
-    pub title: &'static str,
+    /// The rule that found it.
+    pub rule: Rule,
     /// The number of occurrences.
     pub count: usize,
     /// The time that a fix may gain.
@@ -39,8 +32,16 @@ pub struct Habit {
     pub places: Vec<Range<u64>>,
     /// The measured facts.
     pub seen: String,
-    /// The recommended change.
+    /// The recommended change: the fix of the rule, or of the cause of idle time.
     pub fix: &'static str,
+}
+
+impl Habit {
+    /// A habit that costs `time`, with the fix of its rule.
+    pub(super) fn new(rule: Rule, count: usize, time: &Union, seen: String) -> Self {
+        let (cost, places) = cost(time);
+        Self { rule, count, cost, places, seen, fix: rule.fix() }
+    }
 }
 
 /// The streams of a process.
@@ -82,8 +83,7 @@ pub(super) fn all(
     let rules = [
         pageable(operations, calls),
         legacy(operations, facts),
-        device_sync(operations, calls),
-        stream_sync(operations, calls),
+        over_sync(operations, calls),
         gaps(operations, idle),
         exposed_copies(operations),
         exposed_communication(operations, communication),
@@ -105,7 +105,7 @@ pub(super) fn sort(findings: &mut [Habit]) {
 }
 
 /// The length of the time that a finding costs, and its longest parts.
-pub(super) fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
+fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
     let mut places: Vec<&Range<u64>> = time.intervals().iter().collect();
     places.sort_by_key(|place| (Reverse(place.end - place.start), place.start));
     (time.length(), places.into_iter().take(PLACES_MAX).cloned().collect())
@@ -135,26 +135,24 @@ fn uncovered(operations: &Operations<'_>, of: &Union) -> Union {
     of.minus(&operations.kernels).and(&Union::of([operations.window.clone()]))
 }
 
+/// Whether the call of the copy waits until the copy is complete.
+fn is_waited_for(one: &Activity, calls: &ProgramCalls) -> bool {
+    calls.enqueuing(one).is_some_and(|call| call.class == Class::CopySync)
+}
+
 fn pageable(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let list: Vec<_> = over_the_link(operations).filter(|one| is_pageable(one)).collect();
+    let wanted = |one: &&Activity| is_pageable(one) && !is_waited_for(one, calls);
+    let list: Vec<_> = over_the_link(operations).filter(wanted).collect();
     let (calling, either) = with_calls(&list, calls);
     let ran = operations.ran(list.iter().copied()).length();
     let bytes = bytes(list.iter().copied());
-    let (cost, places) = cost(&uncovered(operations, &either));
-    (!list.is_empty()).then(|| Habit {
-        key: "PERF/PAGEABLE",
-        title: "copies from or to pageable host memory",
-        count: list.len(),
-        cost,
-        places,
-        seen: format!(
-            "{bytes} at {}; the calls took {} of the host's time, the copies {ran}",
-            rate(bytes, ran),
-            calling.length()
-        ),
-        fix: "copy from and to page-locked memory; the driver stages other memory, and the call \
-              waits for that",
-    })
+    let seen = format!(
+        "{bytes} at {}; the calls took {} of the host's time, the copies {ran}",
+        rate(bytes, ran),
+        calling.length()
+    );
+    let time = uncovered(operations, &either);
+    (!list.is_empty()).then(|| Habit::new(Rule::Pageable, list.len(), &time, seen))
 }
 
 fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
@@ -172,24 +170,18 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
     let at_blocking = operations.ran(blocking.iter().copied());
     let blocking_waited = Union::of(waits(&blocking, facts.calls)).and(&at_legacy);
     let legacy_waited = Union::of(waits(&mine, facts.calls)).and(&at_blocking);
-    let (cost, places) = cost(&Union::all([&blocking_waited, &legacy_waited]));
+    let time = Union::all([&blocking_waited, &legacy_waited]);
     let alone = at_legacy.minus(&operations.ran(others.iter().copied())).length();
     let count =
         |list: &[&Activity]| list.iter().map(|one| stream(one)).collect::<HashSet<_>>().len();
-    Some(Habit {
-        key: "PERF/LEGACY-STREAM",
-        title: "kernels on the legacy default stream while other streams are used",
-        count: kernels,
-        cost,
-        places,
-        seen: format!(
-            "other streams: {}, {} of them blocking; the cost is the time in which enqueued work \
-             of one side waited while the other side ran; legacy work ran alone for {alone}",
-            count(&others),
-            count(&blocking)
-        ),
-        fix: "create a non-blocking stream for them, and use events where an order is needed",
-    })
+    let seen = format!(
+        "{kernels} kernels are on the legacy stream; other streams: {}, {} of them blocking; the cost \
+         is the time in which enqueued work of one side waited while the other side ran; legacy \
+         work ran alone for {alone}",
+        count(&others),
+        count(&blocking)
+    );
+    Some(Habit::new(Rule::LegacyBarrier, kernels, &time, seen))
 }
 
 /// The time that each operation waited, up to its start. It counts from the start of its call, or
@@ -210,90 +202,46 @@ fn waits(list: &[&Activity], calls: &ProgramCalls) -> Vec<Range<u64>> {
     found
 }
 
-/// The finding of the waits of one class.
-fn sync(
-    operations: &Operations<'_>,
-    calls: &ProgramCalls,
-    class: Class,
-    (key, title, fix): (&'static str, &'static str, &'static str),
-) -> Option<Habit> {
-    let count = calls.count_in(class, &operations.window);
-    if count == 0 {
-        return None;
-    }
-    let cover = calls.cover(class);
-    let caused = caused_by(&operations.idle, calls.ending_in(class, &operations.window));
-    let (cost, places) = cost(&caused);
-    Some(Habit {
-        key,
-        title,
-        count,
-        cost,
-        places,
-        seen: format!(
-            "the host waited for {}, and the GPU was idle for {} of that time; this idle time ends if \
-             the next work is enqueued before the wait: {cost} in and after the waits, for each at \
-             most its length",
-            Nanos(cover.within(&operations.window)),
-            Nanos(cover.within_all(&operations.idle))
-        ),
-        fix,
-    })
-}
-
-fn device_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let words = (
-        "PERF/DEVICE-SYNC",
-        "waits for the whole device",
-        "enqueue the next work first, then wait for an event of the result that is needed",
+/// The waits of the host for the device, a stream or an event.
+fn over_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
+    let classes = [Class::DeviceSync, Class::StreamSync];
+    let [of_device, of_streams] = classes.map(|class| calls.count_in(class, &operations.window));
+    let caused = classes
+        .map(|class| caused_by(&operations.idle, calls.ending_in(class, &operations.window)));
+    let (caused, cover) = (Union::all(&caused), calls.waiting());
+    let seen = format!(
+        "{of_device} waits for the whole device, {of_streams} for a stream or an event; the host \
+         waited for {}, and the GPU was idle for {} of that time; this idle time ends if the next \
+         work is enqueued before the wait: {} in and after the waits, for each at most its length",
+        Nanos(cover.within(&operations.window)),
+        Nanos(cover.within_all(&operations.idle)),
+        caused.length()
     );
-    sync(operations, calls, Class::DeviceSync, words)
+    let count = of_device + of_streams;
+    (count > 0).then(|| Habit::new(Rule::OverSync, count, &caused, seen))
 }
 
-fn stream_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let words = (
-        "PERF/STREAM-SYNC",
-        "waits for a stream or an event",
-        "enqueue the next work before the wait; use two buffers in turn, each with its event",
-    );
-    sync(operations, calls, Class::StreamSync, words)
-}
-
-/// The cause of the largest part of the idle time in words, and its fix.
+/// The cause of the largest part of the idle time in words, and its fix. A cause that is a habit of
+/// its own has the fix of that habit.
 fn idle_words(cause: IdleCause, has_pageable: bool) -> (&'static str, &'static str) {
     match cause {
-        IdleCause::Waits => (
-            "while the host waited for the GPU",
-            "enqueue the next work before the host waits for the work before it",
-        ),
-        IdleCause::Allocations => (
-            "while the host allocated or freed memory",
-            "allocate before the loop, or from a stream-ordered pool with a release threshold",
-        ),
-        IdleCause::Copies if has_pageable => (
-            "while the host was in calls that copy",
-            "copy from and to page-locked memory with the Async functions: a call that copies other \
-             memory waits while the driver stages it",
-        ),
-        IdleCause::Copies => (
-            "while the host was in calls that copy",
-            "copy with the Async functions on a stream, and enqueue the next work before the copy is \
-             needed",
-        ),
-        IdleCause::Launches => (
-            "in gaps of less than 50 us, about as long as a launch takes",
-            "replace many short launches by a CUDA graph, or give each kernel more work",
-        ),
+        IdleCause::Waits => ("while the host waited for the GPU", Rule::OverSync.fix()),
+        IdleCause::Allocations => {
+            ("while the host allocated or freed memory", Rule::SyncAlloc.fix())
+        }
+        IdleCause::Copies => {
+            let rule = if has_pageable { Rule::Pageable } else { Rule::SyncCopy };
+            ("while the host was in calls that copy", rule.fix())
+        }
+        IdleCause::Launches => {
+            ("in gaps of less than 50 us, about as long as a launch takes", FEWER_LAUNCHES)
+        }
         IdleCause::Calls => (
             "while the host was in calls that neither wait, allocate nor copy",
             "make calls that create or load before the loop, and launch each kernel once before it: its \
              first launch loads it",
         ),
-        IdleCause::Program => (
-            "while the host was outside of CUDA",
-            "the program's own host code holds the GPU up: do its work, such as reading, preparing and \
-             logging, on another thread or earlier, so that the next work is enqueued in time",
-        ),
+        IdleCause::Program => ("while the host was outside of CUDA", Rule::HostLate.fix()),
     }
 }
 
@@ -302,25 +250,17 @@ fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Habit> {
     let has_pageable = over_the_link(operations).any(is_pageable);
     let (cause, part) = idle.cause();
     let (meanwhile, fix) = idle_words(cause, has_pageable);
-    let (cost, places) = cost(&operations.idle);
     let shorter = match gaps.len() - idle.gaps {
         0 => String::new(),
         1 => "; 1 shorter than 5 us is not counted".to_owned(),
         more => format!("; {more} shorter than 5 us are not counted"),
     };
-    (!gaps.is_empty()).then(|| Habit {
-        key: "PERF/GPU-IDLE",
-        title: "gaps with no kernel and no copy",
-        count: idle.gaps,
-        cost,
-        places,
-        seen: format!(
-            "the longest gap took {}; the largest part of the idle time, {part}, passed {meanwhile}\
-             {shorter}",
-            idle.longest
-        ),
-        fix,
-    })
+    let seen = format!(
+        "the longest gap took {}; the largest part of the idle time, {part}, passed {meanwhile}{shorter}",
+        idle.longest
+    );
+    (!gaps.is_empty())
+        .then(|| Habit { fix, ..Habit::new(Rule::GpuIdle, idle.gaps, &operations.idle, seen) })
 }
 
 /// The number of these that ran in a part of `bare`.
@@ -343,17 +283,10 @@ fn exposed_copies(operations: &Operations<'_>) -> Option<Habit> {
         over_the_link(operations).chain(operations.on(ProgramEngine::Peer)).collect();
     let ran = operations.ran(list.iter().copied());
     let bare = uncovered(operations, &ran);
-    let (cost, places) = cost(&bare);
-    let (length, hidden) = (ran.length(), hidden(&ran, cost));
-    (!list.is_empty()).then(|| Habit {
-        key: "PERF/EXPOSED-COPY",
-        title: "copies while no kernel computed",
-        count: count_in(&list, &bare),
-        cost,
-        places,
-        seen: format!("copies took {length}; kernels computed during {hidden:.1} % of that time"),
-        fix: "copy the next chunk on another stream while the kernels of this chunk run",
-    })
+    let (length, hidden) = (ran.length(), hidden(&ran, bare.length()));
+    let seen = format!("copies took {length}; kernels computed during {hidden:.1} % of that time");
+    let count = count_in(&list, &bare);
+    (!list.is_empty()).then(|| Habit::new(Rule::ExposedCopy, count, &bare, seen))
 }
 
 fn exposed_communication(
@@ -362,104 +295,70 @@ fn exposed_communication(
 ) -> Option<Habit> {
     let list: Vec<_> = operations.on(ProgramEngine::Communication).collect();
     let Communication { ran, exposed: bare, by_name, .. } = communication;
-    let (cost, places) = cost(bare);
-    let (length, hidden) = (ran.length(), hidden(ran, cost));
+    let (length, hidden) = (ran.length(), hidden(ran, bare.length()));
     let most = by_name.first().map_or(String::new(), |most| {
         format!("; the most exposed kernel: {} in {} x {}", most.exposed, most.count, most.name)
     });
-    (!list.is_empty()).then(|| Habit {
-        key: "PERF/EXPOSED-COMM",
-        title: "communication between GPUs while no other kernel ran",
-        count: count_in(&list, bare),
-        cost,
-        places,
-        seen: format!(
-            "communication took {length}; other kernels ran during {hidden:.1} % of that time{most}"
-        ),
-        fix: "start the collective of a part when the part is ready, on a stream of its own, while \
-              the next part is computed; a rank that arrives late makes the others wait here too",
-    })
+    let seen = format!(
+        "communication took {length}; other kernels ran during {hidden:.1} % of that time{most}; a rank \
+         that arrives late makes the others wait here too"
+    );
+    let count = count_in(&list, bare);
+    (!list.is_empty()).then(|| Habit::new(Rule::ExposedComm, count, bare, seen))
 }
 
 fn allocations(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let count = calls.count_in(Class::Alloc, &operations.window);
     let cover = calls.cover(Class::Alloc);
     let host = Nanos(cover.within(&operations.window));
-    let (cost, places) = cost(&cover.and(&operations.idle));
-    (count > 0).then(|| Habit {
-        key: "PERF/SYNC-ALLOC",
-        title: "allocations, frees and page-locking between operations",
-        count,
-        cost,
-        places,
-        seen: format!("the calls took {host} of the host's time"),
-        fix: "allocate before the loop, or from a stream-ordered pool with a release threshold",
-    })
+    let seen = format!("page-locking included; the calls took {host} of the host's time");
+    let time = cover.and(&operations.idle);
+    (count > 0).then(|| Habit::new(Rule::SyncAlloc, count, &time, seen))
 }
 
 fn small(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let list: Vec<_> = over_the_link(operations).filter(|one| one.bytes < SMALL_BYTES).collect();
+    let limits = Rule::SmallCopy.limits();
+    let is_small = |one: &&Activity| one.bytes <= limits.bytes_max;
+    let list: Vec<_> = over_the_link(operations).filter(is_small).collect();
     let (calling, either) = with_calls(&list, calls);
     let bytes = bytes(list.iter().copied());
-    let (cost, places) = cost(&uncovered(operations, &either));
-    (list.len() >= SMALL_COUNT_MIN).then(|| Habit {
-        key: "PERF/SMALL-COPY",
-        title: "many copies of less than 64 KiB",
-        count: list.len(),
-        cost,
-        places,
-        seen: format!("{bytes} in total; the calls took {} of the host's time", calling.length()),
-        fix: "gather them in one buffer and copy that, or let a kernel read page-locked memory",
-    })
+    let seen = format!("{bytes} in total; the calls took {} of the host's time", calling.length());
+    let time = uncovered(operations, &either);
+    (list.len() >= limits.count_min).then(|| Habit::new(Rule::SmallCopy, list.len(), &time, seen))
 }
 
 fn sync_copies(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let waits = |one: &&Activity| {
-        !is_pageable(one) && calls.enqueuing(one).is_some_and(|call| call.class == Class::CopySync)
-    };
+    let waits = |one: &&Activity| is_waited_for(one, calls);
     let list: Vec<_> = over_the_link(operations).filter(waits).collect();
+    let pageable = list.iter().filter(|one| is_pageable(one)).count();
     let (calling, either) = with_calls(&list, calls);
-    let (cost, places) = cost(&uncovered(operations, &either));
-    (!list.is_empty()).then(|| Habit {
-        key: "PERF/SYNC-COPY",
-        title: "copies whose calls wait for them",
-        count: list.len(),
-        cost,
-        places,
-        seen: format!("the calls took {} of the host's time", calling.length()),
-        fix: "use the Async function on a stream; with page-locked memory it returns immediately",
-    })
+    let seen = format!(
+        "{pageable} of them of pageable memory; the calls took {} of the host's time",
+        calling.length()
+    );
+    let time = uncovered(operations, &either);
+    (!list.is_empty()).then(|| Habit::new(Rule::SyncCopy, list.len(), &time, seen))
 }
 
 fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Habit> {
     let length = Nanos(loading.within(&operations.window));
-    let (cost, places) = cost(&loading.and(&operations.idle));
-    (length.0 > 0).then(|| Habit {
-        key: "PERF/LAZY-LOADING",
-        title: "kernels loaded at their first launch",
-        count: loading.inside(&operations.window).len(),
-        cost,
-        places,
-        seen: format!("loading took {length}; it waits for running kernels"),
-        fix: "launch each kernel once before the work begins, or set CUDA_MODULE_LOADING=EAGER",
-    })
+    let count = loading.inside(&operations.window).len();
+    let seen = format!(
+        "loading took {length}, and waits for running kernels; with CUDA_MODULE_LOADING=EAGER the \
+         driver loads all kernels at the start"
+    );
+    let time = loading.and(&operations.idle);
+    (length.0 > 0).then(|| Habit::new(Rule::FirstUseLoad, count, &time, seen))
 }
 
 fn queue_shared(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let SharedQueues { crowd, streams } = queues::shared(operations, calls)?;
-    let (cost, places) = cost(&crowd.waited);
-    Some(Habit {
-        key: "PERF/QUEUE-SHARED",
-        title: "ready kernels that waited while 8 ran, the number of hardware queues by default",
-        count: crowd.runs.len(),
-        cost,
-        places,
-        seen: format!(
-            "{} streams had operations in a row; the kernels waited for {} in total, on the streams \
-             {streams}",
-            crowd.in_row, crowd.sum
-        ),
-        fix: "use no more streams than hardware queues, or set CUDA_DEVICE_MAX_CONNECTIONS to 32 \
-              before the program starts",
-    })
+    let run = operations.elapsed().0 as f64;
+    let is_enough = crowd.waited.length().0 as f64 > run * Rule::QueueShared.limits().share_min;
+    let seen = format!(
+        "{} streams had operations in a row, and 8 hardware queues are the default; the kernels \
+         waited for {} in total, on the streams {streams}",
+        crowd.in_row, crowd.sum
+    );
+    is_enough.then(|| Habit::new(Rule::QueueShared, crowd.runs.len(), &crowd.waited, seen))
 }

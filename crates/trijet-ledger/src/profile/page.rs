@@ -139,7 +139,7 @@ fn verdict(processes: &[ProcessProfile]) -> String {
     let busy = devices.iter().map(|device| percent(device.busy, device.elapsed));
     let costly = devices.iter().flat_map(|device| &device.findings).max_by_key(|f| f.cost);
     let cost = costly.map_or(String::new(), |finding| {
-        format!("; the most costly finding is {}, {}", finding.key, finding.cost)
+        format!("; the most costly finding is {}, {}", finding.rule.name(), finding.cost)
     });
     match devices.as_slice() {
         [] => "no operation on a GPU was traced".to_owned(),
@@ -224,8 +224,8 @@ fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Sec
     }
     let notes = device.findings.iter().map(|finding| Note {
         cost: finding.cost,
-        key: finding.key.to_owned(),
-        text: format!("{} x {}: {}", finding.count, finding.title, finding.seen),
+        key: finding.rule.name().to_owned(),
+        text: format!("{} x {}: {}", finding.count, finding.rule.title(), finding.seen),
         fix: finding.fix.to_owned(),
         places: finding
             .places

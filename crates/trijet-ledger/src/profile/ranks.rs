@@ -4,10 +4,11 @@
 use super::activities::Cover;
 use super::collectives::{Communicated, Communication, sort};
 use super::device::DeviceProfile;
-use super::findings::{Habit, cost};
+use super::findings::Habit;
 use super::matching::{RankCommunicator, communicators};
 use super::process::ProcessProfile;
 use super::waits::{Arrival, ExposedParts, Split};
+use crate::base::lint::Rule;
 use crate::base::units::Nanos;
 use crate::trace::Union;
 use std::cmp::Reverse;
@@ -357,20 +358,12 @@ fn finding(rank: usize, ranks: &[Rank], split: &Split, collectives: usize) -> Op
     if one.several.0 > 0 {
         reasons.push(format!("{} for several ranks at once", one.several));
     }
-    let (cost, places) = cost(&split.waiting);
-    (cost.0 > 0).then(|| Habit {
-        key: "PERF/LATE-RANK",
-        title: "collectives that waited for a rank that began later",
-        count: collectives,
-        cost,
-        places,
-        seen: format!(
-            "{} waited {}; the transfers took {} more while no other kernel ran",
-            one.name,
-            reasons.join(", "),
-            one.transfer
-        ),
-        fix: "find what the late rank does before its collectives and this one does not: more \
-              work, copies, or a host that enqueues late; divide the work evenly",
-    })
+    let seen = format!(
+        "{} waited {}; the transfers took {} more while no other kernel ran",
+        one.name,
+        reasons.join(", "),
+        one.transfer
+    );
+    let found = Habit::new(Rule::LateRank, collectives, &split.waiting, seen);
+    (found.cost.0 > 0).then_some(found)
 }

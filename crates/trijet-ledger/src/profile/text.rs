@@ -319,7 +319,8 @@ impl Display for RankJob {
 
 impl Display for Habit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "    {:<19}{:>12}{:>9} x  {}", self.key, self.cost, self.count, self.title)?;
+        let (name, title) = (self.rule.name(), self.rule.title());
+        writeln!(f, "    {name:<19}{:>12}{:>9} x  {title}", self.cost, self.count)?;
         line(f, 8, &self.seen)?;
         line(f, 8, &format!("fix: {}", self.fix))
     }

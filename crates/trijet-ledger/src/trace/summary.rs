@@ -6,7 +6,7 @@ pub use crate::base::audience::Audience;
 use crate::base::dag::{Dag, by_engine};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
-use crate::base::lint::Lint;
+use crate::base::lint::{FEWER_LAUNCHES, Lint, Rule};
 use crate::base::span::Union;
 use crate::base::times::TimeSource;
 use crate::base::units::{Nanos, count};
@@ -171,19 +171,20 @@ pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
             Some("use smaller chunks, at least first and last")
         }
         (Cause::HostLate(category), Audience::Author) => Some(match category {
-            Category::Sync => "wait later, or only for an event of the slot",
-            Category::Alloc => "allocate before the loop, or from a pool",
-            Category::Copy => "copy asynchronously from page-locked memory",
-            Category::Load => "load the kernels before the run",
-            _ => "enqueue earlier, or with fewer calls: batches, a graph, another thread",
+            Category::Sync => Rule::OverSync.fix(),
+            Category::Alloc => Rule::SyncAlloc.fix(),
+            Category::Copy => Rule::SyncCopy.fix(),
+            Category::Load => Rule::FirstUseLoad.fix(),
+            Category::Enqueue => FEWER_LAUNCHES,
+            _ => Rule::HostLate.fix(),
         }),
         (Cause::Dependency(dependency), Audience::Author) => Some(match dependency {
-            Dependency::Legacy => "use non-blocking streams",
-            Dependency::Alloc => "allocate before the loop",
+            Dependency::Legacy => Rule::LegacyBarrier.fix(),
+            Dependency::Alloc => Rule::SyncAlloc.fix(),
             Dependency::Host(_) => "make the source or the sink faster",
             _ => "use more slots, or a stream per engine",
         }),
-        (Cause::Launch, Audience::Author) => Some("launch less often: a graph, or larger chunks"),
+        (Cause::Launch, Audience::Author) => Some(FEWER_LAUNCHES),
     }
 }
 

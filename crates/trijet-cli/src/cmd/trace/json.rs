@@ -104,8 +104,8 @@ fn device(one: &DeviceProfile) -> Value {
     });
     let findings = one.findings.iter().map(|finding| {
         json!({
-            "key": finding.key,
-            "title": finding.title,
+            "key": finding.rule.name(),
+            "title": finding.rule.title(),
             "count": finding.count,
             "cost_ns": finding.cost.0,
             "places_ns": finding.places.iter().map(|p| [p.start, p.end]).collect::<Vec<_>>(),

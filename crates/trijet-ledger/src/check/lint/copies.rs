@@ -1,17 +1,13 @@
 //! Warnings about copies that take more time than their bytes need.
 #![forbid(unsafe_code)]
 
-use super::run::{LOOP_MIN, LintRun};
+use super::run::LintRun;
 use crate::base::ledger::{Engine, Op, OpKind, Place};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::{Bytes, Nanos};
 use std::collections::BTreeMap;
 
-/// A copy up to this size spends most of its time on latency (H200: 64 KiB move at 16 GB/s of 55).
-const SMALL_MAX: u64 = 64 << 10;
-/// It is not worth packing fewer small copies.
-const SMALL_COUNT_MIN: usize = 100;
 /// A copy of this size or more is a bulk copy.
 const BULK_MIN: u64 = 1 << 20;
 /// A copy up to this size counts as small when it waits for bulk copies.
@@ -65,7 +61,8 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
         let text = format!("the host waits for each of {} copies", ops.len());
         run.lint(Rule::SyncCopy, idle.length().0, ops, text)
     };
-    looped.into_iter().filter(|ops| ops.len() >= LOOP_MIN).map(lint).collect()
+    let is_loop = |ops: &Vec<usize>| run.are_enough(Rule::SyncCopy, ops.len());
+    looped.into_iter().filter(is_loop).map(lint).collect()
 }
 
 /// Many small copies in one direction from one site.
@@ -74,7 +71,8 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
 /// because a batch is one call. The second is the time of the copies beyond what their bytes take
 /// at the best rate of a bulk copy of the run in this direction; it is 0 if there was no bulk copy.
 pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
-    let wanted = |op: &Op| op.kind == OpKind::Copy && uses_copy_engine(op) && op.bytes <= SMALL_MAX;
+    let bytes_max = Rule::SmallCopy.limits().bytes_max;
+    let wanted = |op: &Op| op.kind == OpKind::Copy && uses_copy_engine(op) && op.bytes <= bytes_max;
     let lint = |ops: Vec<usize>| {
         let engine = run.ops[ops[0]].engine;
         let rate = (0..run.ops.len())
@@ -95,7 +93,8 @@ pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
         let text = format!("{} copies move {} in all", ops.len(), Bytes(bytes));
         run.lint(Rule::SmallCopy, saved, ops, text)
     };
-    run.by_place(wanted).into_iter().filter(|ops| ops.len() >= SMALL_COUNT_MIN).map(lint).collect()
+    let are_many = |ops: &Vec<usize>| run.are_enough(Rule::SmallCopy, ops.len());
+    run.by_place(wanted).into_iter().filter(are_many).map(lint).collect()
 }
 
 /// Small copies that wait for bulk copies of another stream in the same direction (law A43).

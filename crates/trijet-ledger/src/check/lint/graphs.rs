@@ -10,8 +10,6 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The label of a launch of a graph begins with this text. No kernel has a space in its name.
 const LABEL: &str = "graph ";
-/// Waits that take no more than this part of the run are not worth a warning.
-const WAITED_SHARE: f64 = 0.05;
 
 /// The graph of a launch. Ledgers before version 6 have only its label.
 fn graph_of(op: &Op) -> Option<(Option<u64>, &str)> {
@@ -45,7 +43,7 @@ pub(super) fn serialized(run: &LintRun<'_>) -> Vec<Lint> {
             lanes.extend([lane, other]);
         }
     }
-    if saved as f64 <= run.elapsed() as f64 * WAITED_SHARE {
+    if !run.is_enough(Rule::GraphSerialized, saved) {
         return Vec::new();
     }
     let (count, streams) = (concerned.len(), lanes.len());

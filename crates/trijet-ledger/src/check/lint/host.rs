@@ -1,16 +1,13 @@
 //! Warnings about a host that leaves the busiest engine without work.
 #![forbid(unsafe_code)]
 
-use super::run::{LOOP_MIN, LintRun};
+use super::run::LintRun;
 use crate::base::ledger::{OpKind, WaitOutcome, Waited};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// A host that is late for no more than this part of the run is not worth a warning.
-const LATE_SHARE: f64 = 0.05;
 
 /// The host waits for a stream or for the device in a loop, and enqueues more work only after the
 /// wait.
@@ -40,7 +37,7 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
             .filter_map(|wait| Some(run.dag.call(*wait)?.start..resumed[*wait]?))
             .collect();
         // The last wait of a program has no work after it.
-        if spans.len() + 1 < LOOP_MIN {
+        if !run.are_enough(Rule::OverSync, spans.len() + 1) {
             return None;
         }
         let saved = Union::of(spans.iter().cloned()).and(&idle).length().0;
@@ -81,7 +78,7 @@ pub(super) fn late(run: &LintRun<'_>) -> Vec<Lint> {
         }
         at = Some(free.max(work.end));
     }
-    let is_short = saved as f64 <= run.elapsed() as f64 * LATE_SHARE;
+    let is_short = !run.is_enough(Rule::HostLate, saved);
     if is_short || concerned.is_empty() || run.is_of_host(saved) {
         return Vec::new();
     }

@@ -1,7 +1,7 @@
 //! Warnings about memory that is allocated, and kernels that are loaded, at the wrong time.
 #![forbid(unsafe_code)]
 
-use super::run::{LOOP_MIN, LintRun};
+use super::run::LintRun;
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::lint::{Lint, Rule};
 
@@ -17,7 +17,8 @@ pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
         // Without frees in between, the loop only allocates memory that it keeps.
         let between = |free: &&usize| (first..last).contains(*free);
         let freed: Vec<usize> = frees.iter().filter(between).copied().collect();
-        if allocs.len() < LOOP_MIN || freed.len() + 1 < LOOP_MIN {
+        let is_loop = |entries| run.are_enough(Rule::SyncAlloc, entries);
+        if !is_loop(allocs.len()) || !is_loop(freed.len() + 1) {
             return None;
         }
         let calls = allocs[1..].iter().chain(&freed);
@@ -53,7 +54,7 @@ pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
             }
         }
     }
-    if concerned.len() < LOOP_MIN {
+    if !run.are_enough(Rule::PoolThrash, concerned.len()) {
         return Vec::new();
     }
     let text = format!("memory was released and allocated again {} times", concerned.len());

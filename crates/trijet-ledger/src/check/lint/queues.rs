@@ -10,8 +10,6 @@ use crate::base::units::Nanos;
 use crate::check::names::Names;
 use std::collections::{BTreeMap, HashMap};
 
-/// Waits that take no more than this part of the run are not worth a warning.
-const WAITED_SHARE: f64 = 0.05;
 /// The number of streams that a warning names.
 const NAMED_MAX: usize = 8;
 
@@ -48,9 +46,8 @@ pub(super) fn shared(run: &LintRun<'_>) -> Vec<Lint> {
     let lint = |(ops, runs): (Vec<usize>, Vec<KernelRun>)| {
         let found = crowd(&runs, queues)?;
         let saved = found.waited.length();
-        let enough = saved.0 as f64 > run.elapsed() as f64 * WAITED_SHARE;
         let concerned = found.runs.iter().map(|at| ops[*at]).collect();
-        enough.then(|| {
+        run.is_enough(Rule::QueueShared, saved.0).then(|| {
             run.lint(Rule::QueueShared, saved.0, concerned, text(&found, queues, saved, &names))
         })
     };

@@ -10,8 +10,6 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The minimum number of entries from one line of the program that counts as a loop.
-pub(super) const LOOP_MIN: usize = 3;
 /// The number of entries that a warning lists.
 const OPS_MAX: usize = 16;
 
@@ -59,6 +57,16 @@ impl<'a> LintRun<'a> {
 
     pub(super) fn elapsed(&self) -> u64 {
         self.window.end - self.window.start
+    }
+
+    /// Whether `saved` is a larger part of the run than the rule needs.
+    pub(super) fn is_enough(&self, rule: Rule, saved: u64) -> bool {
+        saved as f64 > self.elapsed() as f64 * rule.limits().share_min
+    }
+
+    /// Whether there are as many entries as the rule needs.
+    pub(super) fn are_enough(&self, rule: Rule, entries: usize) -> bool {
+        entries >= rule.limits().count_min
     }
 
     pub(super) fn call_time(&self, op: usize) -> u64 {

@@ -6,6 +6,7 @@ mod ranks;
 mod steps;
 
 use super::*;
+use crate::base::lint::Rule;
 use crate::base::units::Nanos;
 use crate::trace::StreamClass;
 use crate::trace::activity::{
@@ -99,7 +100,7 @@ impl Scenario {
     /// The count and the cost of a finding.
     fn finding(&self, key: &str) -> Option<(usize, u64)> {
         let device = self.device();
-        let found = device.findings.iter().find(|finding| finding.key == key);
+        let found = device.findings.iter().find(|finding| finding.rule.name() == key);
         found.map(|finding| (finding.count, finding.cost.0 / 1000))
     }
 }
@@ -139,7 +140,7 @@ fn a_legacy_kernel_costs_the_time_for_which_a_blocking_stream_waited() {
         scenario.stream(20, class);
         scenario.call("cudaLaunchKernel", [0, 2]).kernel(LEGACY, [10, 110]);
         scenario.call("cudaLaunchKernel", [3, 5]).kernel(20, [112, 150]);
-        scenario.finding("PERF/LEGACY-STREAM")
+        scenario.finding("PERF/LEGACY-BARRIER")
     };
     assert_eq!(launches(StreamClass::Blocking), Some((1, 100)));
     assert_eq!(launches(StreamClass::NonBlocking), None, "no barrier, no cost, no finding");
@@ -152,7 +153,7 @@ fn a_legacy_kernel_costs_the_time_for_which_it_waited_for_a_blocking_stream() {
     scenario.stream(20, StreamClass::Blocking);
     scenario.call("cudaLaunchKernel", [0, 2]).kernel(20, [10, 60]);
     scenario.call("cudaLaunchKernel", [30, 32]).kernel(LEGACY, [61, 90]);
-    assert_eq!(scenario.finding("PERF/LEGACY-STREAM"), Some((1, 30)));
+    assert_eq!(scenario.finding("PERF/LEGACY-BARRIER"), Some((1, 30)));
 }
 
 #[test]
@@ -160,23 +161,23 @@ fn a_program_on_the_legacy_stream_alone_has_no_barrier() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 2]).kernel(LEGACY, [10, 60]);
     scenario.call("cudaLaunchKernel", [3, 4]).kernel(LEGACY, [61, 90]);
-    assert_eq!(scenario.finding("PERF/LEGACY-STREAM"), None);
+    assert_eq!(scenario.finding("PERF/LEGACY-BARRIER"), None);
 }
 
 /// The last kernel ends at 100, the wait returns at 110, and the next kernel starts at 150.
 #[test]
 fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
-    for (name, key) in [
-        ("cudaDeviceSynchronize_v3020", "PERF/DEVICE-SYNC"),
-        ("cuCtxSynchronize", "PERF/DEVICE-SYNC"),
-        ("cudaStreamSynchronize_ptsz", "PERF/STREAM-SYNC"),
-        ("cuEventSynchronize", "PERF/STREAM-SYNC"),
+    for name in [
+        "cudaDeviceSynchronize_v3020",
+        "cuCtxSynchronize",
+        "cudaStreamSynchronize_ptsz",
+        "cuEventSynchronize",
     ] {
         let mut scenario = Scenario::new();
         scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
         scenario.call(name, [20, 110]);
         scenario.call("cudaLaunchKernel", [140, 142]).kernel(13, [150, 200]);
-        assert_eq!(scenario.finding(key), Some((1, 50)), "{name}");
+        assert_eq!(scenario.finding("PERF/OVER-SYNC"), Some((1, 50)), "{name}");
     }
 }
 
@@ -188,7 +189,7 @@ fn a_wait_costs_no_more_than_its_own_time() {
     scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
     scenario.call("cudaDeviceSynchronize", [95, 105]);
     scenario.call("cudaLaunchKernel", [990, 992]).kernel(13, [1000, 1100]);
-    assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), Some((1, 10)));
+    assert_eq!(scenario.finding("PERF/OVER-SYNC"), Some((1, 10)));
 }
 
 /// During the wait of 90 there is an idle time of 10. The fix can gain the idle time of 50 around
@@ -201,7 +202,7 @@ fn a_wait_says_the_idle_time_in_it_and_the_idle_time_that_its_fix_can_bring() {
     scenario.call("cudaDeviceSynchronize", [20, 110]);
     scenario.call("cudaLaunchKernel", [140, 142]).kernel(13, [150, 200]);
     let device = scenario.device();
-    let found = device.findings.iter().find(|found| found.key == "PERF/DEVICE-SYNC").unwrap();
+    let found = device.findings.iter().find(|found| found.rule == Rule::OverSync).unwrap();
     for part in
         ["waited for 90.00 us", "idle for 10.00 us of that time", "50.00 us in and after the waits"]
     {
@@ -216,7 +217,7 @@ fn idle_row_and_finding_count_the_same_gaps() {
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [40, 50]);
     scenario.kernel(13, [52, 60]);
     let device = scenario.device();
-    let found = device.findings.iter().find(|found| found.key == "PERF/GPU-IDLE").unwrap();
+    let found = device.findings.iter().find(|found| found.rule == Rule::GpuIdle).unwrap();
     assert_eq!((device.idle.gaps, found.count, found.cost.0), (1, 1, 22_000));
     assert!(found.seen.contains("1 shorter than 5 us is not counted"), "{}", found.seen);
     let text = device.to_string();
@@ -230,7 +231,7 @@ fn a_gap_inside_of_a_wait_is_no_cost_of_the_wait() {
     scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 50]);
     scenario.call("cudaLaunchKernel", [2, 4]).kernel(13, [60, 100]);
     scenario.call("cudaDeviceSynchronize", [5, 90]);
-    assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), None);
+    assert_eq!(scenario.finding("PERF/OVER-SYNC"), None);
 }
 
 #[test]
@@ -275,6 +276,37 @@ fn a_synchronous_copy_is_a_finding_and_an_asynchronous_one_is_none() {
     assert_eq!(scenario("cuMemcpyHtoDAsync_v2"), None);
 }
 
+/// A call that waits for a copy of pageable memory would wait for one of page-locked memory too.
+#[test]
+fn a_synchronous_copy_of_pageable_memory_is_one_habit_as_in_a_ledger() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 10]);
+    scenario.call("cudaMemcpy", [20, 100]).upload(MemoryKind::Pageable, 1 << 20, [30, 95]);
+    assert_eq!(scenario.finding("PERF/PAGEABLE"), None);
+    assert_eq!(scenario.finding("PERF/SYNC-COPY"), Some((1, 75)));
+    let device = scenario.device();
+    let found = device.findings.iter().find(|found| found.rule == Rule::SyncCopy).unwrap();
+    assert!(found.seen.starts_with("1 of them of pageable memory"), "{}", found.seen);
+}
+
+#[test]
+fn the_limits_are_those_of_the_rules() {
+    let copies = |bytes: u64| {
+        let mut scenario = Scenario::new();
+        for at in (0..100).map(|n| n * 10) {
+            let memory = MemoryKind::Pinned;
+            scenario.call("cudaMemcpyAsync", [at, at + 2]).upload(memory, bytes, [at + 4, at + 5]);
+        }
+        scenario.finding("PERF/SMALL-COPY").map(|(count, _)| count)
+    };
+    let bytes_max = Rule::SmallCopy.limits().bytes_max;
+    assert_eq!((copies(bytes_max), copies(bytes_max + 1)), (Some(100), None));
+    let mut long = in_turns(9);
+    assert!(long.finding("PERF/QUEUE-SHARED").is_some());
+    long.call("cudaLaunchKernel", [30_000, 30_001]).kernel(13, [30_001, 60_000]);
+    assert_eq!(long.finding("PERF/QUEUE-SHARED"), None, "a sixtieth of the time");
+}
+
 #[test]
 fn loading_at_the_first_launch_costs_the_time_in_which_nothing_runs() {
     let mut scenario = Scenario::new();
@@ -282,7 +314,7 @@ fn loading_at_the_first_launch_costs_the_time_in_which_nothing_runs() {
     scenario.push(ActivityKind::Overhead(OverheadKind::LazyLoading), [8, 30], 0);
     scenario.push(ActivityKind::Overhead(OverheadKind::Flush), [30, 34], 0);
     scenario.call("cudaLaunchKernel", [31, 32]).kernel(13, [40, 50]);
-    assert_eq!(scenario.finding("PERF/LAZY-LOADING"), Some((1, 20)));
+    assert_eq!(scenario.finding("PERF/FIRST-USE-LOAD"), Some((1, 20)));
     assert_eq!(scenario.process().overhead, Nanos(4000), "the overhead of tracing only");
 }
 
@@ -313,7 +345,7 @@ fn a_call_inside_of_another_counts_as_the_outer_one() {
     scenario.call("cudaLaunchKernel", [101, 102]).kernel(13, [200, 300]);
     assert_eq!(scenario.process().calls, 2);
     assert_eq!(
-        scenario.finding("PERF/PAGEABLE"),
+        scenario.finding("PERF/SYNC-COPY"),
         Some((1, 80)),
         "from the begin of the window, at 20"
     );
@@ -387,14 +419,14 @@ fn the_fix_of_idle_time_follows_its_cause() {
         }
         scenario.call("cudaLaunchKernel", [996, 998]).kernel(13, [1000, 1100]);
         let device = scenario.device();
-        device.findings.iter().find(|found| found.key == "PERF/GPU-IDLE").unwrap().fix
+        device.findings.iter().find(|found| found.rule == Rule::GpuIdle).unwrap().fix
     };
     for (name, memory, words) in [
-        ("", None, "the program's own host code"),
-        ("cudaDeviceSynchronize", None, "before the host waits"),
-        ("cudaMalloc", None, "allocate before the loop"),
-        ("cudaMemcpy", Some(MemoryKind::Pageable), "page-locked memory"),
-        ("cudaMemcpy", Some(MemoryKind::Pinned), "Async functions on a stream"),
+        ("", None, Rule::HostLate.fix()),
+        ("cudaDeviceSynchronize", None, Rule::OverSync.fix()),
+        ("cudaMalloc", None, Rule::SyncAlloc.fix()),
+        ("cudaMemcpy", Some(MemoryKind::Pageable), Rule::Pageable.fix()),
+        ("cudaMemcpy", Some(MemoryKind::Pinned), Rule::SyncCopy.fix()),
         ("cudaGraphInstantiate", None, "first launch loads it"),
     ] {
         assert!(fix(name, memory).contains(words), "{name}: {}", fix(name, memory));
@@ -408,7 +440,7 @@ fn a_graph_is_the_fix_of_many_short_gaps_between_launches() {
         scenario.call("cudaLaunchKernel", [at, at + 4]).kernel(13, [at + 6, at + 12]);
     }
     let device = scenario.device();
-    let found = device.findings.iter().find(|found| found.key == "PERF/GPU-IDLE").unwrap();
+    let found = device.findings.iter().find(|found| found.rule == Rule::GpuIdle).unwrap();
     assert!(found.fix.contains("CUDA graph"), "{}", found.fix);
     assert_eq!(device.idle.short, device.idle.total);
 }
@@ -445,7 +477,7 @@ fn the_text_names_every_finding_with_its_cost() {
     let findings = &profile.processes[0].devices[0].findings;
     assert!(findings.len() >= 4, "{findings:?}");
     for finding in findings {
-        let line = text.lines().find(|line| line.contains(finding.key));
+        let line = text.lines().find(|line| line.contains(finding.rule.name()));
         let cost = finding.cost.to_string();
         assert!(line.is_some_and(|line| line.contains(&cost)), "{finding}\n{text}");
     }
@@ -474,7 +506,7 @@ fn communication_is_an_engine_of_its_own_and_hides_no_copy() {
     assert_eq!(busy, [("kernels", 90), ("communication", 100), ("upload", 30)]);
     assert_eq!(scenario.finding("PERF/EXPOSED-COMM"), Some((1, 50)));
     assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 20)));
-    let found = device.findings.iter().find(|f| f.key == "PERF/EXPOSED-COMM").unwrap();
+    let found = device.findings.iter().find(|f| f.rule == Rule::ExposedComm).unwrap();
     let places: Vec<_> = found.places.iter().map(|place| (place.start, place.end)).collect();
     assert_eq!(places, [(1_100_000, 1_150_000)]);
 }
@@ -517,7 +549,7 @@ fn many_devices_share_the_calls_of_the_host() {
     assert_eq!(process.devices.len(), 20_000);
     for device in &process.devices {
         assert_eq!((device.idle.total.0, device.idle.waiting.0), (6000, 3000));
-        assert_eq!(device.findings.iter().find(|f| f.key == "PERF/DEVICE-SYNC").unwrap().count, 1);
+        assert_eq!(device.findings.iter().find(|f| f.rule == Rule::OverSync).unwrap().count, 1);
     }
 }
 
@@ -588,7 +620,7 @@ fn kernels_that_wait_while_as_many_run_as_there_are_queues_are_a_finding() {
     assert_eq!(count, 9);
     assert!((1900..=2000).contains(&cost), "{cost}");
     let device = in_turns(17).device();
-    let found = device.findings.iter().find(|finding| finding.key == "PERF/QUEUE-SHARED").unwrap();
+    let found = device.findings.iter().find(|finding| finding.rule == Rule::QueueShared).unwrap();
     assert!(found.seen.contains("streams 28, 29, 30, 31, 32, 33, 34, 35 and 1 more"), "{found:?}");
     assert_eq!(in_turns(8).finding("PERF/QUEUE-SHARED"), None);
 }

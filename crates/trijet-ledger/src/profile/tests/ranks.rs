@@ -1,6 +1,7 @@
 //! Tests over hand-made traces of several ranks. Times are in microseconds.
 #![forbid(unsafe_code)]
 
+use crate::base::lint::Rule;
 use crate::base::units::Nanos;
 use crate::profile::*;
 use crate::trace::activity::{Activity, ActivityKind, ContextInfo, NameId, ProcessTrace};
@@ -64,7 +65,7 @@ fn profile(traces: &[ProcessTrace]) -> Profile {
 /// The count and the cost in microseconds of the finding for the device of this process.
 fn late(profile: &Profile, process: usize) -> Option<(usize, u64)> {
     let findings = &profile.processes[process].devices[0].findings;
-    let found = findings.iter().find(|finding| finding.key == "PERF/LATE-RANK");
+    let found = findings.iter().find(|finding| finding.rule == Rule::LateRank);
     found.map(|finding| (finding.count, finding.cost.0 / 1000))
 }
 
@@ -516,7 +517,7 @@ proptest! {
         }
         for (trace, process) in traces.iter().zip(&profile.processes) {
             for finding in process.devices.iter().flat_map(|device| &device.findings) {
-                for place in finding.places.iter().filter(|_| finding.key == "PERF/LATE-RANK") {
+                for place in finding.places.iter().filter(|_| finding.rule == Rule::LateRank) {
                     prop_assert!(is_wait(&traces, trace, place.start), "{:?}", place);
                 }
             }
