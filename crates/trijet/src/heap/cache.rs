@@ -10,10 +10,11 @@
 use super::space::nodes::{GRANULE, Index, Users};
 use crate::base::id::LaneId;
 use crate::base::table::NumberTable;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of blocks per lane. A search looks at the sizes of all of them.
 const BLOCKS_MAX: usize = 32;
@@ -38,6 +39,19 @@ pub(crate) struct Kept {
     /// Whether operations may still use the block.
     pub(crate) is_pending: bool,
     pub(crate) owner: Arc<dyn Owner>,
+}
+
+/// Blocks that a cache gives up. They go to the heap.
+pub(crate) type Leaving = SmallVec<[Kept; 1]>;
+
+/// The blocks of all caches, on their way to the heap.
+#[derive(Debug)]
+pub(crate) struct Gathered<'c> {
+    pub(crate) blocks: Vec<Kept>,
+    /// The number of allocations of kept blocks since the last gathering: with pending users, and
+    /// without.
+    pub(super) taken: [u64; 2],
+    _turn: MutexGuard<'c, ()>,
 }
 
 /// The blocks that a lane keeps.
@@ -81,8 +95,8 @@ impl Cache {
 
     /// Takes out the older half of the blocks.
     #[cold]
-    fn take_half(&mut self) -> Vec<Kept> {
-        let leaving: Vec<Kept> = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();
+    fn take_half(&mut self) -> Leaving {
+        let leaving: Leaving = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();
         self.granules -= leaving.iter().map(|kept| kept.granules).sum::<u64>();
         leaving
     }
@@ -109,39 +123,35 @@ impl Caches {
         Some(owner)
     }
 
-    /// Lets `lane` keep a block; the lane follows all users of the block. Calls `give` for each
-    /// block that the cache gives up. That includes this block if another thread uses the cache.
+    /// Lets `lane` keep a block; the lane follows all users of the block. Returns the blocks that
+    /// the cache gives up. They include this block if another thread uses the cache.
     #[inline]
-    pub(crate) fn keep(&self, lane: LaneId, kept: Kept, give: impl Fn(Kept)) {
+    #[must_use]
+    pub(crate) fn keep(&self, lane: LaneId, kept: Kept) -> Leaving {
         let cache = self.get(lane).unwrap_or_else(|| self.add(lane));
         match cache.try_lock() {
             Ok(mut cache) if kept.granules <= GRANULES_MAX / 2 => {
                 cache.keep(kept);
-                if cache.is_over() {
-                    let leaving = cache.take_half();
-                    drop(cache);
-                    leaving.into_iter().for_each(give);
-                }
+                if cache.is_over() { cache.take_half() } else { Leaving::new() }
             }
-            _ => give(kept),
+            _ => Leaving::from_iter([kept]),
         }
     }
 
-    /// Takes out all blocks and calls `give` for each. When this function returns, no other
-    /// gathering thread holds any block. Returns the number of allocations since the last call that
-    /// took a block with pending users, and the number that took one without.
+    /// Takes out all blocks. No other thread gathers until the result is dropped, so the next one
+    /// finds the blocks in the heap.
     #[cold]
-    pub(super) fn gather(&self, give: impl Fn(Kept)) -> [u64; 2] {
-        let _turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = [0; 2];
+    pub(super) fn gather(&self) -> Gathered<'_> {
+        let turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gathered = Gathered { blocks: Vec::new(), taken: [0; 2], _turn: turn };
         for lane in 0..self.lanes.load(Ordering::Relaxed) {
             let Some(cache) = self.of_lanes.get(lane) else { continue };
             let mut cache = cache.lock().expect("no panic under this lock");
             let Cache { blocks, taken, .. } = std::mem::take(&mut *cache);
             drop(cache);
-            blocks.into_iter().for_each(&give);
-            (all[0], all[1]) = (all[0] + taken[0], all[1] + taken[1]);
+            gathered.blocks.extend(blocks);
+            gathered.taken = [gathered.taken[0] + taken[0], gathered.taken[1] + taken[1]];
         }
-        all
+        gathered
     }
 }

@@ -23,7 +23,7 @@ mod mode;
 pub(crate) mod slabs;
 mod space;
 
-pub(crate) use cache::{Kept, Owner};
+pub(crate) use cache::{Gathered, Kept, Owner};
 pub(crate) use growing_range::GrowingRange;
 pub(crate) use growth::Trim;
 pub use mode::HeapMode;
@@ -202,12 +202,14 @@ impl Heap {
         self.returned.push(index, &place.next);
     }
 
-    /// Takes the blocks that lanes keep, and calls `give` to give each to the heap.
-    pub(crate) fn gather(&self, give: impl Fn(Kept)) {
-        let [own, complete] = self.caches.gather(give);
+    /// Takes the blocks that lanes keep. The caller gives each to the heap.
+    pub(crate) fn gather(&self) -> Gathered<'_> {
+        let gathered = self.caches.gather();
+        let [own, complete] = gathered.taken;
         let counts = &mut self.lock_plain().counts;
         counts.reuses[Reuse::Own as usize] += own;
         counts.reuses[Reuse::Complete as usize] += complete;
+        gathered
     }
 
     #[inline]

@@ -43,7 +43,8 @@ impl Domain {
 
     /// Takes the blocks that lanes keep back into the heap.
     pub(crate) fn gather_in_heap(&self, heap: &Heap) {
-        heap.gather(|kept| self.give_kept_to_heap(heap, &kept));
+        let gathered = heap.gather();
+        gathered.blocks.iter().for_each(|kept| self.give_kept_to_heap(heap, kept));
     }
 
     /// Whether a heap may use memory again because this user of it is complete.

@@ -62,7 +62,8 @@ fn keep(mut block: Arc<Block>) {
     let is_pending = !users.is_empty();
     only.track.rest(users);
     let kept = Kept { granules: home.granules, is_pending, owner: block };
-    heap.caches.keep(home.lane, kept, |kept| domain.give_kept_to_heap(heap, &kept));
+    let leaving = heap.caches.keep(home.lane, kept);
+    leaving.iter().for_each(|kept| domain.give_kept_to_heap(heap, kept));
 }
 
 /// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or one of the
