@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use trijet::check::{CheckOptions, Names};
 use trijet::trace::summary::Audience;
-use trijet::{DeviceBuilder, Device, DeviceInfo, ErrorKind, Select};
+use trijet::{Device, DeviceBuilder, DeviceInfo, ErrorKind, Select};
 
 /// The devices of most commands.
 pub const ONE: &[&str] = &["auto", "host", "cuda:0", "cuda:1"];

@@ -2,7 +2,17 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::occupancy::Occupancy;
+
+/// The number of blocks and clusters of a kernel that run at the same time on a device that does
+/// nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Occupancy {
+    /// Blocks on one multiprocessor.
+    pub blocks: u32,
+    /// Clusters on the device; `None` for a configuration without clusters.
+    pub clusters: Option<u32>,
+}
 
 /// The largest sides of a block (CUDA C++ Programming Guide, "Technical Specifications").
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];

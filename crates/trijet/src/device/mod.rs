@@ -19,7 +19,6 @@ pub(crate) mod image;
 pub(crate) mod launch_config;
 pub(crate) mod loaded;
 pub(crate) mod memory;
-mod occupancy;
 pub(crate) mod probe;
 pub(crate) mod ptx;
 pub(crate) mod region;
@@ -28,8 +27,7 @@ pub(crate) mod twin;
 
 pub use host::cost::CostModel;
 pub use host::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
-pub use launch_config::LaunchConfig;
-pub use occupancy::Occupancy;
+pub use launch_config::{LaunchConfig, Occupancy};
 
 use crate::base::error::Result;
 use driver::Driver;

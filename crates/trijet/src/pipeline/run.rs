@@ -15,11 +15,9 @@ pub(super) mod prepared;
 mod reader;
 mod remember;
 mod replayer;
-mod slot;
 mod spans;
 mod streams;
 mod tune;
-mod way;
 mod writer;
 
 use super::describe::builder::{Pipeline, Traced};

@@ -99,12 +99,12 @@ pub(crate) fn graph_node() -> Result<Vec<String>> {
 /// An all-reduce of two devices.
 pub(crate) fn collective() -> Result<Vec<String>> {
     let devices = Device::host(config())?;
-    let communicator = Communicator::over(&devices)?;
+    let communicator = Communicator::builder().devices(&devices).open()?;
     let upload = |device: &Device| device.stream()?.upload(&[1.0_f32; LEN]);
     let mut data = devices.iter().map(upload).collect::<Result<Vec<_>>>()?;
     let mut all_reduce = || {
         let mut views: Vec<_> = data.iter_mut().map(Buffer::view_mut).collect();
-        communicator.all_reduce(Sum, &mut views)
+        communicator.all_reduce(&mut views, Sum)
     };
     // The kernels are loaded by the first call.
     all_reduce()?;

@@ -16,8 +16,8 @@ use crate::device::driver::{
     Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::launch_config::LaunchConfig;
+use crate::device::launch_config::Occupancy;
 use crate::device::memory::{Memory, Space};
-use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ops::Range;

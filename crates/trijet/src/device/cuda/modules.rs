@@ -9,7 +9,7 @@ use crate::base::id::DeviceId;
 use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle, StreamHandle};
 use crate::device::image::check_binary;
 use crate::device::launch_config::LaunchConfig as Config;
-use crate::device::occupancy::Occupancy;
+use crate::device::launch_config::Occupancy;
 use crate::device::twin::Twin;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr::null_mut;

@@ -9,8 +9,8 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::StreamClass;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::launch_config::LaunchConfig;
+use crate::device::launch_config::Occupancy;
 use crate::device::memory::Memory;
-use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
 use std::fmt::Debug;
 

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::budget::{fitting, places};
+use super::enqueue::Slot;
 use super::paced::Pace;
-use super::slot::Slot;
 use super::streams::Streams;
 use crate::base::error::Result;
 use crate::base::units::Bytes;

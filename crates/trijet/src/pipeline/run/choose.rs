@@ -10,9 +10,8 @@
 use super::allocate::Resources;
 use super::enqueue::load;
 use super::pass::pass;
-use super::remember;
+use super::remember::{self, Way};
 use super::tune::{Model, measure};
-use super::way::Way;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::Clock;

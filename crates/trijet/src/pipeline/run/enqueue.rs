@@ -4,15 +4,23 @@
 //! streams follows from the uses of the slot's buffers.
 #![forbid(unsafe_code)]
 
-use super::slot::Slot;
 use super::streams::Streams;
 use crate::base::error::Result;
 use crate::base::units::Bytes;
-use crate::memory::{View, ViewMut};
+use crate::memory::{Buffer, View, ViewMut};
 use crate::pipeline::describe::stage::{StageCx, Stages};
 use crate::pipeline::plan::Chunk;
 use crate::pipeline::plan::schedule::StageId;
 use std::ops::Range;
+
+/// The memory of the device for one chunk in flight.
+pub(in crate::pipeline) struct Slot {
+    /// The input, and then the output of each stage.
+    pub(super) buffers: Vec<Buffer<u8>>,
+    /// Whether the stages use the memory of source and sink in place. Then the first and the last
+    /// buffer are empty.
+    pub(in crate::pipeline) in_place: bool,
+}
 
 /// Enqueues one chunk.
 pub(super) fn submit(

@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 use super::copy_streams::CopyStreams;
+use super::enqueue::Slot;
 use super::enqueue::kernels;
-use super::slot::Slot;
 use super::streams::Streams;
 use crate::base::error::Result;
 use crate::device::driver::Readiness;

@@ -5,7 +5,6 @@
 //! one of them remain.
 #![forbid(unsafe_code)]
 
-use super::way::Way;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::pipeline::describe::validate::Job;
@@ -14,6 +13,14 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::Path;
+
+/// A way to run a job, as a tuner chooses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::pipeline) struct Way {
+    pub(in crate::pipeline) schedule: Schedule,
+    pub(super) chunk: Bytes,
+    pub(super) depth: usize,
+}
 
 /// The first bytes of each file of choices.
 const BEGIN: &[u8] = b"trijet choices\n";

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::launch_config::LaunchConfig;
-use crate::device::occupancy::Occupancy;
+use crate::device::launch_config::Occupancy;
 
 /// A multiprocessor of an H200 (CUDA C++ Programming Guide, technical specifications of compute
 /// capability 9.0).
