@@ -9,11 +9,9 @@
 
 mod page;
 mod programs;
+mod stacks;
 
 use page::{Row, document, doors, floors, folder, walks};
-use std::alloc::{GlobalAlloc, Layout as Block, System};
-use std::backtrace::Backtrace;
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use trijet::Result;
 
@@ -29,67 +27,6 @@ const SERVING: &str = "base";
 /// A file that calls functions of its callers and enters no folder by itself: it names the work of a
 /// task for the time of a call.
 const CALLS_BACK: &str = "log/task_name.rs";
-
-thread_local! {
-    /// Whether the calls of this thread to the heap are followed.
-    static FOLLOWED: Cell<bool> = const { Cell::new(false) };
-    static STACKS: RefCell<Vec<Backtrace>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The system's allocator, which keeps the stacks of its callers.
-struct Following;
-
-/// Keeps the stack of the caller. The capture's own calls to the heap are not followed, and neither
-/// is a panic, which holds a lock that the capture needs.
-fn keep_stack() {
-    if !std::thread::panicking() && FOLLOWED.replace(false) {
-        let stack = Backtrace::force_capture();
-        STACKS.with_borrow_mut(|stacks| stacks.push(stack));
-        FOLLOWED.set(true);
-    }
-}
-
-// SAFETY: the system's allocator does all of the work. Keeping a stack does not unwind: the list is
-// borrowed here only while `FOLLOWED` is down, and a thread that is followed has not ended.
-unsafe impl GlobalAlloc for Following {
-    unsafe fn alloc(&self, block: Block) -> *mut u8 {
-        keep_stack();
-        // SAFETY: the caller promises what the system demands of `block`.
-        unsafe { System.alloc(block) }
-    }
-
-    unsafe fn dealloc(&self, address: *mut u8, block: Block) {
-        keep_stack();
-        // SAFETY: `alloc` above got the address from the system, for the same `block`.
-        unsafe { System.dealloc(address, block) }
-    }
-}
-
-#[global_allocator]
-static FOLLOWING: Following = Following;
-
-/// Starts to follow this thread.
-fn start() {
-    FOLLOWED.set(true);
-}
-
-/// Ends the following of this thread.
-fn stop() {
-    FOLLOWED.set(false);
-}
-
-/// The stacks since the last call, in the order of the calls.
-fn taken() -> Vec<String> {
-    STACKS.take().iter().map(|stack| format!("{stack:#}")).collect()
-}
-
-/// The stacks of `work`.
-fn followed(work: impl FnOnce() -> Result<()>) -> Result<Vec<String>> {
-    start();
-    let done = work();
-    stop();
-    done.map(|()| taken())
-}
 
 /// The files of the library on a stack, from the outermost call to the innermost, without the
 /// lines: a list for each call that the program makes. A function of the program that the library

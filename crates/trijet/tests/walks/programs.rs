@@ -1,6 +1,6 @@
 //! The programs of the walks. Each returns the stacks of its calls, in their order.
 
-use crate::{followed, start, stop, taken};
+use crate::stacks::{followed, start, stop, taken};
 use std::ops::Range;
 use trijet::check::CheckOptions;
 use trijet::comm::Communicator;

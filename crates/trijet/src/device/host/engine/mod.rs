@@ -1,4 +1,4 @@
-//! Queues of operations, their edges, and the work of each operation.
+//! Queues of operations, the edges between them, and the work of each operation, for all executors.
 #![forbid(unsafe_code)]
 
 pub(super) mod activity;
