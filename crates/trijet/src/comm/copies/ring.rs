@@ -68,8 +68,8 @@ pub(in crate::comm) fn all_reduce<T: Element, R: Reduction<T>>(
                 return team.hop::<T>((from, to), source, None);
             };
             let Landing { slots, next } = &mut landings[at];
-            let at = *next % slots.len();
-            let slot = &mut slots[at];
+            let number = *next % slots.len();
+            let slot = &mut slots[number];
             *next += 1;
             team.hop((from, to), source, Some(slot.slice_mut(..range.len())))?;
             let target = target.reborrow().slice(range.clone());
