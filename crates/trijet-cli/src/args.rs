@@ -344,8 +344,8 @@ impl OverlapOptions {
     /// Returns why the file is not an input, if its name shows that.
     fn wrong_name(&self) -> Option<String> {
         let input = self.input.as_deref()?;
-        let cause =
-            "a file of plain bytes does not have its shape; `trijet map` makes an .npy file of it";
+        let cause = "a file of plain bytes does not state its shape; `trijet map` converts it to \
+                     an .npy file";
         (is_plain(input) && !input.is_dir()).then(|| format!("{}: {cause}", shown(input)))
     }
 }

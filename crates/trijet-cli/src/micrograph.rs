@@ -81,7 +81,7 @@ impl Micrograph {
 
     fn each_row<T>(&self, rows: Range<u64>, into: &mut [T], from: impl Fn(u16) -> T) {
         let pixels = (rows.end - rows.start) * self.width as u64;
-        assert_eq!(into.len() as u64, pixels, "the buffer has the length of the rows");
+        assert_eq!(into.len() as u64, pixels, "the buffer must have the length of the rows");
         for (row, into) in rows.zip(into.chunks_exact_mut(self.width)) {
             // Each image shows another part of the tile.
             let offset = hash(self.seed ^ (row / self.height).rotate_left(32));

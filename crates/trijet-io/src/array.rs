@@ -157,8 +157,8 @@ impl fmt::Display for Array {
     }
 }
 
-/// The number of elements; `None` when it overflows. If one axis is 0, it is 0 even if the others
-/// would overflow.
+/// The number of elements; `None` when it overflows. If one axis is 0, the number is 0, even if the
+/// product of the other axes overflows.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -14,22 +14,23 @@ pub struct DamagedImage {
     pub why: String,
 }
 
-/// The damaged images among those that were read. Several threads read, and add what they find.
+/// The damaged images among those that were read. Several threads read the input, and add the
+/// damaged images that they find.
 #[derive(Debug)]
 pub(crate) struct DamagedImages {
     image_rows: u64,
-    /// By their indices.
+    /// The damaged images. The keys are the indices of the images in the stack.
     found: Mutex<BTreeMap<u64, DamagedImage>>,
 }
 
 impl DamagedImages {
-    /// Images of `image_rows` rows, at least one. None of them is known to be damaged.
+    /// A stack whose images have `image_rows` rows; 0 counts as 1. No image is known to be damaged.
     pub(crate) fn new(image_rows: u64) -> Self {
         Self { image_rows: image_rows.max(1), found: Mutex::default() }
     }
 
     fn found(&self) -> MutexGuard<'_, BTreeMap<u64, DamagedImage>> {
-        // An entry is added as a whole.
+        // An entry is added as a whole, so the map is valid even after a panic.
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -37,7 +38,7 @@ impl DamagedImages {
         self.found().insert(index, image);
     }
 
-    /// The images with rows among `rows`, in their order.
+    /// The damaged images with rows among `rows`, in the order of the stack.
     pub(crate) fn among(&self, rows: &Range<u64>) -> Vec<DamagedImage> {
         self.found().range(self.images_of(rows)).map(|(_, image)| image.clone()).collect()
     }
@@ -47,7 +48,7 @@ impl DamagedImages {
         rows.start / self.image_rows..rows.end.div_ceil(self.image_rows)
     }
 
-    /// Cuts `rows` into sound and damaged parts, in their order.
+    /// Cuts `rows` into sound and damaged parts, in ascending order.
     pub(crate) fn parts(&self, rows: &Range<u64>) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut start = rows.start;
@@ -64,7 +65,7 @@ impl DamagedImages {
     }
 }
 
-/// Rows that are all sound, or all of a damaged image.
+/// Rows that are all sound, or that all belong to one damaged image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) rows: Range<u64>,

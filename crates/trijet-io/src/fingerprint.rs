@@ -20,9 +20,10 @@ const NAMES_MAX: usize = 3;
 /// The fields that identify a job. The other fields describe its circumstances, which may change.
 const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
-/// The identity of a run: its job, and the circumstances on which the output depends. Only the same
-/// job uses a partial output. It continues the partial output only if the circumstances are the
-/// same and the files on which its rows depend have not changed. Other files may have changed.
+/// The identity of a run: its job, and the circumstances on which the output depends. A partial
+/// output is used only by the same job. A run of that job continues the partial output only if the
+/// circumstances are the same, and the files on which the rows depend have not changed. Other files
+/// may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
@@ -42,7 +43,7 @@ pub struct Fingerprint {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) changed: BTreeSet<usize>,
-    /// The files that changed only in their state. Their bytes may have changed too.
+    /// The files of which only the state (`ctime`) has changed. Their bytes may have changed too.
     pub(crate) doubtful: BTreeSet<usize>,
 }
 
@@ -160,14 +161,15 @@ impl Fingerprint {
         &self.operation
     }
 
-    /// Whether a write of `rows` is possible: the output has these rows, and if the format takes
+    /// Whether a write of `rows` is possible: the output has these rows, and if the format accepts
     /// only whole images, they are whole images.
     pub(crate) fn has(&self, rows: &Range<u64>) -> bool {
         let is_edge = |row: u64| row.is_multiple_of(self.granule);
         rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
     }
 
-    /// The files of the input that differ from earlier states, which a journal has by index.
+    /// The files of the input that differ from the states `earlier` of a journal. An entry of
+    /// `earlier` has the index of a file and its state.
     pub(crate) fn changes_since<'s>(
         &self,
         earlier: impl Iterator<Item = (usize, &'s Value)>,
@@ -231,7 +233,7 @@ impl Fingerprint {
         names.find_map(|name| match (header.get(name), self.fields.get(name)) {
             (then, now) if then == now => None,
             (Some(then), Some(now)) => Some(format!("{name} was {then}, now it is {now}")),
-            (None, Some(now)) => Some(format!("{name} is missing, now it is {now}")),
+            (None, Some(now)) => Some(format!("there was no {name}, now it is {now}")),
             (Some(then), None) => Some(format!("{name} was {then}, now there is none")),
             (None, None) => None,
         })
@@ -249,5 +251,5 @@ impl Changes {
 }
 
 /// The advice about a file that changed only in its state.
-pub(crate) const DOUBTFUL: &str =
-    "its bytes may have changed under an old time; --same-input states that they have not";
+pub(crate) const DOUBTFUL: &str = "its bytes may have changed although its time of modification \
+                                   has not; use --same-input if they have not changed";

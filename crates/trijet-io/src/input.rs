@@ -40,7 +40,7 @@ pub struct Input {
 /// The part of an input that is processed.
 #[derive(Debug, Clone)]
 struct Slice {
-    /// The indices of the first axis, if they are not all.
+    /// The indices of the first axis; `None` for the whole input.
     indices: Option<Range<u64>>,
     array: Array,
     first_row: u64,
@@ -75,7 +75,7 @@ impl Input {
     /// of images.
     ///
     /// # Errors
-    /// As [`open`](Self::open); the messages do not offer a description of plain bytes.
+    /// As [`open`](Self::open), but the messages do not mention the options for plain bytes.
     pub fn self_described(path: &Path) -> Result<Self> {
         refuse_stream(path)?;
         let found = Found::at(path)?;
@@ -84,12 +84,12 @@ impl Input {
                 Self::of_format(format, path, None)
             }
             Some(_) => {
-                let cause = "a file of plain bytes does not have its shape; give an .npy file or a \
+                let cause = "a file of plain bytes does not state its shape; use an .npy file or a \
                              folder of PNG images";
                 Err(file_error::refused("open", path, cause))
             }
             None => {
-                let ways = "give an .npy file or a folder of PNG images";
+                let ways = "use an .npy file or a folder of PNG images";
                 Err(file_error::refused(
                     "open",
                     path,
@@ -100,11 +100,12 @@ impl Input {
     }
 
     /// Opens a folder of images, and reads zeros in place of a damaged image: see
-    /// [`damaged`](Self::damaged). An image that the system cannot read, or of another form than
-    /// the others, is an error all the same.
+    /// [`damaged`](Self::damaged). An image that the system cannot read, or that has another form
+    /// than the others, is still an error.
     ///
-    /// # Errors As [`open`](Self::open), and `InvalidValue` for an input that is no folder of
-    /// images. `Io` if the headers of all images are damaged.
+    /// # Errors
+    /// As [`open`](Self::open), and `InvalidValue` for an input that is not a folder of images.
+    /// `Io` if the headers of all images are damaged.
     pub fn skipping_damaged(path: &Path) -> Result<Self> {
         refuse_stream(path)?;
         match of_input(&Found::at(path)?) {
@@ -113,7 +114,7 @@ impl Input {
                 Self::of_opened(format, path, opened, None, Some(damaged))
             }
             _ => {
-                let cause = "damaged images are skipped in a folder of PNG images only";
+                let cause = "damaged images can be skipped only in a folder of PNG images";
                 Err(file_error::refused("open", path, cause))
             }
         }
@@ -165,10 +166,10 @@ impl Input {
         Ok(Self { path, canonical, format, opened, header, slice, names, granule, damaged })
     }
 
-    /// Processes only these indices of the first axis: images of a stack, rows of an image. Rows
-    /// keep their numbers, and rows outside can still be read. So a result that depends on the rows
-    /// around its own is the same as for the whole input. [`part`](Self::part) is the array of the
-    /// indices.
+    /// Restricts the part that is processed to these indices of the first axis (images of a stack,
+    /// or rows of an image). Rows keep their numbers, and rows outside the slice can still be read.
+    /// So a result that depends on neighbouring rows is the same as for the whole input.
+    /// [`part`](Self::part) describes the slice.
     ///
     /// # Errors
     /// `InvalidValue` when the input does not have these indices, or when there are none.
@@ -177,8 +178,8 @@ impl Input {
         let count = array.shape()[0];
         if indices.is_empty() || indices.end > count {
             let cause = format!(
-                "the slice {}:{} is not a part of {array}: it begins at 0 to {}, and ends after that, at \
-                 most at {count}",
+                "the slice {}:{} is not a part of {array}: the start must be 0 to {}, and the end \
+                 must be above the start and at most {count}",
                 indices.start,
                 indices.end,
                 count.saturating_sub(1)
@@ -202,13 +203,14 @@ impl Input {
         &self.opened.array
     }
 
-    /// The element type and shape of the part that is processed: all, or a [`slice`](Self::slice).
+    /// The element type and shape of the part that is processed: the whole input, or a
+    /// [`slice`](Self::slice).
     #[must_use]
     pub fn part(&self) -> &Array {
         &self.slice.array
     }
 
-    /// The indices of the first axis that are processed, if they are not all.
+    /// The indices of the first axis that are processed; `None` for the whole input.
     pub(crate) fn indices(&self) -> Option<Range<u64>> {
         self.slice.indices.clone()
     }
@@ -230,7 +232,7 @@ impl Input {
         self.names.get(place(start)..place(end)).unwrap_or(&[])
     }
 
-    /// The format.
+    /// The format of the input.
     #[must_use]
     pub fn format(&self) -> &'static dyn Format {
         self.format
@@ -242,14 +244,15 @@ impl Input {
         &self.path
     }
 
-    /// The path without links and relative parts. It is the same for every path of the input.
+    /// The absolute path without symbolic links. All paths of the same input have the same
+    /// canonical path.
     #[must_use]
     pub fn canonical_path(&self) -> &Path {
         &self.canonical
     }
 
-    /// The files of the input when it was opened. Each holds an equal number of rows, in this
-    /// order.
+    /// The files of the input, with their states when the input was opened. All have the same
+    /// number of rows. The first rows of the input are in the first file.
     #[must_use]
     pub fn items(&self) -> &[Item] {
         &self.opened.items
@@ -269,8 +272,8 @@ impl Input {
         &self.opened.left_out
     }
 
-    /// The damaged images of the part that is processed, among those that were read so far. Only an
-    /// input that [skips](Self::skipping_damaged) them has any.
+    /// The damaged images that were found so far in the part that is processed. The list is empty
+    /// unless the input [skips damaged images](Self::skipping_damaged).
     #[must_use]
     pub fn damaged(&self) -> Vec<DamagedImage> {
         let rows = self.first_row()..self.first_row() + self.part().layout().rows;
@@ -282,7 +285,7 @@ impl Input {
         self.damaged.clone()
     }
 
-    /// Makes chunks start at multiples of `granule` rows, for an output that takes only whole
+    /// Makes chunks start at multiples of `granule` rows, for an output that accepts only whole
     /// granules ([`crate::Target::granule`]).
     ///
     /// # Panics
@@ -290,7 +293,10 @@ impl Input {
     #[must_use]
     pub fn cut_at(mut self, granule: u64) -> Self {
         let own = self.opened.granule;
-        assert!(granule > 0 && granule.is_multiple_of(own), "a chunk of whole images");
+        assert!(
+            granule > 0 && granule.is_multiple_of(own),
+            "`granule` must be a multiple of the granule of the input"
+        );
         self.granule = granule;
         self
     }
@@ -306,7 +312,8 @@ impl Input {
 /// Refuses the name of the standard input.
 fn refuse_stream(path: &Path) -> Result<()> {
     if path == Path::new("-") {
-        let cause = "standard input is not supported yet; give the name of a file (./- if it is -)";
+        let cause = "standard input is not supported yet; use the name of a file (./- for a file \
+                     named -)";
         return Err(file_error::refused("open", path, cause));
     }
     Ok(())
@@ -315,22 +322,26 @@ fn refuse_stream(path: &Path) -> Result<()> {
 /// The message about an extension that belongs to no format.
 const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
                        are supported";
-/// How any file is an input.
-const PLAIN_BYTES: &str = "--raw, --shape, --dtype and --header take it for plain bytes";
+/// The options with which any file is an input.
+const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
+                           bytes";
 
-/// The reason why a file that no format claims is not an input, and the way out: a line of Python,
-/// or `way`.
+/// The reason why a file that no format claims is not an input, and a remedy: a line of Python, or
+/// `way`.
 fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
     let what = match (by_name(found.path), by_start(&found.start)) {
         (Some("PNG"), _) | (None, Some("PNG")) => {
-            return "is a single image, which is not supported: give its folder".to_owned();
+            return "is a single image, which is not supported; use the folder of the image"
+                .to_owned();
         }
-        (Some(name), _) => format!("the name is for {name} files, which are not supported"),
-        (None, Some(name)) => format!("it begins as {name} files do, which are not supported"),
+        (Some(name), _) => {
+            format!("the name has the extension of {name} files, which are not supported")
+        }
+        (None, Some(name)) => format!("the file starts like {name} files, which are not supported"),
         (None, None) => unknown.to_owned(),
     };
     match python_line(found) {
-        Some(line) => format!("{what}; Python makes an .npy file of it: {line}"),
+        Some(line) => format!("{what}; this line of Python converts it to an .npy file: {line}"),
         None => format!("{what}; {way}"),
     }
 }
@@ -346,7 +357,7 @@ impl Source for Input {
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let wanted = (rows.end - rows.start) * self.array().layout().row_bytes;
-        assert_eq!(into.len() as u64, wanted, "the buffer has the length of the rows");
+        assert_eq!(into.len() as u64, wanted, "the buffer must have the length of the rows");
         self.opened.reader.read(rows, into)
     }
 }

@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 /// A file of an input, with its state when the input was opened. The number of the file system is
-/// not part of it, because it may change when the machine starts.
+/// not part of the state, because it may change when the machine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The name within the folder of the input; empty for an input that is one file.
@@ -19,8 +19,8 @@ pub struct Item {
     /// number.
     pub inode: u64,
     /// The time of the last change of bytes or state (`ctime`). No program can set it, so it
-    /// reveals bytes that were changed under an old time of modification. It also changes with a
-    /// new permission, name or hard link.
+    /// reveals bytes that were changed although `modified` was set back. It also changes with a new
+    /// permission, name or hard link.
     pub changed: (i64, i64),
 }
 
@@ -28,7 +28,7 @@ pub struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sameness {
     Same,
-    /// Only `changed` differs: the bytes may be the same or not.
+    /// Only `changed` differs. The bytes may be the same or not.
     Doubtful,
     Changed,
 }

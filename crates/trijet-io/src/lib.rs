@@ -68,11 +68,12 @@
 //! appears between the last look and the rename is replaced.
 //!
 //! A run locks its journal, so that no other run writes the same output. On a file system without
-//! locks it goes on: see [`Output::is_locked`]. Several processes of one output are refused there.
+//! locks, a run continues without a lock: see [`Output::is_locked`]. There, several processes
+//! cannot write one output.
 //!
-//! [`Target::overwrite`] makes a run write over an output that exists. At its first row the output
-//! becomes the partial output, so its name means a complete output at any time. From then on, its
-//! old rows are lost.
+//! [`Target::overwrite`] makes a run write over an output that exists. When the run writes its
+//! first row, the existing output becomes the partial output. So the final name always means a
+//! complete output. From the first row on, the old rows are lost.
 //!
 //! The journal has the name, size, time of modification, inode and time of the last change
 //! (`ctime`) of each file of the input. A file is the same if all five are the same. A file that
@@ -83,9 +84,9 @@
 //! a hard link has changed. Then the run is refused and keeps its rows: [`Fingerprint::same_input`]
 //! makes it accept the input.
 //!
-//! A [slice](Input::slice) is a part of the job. Rows keep their numbers in the input. So a run
-//! reads the rows around a slice, and writes only the rows of the slice. Files on which the slice
-//! does not depend may change.
+//! A job is identified by its [slice](Input::slice) too. Rows of a slice keep their numbers in the
+//! input. A run reads the rows around the slice, and writes only the rows of the slice. Files on
+//! which the slice does not depend may change.
 //!
 //! Where the file system supports extended attributes, a finished output has the attribute
 //! `user.trijet.job`, with a hash of its job and the time of its last change.
@@ -93,27 +94,28 @@
 //!
 //! # Damaged images
 //!
-//! A run ends at a damaged image, unless [`Input::skipping_damaged`] reads zeros in its place and
-//! [`Output::skipping`] leaves its rows out: a folder gets no file for it, and any other output has
-//! zeros. Such an output gets its final name without the rows. Its journal stays beside it, and
-//! names the rows that it has, so [`Start::Resume`] adds the images that were repaired. The output
-//! is the partial output of that run from the first row on.
+//! A run fails at a damaged image, unless [`Input::skipping_damaged`] and [`Output::skipping`] are
+//! used. The input then reads zeros for the damaged image, and the output leaves its rows out: a
+//! folder gets no file for the image, and any other output gets zeros. Such an output gets its
+//! final name without these rows. Its journal is kept, and lists the rows that the output has. A
+//! later run with [`Start::Resume`] adds the images that were repaired. When that run writes its
+//! first row, the output becomes a partial output again.
 //!
 //! # Files that are written as a whole
 //!
-//! Reports, pictures and timelines follow the same rule, see [`NewFile`]: the input is never
+//! Reports, pictures and timelines follow the same rules (see [`NewFile`]): the input is never
 //! replaced, an existing file is replaced only if the user requests it, and the name means a
 //! complete file.
 //!
 //! # Durability
 //!
-//! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while others are written:
-//! when 16 MiB of rows are waiting, or when rows have waited for a quarter of a second. Then the
-//! journal names the rows that are safe. [`Sink::finish`](trijet::Sink::finish) brings the rest to
-//! the disk in this order: the rows, then the state of the file or the folder, then the final name,
-//! then the folder that has it. Each step is on the disk before the next starts, and before it
-//! returns. A disk that reports an error fails the run, and rows that may be lost because of it are
-//! not kept.
+//! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while other rows are
+//! written: when 16 MiB of rows are waiting, or when rows have waited for a quarter of a second.
+//! Then the journal names the rows that are safe. [`Sink::finish`](trijet::Sink::finish) brings the
+//! rest to the disk in this order: the rows, then the state of the file or the folder, then the
+//! final name, then the folder that has it. Each step is on the disk before the next step starts,
+//! and the last step before `finish` returns. If the disk reports an error, the run fails, and the
+//! journal no longer names rows that may be lost.
 //!
 //! | | survives the death of the process | survives a loss of power |
 //! |---|---|---|

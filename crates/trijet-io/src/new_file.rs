@@ -1,9 +1,9 @@
 //! Files that a program writes as a whole: a report, a picture, a timeline, a page of a manual.
 //!
-//! They follow the rule of outputs with rows. A source is never replaced, whichever of its paths is
-//! given. An existing file is replaced only if the user requests it. The name means a complete
-//! file: the bytes go to a temporary file in the same folder. This file gets the name when it is
-//! complete, and is deleted if anything fails.
+//! These files follow the rules of outputs that are written row by row. A source is never replaced,
+//! whichever of its paths is given. An existing file is replaced only if the user requests it. The
+//! name means a complete file: the bytes go to a temporary file in the same folder. This file gets
+//! the name when it is complete, and is deleted if anything fails.
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
@@ -19,10 +19,11 @@ use trijet::Result;
 /// How an existing file with the name of a new file is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// It is kept, and the new file is refused.
+    /// The existing file is kept, and the new file is refused.
     Kept,
-    /// A regular file is replaced when the new one is complete. Its other names, which are hard
-    /// links, keep the old bytes. Anything else is kept.
+    /// An existing regular file is replaced when the new file is complete. Other hard links of the
+    /// existing file keep the old bytes. Anything else than a regular file is kept, and the new
+    /// file is refused.
     Replaced,
 }
 
@@ -54,8 +55,8 @@ pub struct NewFile {
     outputs: Vec<PathBuf>,
 }
 
-/// A file that is complete and does not have its name yet. If this value is dropped before that,
-/// the file is deleted.
+/// A file that is complete, but still has a temporary name. If this value is dropped before
+/// [`name`](Self::name) succeeds, the file is deleted.
 #[derive(Debug)]
 pub struct Complete<'a> {
     target: &'a NewFile,
@@ -63,7 +64,7 @@ pub struct Complete<'a> {
     is_named: bool,
 }
 
-/// Maximum number of names that are tried for the file beside the final name.
+/// Maximum number of names that are tried for the temporary file.
 const ATTEMPTS: u32 = 1000;
 
 impl NewFile {
@@ -71,8 +72,8 @@ impl NewFile {
     /// `sources`.
     ///
     /// # Errors
-    /// `InvalidValue` when `path` is a source or lies in one, and when `path` has something that
-    /// must not be replaced. `Io` when the folder of `path` is missing or cannot be read.
+    /// `InvalidValue` when `path` is a source or lies in one, and when something exists at `path`
+    /// that must not be replaced. `Io` when the folder of `path` is missing or cannot be read.
     pub fn new(
         op: &'static str,
         path: &Path,
@@ -85,7 +86,7 @@ impl NewFile {
         }
         match fs::metadata(folder_of(path)) {
             Ok(folder) if folder.is_dir() => {}
-            Ok(_) => return refused("its folder is not a folder"),
+            Ok(_) => return refused("its parent is not a folder"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(file_error::damaged(op, path, "the folder does not exist"));
             }
@@ -111,7 +112,7 @@ impl NewFile {
         Ok(self)
     }
 
-    /// The path.
+    /// The final path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -120,13 +121,13 @@ impl NewFile {
     /// Writes the file and gives it its name.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and errors of `write`. After an error nothing is left behind.
+    /// As [`new`](Self::new), and errors of `write`. After an error, no file is left behind.
     pub fn write(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         self.complete(write)?.name()
     }
 
-    /// Writes the file under another name beside its own. With several files, all are complete
-    /// before the first one gets its name.
+    /// Writes the file under a temporary name in the same folder. A program that writes several
+    /// files can complete all of them before the first file gets its name.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -144,7 +145,8 @@ impl NewFile {
         Ok(complete)
     }
 
-    /// Refuses a source, and a file that must not be replaced.
+    /// Refuses the path of a source or of another output, and an existing file that must not be
+    /// replaced.
     fn check(&self) -> Result<()> {
         for (what, others) in [("input", &self.sources), ("output", &self.outputs)] {
             others.iter().try_for_each(|other| refuse(self.op, &self.path, what, other))?;
@@ -155,7 +157,7 @@ impl NewFile {
             (Err(error), _) => Err(file_error::io(self.op, &self.path, error)),
             (Ok(_), Existing::Kept) => refused(TAKEN),
             (Ok(state), Existing::Replaced) if !state.is_file() => {
-                refused("is not a regular file, and is not replaced")
+                refused("is not a regular file, so it is not replaced; choose another name")
             }
             (Ok(_), Existing::Replaced) => Ok(()),
         }

@@ -38,7 +38,7 @@ impl Plain {
         self
     }
 
-    /// Takes the file for plain bytes, whatever its name and its first bytes promise.
+    /// Treats the file as plain bytes, whatever its name and its first bytes are.
     #[must_use]
     pub fn any_name(mut self) -> Self {
         self.has_any_name = true;
@@ -51,7 +51,7 @@ impl Plain {
         &self.array
     }
 
-    /// The bytes that are skipped.
+    /// The number of bytes that are skipped at the start of the file.
     #[must_use]
     pub fn header_bytes(&self) -> u64 {
         self.header

@@ -4,15 +4,15 @@ use crate::shown::shown;
 use std::path::{Path, PathBuf};
 
 /// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the
-/// expression of the array, with `{}` for the name of the file. It needs `modules` in addition to
-/// numpy, or none.
+/// expression of the array, with `{}` for the name of the file. The line imports `modules` in
+/// addition to numpy; `modules` may be empty.
 pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
     let comma = if modules.is_empty() { "" } else { ", " };
     let array = array.replace("{}", &literal(path));
     format!("import numpy{comma}{modules}; numpy.save({}, {array})", literal(&beside(path)))
 }
 
-/// The name of the new file.
+/// The path of the new file.
 fn beside(path: &Path) -> PathBuf {
     let new = path.with_extension("npy");
     if new != path {
@@ -23,7 +23,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A path as a Python literal. It has the escapes of messages.
+/// A path as a Python literal, with the same escapes as in messages.
 fn literal(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{}'", shown(&text))

@@ -58,7 +58,7 @@ impl Rows {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The rows below `rows` that are not in the set.
+    /// The rows from 0 up to, but not including, `rows` that are not in the set.
     #[must_use]
     pub fn missing(&self, rows: u64) -> Vec<Range<u64>> {
         let mut missing = Vec::new();

@@ -1,8 +1,8 @@
 //! Verification of the rows of a partial output, before a run continues it.
 //!
-//! The journal has a hash of every range of rows that was written. The bytes of a range may differ
-//! from it after a loss of power, because the system writes files to the disk in any order. They
-//! may also differ because another program has changed the partial output.
+//! The journal has a hash of every range of rows that was written. After a loss of power, the bytes
+//! of a range may not match the hash, because the system writes files to the disk in any order.
+//! They may also differ because another program has changed the partial output.
 
 use crate::format::Writer;
 use std::num::NonZero;
@@ -15,27 +15,28 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// The number of bytes that a thread reads at once.
 const PIECE_BYTES: u64 = 4 << 20;
-/// More threads read no faster from most disks.
+/// Maximum number of threads. More threads read no faster from most disks.
 const THREADS_MAX: usize = 16;
 
-/// Rows that were written together.
+/// A range of rows that was written by one call, with a hash of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub(crate) rows: Range<u64>,
-    /// The hash of their bytes.
+    /// The hash of the bytes of all rows.
     pub(crate) hash: u64,
 }
 
 impl Written {
-    /// These rows, with these bytes.
+    /// The range `rows`, whose bytes are `bytes`.
     #[must_use]
     pub fn new(rows: Range<u64>, bytes: &[u8]) -> Self {
         Self { rows, hash: xxh3_64(bytes) }
     }
 }
 
-/// The entries of `written` whose rows cannot be read, or have other bytes than were written.
-/// `layout` is the layout of the output. Its granule is a multiple of the granule of the writer.
+/// The ranges of `written` that cannot be read, or whose bytes do not match the hash, in ascending
+/// order. `layout` is the layout of the output. Its granule is a multiple of the granule of the
+/// writer.
 pub(crate) fn differing(
     writer: &dyn Writer,
     written: &[Written],
@@ -65,7 +66,7 @@ pub(crate) fn differing(
     found
 }
 
-/// The hash of `rows`, read by pieces; `None` if they cannot be read.
+/// The hash of `rows`, read in pieces; `None` if they cannot be read.
 fn hash_of(
     writer: &dyn Writer,
     rows: &Range<u64>,

@@ -144,7 +144,7 @@ fn a_damaged_npy_file_is_refused() {
     damaged(&good[..9], &["header is cut off"]);
     damaged(&good[..30], &["header is cut off"]);
     damaged(&good[..good.len() - 1], &["cut off", "6 bytes", "found 5"]);
-    damaged(&[good.as_slice(), &[0]].concat(), &["longer than the header says", "found 7"]);
+    damaged(&[good.as_slice(), &[0]].concat(), &["longer than the header states", "found 7"]);
     for text in [
         "",
         "{",
@@ -159,7 +159,7 @@ fn a_damaged_npy_file_is_refused() {
         "{'descr': '<u2', 'fortran_order': False, 'shape': (3,), 'more': 1}",
         "((((((((((((((((((((((((((((((((",
     ] {
-        damaged(&npy(text, &[0; 6]), &["header does not parse"]);
+        damaged(&npy(text, &[0; 6]), &["header cannot be parsed"]);
     }
     let mut huge = b"\x93NUMPY\x02\x00".to_vec();
     huge.extend(u32::MAX.to_le_bytes());
@@ -337,9 +337,9 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
     ] {
         check("scan.raw", start, &[format]);
     }
-    check("a.tif", b"", &["the name is for TIFF files", "tifffile.imread("]);
+    check("a.tif", b"", &["the name has the extension of TIFF files", "tifffile.imread("]);
     check("scan.raw", b"II*\0", &["begins as TIFF files do", "tifffile.imread("]);
-    check("a.czi", b"", &["the name is for microscope files", "bioio.BioImage("]);
+    check("a.czi", b"", &["the name has the extension of microscope files", "bioio.BioImage("]);
     // Any extension except the extensions of plain bytes.
     for name in ["a.vol", "a.am", "a.v2", "a.npy.partial", "scan_v1.0"] {
         check(name, b"", &["unknown extension", "--raw"]);

@@ -56,7 +56,7 @@ fn what_the_command_line_alone_shows_is_wrong_usage() {
         (&["sample", "npy"], "npy: a sample is an .npy file"),
         (&["explain", "foo"], "`foo` is no word of a report"),
         (&["replay", "a.csv", "-o", "a.txt"], "a.txt: the output is a page for a browser"),
-        (&["overlap", "in.raw"], "in.raw: a file of plain bytes does not have its shape"),
+        (&["overlap", "in.raw"], "in.raw: a file of plain bytes does not state its shape"),
         (&["trace", "--read", "a.trijet", "-o", "b.txt"], "b.txt: a saved trace can be written"),
         (&["trace", "-o", "b.trijet", "--from=1s", "--", "true"], "b.trijet: --from and --to"),
     ] {
@@ -113,7 +113,13 @@ fn the_size_of_another_format_is_no_reason_to_skip_bytes() {
     let raw = ["--raw", "--shape=8x8", "--dtype=u8", "-o", "out.npy", "--op", "affine"];
     let tif = workdir.map(&[&["in.tif"], &raw[..]].concat());
     assert!(!tif.err.contains("--header"), "{}", tif.err);
-    tif.refused(1, &["needs 64 bytes, but the file has 100", "Python makes an .npy file of it"]);
+    tif.refused(
+        1,
+        &[
+            "needs 64 bytes, but the file has 100",
+            "this line of Python converts it to an .npy file",
+        ],
+    );
     let vol = workdir.map(&[&["in.vol"], &raw[..]].concat());
     vol.refused(1, &["--header 36 skips it"]);
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A line of the journal after the header.
 pub(super) enum Entry {
-    /// The number of the partial output in its file system.
+    /// The inode number of the partial output.
     Root(u64),
     Item(usize, Value),
     Rows(Written),
@@ -16,11 +16,13 @@ pub(super) enum Entry {
     Synced(u64),
     /// The time at which the partial output that several processes share was created.
     Created(u64),
-    /// All rows of this process are written, and they are on the disk if the run waits for it.
+    /// All rows of this process are written. If the run waits for the disk, they are also on the
+    /// disk.
     Finished,
 }
 
-/// The content of a line; `None` when the line is damaged or the output has no such rows.
+/// The content of a line; `None` when the line is damaged, or names rows that the output does not
+/// have.
 pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
     let mut value: Value = serde_json::from_slice(line).ok()?;
     let item = value.get_mut("item").and_then(Value::as_array_mut);

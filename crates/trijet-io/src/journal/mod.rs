@@ -16,8 +16,8 @@
 //!
 //! A file is a journal if it starts like a header, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
-//! keeps other runs from writing the same output. Some file systems have no locks. A run goes on
-//! there without one. A run of several processes does not, because they need the lock.
+//! keeps other runs from writing the same output. Some file systems have no locks. There, a run of
+//! one process continues without a lock, and a run of several processes is refused.
 
 mod entry;
 
@@ -51,11 +51,11 @@ pub struct Journal {
     is_locked: bool,
     /// The error of the first write that failed.
     failed: Option<Error>,
-    /// The states of input files that the journal has.
+    /// The states of input files that are in the journal.
     stamps: Stamps,
 }
 
-/// States of files of the input, by their index.
+/// States of input files. The keys are the indices of the files.
 type Stamps = BTreeMap<usize, Value>;
 
 /// The content of a journal: the state of the partial output next to it.
@@ -63,19 +63,20 @@ type Stamps = BTreeMap<usize, Value>;
 pub struct Progress {
     /// The rows that are written.
     pub done: Rows,
-    /// The change since the rows were written, for messages, if there is one.
+    /// A change of the input or of the circumstances since the rows were written, as text for
+    /// messages.
     pub changed: Option<String>,
-    /// The ranges that were written together, with their hashes.
+    /// The ranges of rows, each written by one call, with their hashes.
     pub(crate) written: Vec<Written>,
     /// The ranges of `written` that may not be on the disk.
     pub(crate) unsynced: Vec<Written>,
-    /// The number of the partial output in its file system.
+    /// The inode number of the partial output.
     pub(crate) root: Option<u64>,
     /// The time at which the partial output was created, if several processes share it.
     pub(crate) created: Option<u64>,
     /// Whether the process of the journal has written all of its rows.
     pub(crate) is_finished: bool,
-    /// The length of the complete lines.
+    /// The length of the complete lines in bytes.
     end: u64,
     stamps: Stamps,
 }
@@ -104,7 +105,7 @@ impl Journal {
     }
 
     /// Opens or creates the journal that several processes share, and waits until no other process
-    /// has locked it. Each of them locks it only for moments.
+    /// has locked it. A process locks this journal only for a short time.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), except for the error about another run.
@@ -117,14 +118,15 @@ impl Journal {
                 Err(error) if has_no_locks(&error) => false,
                 Err(error) => return Err(Self::not_locked(&file, path, is_new, error)),
             };
-            // The process that had it may have deleted it.
+            // The process that had the lock may have deleted the journal.
             if is_at(&file, path).map_err(io)? {
                 return Self::opened(file, path, is_new, is_locked);
             }
         }
     }
 
-    /// The error of a file that cannot be locked. A file that this process has created is deleted.
+    /// Returns the error for a journal that cannot be locked. Deletes the journal if this process
+    /// has created it.
     fn not_locked(file: &File, path: &Path, is_new: bool, error: io::Error) -> Error {
         let error = file_error::io("journal", path, error);
         if !is_new || !is_at(file, path).unwrap_or(false) {
@@ -177,18 +179,19 @@ impl Journal {
         }
     }
 
-    /// The journal in a file that this process has opened, and locked if there are locks.
+    /// Makes a journal of an open file. Refuses a file that was replaced, has a second name or is
+    /// not a journal.
     fn opened(file: File, path: &Path, is_new: bool, is_locked: bool) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
-        // The name may have got another file before the lock was taken.
+        // Another file may have got the name before this process got the lock.
         if !is_at(&file, path).map_err(io)? {
             return refused("the file was replaced while it was opened; run the command again");
         }
         if file.metadata().map_err(io)?.nlink() != 1 {
             return refused(
-                "the file has another name, a hard link, and would change under both; replace it by \
-                 a copy",
+                "the file has a second name (a hard link), and would change under both names; \
+                 replace the file by a copy",
             );
         }
         let mut start = Vec::new();
@@ -224,7 +227,7 @@ impl Journal {
         let io = |error| file_error::io("journal", &self.path, error);
         let modified = self.file.metadata().and_then(|metadata| metadata.modified()).map_err(io)?;
         Ok(jiff::Timestamp::try_from(modified).map_or_else(
-            |_| "at an unknown time".to_owned(),
+            |_| "an unknown date".to_owned(),
             |at| at.strftime("%F %T UTC").to_string(),
         ))
     }
@@ -296,7 +299,8 @@ impl Journal {
                 Some(Entry::Created(time)) => created = Some(time),
                 Some(Entry::Finished) => is_finished = true,
                 None => {
-                    let cause = format!("the line at byte {end} is damaged; --restart starts over");
+                    let cause =
+                        format!("the line at byte {end} is damaged; use --restart to start over");
                     damage = Some(file_error::damaged("journal", &self.path, cause));
                     break;
                 }
@@ -321,7 +325,7 @@ impl Journal {
         Ok(Some((progress, damage)))
     }
 
-    /// Continues the journal after the complete lines.
+    /// Continues the journal after its complete lines, and deletes an incomplete last line.
     ///
     /// # Errors
     /// `Io`.
@@ -330,8 +334,8 @@ impl Journal {
         self.cut(progress.end)
     }
 
-    /// Adds a line for rows that are written. Before it, adds a line for each file on which they
-    /// depend, unless the journal has its state.
+    /// Adds a line for rows that are written. Before that line, adds a line for each input file on
+    /// which the rows depend, unless the journal already has the state of the file.
     ///
     /// # Errors
     /// `Io`.
@@ -352,8 +356,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a line for each of these ranges, which were each written together: the output does not
-    /// have the rows.
+    /// Adds a line for each of these ranges, which states that the output does not have the rows.
+    /// Each range was written by one call.
     ///
     /// # Errors
     /// `Io`.
@@ -362,7 +366,7 @@ impl Journal {
         self.write(&ranges.iter().map(line).collect::<String>())
     }
 
-    /// Adds a line with the number of the partial output in its file system.
+    /// Adds a line with the inode number of the partial output.
     ///
     /// # Errors
     /// `Io`.
@@ -370,7 +374,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "root": root })))
     }
 
-    /// Adds a line: the rows of all lines before the byte `end` are on the disk.
+    /// Adds a line which states that the rows of all lines before the byte `end` are on the disk.
     ///
     /// # Errors
     /// `Io`.
@@ -386,7 +390,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "created": time })))
     }
 
-    /// Adds a line: this process has written all of its rows.
+    /// Adds a line which states that this process has written all of its rows.
     ///
     /// # Errors
     /// `Io`.
@@ -394,7 +398,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "finished": true })))
     }
 
-    /// The length of the file.
+    /// The length of the file in bytes.
     ///
     /// # Errors
     /// `Io`.
@@ -410,7 +414,7 @@ impl Journal {
         self.file.try_clone().map_err(|error| self.io(error))
     }
 
-    /// Makes every later line fail.
+    /// Makes every later write of a line fail.
     #[cfg(test)]
     pub(crate) fn become_read_only(&mut self) {
         self.file = File::open(&self.path).expect("the journal exists");
@@ -436,7 +440,7 @@ impl Journal {
         fs::remove_file(&self.path).map_err(|error| self.io(error))
     }
 
-    /// The fields of the header, and its length.
+    /// The fields of the header, and its length in bytes. `None` if the header is incomplete.
     fn header(&self, fingerprint: &Fingerprint) -> Result<Option<(Value, u64)>> {
         let mut line = Vec::new();
         let bytes = self.reader(0)?.read_until(b'\n', &mut line).map_err(|error| self.io(error))?;
@@ -476,7 +480,7 @@ impl Journal {
 
     /// Appends lines with one write, so that only the end of the file can be incomplete. After a
     /// failure nothing more is appended, so that an incomplete line stays the last one. Every later
-    /// call fails with the first error, because the error of any of several threads may be shown.
+    /// call fails with the first error, because the run may report the error of any thread.
     fn write(&mut self, lines: &str) -> Result<()> {
         if let Some(first) = &self.failed {
             return Err(first.again());
@@ -491,7 +495,8 @@ impl Journal {
 }
 
 /// Whether an error means that the file system has no locks: Lustre without `flock`, NFS without a
-/// lock daemon, and others. Some of them return a number that is internal to the system.
+/// lock daemon, and others. Some of these file systems return an error number that is internal to
+/// the kernel.
 fn has_no_locks(error: &io::Error) -> bool {
     const ENOTSUPP: i32 = 524;
     let lacks = [Errno::NOSYS, Errno::NOLCK, Errno::OPNOTSUPP].map(Errno::raw_os_error);
@@ -501,7 +506,8 @@ fn has_no_locks(error: &io::Error) -> bool {
 /// The reason to refuse a file that this program has not written.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
-/// The files that have changed since the rows that depend on them were written.
+/// A text about input files that have changed since the rows that depend on them were written.
+/// `None` if there are no such files.
 fn changed_items(used: &Stamps, fingerprint: &Fingerprint) -> Option<String> {
     let stamps = used.iter().map(|(index, stamp)| (*index, stamp));
     let Changes { changed, doubtful } = fingerprint.changes_since(stamps);

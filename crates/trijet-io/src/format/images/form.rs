@@ -105,18 +105,18 @@ fn damage(error: &DecodingError) -> Option<String> {
             is_cut.then(|| "the file ends early".to_owned())
         }
         DecodingError::Parameter(_) => None,
-        // Some of the texts are sentences.
+        // Some texts of the decoder end with a full stop.
         error => Some(format!("damaged PNG: {}", error.to_string().trim_end_matches('.'))),
     }
 }
 
-/// The damage of the image, if this is the error of a damaged one.
+/// The damage of an image, in words. `None` for an error that does not mean a damaged image.
 pub(super) fn damage_of(error: &Error) -> Option<String> {
     damage(error.source()?.downcast_ref()?)
 }
 
-/// Whether an error is that of a damaged image of an input, which
-/// [`Input::skipping_damaged`](crate::Input::skipping_damaged) skips.
+/// Whether an error means that an image of an input is damaged.
+/// [`Input::skipping_damaged`](crate::Input::skipping_damaged) skips such an image.
 #[must_use]
 pub fn is_damaged_image(error: &Error) -> bool {
     damage_of(error).is_some()

@@ -1,13 +1,13 @@
 //! Numbers that are missing in a numbered sequence of files.
 //!
 //! Names belong to one sequence if they differ in one number only. The step of a sequence is the
-//! largest one with which it has all of its numbers. If more numbers are missing than there are
-//! files, they are no gaps: such numbers are times or identifiers.
+//! greatest common divisor of the differences of its numbers. If more numbers are missing than
+//! there are files, a sequence has no gaps: its numbers are probably times or identifiers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// A number in a name, with its digits.
+/// A number in a name, and how many digits it has.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     value: u64,
@@ -62,7 +62,7 @@ pub(super) fn missing(names: &[OsString]) -> Vec<String> {
 }
 
 /// The missing names of a group of `names` that differ only in their numbers. The last number that
-/// differs is the one that counts up.
+/// differs between the names counts the files of a sequence.
 fn missing_among(names: Vec<Name>) -> Vec<String> {
     let Some(first) = names.first().cloned() else { return Vec::new() };
     let differs = |place: &usize| {
@@ -78,7 +78,8 @@ fn missing_among(names: Vec<Name>) -> Vec<String> {
     sequences.into_values().flat_map(|names| gaps(names, place)).collect()
 }
 
-/// The names that are missing in one sequence.
+/// The names that are missing in one sequence. `place` is the index of the number that counts the
+/// files.
 fn gaps(mut names: Vec<Name>, place: usize) -> Vec<String> {
     names.sort_by_key(|name| name.numbers[place].value);
     names.dedup_by_key(|name| name.numbers[place].value);

@@ -25,17 +25,17 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Looks at a file that is not an image of the stack.
+    /// Notes a file that is not in the stack, if it is an image of another format.
     pub(super) fn see_file(&mut self, name: OsString) {
         if is_other_image(Path::new(&name)) {
             self.others.push(name);
         }
     }
 
-    /// Looks at the chunks of an image that precede its pixels.
+    /// Notes the chunks of an image that precede its pixels.
     pub(super) fn see_chunks(&mut self, file: &mut (impl Read + Seek)) -> io::Result<()> {
         let at = i64::try_from(file.stream_position()?).map_err(io::Error::other)?;
-        // In most cases the bytes are in memory.
+        // In most cases these bytes are still in the buffer of the reader.
         file.seek_relative(SIGNATURE_BYTES - at)?;
         let (mut names, mut is_animation) = (BTreeSet::new(), false);
         loop {
@@ -54,7 +54,7 @@ impl LeftOut {
             if kind[0].is_ascii_lowercase() && !matches!(&kind, b"acTL" | b"fcTL") {
                 names.insert(String::from_utf8_lossy(&kind).into_owned());
             }
-            // The data and a checksum.
+            // Skips the data of the chunk and a checksum of 4 bytes.
             file.seek_relative(i64::from(u32::from_be_bytes([a, b, c, d])) + 4)?;
         }
         self.animations += usize::from(is_animation);
@@ -63,8 +63,8 @@ impl LeftOut {
         Ok(())
     }
 
-    /// The parts that are left out, and the names that are missing among the images `names`, in
-    /// words for a list.
+    /// The parts that are left out, and the names that are missing in the sequence of the images
+    /// `names`. Each text is an entry of a list in a message.
     pub(super) fn words(mut self, names: &[OsString]) -> Vec<String> {
         let mut words = Vec::new();
         self.others.sort();

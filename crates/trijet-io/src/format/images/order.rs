@@ -1,12 +1,13 @@
 //! The natural order of file names. Numbers in names compare as numbers, so `im2` precedes `im10`.
 //!
-//! It is written here because `alphanumeric-sort` reverses the order of some characters after equal
-//! numbers.
+//! The crate `alphanumeric-sort` is not used, because it reverses the order of some characters
+//! after equal numbers.
 
 use std::ffi::{OsStr, OsString};
 
-/// A byte that is not a digit, or a number: its length without leading zeros, and its digits.
-/// Among bytes, a number sorts as a digit.
+/// A byte of a name that is not a digit, or a number. The fields are the byte, the number of
+/// digits, and the digits. Leading zeros are left out. The byte of a number is `0`, so that a
+/// number sorts among other bytes like a digit.
 type Token = (u8, usize, Vec<u8>);
 
 /// Sorts names in their natural order. Names that differ only in leading zeros are in the order of

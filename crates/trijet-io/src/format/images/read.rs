@@ -42,8 +42,8 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     opened(folder, Damage::Refused).map(|(opened, _)| opened)
 }
 
-/// As [`open`], but reads zeros in place of a damaged image, and adds the image to those that were
-/// found.
+/// As [`open`], but reads zeros in place of a damaged image, and adds the image to the damaged
+/// images that are returned.
 pub(crate) fn open_skipping(folder: &Path) -> Result<(Opened, Arc<DamagedImages>)> {
     opened(folder, Damage::Skipped)
 }
@@ -148,8 +148,8 @@ fn header(path: &Path, file: File, left_out: &mut LeftOut) -> Result<Form> {
     Ok(form)
 }
 
-/// Reads the images with these `names`, which have one form, one after the other. `open` opens an
-/// image of the folder at `path`.
+/// Reads the images `names` one after the other. Each has the form `form`. `open` opens an image of
+/// the folder `path`.
 pub(super) fn decode(
     path: &Path,
     names: &[OsString],
@@ -214,7 +214,7 @@ impl Reader for ImagesReader {
         }
         let height = u64::from(self.form.height);
         let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
-        assert!(whole, "chunks hold whole images");
+        assert!(whole, "the rows of a read must be whole images");
         let first = usize::try_from(rows.start / height).expect("an index of `names`");
         let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
         let bytes = into.len() / count;

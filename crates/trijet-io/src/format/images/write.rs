@@ -31,7 +31,8 @@ pub(super) struct ImagesPlan {
 }
 
 impl ImagesPlan {
-    /// Images with these `names` if there are as many as images, otherwise with numbers.
+    /// Images with these `names` if there is a name for each image, otherwise with numbers as
+    /// names.
     pub(super) fn new(path: &Path, array: &Array, names: &[OsString]) -> Result<Self> {
         let refused = |cause: String| Err(file_error::refused("create", path, cause));
         let dtype = array.dtype();
@@ -58,7 +59,7 @@ impl ImagesPlan {
     /// The indices of the images that hold `rows`, which are whole images.
     fn indices_of(&self, rows: &Range<u64>) -> Range<usize> {
         let whole = [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.granule()));
-        assert!(whole, "chunks hold whole images: see `Target::granule`");
+        assert!(whole, "the rows of a write must be whole images: see `Target::granule`");
         let index = |row: u64| usize::try_from(row / self.granule()).expect("an index of names");
         index(rows.start)..index(rows.end)
     }
@@ -68,7 +69,7 @@ impl ImagesPlan {
         &self.names[self.indices_of(rows)]
     }
 
-    /// Refuses, with `cause`, anything at `path` except a folder with images of these names.
+    /// Refuses, with `cause`, anything at `path` except a folder that has only images of this plan.
     fn check_images(&self, op: &'static str, path: &Path, cause: &'static str) -> Result<()> {
         match state_of(op, path)? {
             None => return Ok(()),
@@ -169,22 +170,23 @@ impl Plan for ImagesPlan {
     }
 }
 
-/// The images of a folder. All calls are relative to the open folder, so that they reach it under
-/// any name.
+/// A writer of images to a folder. All calls are relative to the open folder, so they still reach
+/// the folder after it is renamed.
 #[derive(Debug)]
 struct ImagesWriter {
     folder: File,
     /// The name of the folder when it was opened, for messages.
     path: PathBuf,
     plan: ImagesPlan,
-    /// For each image, whether the folder has it under exactly its name, from this run or an
-    /// earlier one. Only such a file is replaced. Some file systems take two names for one, such as
-    /// names that differ in case. There, the file of the second name is the image of the first.
+    /// For each image, in the order of the plan: whether this run or an earlier one has created the
+    /// image under exactly its name. Only such a file is replaced. Some file systems treat two
+    /// names as the same, such as names that differ in case. There, a file that is found under the
+    /// second name is the image with the first name.
     ours: Mutex<Vec<bool>>,
-    /// The images that may not be on the disk yet. Some are open: the system may forget an error of
-    /// a file that is closed.
+    /// The images that may not be on the disk yet. The keys are their names. Some files are kept
+    /// open, because the system may forget an error of a file that is closed.
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
-    /// Maximum number of them that are kept open.
+    /// Maximum number of images in `unsynced` that are kept open.
     open_max: usize,
 }
 
@@ -235,8 +237,9 @@ impl ImagesWriter {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the images that the folder has already. The images `done` are written. A file system
-    /// that changes names may list a done image under the name of another one.
+    /// Sets `ours` to the images that the folder already has. An earlier run has written the images
+    /// `done`. A file system that changes names may list a done image under the name of another
+    /// image.
     fn find_ours<'n>(
         &self,
         op: &'static str,
@@ -284,14 +287,15 @@ impl ImagesWriter {
         self.open(name, new).map_err(io)
     }
 
-    /// The error for an image whose name belongs to a file that is no earlier version of it.
+    /// The error for an image whose name belongs to a file that is not an earlier version of the
+    /// image.
     fn taken(&self, name: &OsStr) -> Error {
         let own = self.number(name);
         let mut others = self.plan.names.iter().filter(|other| *other != name);
         let cause = match others.find(|other| own.is_some() && self.number(other) == own) {
             Some(other) => format!(
-                "the file system takes this name and {} for one; rename one of the images, or write \
-                 an .npy file",
+                "the file system treats this name and {} as the same name; rename one of the \
+                 images, or write an .npy file",
                 shown(other)
             ),
             None => NOT_PARTIAL.to_owned(),
@@ -323,7 +327,7 @@ impl Writer for ImagesWriter {
         Ok(())
     }
 
-    /// Deletes the images, if an earlier run has created them.
+    /// Deletes the images that this run or an earlier one has created.
     fn leave_out(&self, rows: Range<u64>, _zeros: &[u8]) -> Result<()> {
         for index in self.plan.indices_of(&rows) {
             let name = &self.plan.names[index];
