@@ -34,13 +34,14 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// How the pages of a file are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
-    /// By allocation. In memory it creates the pages of a file. On a disk it only reserves space.
+    /// By `fallocate`. On a file system in memory, this creates pages. On a disk, it only reserves
+    /// space.
     Allocate,
-    /// By a populated mapping, which creates pages of any file.
+    /// By a populated mapping, which creates pages on any file system.
     Populate,
 }
 
-/// The number of bytes that were written, and whether more pages are needed.
+/// The number of bytes that were written, and whether no more pages are needed.
 #[derive(Debug, Default)]
 struct WrittenAhead {
     bytes: u64,
@@ -51,7 +52,7 @@ struct WrittenAhead {
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Make(Range<u64>),
-    /// It is far enough ahead.
+    /// The thread is far enough ahead of the rows.
     Wait,
     End,
 }
@@ -87,9 +88,10 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// A file without a name of `bytes` bytes, in `folder`. `None` where this is not possible, or
-    /// not worth it. On a disk it is worth it only if nothing waits for the disk: a wait would
-    /// write the pages before their rows.
+    /// Creates a file of `bytes` bytes without a name in `folder`, and starts the thread that
+    /// creates its pages. `None` if this is not possible, or would not make the run faster. On a
+    /// disk, it helps only if nothing waits for the disk: a wait would write the pages before their
+    /// rows.
     pub(super) fn start(folder: &Path, bytes: u64, waits_for_disk: bool) -> Option<Self> {
         if bytes < FILE_MIN {
             return None;
@@ -139,7 +141,7 @@ impl Drop for Ahead {
         self.shared.written().is_over = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to report.
+            // The thread reports no error: see `make_pages`.
             drop(thread.join());
         }
     }
@@ -150,8 +152,8 @@ impl Shared {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the pages that are not written yet. An error ends this. The rows that need the page
-    /// then report the cause.
+    /// Creates the pages that are not written yet. After an error, creates no more pages. The write
+    /// of rows that need such a page then reports the cause.
     fn make_pages(&self, make: Make) {
         let mut at = 0;
         while let Some(pages) = self.wait(at) {
@@ -166,7 +168,8 @@ impl Shared {
         }
     }
 
-    /// The next pages at or after `at`, as soon as they are wanted. `None` at the end.
+    /// Waits until more pages are needed, and returns their bytes, which start at `at` or later.
+    /// `None` if no more pages are needed.
     fn wait(&self, at: u64) -> Option<Range<u64>> {
         let mut written = self.written();
         loop {

@@ -48,13 +48,13 @@ pub trait Format: fmt::Debug + Sync {
 pub struct Found<'a> {
     /// The path of the input.
     pub path: &'a Path,
-    /// Whether it is a folder.
+    /// Whether the input is a folder.
     pub is_folder: bool,
     /// The first bytes of a regular file, enough to distinguish formats.
     pub start: Vec<u8>,
 }
 
-/// The length of `Found::start`.
+/// Maximum length of `Found::start`.
 const START_BYTES: u64 = 32;
 
 impl<'a> Found<'a> {
@@ -97,9 +97,10 @@ pub(super) fn names_folder(path: &Path) -> bool {
 pub struct Opened {
     /// The array that the input holds.
     pub array: Array,
-    /// The granule of reads: the rows of a read are a multiple of it.
+    /// The granule of reads: a read starts and ends at multiples of this number of rows.
     pub granule: u64,
-    /// The files of the input. Each holds an equal number of rows, in this order.
+    /// The files of the input. All have the same number of rows. The first rows of the input are in
+    /// the first file.
     pub items: Vec<Item>,
     /// Parts of the input that are not in the array, or that are missing. Each text is a part of a
     /// sentence.
@@ -119,7 +120,7 @@ pub trait Reader: fmt::Debug + Send + Sync {
 
 /// An output that is not written yet.
 pub trait Plan: fmt::Debug + Send + Sync {
-    /// The granule of writes: the rows of a write are a multiple of it.
+    /// The granule of writes: a write starts and ends at multiples of this number of rows.
     fn granule(&self) -> u64;
 
     /// The bytes of the complete output, if they are known before it is written.
@@ -127,15 +128,16 @@ pub trait Plan: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Starts to create the pages of a new output in `folder`. No page stays unless
-    /// [`create`](Self::create) gets it. `waits_for_disk` is whether the rows are brought to the
-    /// disk while they are written. `None` where this is not possible, or not worth it.
+    /// Starts to create the pages of a new output in `folder`. The pages are deleted with the
+    /// returned value, unless it is passed to [`create`](Self::create). `waits_for_disk` states
+    /// whether the rows are brought to the disk while others are written. `None` if this is not
+    /// possible, or would not make the run faster.
     fn begin_ahead(&self, _folder: &Path, _waits_for_disk: bool) -> Option<Ahead> {
         None
     }
 
-    /// Creates the partial output at `partial`, where nothing exists, from what was begun `ahead`.
-    /// No file stays when it fails.
+    /// Creates the partial output at `partial`, where nothing exists. `ahead` is the result of
+    /// [`begin_ahead`](Self::begin_ahead). After an error, no file is left behind.
     ///
     /// # Errors
     /// `Io`.
@@ -171,7 +173,8 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// Deletes the partial output of an earlier run, if there is one.
     ///
     /// # Errors
-    /// As [`check_discard`](Self::check_discard); nothing is changed then. `Io`.
+    /// As [`check_discard`](Self::check_discard), and then nothing is changed. `Io` when a file
+    /// cannot be deleted.
     fn discard(&self, partial: &Path) -> Result<()>;
 }
 
@@ -184,8 +187,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// Leaves out `rows`, which are multiples of the granule. Rows of an earlier output do not stay
-    /// in their place. A format of one file writes `zeros`, which have the length of the rows.
+    /// Leaves out `rows`, which are multiples of the granule. The rows of an earlier output are not
+    /// kept in their place. A format of one file writes `zeros`, which have the length of the rows.
     ///
     /// # Errors
     /// `Io`.
@@ -216,15 +219,16 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// changed.
     fn root(&self) -> &File;
 
-    /// Waits until everything that was written before the call is on the disk, and the names of its
-    /// files too. Threads may write meanwhile.
+    /// Waits until everything that was written before the call is on the disk, including the names
+    /// of files in the output. Threads may write meanwhile.
     ///
     /// # Errors
     /// `Io`. Rows that were written since the last successful call may then be lost, even if a
     /// later call succeeds.
     fn sync(&self) -> Result<()>;
 
-    /// Closes files that are kept open for [`sync`](Self::sync). Nothing is written afterwards.
+    /// Closes files that are kept open for [`sync`](Self::sync). Nothing may be written after this
+    /// call.
     fn close(&self) {}
 
     /// Checks whether a partial output without missing rows is a complete output.
@@ -234,7 +238,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     fn check_complete(&self) -> Result<()>;
 }
 
-/// Refuses a description of the array where the files have one.
+/// Refuses a description of the array, because the files of the format describe it.
 pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<()> {
     if plain.is_some() {
         let cause = "the file defines its own shape and dtype; remove --shape and --dtype";
@@ -243,10 +247,10 @@ pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<(
     Ok(())
 }
 
-/// The flags that open a file itself, and not the target of a link at its name.
+/// The flag that makes opening a symbolic link fail.
 pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
-/// The refusal of a path that has something else than a partial output.
+/// The reason to refuse a path at which there is something else than a partial output.
 pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
 
 /// The error for a partial output that lacks rows that were written.
@@ -262,8 +266,8 @@ pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Resu
         return Err(file_error::refused(op, path, NOT_PARTIAL));
     }
     if state.nlink() != 1 {
-        let cause = "the file has another name, a hard link, and would change under both; replace \
-                     it by a copy";
+        let cause = "the file has a second name (a hard link), and would change under both names; \
+                     replace the file by a copy";
         return Err(file_error::refused(op, path, cause));
     }
     Ok(())
@@ -288,8 +292,8 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Waits until the names of a folder are on the disk. Some file systems lack this call, and keep
-/// names in another way.
+/// Waits until the names of a folder are on the disk. Some file systems do not support this call,
+/// and keep names safe in another way.
 pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
     match folder.sync_all() {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),

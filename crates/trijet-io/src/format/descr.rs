@@ -8,12 +8,12 @@ use crate::array::Dtype;
 /// The elements of a file as its header describes them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Elements {
-    /// They can be read as they are.
+    /// The elements can be read without conversion.
     Read(Dtype),
-    /// They are numbers of another type or order of bytes. This expression converts an array of
-    /// them.
+    /// The elements are numbers of another type or byte order. This Python expression, appended to
+    /// an array of them, converts it.
     Converted(&'static str),
-    /// They are not numbers, or not numbers of a known type.
+    /// The elements are not numbers, or their type is not known.
     Unknown,
 }
 

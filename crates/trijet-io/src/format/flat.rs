@@ -83,14 +83,14 @@ impl FlatPlan {
     }
 }
 
-/// A new file at `path`. It is the file that was begun ahead, or another one if that cannot get the
-/// name.
+/// Creates the file at `path`. It is the file of `ahead`, or a new file if the file of `ahead`
+/// cannot get the name.
 fn create(path: &Path, ahead: Option<Ahead>) -> io::Result<(File, Option<Ahead>)> {
     if let Some(ahead) = ahead {
         match ahead.name(path) {
             Ok(file) => return Ok((file, Some(ahead))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            // Some systems have no /proc.
+            // The name is given through /proc, which some systems do not have.
             Err(_) => drop(ahead),
         }
     }
@@ -201,7 +201,7 @@ struct FlatWriter {
     file_bytes: u64,
     row_bytes: u64,
     ways: Ways,
-    /// Makes pages of a new output until it is complete.
+    /// Creates the pages of a new output until the output is complete.
     ahead: Mutex<Option<Ahead>>,
 }
 
@@ -244,12 +244,12 @@ impl Writer for FlatWriter {
     }
 
     fn sync(&self) -> Result<()> {
-        // The name is as durable as the folder, which the output synchronizes.
+        // The output makes the name durable: it synchronizes the folder.
         self.file.sync_all().map_err(|error| file_error::io("synchronize", &self.path, error))
     }
 
     fn check_complete(&self) -> Result<()> {
-        // A page that is created later would change the time of the last change.
+        // A page that is created after this call would change the time of the last change.
         drop(self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }

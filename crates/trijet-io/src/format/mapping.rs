@@ -5,7 +5,7 @@
 //! which ends the process, if the file was cut or the disk is full. So the kernel copies the bytes,
 //! with `process_vm_writev` from this process to itself. That call returns an error instead.
 //!
-//! A file is mapped by windows. They are unmapped when they are full, because otherwise every page
+//! A file is mapped in windows. A window is unmapped when it is full, because otherwise every page
 //! of the file would count as memory of the process.
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -38,7 +38,7 @@ struct Window {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The windows, by their numbers in the file.
+    /// The mapped windows. The keys are the numbers of the windows in the file, counted from 0.
     windows: BTreeMap<u64, Window>,
     writes: u64,
 }
@@ -52,12 +52,12 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// The windows of a file of `file_bytes` bytes, none of which is mapped.
+    /// The windows of a file of `file_bytes` bytes. No window is mapped yet.
     pub(super) fn new(file_bytes: u64) -> Self {
         Self { file_bytes, window_bytes: AtomicU64::new(WINDOW_BYTES), open: Mutex::default() }
     }
 
-    /// Keeps all windows together within `bytes` from now on. Returns whether that is possible. No
+    /// Limits the size of all windows together to `bytes`. Returns whether that is possible. No
     /// window may be mapped yet.
     pub(super) fn limit_memory(&self, bytes: u64) -> bool {
         let most = bytes / WINDOWS_MAX as u64;
@@ -96,7 +96,7 @@ impl Mapping {
         start..(start + bytes).min(self.file_bytes)
     }
 
-    /// The window of this number, mapped.
+    /// The map of the window with this number. Maps the window if it is not mapped.
     fn window(&self, file: &File, number: u64) -> io::Result<Arc<MmapRaw>> {
         let mut open = self.open();
         open.writes += 1;
@@ -108,7 +108,7 @@ impl Mapping {
         if open.windows.len() == WINDOWS_MAX {
             let oldest = open.windows.iter().min_by_key(|(_, window)| window.used);
             let oldest = oldest.map(|(number, _)| *number);
-            // A write that still uses the window shares its map.
+            // If a write still uses the window, its map stays until that write ends.
             oldest.and_then(|number| open.windows.remove(&number));
         }
         let range = self.range(number);

@@ -52,7 +52,7 @@ impl Format for Npy {
         let (array, data_start) = read_header(&file, path, metadata.len())?;
         let (wanted, found) = (array.bytes(), metadata.len() - data_start);
         if found != wanted {
-            let what = if found < wanted { "cut off" } else { "longer than the header says" };
+            let what = if found < wanted { "cut off" } else { "longer than the header states" };
             let cause = format!("the data are {what}: {array} needs {wanted} bytes, found {found}");
             return Err(file_error::damaged("open", path, cause));
         }
@@ -102,10 +102,12 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
     let mut text = vec![0; usize::try_from(text_bytes).expect("at most 65,535")];
     file.read_exact_at(&mut text, prefix).map_err(|error| file_error::io("open", path, error))?;
     let header = Parser { text: &text, at: 0 }.header().map_err(|cause| {
-        file_error::damaged("open", path, format!("the header does not parse: {cause}"))
+        file_error::damaged("open", path, format!("the header cannot be parsed: {cause}"))
     })?;
     let dtype = header.dtype().map_err(|cause| {
-        let line = |array: &str| format!("{cause}; Python converts it: {}", line(path, "", array));
+        let line = |array: &str| {
+            format!("{cause}; this line of Python converts the file: {}", line(path, "", array))
+        };
         let cause = header.conversion().map_or(cause.clone(), |array| line(&array));
         file_error::refused("open", path, cause)
     })?;
@@ -180,7 +182,7 @@ impl Header {
         };
         match Elements::of(descr) {
             Elements::Read(_) if self.is_transposed() => {
-                Err("the elements are in Fortran order; C order is read".to_owned())
+                Err("the elements are in Fortran order; only C order is supported".to_owned())
             }
             Elements::Read(dtype) => Ok(dtype),
             _ if descr.contains('O') => Err(format!("the elements are Python objects ('{descr}')")),
@@ -217,9 +219,9 @@ impl Header {
 }
 
 /// The types that are read, for messages.
-const TYPES_READ: &str = "uint8, uint16 and float32 are read ('|u1', '<u2', '<f4')";
+const TYPES_READ: &str = "only uint8, uint16 and float32 are supported ('|u1', '<u2', '<f4')";
 
-/// A parser of the literal, from left to right without backtracking and recursion.
+/// A parser of the header, from left to right, without backtracking and recursion.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,

@@ -1,8 +1,8 @@
 //! Files that promise a format by their name or by their first bytes.
 //!
-//! The table has formats that Trijet cannot read or write, and a way from such a file to an `.npy`
-//! file. Formats that it can read are in it too. A file whose extension does not stand for plain
-//! bytes is neither read nor written as headerless bytes.
+//! The table has the formats that Trijet can read, and formats that it can neither read nor write.
+//! For each of the latter it has, if possible, a Python expression that reads such a file. A file
+//! whose extension does not mean plain bytes is neither read nor written as headerless bytes.
 
 use super::contract::Found;
 use crate::python::line;
@@ -16,7 +16,7 @@ struct Known {
     extensions: &'static [&'static str],
     /// The first bytes. Fewer than three are too likely to be the first pixels of an image.
     starts: &'static [&'static [u8]],
-    /// How Python reads a file as an array, if the file is one.
+    /// How Python reads such a file as an array. `None` if the file has no array.
     python: Option<Python>,
 }
 
@@ -130,7 +130,8 @@ const KNOWN: &[Known] = &[
 /// The extensions of files of plain bytes.
 const PLAIN: [&str; 3] = ["raw", "bin", "dat"];
 
-/// Other formats of images. In a folder of images, their files count as images.
+/// Formats of images except PNG. A file of such a format in a folder of images is reported as left
+/// out.
 const IMAGES: [&str; 13] = [
     "TIFF",
     "JPEG",
@@ -182,7 +183,7 @@ pub(crate) fn by_start(start: &[u8]) -> Option<&'static str> {
     known_by_start(start).map(|known| known.name)
 }
 
-/// Whether the name stands for an image in another format than PNG.
+/// Whether the name is that of an image in another format than PNG.
 pub(super) fn is_other_image(name: &Path) -> bool {
     by_name(name).is_some_and(|format| IMAGES.contains(&format))
 }
@@ -195,14 +196,14 @@ pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
     Some(line(found.path, modules, array))
 }
 
-/// Whether the name stands for a file of plain bytes.
+/// Whether the extension of a file means plain bytes.
 #[must_use]
 pub fn is_plain(path: &Path) -> bool {
     path.extension().is_some_and(|own| PLAIN.iter().any(|plain| own.eq_ignore_ascii_case(plain)))
 }
 
-/// Whether a file may be headerless bytes: its name stands for plain bytes or for no format, and it
-/// does not start like the files of a format.
+/// Whether a file may be headerless bytes: its extension means plain bytes or there is no
+/// extension, and the file does not start like the files of a format.
 pub(super) fn is_free(found: &Found<'_>) -> bool {
     let is_named = found.path.extension().is_none() || is_plain(found.path);
     is_named && by_start(&found.start).is_none()

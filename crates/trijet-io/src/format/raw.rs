@@ -1,5 +1,5 @@
 //! A raw file: the elements of an array, little-endian, and nothing else. The user describes the
-//! array. Its extension is `.raw`, `.bin` or `.dat`.
+//! array. The extension of the file is `.raw`, `.bin` or `.dat`.
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, open_regular};
 use super::flat::{FlatPlan, FlatReader};
@@ -36,10 +36,13 @@ impl Format for Raw {
         };
         let (array, header) = (plain.array(), plain.header_bytes());
         if let Some(mismatch) = mismatch(array, header, metadata.len()) {
-            // Where another format is known, the bytes before the pixels are not a header to skip.
+            // If the file has a known format, the bytes before the pixels are not a header that can
+            // be skipped.
             let way = match (python_line(&Found::at(path)?), surplus(array, header, metadata.len()))
             {
-                (Some(line), _) => format!("; Python makes an .npy file of it: {line}"),
+                (Some(line), _) => {
+                    format!("; this line of Python converts it to an .npy file: {line}")
+                }
                 (None, Some(more)) => format!(
                     "; if a header precedes the data, --header {} skips it",
                     header.saturating_add(more)
@@ -56,7 +59,8 @@ impl Format for Raw {
     }
 }
 
-/// The reason why a file of `found` bytes does not have exactly a header and this array, if so.
+/// The reason why a file of `found` bytes does not consist of a header of `header` bytes and this
+/// array. `None` if it does.
 fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     let wanted = array.bytes();
     let after = if header == 0 { String::new() } else { format!(" after a header of {header}") };

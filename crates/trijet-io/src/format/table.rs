@@ -6,19 +6,19 @@ use super::npy::Npy;
 use super::raw::Raw;
 use std::path::Path;
 
-/// Every format. No two claim one file.
+/// All formats. No two formats claim the same file.
 pub static FORMATS: [&dyn Format; 3] = [&Images, &Npy, &Raw];
 
-/// The format of a file that is read as headerless bytes, whatever its name or start promises.
+/// The format of a file that is read as headerless bytes, whatever its name or its first bytes are.
 pub static HEADERLESS: &dyn Format = &Raw;
 
-/// The format of an input.
+/// The format that claims an input; `None` if no format does.
 #[must_use]
 pub fn of_input(found: &Found<'_>) -> Option<&'static dyn Format> {
     FORMATS.into_iter().find(|format| format.claims_input(found))
 }
 
-/// The format of an output with this name.
+/// The format that claims an output with this name; `None` if no format does.
 #[must_use]
 pub fn of_output(path: &Path) -> Option<&'static dyn Format> {
     FORMATS.into_iter().find(|format| format.claims_output(path))

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The first bytes of a run are written in blocks of this size, by the two ways alternately.
+/// The first bytes of a run are written in blocks of this size, in the two ways alternately.
 const BLOCK_BYTES: u64 = 16 << 20;
 /// The number of blocks of the trial. Files with fewer bytes are written by calls.
 const BLOCKS: u64 = 8;
@@ -28,7 +28,9 @@ enum Way {
 
 const WAYS: [Way; 2] = [Way::Call, Way::Mapping];
 
-/// The bytes that were written by each way, and the seconds of the threads that wrote them.
+/// The measurement of both ways. `bytes` is the number of bytes for which a way was chosen. `done`
+/// has, for each of [`WAYS`], the bytes that were written and the seconds that the threads took for
+/// them.
 #[derive(Debug, Default)]
 struct Trial {
     bytes: u64,
@@ -74,7 +76,7 @@ impl Ways {
         Self { file_bytes, mapping, can_map, trial: Mutex::default() }
     }
 
-    /// Keeps the mapped parts of the file within `bytes`. Nothing may be written yet.
+    /// Limits the mapped parts of the file to `bytes` bytes. Must be called before the first write.
     pub(super) fn limit_memory(&self, bytes: u64) {
         if !self.mapping.limit_memory(bytes) {
             self.can_map.store(false, Ordering::Relaxed);
@@ -106,7 +108,8 @@ impl Ways {
             return Ok(());
         }
         self.can_map.store(false, Ordering::Relaxed);
-        // A call would make the file longer again, with a hole in place of its rows.
+        // A call would make the file longer again, with a hole in place of the rows that were cut
+        // off.
         if file.metadata()?.len() < self.file_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -122,7 +125,8 @@ impl Ways {
 mod tests {
     use super::*;
 
-    /// Runs a trial with these bytes per second of a thread, and returns the way after it.
+    /// Runs a trial with these bytes per second of a thread, and returns the way that is used after
+    /// it.
     fn chosen(calls: f64, mapping: f64) -> Way {
         let mut trial = Trial::default();
         for piece in 0..2 * BLOCKS * 16 {

@@ -15,14 +15,16 @@ use trijet::{Error, Result};
 /// The treatment of a partial output of the same job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// It is kept, and the new run is refused. A partial output without rows is replaced.
+    /// The partial output is kept, and the new run is refused. A partial output without rows is
+    /// replaced.
     New,
-    /// It is continued. Rows that differ from the rows that were written are written again. Without
-    /// a partial output, the output starts over.
+    /// The partial output is continued. Rows whose bytes have changed since they were written are
+    /// written again. Without a partial output, a new output is written.
     Resume,
-    /// It is continued. Rows that are known to have reached the disk are not verified.
+    /// The partial output is continued. Rows that are known to have reached the disk are not
+    /// verified.
     ResumeUnverified,
-    /// It is discarded.
+    /// The partial output is discarded.
     Restart,
 }
 
@@ -42,8 +44,8 @@ pub(super) struct Kept {
     pub(super) lost: Vec<Range<u64>>,
 }
 
-/// Looks for the partial output of an earlier run, and opens it to continue it. If this fails, it
-/// changes nothing.
+/// Looks for the partial output of an earlier run, and opens it to continue it. After an error,
+/// nothing is changed.
 pub(super) fn kept(
     target: &Target,
     fingerprint: &Fingerprint,
@@ -60,7 +62,7 @@ pub(super) fn kept(
     };
     let resumes = matches!(start, Start::Resume | Start::ResumeUnverified);
     if !(lacks_rows && resumes) {
-        // Another run may have finished this output before it gave up the lock.
+        // Another run may have finished this output before it released the lock.
         target.check_free()?;
     }
     let partial = if lacks_rows { &place.out } else { &place.partial };
@@ -68,7 +70,7 @@ pub(super) fn kept(
     let Some((progress, damage)) = read? else {
         return match state {
             None => Ok(EarlierResult::Nothing { earlier: 0 }),
-            // Another process of the job may have created it.
+            // Another process of the job may have created the partial output.
             Some(_) if place.shared.is_some() => Ok(EarlierResult::Nothing { earlier: 0 }),
             Some(_) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
@@ -77,7 +79,7 @@ pub(super) fn kept(
         };
     };
     if lacks_rows && !resumes {
-        // It is written over.
+        // The existing output is written over.
         return Ok(EarlierResult::Nothing { earlier: 0 });
     }
     // A damaged journal may be discarded, but not continued.
@@ -89,9 +91,9 @@ pub(super) fn kept(
     let earlier = progress.done.count();
     let created = place.created(fingerprint)?;
     let is_other = state.is_some_and(|state| match created {
-        // Another process has created it again.
+        // Another process may have created the partial output again.
         Some(_) => progress.created != created,
-        // A copy has another number than the original.
+        // A copy has another inode number than the original.
         None => progress.root.is_some_and(|own| own != state.ino()),
     });
     if earlier == 0 || start == Start::Restart {
@@ -130,7 +132,8 @@ pub(super) fn kept(
     Ok(EarlierResult::Kept(Kept { writer, done, lost }))
 }
 
-/// Names the partial output in the journal, which has the number of another one.
+/// Notes the partial output in the journal: its inode number, and the time `created` if several
+/// processes share it. The journal has the inode number of another file.
 fn name_root(
     journal: &mut Journal,
     writer: &dyn Writer,
@@ -146,7 +149,7 @@ fn name_root(
     }
 }
 
-/// The rows of an earlier run without those that are lost, which are sorted by both ends.
+/// The rows of an earlier run without the ranges `lost`, which are sorted by start and end.
 fn intact(progress: &Progress, lost: &[Range<u64>]) -> Rows {
     let mut done = Rows::default();
     let key = |rows: &Range<u64>| (rows.start, rows.end);

@@ -2,8 +2,8 @@
 //!
 //! The mark tells a later run of the same job that nothing is left to do, so a command that is
 //! repeated until it succeeds comes to an end. The mark has the time of the last change of the
-//! output. For a folder, this includes its files. So an output that was changed later is not taken
-//! for complete. If the file system does not support attributes, there is no mark.
+//! output. For a folder, this includes the files in it. So an output that was changed later does
+//! not count as complete. If the file system does not support attributes, there is no mark.
 
 use super::target::Target;
 use crate::file_error;
@@ -50,12 +50,13 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
 enum Mark {
     /// There is no mark, or it belongs to another job or input.
     Other,
-    /// It belongs to the job, but the state of the input has changed since, and perhaps its bytes.
+    /// The mark belongs to the job, but the state of the input (`ctime`) has changed since, and
+    /// perhaps its bytes.
     Doubtful,
     Job,
 }
 
-/// The mark of an output. Its last word stands for the state of the input.
+/// The mark of an output. The last word is a hash of the state of the input.
 fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     let (changed, bytes) = extent(root)?;
     let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
@@ -70,8 +71,8 @@ pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
     Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
 }
 
-/// Compares the mark of the output at `path` with the job. A mark that cannot be read counts as
-/// none.
+/// Compares the mark of the output at `path` with the job. A mark that cannot be read counts as no
+/// mark.
 fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let Ok(root) = open(path, flags, Mode::empty()).map(File::from) else { return Mark::Other };
@@ -91,7 +92,7 @@ fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
 impl Target {
     /// Whether the final path has the complete output of this job, with the input in its present
     /// state, so that nothing is left to do. An output that lacks the rows of damaged images is not
-    /// complete. If it is complete, deletes the rest of the journal of that run.
+    /// complete. If it is complete, deletes the journal that the run has left, if any.
     ///
     /// # Errors
     /// `InvalidValue` when the final path has something else that must not be overwritten. `Io`.

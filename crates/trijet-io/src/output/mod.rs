@@ -1,5 +1,5 @@
-//! Output files. A file or folder with the final name is always complete, but for damaged images
-//! that the user has said to skip (`skipping.rs`).
+//! Output files. A file or folder with the final name is always complete, except for damaged images
+//! that the user has chosen to skip (`skipping.rs`).
 //!
 //! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. When no row is
 //! missing, `finish` renames the partial output to `OUT`. If an output is dropped before that, the
@@ -59,7 +59,7 @@ pub enum Durability {
 pub enum Stopped {
     /// Nothing.
     Nothing,
-    /// This number of rows. A later run can resume them.
+    /// A partial output with this number of rows. A later run can resume it.
     Rows(u64),
     /// The complete output, under its final name.
     Complete,
@@ -91,7 +91,7 @@ pub struct Output {
     target: Target,
     fingerprint: Fingerprint,
     durability: Durability,
-    /// Maximum memory that writing takes in addition to the rows.
+    /// Maximum memory that writing takes in addition to the rows, in bytes.
     memory: Option<u64>,
     lost: Vec<Range<u64>>,
     /// The damaged images of the input, whose rows are left out.
@@ -107,7 +107,7 @@ pub struct Output {
     is_locked: bool,
 }
 
-/// With less memory, no pages are created ahead on a disk.
+/// With a smaller limit of memory, no pages are created ahead on a disk.
 const AHEAD_MIN: u64 = 256 << 20;
 
 /// An output to which this run has written nothing yet.
@@ -216,16 +216,17 @@ impl Output {
             return Ok(());
         }
         let cause = format!(
-            "{needed} are still to be written, and its disk has {} free; make room, or write it to another disk",
+            "{needed} are still to be written, but the disk has only {} free; make room, or write \
+             the output to another disk",
             space.free
         );
         Err(file_error::damaged("create", &place.out, cause))
     }
 
-    /// Starts a thread that creates the pages of a new output, for a run that has more to do before
-    /// its first row. Until then the pages belong to a file without a name. If the process ends,
-    /// nothing of it is left. An output that several processes write, or that has pages already,
-    /// stays unchanged.
+    /// Starts a thread that creates the pages of a new output, for a run that has other work before
+    /// its first row. Until the first row, the pages belong to a file without a name, which
+    /// disappears if the process ends. Does nothing for an output that several processes write or
+    /// that already has pages.
     #[must_use]
     pub fn begin_ahead(self) -> Self {
         let Target { place, plan, overwrites, .. } = &self.target;
@@ -234,7 +235,7 @@ impl Output {
             && place.shared.is_none()
             && !reuses
         {
-            // To create pages of a file on a disk takes memory of the process.
+            // Creating pages of a file on a disk takes memory of the process.
             let is_limited = self.memory.is_some_and(|most| most < AHEAD_MIN);
             let waits = self.durability == Durability::OnDisk || is_limited;
             *ahead = plan.begin_ahead(place.folder(), waits);
@@ -320,8 +321,8 @@ impl Output {
         }
     }
 
-    /// The rows of an earlier run that differ from the rows that it wrote, in ascending order. They
-    /// are missing until they are written again.
+    /// The rows of an earlier run whose bytes have changed since that run wrote them, in ascending
+    /// order. They count as missing until they are written again.
     #[must_use]
     pub fn lost(&self) -> &[Range<u64>] {
         &self.lost
@@ -334,8 +335,8 @@ impl Output {
         self.missing_beside(&self.done())
     }
 
-    /// Whether this run has given the output its final name. A process that has finished its rows
-    /// leaves this to the last process.
+    /// Whether this run has given the output its final name. If several processes write the output,
+    /// the last process that finishes does this.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete.load(Ordering::Relaxed)
@@ -362,7 +363,7 @@ impl Output {
                 Arc::new(self.create(journal, ahead).inspect_err(keep)?)
             }
             None => {
-                // The error of any of several threads may be reported, so each of them has the
+                // The run may report the error of any thread, so the error of each thread has the
                 // cause.
                 let cause = self.failed.get().map_or("the output was stopped", String::as_str);
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
@@ -385,7 +386,8 @@ impl Output {
         if let Some(shared) = &place.shared {
             return self.join(shared, journal);
         }
-        // The old partial output goes first, so that no partial output is without its journal.
+        // The old partial output is deleted first, so that no partial output exists without its
+        // journal.
         plan.discard(&place.partial)?;
         journal.begin(&self.fingerprint)?;
         if self.durability == Durability::OnDisk {
@@ -409,7 +411,7 @@ impl Output {
                 let journal = (journal, handle);
                 Ok(Partial::new(place, &self.fingerprint, writer, journal, Rows::default()))
             }
-            // Together with its journal it is a partial output without rows.
+            // The reused output stays: with its journal, it is a partial output without rows.
             Err(error) if is_reused => Err(error),
             Err(error) => {
                 // Discarding opens files, and the process may already have the maximum number open.
@@ -432,7 +434,8 @@ impl Output {
         run.partial.end();
         let mut synchronizer = run.synchronizer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = synchronizer.take() {
-            // It panics only when an allocation fails. Then the rows are synchronized again.
+            // The thread panics only when an allocation fails. Then the rows are synchronized
+            // again.
             drop(thread.join());
         }
     }
@@ -507,10 +510,10 @@ impl ParallelSink for Output {
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let (layout, first) = (self.target.layout(), self.target.first_row());
         let is_own = first <= rows.start && rows.start <= rows.end;
-        assert!(is_own && rows.end - first <= layout.rows, "the rows are in the output");
+        assert!(is_own && rows.end - first <= layout.rows, "the rows must be rows of the output");
         let rows = rows.start - first..rows.end - first;
         let wanted = (rows.end - rows.start) * layout.row_bytes;
-        assert_eq!(bytes.len() as u64, wanted, "the bytes have the length of the rows");
+        assert_eq!(bytes.len() as u64, wanted, "the bytes must have the length of the rows");
         if rows.is_empty() {
             return Ok(());
         }
@@ -553,7 +556,8 @@ impl Sink for Output {
             Some(shared) => self.finish_shard(shared, partial),
             None => self.publish(partial, |partial| {
                 let record = partial.record();
-                // It names the rows that an output without all of them has.
+                // The journal of an output without all rows stays, because it lists the rows that
+                // the output has.
                 if record.left_out.count() > 0 { Ok(()) } else { record.journal.remove() }
             }),
         }

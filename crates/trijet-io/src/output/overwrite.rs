@@ -26,7 +26,8 @@ impl Output {
     }
 }
 
-/// Renames the file or folder at `from`, and replaces nothing. Returns whether there was anything.
+/// Renames the file or folder at `from`, and replaces nothing. Returns whether there was anything
+/// to rename.
 pub(super) fn renamed(from: &Path, to: &Path) -> Result<bool> {
     let io = |error: Errno| file_error::io("overwrite", from, error.into());
     match rename_new(from, to) {

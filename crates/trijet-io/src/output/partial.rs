@@ -1,10 +1,10 @@
 //! A partial output with its journal: the rows that are written, and the rows that are on the disk.
 //!
 //! A line of the journal follows each write at once, so that a process that is killed loses
-//! nothing. The system may write the line to the disk before the rows, so a loss of power may take
-//! rows that the journal names. After each synchronization of the partial output, a further line
-//! names the lines before it that are safe from this. A run that continues always verifies the
-//! other lines.
+//! nothing. The system may write the line to the disk before the rows, so after a loss of power,
+//! rows that the journal names may be missing. After each synchronization of the partial output, a
+//! further line states which earlier lines have their rows on the disk. A run that continues always
+//! verifies the rows of the other lines.
 
 use super::finished;
 use super::place::Place;
@@ -56,7 +56,7 @@ pub(super) struct Record {
     /// The error of the first synchronization of the output or of its journal that failed. No later
     /// synchronization can be trusted, because the system reports an error once.
     failed: Option<Error>,
-    /// Whether a call has returned that error.
+    /// Whether a call has returned the error in `failed`.
     is_reported: bool,
     /// Whether the run needs no further synchronization in the background.
     is_over: bool,
@@ -118,7 +118,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Leaves `rows` out, which the journal does not name.
+    /// Leaves `rows` out. The journal gets no line for them.
     pub(super) fn leave_out(&self, rows: Range<u64>, zeros: &[u8]) -> Result<()> {
         self.writer.leave_out(rows.clone(), zeros)?;
         let mut record = self.record();
@@ -128,7 +128,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Has the thread of [`synchronize`](Self::synchronize) bring rows to the disk.
+    /// Makes the thread of [`synchronize`](Self::synchronize) bring rows to the disk.
     fn bring_to_disk(&self, mut record: MutexGuard<'_, Record>, rows: Range<u64>, bytes: u64) {
         let is_first = record.unsynced.is_empty();
         record.unsynced.push(rows);
@@ -141,7 +141,7 @@ impl Partial {
     }
 
     /// Brings rows to the disk while others are written, until [`end`](Self::end). It returns no
-    /// error: the next write reports it.
+    /// error: the next write reports an error of this function.
     pub(super) fn synchronize(&self) {
         loop {
             let mut record = self.record();
@@ -175,8 +175,8 @@ impl Partial {
         self.sync_rows().inspect_err(|_| self.record().is_reported = true)
     }
 
-    /// As [`sync`](Self::sync). An error is kept before any other thread can meet its consequences,
-    /// so that all of them name the cause.
+    /// As [`sync`](Self::sync). An error is stored before any other thread can see its
+    /// consequences, so that every thread reports the cause.
     fn sync_rows(&self) -> Result<()> {
         let mut record = self.record();
         let end = match record.journal.end() {
@@ -245,8 +245,8 @@ impl Record {
         self.journal.lose(ranges)
     }
 
-    /// After a synchronization that failed, returns its error: the error of any of several threads
-    /// may be shown.
+    /// Returns the error of an earlier synchronization that failed. Every thread returns this
+    /// error, because the run may report the error of any thread.
     fn check(&mut self) -> Result<()> {
         let Some(first) = &self.failed else { return Ok(()) };
         self.is_reported = true;
@@ -340,7 +340,8 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| partial.synchronize());
             begins.recv().expect("a synchronization begins");
-            // Rows that are written meanwhile do not wait for it, and are not part of it.
+            // Rows that are written meanwhile do not wait for the synchronization, and are not part
+            // of it.
             let before = journal(&folder).len();
             partial.write(1..2, &[2]).expect("nothing fails");
             assert!(!journal(&folder).contains("synced"));
@@ -378,7 +379,8 @@ mod tests {
         assert_eq!(partial.record().done.count(), 1);
     }
 
-    /// The second of two writers once said "see the first error", and hid the first one.
+    /// Once, the second of two writers reported only "see the first error", and hid the first
+    /// error.
     #[test]
     fn every_call_after_a_failed_synchronization_names_its_cause() {
         let (_folder, partial, begins, ends) = partial();
@@ -407,7 +409,8 @@ mod tests {
         }
     }
 
-    /// It was lost with the thread, and the next write said only that there had been a first error.
+    /// Once, the error was lost with the thread, and the next write reported only that there had
+    /// been an earlier error.
     #[test]
     fn an_error_of_the_journal_in_the_background_is_reported_by_the_next_write() {
         let (_folder, partial, begins, ends) = partial();

@@ -30,10 +30,10 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(out: &Path) -> Result<Self> {
-        // `components` drops a slash at the end, because a suffix cannot follow it.
+        // `components` drops a slash at the end. A suffix cannot follow a slash.
         let out = out.components().as_path();
         if out == Path::new("-") {
-            let cause = "standard output is not supported yet; give the name of a file";
+            let cause = "standard output is not supported yet; use the name of a file";
             return Err(file_error::refused("create", out, cause));
         }
         let Some(name) = out.file_name() else {

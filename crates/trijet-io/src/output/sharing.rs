@@ -1,8 +1,9 @@
 //! The steps that the processes of one output share: the first one creates the partial output, and
 //! the last one gives it its final name.
 //!
-//! A process finds the others by their journals. It reads them while it has the lock of the shared
-//! journal. So if two processes finish at the same time, one of them sees that both have finished.
+//! A process finds the other processes by their journals. It reads these journals while it has the
+//! lock of the shared journal. So if two processes finish at the same time, one of them sees that
+//! both have finished.
 
 use super::partial::Partial;
 use super::place::Place;
@@ -40,7 +41,7 @@ impl Output {
     fn create_or_reopen(&self, shared: &Path) -> Result<(Box<dyn Writer>, u64)> {
         let (place, plan) = (&self.target.place, &self.target.plan);
         let mut shared = Journal::wait(shared)?;
-        // The others may have finished the output since this process began.
+        // The other processes may have finished the output since this process began.
         place.check_free()?;
         let exists = state_of("create", &place.partial)?.is_some();
         let created = shared.read(&self.fingerprint)?.map(|shared| shared.created);
@@ -57,7 +58,8 @@ impl Output {
             (Some(_), false) => {}
             (None, false) => {
                 shared.begin(&self.fingerprint)?;
-                // No partial output is without its journal.
+                // The journal must be on the disk first, so that no partial output exists without
+                // its journal.
                 shared.sync()?;
             }
         }

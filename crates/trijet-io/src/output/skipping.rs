@@ -1,8 +1,8 @@
 //! Outputs without the rows of damaged images.
 //!
-//! Such an output gets its final name, and keeps its journal, which names the rows that it has. A
-//! later run continues it as it continues a partial output. The first row of that run takes the
-//! final name away.
+//! Such an output gets its final name, and keeps its journal, which lists the rows that the output
+//! has. A later run continues the output like a partial output. When that run writes its first row,
+//! the output loses its final name.
 
 use super::Output;
 use super::overwrite::renamed;
@@ -22,19 +22,23 @@ use std::sync::Arc;
 use trijet::Result;
 
 impl Output {
-    /// Leaves out the rows of images that `input` finds to be damaged: a folder of images has no
-    /// file for them, and another output has zeros.
+    /// Leaves out the rows of images that `input` finds to be damaged: a folder of images gets no
+    /// file for them, and any other output gets zeros.
     ///
     /// # Panics
     /// When several processes write the output.
     #[must_use]
     pub fn skipping(mut self, input: &Input) -> Self {
-        assert!(self.target.shard().is_none(), "an output of several processes has all rows");
+        assert!(
+            self.target.shard().is_none(),
+            "an output of several processes cannot leave out rows"
+        );
         self.damaged = input.skipped();
         self
     }
 
-    /// Writes the sound ones of the rows `rows` of the output, which begin at `row` of the input.
+    /// Writes `rows` of the output, and leaves out the rows of damaged images. `row` is the row of
+    /// the input from which the first of these rows is computed.
     pub(super) fn write_sound(
         &self,
         damaged: &DamagedImages,
@@ -89,8 +93,8 @@ impl Output {
         Err(file_error::damaged("finish", &self.target.place.out, cause))
     }
 
-    /// Makes an output with its final name, whose missing rows are about to be written, a partial
-    /// output.
+    /// Makes an output that has its final name a partial output again, because its missing rows are
+    /// about to be written. Other outputs are not changed.
     pub(super) fn taken_back(&self, partial: Arc<Partial>) -> Result<Arc<Partial>> {
         let place = &self.target.place;
         if is_at(partial.writer().root(), &place.out).unwrap_or(false) {
@@ -102,7 +106,8 @@ impl Output {
 
 impl Place {
     /// Whether the output at the final path belongs to a journal with `progress`, and lacks some of
-    /// its `rows` because images are damaged. A run that continues it takes its name away.
+    /// its `rows` because images are damaged. A run that continues such an output takes its final
+    /// name away.
     pub(super) fn lacks_rows(&self, progress: &Progress, rows: u64) -> Result<bool> {
         if self.shared.is_some() || progress.done.missing(rows).is_empty() {
             return Ok(false);

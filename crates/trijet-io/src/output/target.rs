@@ -32,9 +32,9 @@ impl Target {
     /// `.raw`, `.bin` and `.dat`. Images have the names of the input's images.
     ///
     /// # Errors
-    /// `InvalidValue` when the extension is another one, when `path` is the input or lies inside of
-    /// it, and when the array cannot be written in that format. `Io` when the folder of `path` is
-    /// missing or cannot be read.
+    /// `InvalidValue` for any other extension, when `path` is the input or lies inside it, and when
+    /// the array cannot be written in that format. `Io` when the folder of `path` is missing or
+    /// cannot be read.
     pub fn new(path: &Path, array: Array, input: &Input) -> Result<Self> {
         Self::of_format(format_of(path)?, path, array, input)
     }
@@ -66,17 +66,18 @@ impl Target {
         let plan = format.plan(path, &array, input.names_of_part())?;
         let (granule, first_row) = (plan.granule(), input.first_row());
         if !first_row.is_multiple_of(granule) || !input.layout().rows.is_multiple_of(granule) {
-            let cause = "a slice of one image is not written as an image; use .npy";
+            let cause = "a slice of one image cannot be written as an image; use .npy";
             return Err(file_error::refused("create", path, cause));
         }
         Ok(Self { place, array, first_row, format, plan, shard: None, overwrites: false })
     }
 
     /// Refuses an output that exists, or one that cannot be overwritten. [`crate::Output::open`]
-    /// refuses it too. This call is for a program that has much to do before that.
+    /// refuses it too. This call is for a program that has much work before it opens the output.
     ///
     /// # Errors
-    /// `InvalidValue` when something exists at the final path. `Io` when that cannot be determined.
+    /// `InvalidValue` when something exists at the final path. `Io` when the state of that path
+    /// cannot be read.
     pub fn check_free(&self) -> Result<()> {
         if self.overwrites {
             // The second name is the name of the partial output, which the run discards.
@@ -107,7 +108,7 @@ impl Target {
     /// When the target describes a part of an output.
     #[must_use]
     pub fn overwrite(mut self) -> Self {
-        assert!(self.shard.is_none(), "an output of several processes is not written over");
+        assert!(self.shard.is_none(), "an output of several processes cannot be written over");
         self.overwrites = true;
         self
     }
@@ -119,8 +120,8 @@ impl Target {
     /// When the target describes a part already, or is written over.
     #[must_use]
     pub fn of_shard(mut self, shard: Shard) -> Self {
-        assert!(self.shard.is_none(), "a shard has no shards");
-        assert!(!self.overwrites, "an output of several processes is not written over");
+        assert!(self.shard.is_none(), "the target already describes a part of an output");
+        assert!(!self.overwrites, "an output of several processes cannot be written over");
         self.place = self.place.of_shard(shard);
         self.shard = Some(shard);
         self
@@ -139,7 +140,8 @@ impl Target {
         self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
-    /// The rows of the input from which they are computed. The rows of a halo are not included.
+    /// The rows of the input from which [`rows`](Self::rows) are computed. The rows of a halo are
+    /// not included.
     #[must_use]
     pub fn rows_of_input(&self) -> Range<u64> {
         let rows = self.rows();
@@ -163,7 +165,7 @@ impl Target {
         &self.array
     }
 
-    /// The format.
+    /// The format of the output.
     #[must_use]
     pub fn format(&self) -> &'static dyn Format {
         self.format
@@ -181,8 +183,8 @@ impl Target {
         self.array.layout().granule(self.granule())
     }
 
-    /// The number of rows of a chunk must be a multiple of this: the height of an image for images,
-    /// otherwise 1.
+    /// A chunk must start and end at multiples of this number of rows: the height of an image for
+    /// images, otherwise 1.
     #[must_use]
     pub fn granule(&self) -> u64 {
         self.plan.granule()
@@ -200,7 +202,9 @@ fn unknown_output(path: &Path) -> String {
             return "images are written to a folder: use a name without .png, or one that ends with a slash"
                 .to_owned();
         }
-        Some(name) => format!("the name is for {name} files, which cannot be written"),
+        Some(name) => {
+            format!("the name has the extension of {name} files, which cannot be written")
+        }
         None => "unknown extension".to_owned(),
     };
     format!(
