@@ -1,7 +1,7 @@
-//! A stand-in for CUPTI. `TRIJET_LIBCUPTI` names it, so that programs are traced without a GPU. It
-//! has the functions that the tracing library calls, and reports made-up records on request:
-//! [`empty_cupti_emit`] and [`empty_cupti_emit_memory`]. After [`empty_cupti_hold`] it keeps its
-//! buffers until the process exits.
+//! A library that replaces CUPTI in tests. `TRIJET_LIBCUPTI` names it, so that programs are traced
+//! without a GPU. It has the functions that the tracing library calls, and reports invented records
+//! on request: [`empty_cupti_emit`] and [`empty_cupti_emit_memory`]. After a call of
+//! [`empty_cupti_hold`], it keeps full buffers until the process exits.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -32,11 +32,11 @@ const NAME: &CStr = c"stand_in_kernel";
 struct State {
     callbacks: Option<(Request, Complete)>,
     enabled: u64,
-    /// Address, length and used bytes.
+    /// The address, the length in bytes, and the number of used bytes.
     buffer: Option<(usize, usize, usize)>,
-    /// The full buffers that wait for a forced flush.
+    /// The full buffers that wait for a forced flush, with the same fields as `buffer`.
     held: Vec<(usize, usize, usize)>,
-    /// Whether full buffers are held.
+    /// Whether full buffers are held until a forced flush.
     holds: bool,
     subscribed: bool,
 }
@@ -149,13 +149,13 @@ pub unsafe extern "C" fn cuptiActivityGetNextRecord(
     valid: usize,
     record: *mut *mut u8,
 ) -> c_int {
-    // SAFETY: the walk passes the place of its last record, which it wrote itself.
+    // SAFETY: the walk passes a variable with the address of its last record, or null.
     let last = unsafe { record.read() };
     let next = if last.is_null() { buffer } else { last.wrapping_add(RECORD_BYTES) };
     if next.addr() - buffer.addr() + RECORD_BYTES > valid {
         return NO_FURTHER;
     }
-    // SAFETY: the walk passes the place of its last record.
+    // SAFETY: the variable of the walk is writable.
     unsafe { record.write(next) };
     0
 }
@@ -176,8 +176,8 @@ pub unsafe extern "C" fn cuptiActivityGetNumDroppedRecords(
     0
 }
 
-/// Returns the buffer that is being filled, and the held ones. While buffers are held, only a
-/// forced flush returns any.
+/// Returns the buffer that is being filled, and all held buffers. After a call of
+/// [`empty_cupti_hold`], only a forced flush returns buffers.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiActivityFlushAll(flag: u32) -> c_int {
     let (held, buffer, callbacks) = {

@@ -1,8 +1,8 @@
-//! A run-time compiler that compiles nothing: its output is the source itself, so that a test
-//! writes the PTX that it wants as a comment. A line with `#error` is an error in that line. The
-//! words of the error are expanded by the lines `#define NAME WORDS` before it. `#line` numbers the
-//! lines, and `#include` gives the error of a missing file. A source with the words `no log` gives
-//! an error and no log.
+//! A run-time compiler that compiles nothing: its output is the source itself. So a test writes the
+//! PTX that it wants into a comment of the source. A line with `#error` is an error in that line.
+//! In the text of the error, names from earlier lines `#define NAME WORDS` are replaced. `#line`
+//! numbers the lines, and `#include` is an error about a missing file. A source with the words `no
+//! log` fails without a log.
 
 use super::objects::{handle, lock};
 use std::collections::BTreeMap;

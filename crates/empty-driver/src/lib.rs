@@ -1,7 +1,7 @@
 //! A CUDA driver library whose functions succeed and do nothing. `TRIJET_LIBCUDA` names it in place
 //! of the real driver, to measure the code around the calls, and to run the CUDA binding without a
-//! GPU. Functions with results return fixed, plausible values. For `TRIJET_LIBNVRTC`, the library
-//! is also a run-time compiler.
+//! GPU. Functions with results return fixed, plausible values. The library is also a run-time
+//! compiler, which `TRIJET_LIBNVRTC` names.
 //!
 //! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
 //! the caller owns the registers and the stack of its arguments.
@@ -211,7 +211,8 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> 
     0
 }
 
-/// A call that a capture does not allow: it is refused and ends the capture.
+/// A call that is not allowed during a capture. Refuses the call and invalidates the captures that
+/// do not allow it.
 fn barred() -> c_int {
     let mut captures = lock(&CAPTURES);
     let (mode, thread) = (MODE.get(), std::thread::current().id());
@@ -269,7 +270,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) 
     0
 }
 
-/// The flags of a stream: it is a non-blocking one.
+/// Writes the flags of a stream. Every stream is non-blocking.
 ///
 /// # Safety
 /// `flags` points to a writable number.
@@ -280,7 +281,7 @@ pub unsafe extern "C" fn cuStreamGetFlags(_stream: usize, flags: *mut c_uint) ->
     0
 }
 
-/// The number of nodes of a graph, which is 0.
+/// Writes the number of nodes of a graph, which is 0.
 ///
 /// # Safety
 /// `count` points to a writable number.
@@ -295,12 +296,12 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     0
 }
 
-/// The texts of modules, by handle.
+/// The texts of modules. The keys are handles of modules.
 static MODULES: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
-/// The sizes of the parameters of functions, by handle.
+/// The sizes of the parameters of functions in bytes. The keys are handles of functions.
 static FUNCTIONS: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
 
-/// Loads a module. From a text it reads the entries; from a binary it reads nothing.
+/// Loads a module. A text is kept, so that its entries are found. A binary has no entries.
 ///
 /// # Safety
 /// `module` points to a writable handle, and `image` to a terminated text or to a binary.
@@ -361,7 +362,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     0
 }
 
-/// The offset and the size of a parameter. All offsets are 0.
+/// Writes the offset and the size of a parameter in bytes. All offsets are 0.
 ///
 /// # Safety
 /// `offset` and `bytes` point to writable numbers.
@@ -383,8 +384,8 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     0
 }
 
-/// An attribute of the device: the maximum number of threads of a block is the same as on a GPU,
-/// and every other attribute is 9.
+/// Writes an attribute of the device. The maximum number of threads of a block is the same as on a
+/// GPU, and every other attribute is 9.
 ///
 /// # Safety
 /// `out` points to a writable number.
@@ -404,7 +405,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: c_int)
 /// `out` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAddressReserve(out: *mut usize, bytes: usize) -> c_int {
-    // Handles are smaller.
+    // All handles are smaller than this address.
     static NEXT: AtomicUsize = AtomicUsize::new(1 << 45);
     // SAFETY: `out` is writable by the contract of this function.
     unsafe { out.write(NEXT.fetch_add(bytes, Ordering::Relaxed)) };

@@ -1,4 +1,4 @@
-//! Handles, and the tables of the objects that they stand for.
+//! Handles of objects, and access to the tables of objects.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};

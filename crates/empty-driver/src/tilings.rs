@@ -1,5 +1,5 @@
-//! Tilings: an encoded one is the list of the arguments that made it, and the launches that pass
-//! one are remembered.
+//! Tilings (`CUtensorMap`). An encoded tiling is the list of the arguments of its encoding. The
+//! tilings of the last launch that passed some are kept for tests.
 
 use super::objects::{INVALID_VALUE, lock};
 use std::collections::BTreeMap;
@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const WORDS: usize = 16;
 type Map = [u64; WORDS];
 
-/// Whether any kernel takes a tiling. Otherwise launches look at nothing.
+/// Whether any loaded kernel has a tiling among its parameters. If not, launches do not read their
+/// arguments.
 static ARE_PASSED: AtomicBool = AtomicBool::new(false);
-/// The indices of the tilings among the parameters of functions, by handle.
+/// For each function, the indices of the parameters that are tilings. The keys are handles of
+/// functions.
 static PLACES: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
 /// The tilings of the last launch or node that passed some.
 static LAST: Mutex<[Map; 4]> = Mutex::new([[0; WORDS]; 4]);
@@ -28,7 +30,7 @@ pub(super) fn loaded(function: usize, sizes: &[usize]) {
     }
 }
 
-/// Remembers the tilings among the arguments of a kernel.
+/// Keeps the tilings among the arguments of a kernel in [`LAST`].
 ///
 /// # Safety
 /// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
@@ -44,7 +46,7 @@ unsafe fn remember(function: usize, params: *const *const Map) {
     for (map, place) in last.iter_mut().zip(places) {
         // SAFETY: the kernel has a parameter of this number, by the contract of this function.
         let param = unsafe { params.add(*place) };
-        // SAFETY: its pointer is readable by the contract of this function.
+        // SAFETY: the pointer of the parameter is readable by the contract of this function.
         let value = unsafe { param.read() };
         // SAFETY: the value is a tiling, by its size.
         *map = unsafe { value.read_unaligned() };
@@ -54,7 +56,7 @@ unsafe fn remember(function: usize, params: *const *const Map) {
 /// Writes the four tilings of the last launch or node that passed some. Missing ones are zeros.
 ///
 /// # Safety
-/// `maps` points to space for four.
+/// `maps` points to space for four tilings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn emptyLastTilings(maps: *mut [Map; 4]) -> c_int {
     // SAFETY: `maps` is writable by the contract of this function.
@@ -62,13 +64,14 @@ pub unsafe extern "C" fn emptyLastTilings(maps: *mut [Map; 4]) -> c_int {
     0
 }
 
-/// Encodes a matrix: its address, the columns, the rows, the bytes of a row, the columns and the
-/// rows of a box, the steps in both directions, the type, and the other four choices. It is refused
-/// unless the map is aligned and has two dimensions.
+/// Encodes the tiling of a matrix. Its words are the address, the columns, the rows, the bytes of a
+/// row, the columns and the rows of a box, the steps in both directions, the type, and the other
+/// four choices. Refuses a map that is not aligned to 64 bytes, and a tensor that does not have two
+/// dimensions.
 ///
 /// # Safety
-/// `map` points to space for it, and the lists have an element for each dimension, `pitches` one
-/// less.
+/// `map` points to space for a tiling. Each list has an element for each dimension, and `pitches`
+/// has one element less.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     map: *mut Map,
@@ -116,7 +119,7 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     0
 }
 
-/// Launches nothing.
+/// Launches nothing, and keeps the tilings among the arguments.
 ///
 /// # Safety
 /// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
@@ -141,7 +144,7 @@ pub struct KernelNode {
     params: *const *const Map,
 }
 
-/// Changes nothing.
+/// Changes nothing in the graph, and keeps the tilings among the arguments.
 ///
 /// # Safety
 /// `node` points to parameters as for a launch.

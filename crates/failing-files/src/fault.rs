@@ -30,11 +30,11 @@ struct Settings {
     log: c_long,
     at: u64,
     fault: Fault,
-    /// Pairs `NAME=ERROR`, with a comma between two.
+    /// Pairs `NAME=ERROR`, separated by commas.
     without: &'static [u8],
 }
 
-/// The exit status of a program whose settings are wrong. `trijet` has no such status.
+/// The exit status of a program whose settings are wrong. `trijet` never ends with this status.
 const REFUSED: c_int = 99;
 
 static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
@@ -111,9 +111,9 @@ pub(crate) fn lacks(name: &str, target: &Target) -> bool {
     true
 }
 
-/// Sets the error of a call that fails.
+/// Sets `errno` for a call that fails.
 fn fail(error: c_int) {
-    // SAFETY: the C library has a place for the error of each thread.
+    // SAFETY: the C library returns the address of the `errno` of this thread.
     unsafe { *libc::__errno_location() = error };
 }
 
@@ -121,8 +121,8 @@ pub(crate) fn number<T: FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Makes a call, or makes it fail. `real` makes the call. Its argument is the number of bytes, if
-/// the call moves bytes.
+/// Makes a call, or makes it fail. `real` makes the system call. If the call moves bytes, the
+/// argument of `real` is their number.
 pub(crate) fn call(
     name: &str,
     target: &Target,
@@ -168,7 +168,7 @@ pub(crate) fn call(
         }
         Fault::Appear(path) => {
             let result = real(whole);
-            // SAFETY: the C library has a place for the error of each thread.
+            // SAFETY: the C library returns the address of the `errno` of this thread.
             let error = unsafe { *libc::__errno_location() };
             appear(path);
             fail(error);
@@ -183,9 +183,9 @@ fn appear(path: &CStr) {
     // SAFETY: the path is a string of C.
     let file = unsafe { libc::syscall(libc::SYS_openat, AT_FDCWD, path.as_ptr(), flags, 0o600) };
     if file >= 0 {
-        // SAFETY: the bytes are as many as are given.
+        // SAFETY: the call reads 4 bytes, and the string has that many.
         unsafe { libc::syscall(libc::SYS_write, file, b"mine".as_ptr(), 4) };
-        // SAFETY: the file is this function's own.
+        // SAFETY: this function has opened the file, and nothing else uses it.
         unsafe { libc::syscall(libc::SYS_close, file) };
     }
 }
@@ -193,14 +193,14 @@ fn appear(path: &CStr) {
 /// Ends the process with a message and a distinct status.
 pub(crate) fn refuse(cause: &str) -> ! {
     for part in ["failing-files: ", cause, "\n"] {
-        // SAFETY: `part` has as many bytes as are given.
+        // SAFETY: the call reads `part.len()` bytes, and `part` has that many.
         unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, part.as_ptr(), part.len()) };
     }
     // SAFETY: the call takes a status and does not return.
     unsafe { libc::_exit(REFUSED) }
 }
 
-/// Ends the process as the system does.
+/// Ends the process at once, as `kill -9` does.
 fn die() -> ! {
     loop {
         // SAFETY: the signal goes to this process.

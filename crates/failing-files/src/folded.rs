@@ -5,7 +5,7 @@ use crate::fault::variable;
 use crate::target::{PATH_BYTES, Target};
 use libc::{AT_FDCWD, c_char, c_int};
 
-/// The name of a file in such a folder; nothing for any other file.
+/// The path of a file in such a folder, with its name in lower case; `None` for any other file.
 pub(crate) struct Folded(Option<[u8; PATH_BYTES + 1]>);
 
 impl Folded {

@@ -1,5 +1,5 @@
-//! Functions of the C library that work on files. One call of them fails. `LD_PRELOAD` loads them
-//! before the functions of the C library. Environment variables control them:
+//! Functions of the C library that work on files. One call of these functions fails. `LD_PRELOAD`
+//! loads them before the functions of the C library. Environment variables control them:
 //!
 //! - `FAILING_FILES_ROOT`: the folder whose files are watched, or the one watched file, without
 //!   links.
@@ -40,7 +40,7 @@ macro_rules! opens {
         /// As in C.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-            // SAFETY: the promise of this function.
+            // SAFETY: by the contract of this function.
             unsafe { $at(AT_FDCWD, path, flags, mode) }
         }
 

@@ -6,7 +6,8 @@ use std::ffi::CStr;
 /// Maximum number of bytes of a path (`PATH_MAX`).
 pub(crate) const PATH_BYTES: usize = 4096;
 
-/// The path of a file. It allocates nothing, because a call of the allocator may be in progress.
+/// The path of a file. The path is not on the heap, because the program may be inside a call of its
+/// allocator.
 pub(crate) struct Target {
     path: [u8; PATH_BYTES],
     bytes: usize,
@@ -20,8 +21,7 @@ impl Target {
         let name = if file == AT_FDCWD { &b"/proc/self/cwd"[..] } else { number(file, &mut link) };
         let mut end = [0; 48];
         end[..name.len()].copy_from_slice(name);
-        // SAFETY: `end` is a string with a zero at its end, and `path` has the length that is
-        // given.
+        // SAFETY: `end` is a string with a zero at its end, and `path` has `PATH_BYTES` bytes.
         let bytes = unsafe {
             libc::syscall(
                 libc::SYS_readlinkat,
@@ -45,7 +45,7 @@ impl Target {
         if name.is_null() {
             return nothing;
         }
-        // SAFETY: the promise of this function.
+        // SAFETY: by the contract of this function.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
         let is_absolute = name.starts_with(b"/");
         let mut target = if is_absolute { nothing } else { Self::open(folder) };
@@ -67,7 +67,7 @@ impl Target {
         &self.path[..self.bytes]
     }
 
-    /// The name below `root`; `None` outside of it.
+    /// The name below `root`; `None` for a file outside `root`.
     pub(crate) fn below(&self, root: &[u8]) -> Option<&[u8]> {
         let rest = self.path().strip_prefix(root)?;
         if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }

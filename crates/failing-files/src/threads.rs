@@ -16,7 +16,7 @@ type Create = unsafe extern "C" fn(
 
 /// The number of the first thread that cannot be started; 0 for none.
 static FIRST: OnceLock<u64> = OnceLock::new();
-/// The number of the last thread.
+/// The number of threads that the program has asked for so far.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
 fn first() -> u64 {
@@ -29,7 +29,7 @@ fn first() -> u64 {
     *FIRST.get_or_init(read)
 }
 
-/// Starts a thread, or reports that the system has no more.
+/// Starts a thread, or returns `EAGAIN`, as at a limit of the system.
 ///
 /// # Safety
 /// As in C.
@@ -52,6 +52,6 @@ pub unsafe extern "C" fn pthread_create(
     // SAFETY: the symbol is the function of this name, and it has the type of this function: false
     // for another library before the C library, which would have to keep the type as well.
     let real = unsafe { std::mem::transmute::<*mut c_void, Create>(real) };
-    // SAFETY: the promise of this function.
+    // SAFETY: by the contract of this function.
     unsafe { real(thread, attributes, start, argument) }
 }

@@ -1,9 +1,10 @@
 //! An allocator over the heap of one device.
 //!
-//! An allocation follows the users that its bytes may still have: if the stream does not follow
-//! them already, it waits for them. A free takes a position on its stream and on each recorded
-//! stream, and gives the bytes back with these positions. The library later records an event for
-//! the positions, so the next owner on another stream waits for that work.
+//! An allocation may get bytes that earlier users have not finished with. If the stream of the
+//! allocation does not follow these users already, it waits for them. A free notes the current
+//! positions of its stream and of each recorded stream, and returns the bytes to the heap with
+//! these positions. The library later records events for the positions, so that the next owner
+//! waits for that work if it uses another stream.
 #![forbid(unsafe_code)]
 
 use crate::table::{Block, Table};
@@ -40,9 +41,9 @@ pub struct Statistics {
     pub live: Bytes,
     /// The maximum of memory that was allocated at once.
     pub live_high: Bytes,
-    /// The memory that is held from the device.
+    /// The memory that the heap has taken from the device.
     pub reserved: Bytes,
-    /// The maximum of memory that was held from the device.
+    /// The maximum of memory that the heap had taken from the device.
     pub reserved_high: Bytes,
     /// The number of driver calls that took memory from the device, recorded events or made streams
     /// wait. A pool of the driver does not count its calls.
@@ -83,7 +84,8 @@ impl Allocator {
         }
         let total = self.device.info().memory;
         if bytes as u64 > total.0 {
-            let cause = format!("{} asked for; the device has {total} in all", Bytes(bytes as u64));
+            let cause =
+                format!("{} asked for, but the device has only {total}", Bytes(bytes as u64));
             return Err(Error::new(ErrorKind::OutOfMemory, "alloc", cause));
         }
         let buffer = self.buffer(bytes, stream)?;
@@ -106,9 +108,9 @@ impl Allocator {
         })
     }
 
-    /// Frees the allocation of `bytes` at `address`. All work that `stream` and each recorded
-    /// stream hold now may use the memory; the next owner of the memory follows that work. If the
-    /// call returns an error, it changes nothing.
+    /// Frees the allocation of `bytes` at `address`. All work that was enqueued in `stream` and in
+    /// each recorded stream before this call may use the memory; the next owner of the memory
+    /// follows that work. If the call returns an error, it changes nothing.
     ///
     /// # Errors
     /// `InvalidValue` if no live allocation begins at the address, if the allocation has another
@@ -133,8 +135,8 @@ impl Allocator {
         noted
     }
 
-    /// Declares that work of another stream uses the allocation at `address`: all work that
-    /// `stream` holds when the allocation is freed.
+    /// Declares that work of another stream uses the allocation at `address`: all work that is
+    /// enqueued in `stream` before the allocation is freed.
     ///
     /// # Errors
     /// `InvalidValue` if no live allocation begins at the address.
@@ -149,8 +151,9 @@ impl Allocator {
         Ok(())
     }
 
-    /// Ends the use of a recorded stream. Allocations for which it was recorded are used by its
-    /// work until now, and by no later work. Call this before the stream is destroyed.
+    /// Forgets a recorded stream. For allocations with this stream, the work that was enqueued in
+    /// it before this call still counts as a user, and later work does not. Call this before the
+    /// stream is destroyed.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver.
@@ -170,7 +173,7 @@ impl Allocator {
         self.live.has(address)
     }
 
-    /// The memory that the device has allocated so far, including other handles of the device.
+    /// The statistics of the device, including allocations through other handles of the device.
     ///
     /// # Errors
     /// An error of the driver.
@@ -192,7 +195,8 @@ impl Allocator {
 /// The error for an address without an allocation.
 fn unknown(op: &'static str, address: u64) -> Error {
     let cause = format!(
-        "no live allocation begins at {address:#x}: it was freed before, or another allocator made it"
+        "no live allocation begins at {address:#x}: it was freed before, or belongs to another \
+         allocator"
     );
     refused(op, cause)
 }

@@ -20,9 +20,9 @@ pub struct TrijetAllocStatistics {
     pub live: u64,
     /// The maximum number of bytes that were allocated at once.
     pub live_high: u64,
-    /// The number of bytes that are held from the device.
+    /// The number of bytes that the heap has taken from the device.
     pub reserved: u64,
-    /// The maximum number of bytes that were held from the device.
+    /// The maximum number of bytes that the heap had taken from the device.
     pub reserved_high: u64,
     /// The number of driver calls.
     pub driver_calls: u64,
@@ -58,8 +58,8 @@ unsafe fn stream(
             }
             _ => {
                 // SAFETY: by this function's contract the handle is a live stream until
-                // `trijet_forget_stream` drops the adopted one. The handles of default streams went
-                // to the branches above.
+                // `trijet_forget_stream` drops the adopted one. The branches above handle the
+                // default streams.
                 unsafe { device.stream_from_raw(raw, ()) }
             }
         }
@@ -76,13 +76,14 @@ fn not_of(device: c_int, address: u64) -> Error {
             format!("{address:#x} is an allocation of device {owner}, not of device {device}")
         }
         None => format!(
-            "no live allocation begins at {address:#x}: it was freed before, or another allocator made it"
+            "no live allocation begins at {address:#x}: it was freed before, or belongs to another \
+             allocator"
         ),
     };
     Error::new(ErrorKind::InvalidValue, "trijet_free", cause)
 }
 
-/// Allocates device memory, see the header. Null if there is none.
+/// Allocates device memory, see the header. Returns null if there is no memory.
 ///
 /// # Safety
 /// `stream` is 0 or a live stream of the device, and stays one until [`trijet_forget_stream`].

@@ -1,5 +1,5 @@
-//! The errors of calls that cannot return them: the message of a thread, and the first messages on
-//! standard error.
+//! The errors of calls that cannot return them. Each thread keeps the message of its last error,
+//! and the first error of each kind of call is printed on standard error.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -57,7 +57,11 @@ pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result
         Err(payload) => {
             // Dropping a foreign payload might panic again.
             std::mem::forget(payload);
-            Error::new(ErrorKind::Panicked, shown.call, "it panicked; standard error says where")
+            Error::new(
+                ErrorKind::Panicked,
+                shown.call,
+                "the call panicked; standard error shows where",
+            )
         }
     };
     keep(&error);
@@ -90,7 +94,7 @@ mod tests {
         assert_eq!(entered(&SHOWN, 7, || Ok(3)), 3);
         assert_eq!(message(), None);
         assert_eq!(entered(&SHOWN, 7, || panic!("broken")), 7);
-        assert!(message().is_some_and(|text| text.contains("it panicked")));
+        assert!(message().is_some_and(|text| text.contains("the call panicked")));
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! usually make no call of the driver. `include/trijet_alloc.h` describes the C functions;
 //! [`Allocator`] is the same for Rust.
 //!
-//! The library does not see the work of the caller. So a free stands for all work that its stream
-//! holds at that time, and [`Allocator::record_stream`] adds the work of other streams.
+//! The library does not see the work of the caller. So a free assumes that all work that was
+//! enqueued in its stream before may use the memory. [`Allocator::record_stream`] adds the work of
+//! other streams.
 
 mod allocator;
 mod c;

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use trijet::{Device, Error, ErrorKind, Result, Select, Stream};
 
-/// The number that stands for the host device.
+/// The number of the host device.
 pub(crate) const HOST_DEVICE: c_int = -1;
 /// The maximum number of CUDA devices.
 const DEVICES_MAX: usize = 64;
@@ -57,7 +57,7 @@ pub(crate) fn all() -> impl Iterator<Item = (c_int, &'static Opened)> {
 }
 
 impl Opened {
-    /// The stream with the number `key`. If it is unknown, `adopt` supplies it.
+    /// The stream with the number `key`. If the number is unknown, `adopt` makes the stream.
     pub(crate) fn stream(
         &self,
         key: usize,
@@ -77,7 +77,8 @@ impl Opened {
         Ok(stream)
     }
 
-    /// Forgets a stream, if it is known. Its work until now still counts as a user of the memory.
+    /// Forgets a stream, if it is known. For memory with this stream, the work that was enqueued
+    /// before still counts as a user.
     pub(crate) fn forget(&self, key: usize) -> Result<()> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let stream = streams.remove(&key);

@@ -15,7 +15,7 @@ const GRANULE_BITS: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) buffer: Buffer<u8>,
-    /// Other streams than the stream of the free whose work may use the memory.
+    /// The recorded streams. Their work may use the memory, in addition to the stream of the free.
     pub(crate) others: Vec<Arc<Stream>>,
 }
 

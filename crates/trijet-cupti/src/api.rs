@@ -60,7 +60,7 @@ symbols! {
     version = c"cuptiGetVersion": fn(*mut u32);
     /// The time now, on the clock of the records.
     timestamp = c"cuptiGetTimestamp": fn(*mut u64);
-    /// Becomes the subscriber. CUPTI before 13.3 has one.
+    /// Subscribes to CUPTI. CUPTI before version 13.3 accepts one subscriber.
     subscribe = c"cuptiSubscribe": fn(*mut *mut c_void, Subscriber, *mut c_void);
     /// Registers the callbacks for buffers.
     register = c"cuptiActivityRegisterCallbacks": fn(Request, Complete);
@@ -129,7 +129,8 @@ impl CuptiApi {
             // `record`. False for a buffer that is read a second time after it was lent again.
             let code = unsafe { next(buffer.as_ptr().cast_mut(), buffer.len(), &raw mut record) };
             let at = record.addr().wrapping_sub(buffer.as_ptr().addr());
-            // The next record starts after the last one and inside of the buffer, so the loop ends.
+            // Stops unless the next record starts after the last one and inside the buffer, so the
+            // loop ends.
             if code != 0 || at >= buffer.len() || last.is_some_and(|last| at <= last) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Buffers for the records of CUPTI, which fills and returns them.
+//! Buffers for the records of CUPTI. CUPTI asks for a buffer, fills it and returns it.
 //!
 //! A request that cannot be served is declined: CUPTI then drops records, and counts them. No
 //! allocation that fails ends the process.
@@ -7,12 +7,12 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The size of a buffer, enough for about forty thousand kernels. CUPTI changes buffers on a thread
-/// of the program, so buffers of 1 MiB slow a program down by 1 %.
+/// The size of a buffer, enough for about forty thousand kernels. CUPTI exchanges full buffers on a
+/// thread of the program, so buffers of 1 MiB slow a program down by 1 %.
 const BUFFER_BYTES: usize = 8 << 20;
 /// The alignment of a buffer. CUPTI asks for 8.
 const ALIGN: usize = 64;
-/// Maximum number of buffers: 256 MiB.
+/// Maximum number of buffers, 256 MiB in total.
 pub const BUFFERS_MAX: usize = 32;
 /// Maximum number of buffers that are kept for later use.
 const SPARE_MAX: usize = 4;
@@ -33,7 +33,7 @@ pub struct Buffer(*mut u8);
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// A buffer of zeros; `None` without memory.
+    /// A buffer of zeros; `None` if there is no memory.
     fn new() -> Option<Self> {
         // SAFETY: the layout is not empty.
         let bytes = unsafe { alloc_zeroed(LAYOUT) };

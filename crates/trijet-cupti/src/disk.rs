@@ -47,7 +47,7 @@ pub(crate) struct Disk {
     /// The open file, which this process keeps locked; `None` if descriptors are shared with the
     /// program.
     kept: Option<File>,
-    /// The file that `trijet trace` keeps locked; open under the same condition.
+    /// The file that `trijet trace` keeps locked; `None` under the same condition as `kept`.
     tracer: Option<File>,
 }
 
@@ -56,8 +56,8 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 impl Disk {
-    /// Creates the file. Its name is unique, because a process may start another program in its
-    /// place, and process numbers are reused.
+    /// Creates the file. The name is unique, with the time in it: a process may run another program
+    /// (`exec`), and process numbers are reused.
     pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));
@@ -126,8 +126,8 @@ impl Disk {
         }
     }
 
-    /// Removes the file. If no other process has one, also removes the files of `trijet trace` and
-    /// the folder. If a removal fails, the file stays.
+    /// Removes the file. If the folder has no trace of another process, also removes the files of
+    /// `trijet trace` and the folder. A file that cannot be removed stays.
     pub(crate) fn remove(&self) {
         let is_trace = |file: &std::fs::DirEntry| {
             file.path().extension().is_some_and(|extension| extension == EXTENSION)

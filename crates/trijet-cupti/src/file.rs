@@ -17,8 +17,8 @@ pub const HEAD_BYTES: usize = 4;
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Maximum number of names of a process.
 pub const NAMES_MAX: usize = 1 << 20;
-/// Maximum number of activities of a process: about 2 GiB on the disk. Then the tracing library
-/// stops.
+/// Maximum number of activities of a process: about 2 GiB on the disk. At this number the tracing
+/// library stops.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
 
 /// The tag of the header of a trace, and the length of its payload. Tags without a length have
@@ -45,29 +45,30 @@ pub const ALLOCATION: (u8, usize) = (10, 44);
 /// The rank of the process in its program.
 pub const RANK: (u8, usize) = (11, 4);
 
-/// The number that stands for no name.
+/// The number of the name of an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
 
-/// The first byte of a kind of activity. The bytes after it depend on the kind.
+/// The first byte of [`Row::kind`](super::Row::kind). The meaning of the next bytes depends on it.
 pub mod kind {
     /// A kernel.
     pub const KERNEL: u8 = 1;
-    /// A copy: direction, memory that is read, memory that is written.
+    /// A copy. The next bytes are the direction, the memory that is read, and the memory that is
+    /// written.
     pub const COPY: u8 = 2;
     /// A fill.
     pub const FILL: u8 = 3;
-    /// A wait: the kind of object that is waited for.
+    /// A wait. The next byte is the kind of object that is waited for.
     pub const SYNC: u8 = 4;
-    /// A call: 0 of the runtime, 1 of the driver.
+    /// A call. The next byte is 0 for the runtime and 1 for the driver.
     pub const CALL: u8 = 5;
-    /// An overhead: its cause.
+    /// An overhead. The next byte is its cause.
     pub const OVERHEAD: u8 = 6;
 }
 
 /// An activity, as it is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Row {
-    /// One of [`kind`], and the bytes after it.
+    /// One of the constants in [`kind`], and the bytes that belong to it.
     pub kind: [u8; 4],
     /// The device of an operation.
     pub device: u32,
@@ -85,7 +86,7 @@ pub struct Row {
     pub bytes: u64,
     /// The start in nanoseconds, on the clock of the trace.
     pub begin: u64,
-    /// The end; 0 for an operation that has not ended.
+    /// The end in nanoseconds, on the same clock; 0 for an operation that has not ended.
     pub end: u64,
 }
 
@@ -94,9 +95,9 @@ pub struct Row {
 pub struct Allocated {
     /// 1 for an allocation, 2 for a free.
     pub what: u8,
-    /// The memory, with the codes of copies.
+    /// The kind of memory, with the same codes as for copies.
     pub memory: u8,
-    /// Whether it is in the order of a stream.
+    /// Whether the allocation or free is in the order of a stream.
     pub in_order: bool,
     /// The device.
     pub device: u32,
@@ -104,7 +105,7 @@ pub struct Allocated {
     pub context: u32,
     /// The stream.
     pub stream: u32,
-    /// The number that it shares with its call.
+    /// A number that the allocation or free shares with its call.
     pub correlation: u32,
     /// The address.
     pub address: u64,
@@ -127,7 +128,7 @@ pub struct Totals {
     pub declined: u64,
     /// The time in nanoseconds that the code of the tracing library took.
     pub own_time: u64,
-    /// The end of the trace, on its clock.
+    /// The end of the trace in nanoseconds, on the clock of the trace.
     pub at: u64,
 }
 
@@ -138,7 +139,7 @@ fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
     out.extend(length.to_le_bytes());
 }
 
-/// Appends a block of words.
+/// Appends a block of 32-bit numbers.
 fn words<const N: usize>(out: &mut Vec<u8>, tag: (u8, usize), words: [u32; N]) {
     start(out, tag.0, tag.1);
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));

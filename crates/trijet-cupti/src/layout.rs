@@ -18,7 +18,7 @@ pub mod kinds {
     pub const MEMCPY: u32 = 1;
     /// Fills.
     pub const MEMSET: u32 = 2;
-    /// Kernels, one after the other.
+    /// Kernels that run one after the other.
     pub const KERNEL: u32 = 3;
     /// Calls of the driver.
     pub const DRIVER: u32 = 4;
@@ -78,25 +78,25 @@ pub enum Record {
     Call(Row, Api, u32),
     /// A context.
     Context {
-        /// Its number.
+        /// The number of the context.
         context: u32,
-        /// Its device.
+        /// The device of the context.
         device: u32,
-        /// The number of its legacy default stream.
+        /// The number of the legacy default stream of the context.
         null_stream: u32,
     },
     /// A stream that was created.
     Stream {
-        /// Its context.
+        /// The context of the stream.
         context: u32,
-        /// Its number.
+        /// The number of the stream.
         stream: u32,
-        /// Its class, as in the trace file.
+        /// The class of the stream, with the numbers of the trace file.
         class: u32,
     },
     /// An allocation or a free: `CUpti_ActivityMemory3` of CUDA 12.0, and later versions of it.
     Allocation(Allocated),
-    /// The tag of the call with this number: `CUpti_ActivityExternalCorrelation`.
+    /// The tag under which a call was made: `CUpti_ActivityExternalCorrelation`.
     Tag {
         /// The number of the call.
         correlation: u32,
@@ -126,14 +126,15 @@ impl Fields<'_> {
         self.0.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// An activity with the times at these offsets, without a check; its other fields are 0.
+    /// An activity with the times at these offsets, which are not checked. It has no name, and its
+    /// other fields are 0.
     fn timed(self, kind: [u8; 4], [begin, end]: [usize; 2]) -> Option<Row> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
         Some(Row { kind, begin, end, name: NO_NAME, ..Row::default() })
     }
 
-    /// An activity with its times, the device, context and stream that are adjacent from `device`
-    /// on, and the correlation.
+    /// An activity with its times, its correlation, its device, its context and its stream. The
+    /// last three are adjacent fields that start at the offset `device`.
     fn operation(
         self,
         kind: [u8; 4],

@@ -1,6 +1,7 @@
 //! The functions of CUDA that a trace leaves out, because they only query or set something.
 
-/// The prefixes of their names. A name may have the suffix of a version.
+/// The prefixes of the names of these functions. After a prefix, a name may have a version as its
+/// suffix.
 const PREFIXES: [&str; 39] = [
     "cudaGet",
     "cudaPeek",

@@ -48,7 +48,7 @@ pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
 /// The variables in which programs that start ranks give each rank its number: torchrun, Open MPI,
 /// PMIx, MPICH and its relatives, MVAPICH2, Slurm. The first one that is set counts, because the
-/// processes of torchrun may run inside one task of the others.
+/// processes of torchrun may run inside one task of another launcher.
 const RANKS: [&str; 6] = [
     "RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -64,11 +64,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 const EXIT_WAIT: Duration = Duration::from_secs(10);
 /// The stack size of the recorder's thread.
 const STACK_BYTES: usize = 256 << 10;
-/// If this many bytes are staged, they are written at once.
+/// When this many bytes are staged, they are written without waiting for the end of the period.
 const STAGED_BYTES: usize = 4 << 20;
 /// Maximum number of bytes of a command line in a file.
 const COMMAND_BYTES: usize = 512;
-/// More functions than any API of CUDA has.
+/// An upper limit of the number of functions of an API of CUDA.
 const FUNCTIONS_MAX: u32 = 4096;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
@@ -144,7 +144,7 @@ fn rank() -> Option<u32> {
 
 /// Opens CUPTI. A library that the program itself has loaded is preferred, unless the environment
 /// names a file: PyTorch brings its own CUPTI, and two of them in one process do not work together.
-/// The second value is whether it is the program's.
+/// The second value states whether the program has loaded the library.
 fn open() -> Result<(Library, bool), String> {
     let names = search::CUPTI;
     if std::env::var_os(names.variable).is_none() {
@@ -161,11 +161,14 @@ fn open() -> Result<(Library, bool), String> {
         }
     }
     let first = first.unwrap_or_default();
-    Err(format!("CUPTI was not found: {first}; set {} to the path of its file", names.variable))
+    Err(format!(
+        "CUPTI was not found: {first}; set {} to the path of the CUPTI library",
+        names.variable
+    ))
 }
 
-/// Opens CUPTI and checks that its records can be read. The second value is whether CUPTI is the
-/// program's own.
+/// Opens CUPTI and checks that its records can be read. The second value states whether the program
+/// has loaded CUPTI.
 fn usable() -> Result<(CuptiApi, bool), String> {
     let (library, own) = open()?;
     // SAFETY: the library stays open until the process ends.
@@ -277,7 +280,7 @@ impl Recorder {
         if own {
             file::note(
                 words,
-                "CUPTI has one subscriber, and `trijet trace` was it: a profiler inside of the \
+                "CUPTI accepts one subscriber, which was `trijet trace`: a profiler inside the \
                  program, such as torch.profiler, got no records of the GPU",
             );
         }
@@ -315,8 +318,8 @@ impl Recorder {
         });
         match started {
             Ok(_) => {
-                // The program must not go on before this, because it may for example set a limit on
-                // open files.
+                // The program must not continue before the thread has opened the file, because the
+                // program may then set a limit on open files.
                 let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
                 let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
             }
@@ -362,7 +365,7 @@ impl Recorder {
             }
             if sink.totals.activities >= file::ACTIVITIES_MAX {
                 let words = format!(
-                    "the limit of {} activities was reached; later ones were not traced",
+                    "the limit of {} activities was reached; later activities were not traced",
                     file::ACTIVITIES_MAX
                 );
                 file::trouble(&mut sink.staged, &words);

@@ -10,7 +10,7 @@ pub struct Names {
     pub variable: &'static str,
     /// The file names. Names with a version come first.
     pub files: &'static [&'static str],
-    /// The folders of its Python wheels, below a `site-packages` folder.
+    /// The folders of the library's Python wheels, below a `site-packages` folder.
     pub wheels: &'static [&'static str],
 }
 
@@ -23,8 +23,8 @@ pub const CUPTI: Names = Names {
 
 impl Names {
     /// The files to try, in order. If the environment names a file, it is the only one. Otherwise
-    /// these are plain names, the folder of the toolkit, and the wheels of the active Python
-    /// environment.
+    /// the files are: plain names for the loader, files in the folder of the toolkit, and files in
+    /// the wheels of the active Python environment.
     #[must_use]
     pub fn candidates(&self) -> Vec<PathBuf> {
         if let Some(file) = std::env::var_os(self.variable) {

@@ -41,7 +41,7 @@ impl Texts for CuptiApi {
 pub(crate) struct Sink {
     pub(crate) staged: Vec<u8>,
     names: HashMap<Box<[u8]>, u32>,
-    /// The names of the functions that were looked up.
+    /// The numbers of the names of functions that were looked up.
     functions: HashMap<(Api, u32), u32>,
     pub(crate) totals: Totals,
     /// The number of activities in the staged blocks.
@@ -92,7 +92,7 @@ impl Sink {
                 return file::stream(out, context, stream, class);
             }
             Some(Record::Allocation(one)) => {
-                // They count towards the limit of a file, but not as activities.
+                // Allocations count towards the limit of a file, but not as activities.
                 self.allocations += 1;
                 return file::allocation(out, &one);
             }

@@ -54,7 +54,7 @@ impl Library {
         // SAFETY: the call takes nothing. Its result is checked before it is used.
         let reason = unsafe { dlerror() };
         if reason.is_null() {
-            return Err(format!("{}: not loaded", file.display()));
+            return Err(format!("{}: the library cannot be loaded", file.display()));
         }
         // SAFETY: the loader's message is a terminated string, valid until the next call of the
         // loader by this thread.

@@ -45,12 +45,13 @@ impl Element for f32 {
     }
 }
 
-/// A number whose fraction has 23 bits, so that a sum with it has no fraction.
+/// 2^23. An `f32` of this size has no bits for a fraction, so adding this number rounds to an
+/// integer.
 const NO_FRACTION: f32 = 8_388_608.0;
 
-/// The integer nearest to `v`, ties to even, limited to `0..=max`; 0 for NaN. It is in the low
-/// bits, and `max` is less than 2^23. Rounding by an addition lets the compiler use vector
-/// instructions. The instructions that every x86-64 processor has do not allow that for
+/// The integer nearest to `v`, ties to even, limited to `0..=max`; 0 for NaN. The integer is in the
+/// low bits of the result. `max` must be less than 2^23. Rounding by an addition lets the compiler
+/// use vector instructions. The instructions that every x86-64 processor has do not allow that for
 /// `round_ties_even`.
 fn rounded(v: f32, max: f32) -> u32 {
     let held = if v > 0.0 { v } else { 0.0 };
@@ -61,7 +62,8 @@ fn rounded(v: f32, max: f32) -> u32 {
 /// An element type of the affine map: `u8`, `u16` or `f32`.
 pub trait Affine: Copy + sealed::Sealed {
     /// `y[i] = scale * x[i] + offset` over the shorter of `x` and `y`, rounded after the product
-    /// and after the sum. Integers are the nearest ones, ties to even, saturated; NaN becomes 0.
+    /// and after the sum. An integer result is the nearest integer, ties to even, saturated; NaN
+    /// becomes 0.
     ///
     /// ```
     /// use trijet_twins::Affine;

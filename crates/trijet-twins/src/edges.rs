@@ -25,7 +25,7 @@ pub enum Edges {
     Mirror,
     /// The image is surrounded by zeros.
     Constant,
-    /// The image follows itself. A window that leaves the image needs all of its rows.
+    /// The image is repeated. A window that leaves the image needs all rows of the image.
     Wrap,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Edges {
 }
 
 impl Edges {
-    /// All edges, in the order of their numbers.
+    /// All variants, in the order of their numbers.
     pub const ALL: [Self; 5] =
         [Self::Nearest, Self::Reflect, Self::Mirror, Self::Constant, Self::Wrap];
 
@@ -53,14 +53,14 @@ impl Edges {
         self as u32
     }
 
-    /// The edges with this number.
+    /// The variant with this number; `None` if there is none.
     #[must_use]
     pub fn numbered(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|edges| edges.number() == number)
     }
 
-    /// The pixel at `position` of a line of `length` pixels, counted from its first one; `None` for
-    /// a zero.
+    /// The index of the pixel that is used at `position`, in a line of `length` pixels. `position`
+    /// is counted from the first pixel, and may lie outside the line. `None` stands for a zero.
     pub(super) fn at(self, position: i64, length: i64) -> Option<u64> {
         if (0..length).contains(&position) {
             return Some(position.cast_unsigned());

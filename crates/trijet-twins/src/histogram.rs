@@ -1,9 +1,9 @@
-//! A histogram of a window, which gives the window's median. It has two levels of counts, and a
-//! running count of the pixels below.
-//! Counts fit a byte, since a window has at most 225 pixels. The coarse level counts blocks of
-//! values. `below` counts the pixels in the blocks before the current one. It is updated while the
-//! window slides, so that the search starts at the last median. Inside the block, sixteen counts
-//! are summed at a time, which is one instruction on common processors.
+//! A histogram of a window, from which the median of the window is found. It has two levels of
+//! counts, and a running count `below`. Counts fit in a byte, since a window has at most 225
+//! pixels. The coarse level counts blocks of values. `below` counts the pixels in the blocks before
+//! the current one. It is updated while the window slides, so that the search starts at the last
+//! median. Inside a block, sixteen counts are summed at a time, which is one instruction on common
+//! processors.
 #![forbid(unsafe_code)]
 
 use super::pixel::Pixel;
@@ -11,15 +11,16 @@ use super::pixel::Pixel;
 /// The number of counts that are summed at a time inside a block.
 const GROUP: usize = 16;
 
-/// The pixels of a window by value.
+/// The numbers of pixels of a window: `fine` for each value, `coarse` for each block of `1 <<
+/// shift` values. The current block is `block`.
 #[derive(Debug)]
 pub(super) struct Histogram {
     fine: Vec<u8>,
     coarse: Vec<u8>,
     shift: u32,
     block: usize,
-    /// The number of pixels in the blocks before `block`. It wraps while only some pixels of a
-    /// column have been exchanged.
+    /// The number of pixels in the blocks before `block`. It may wrap around while only some pixels
+    /// of a column have been exchanged.
     below: u32,
 }
 

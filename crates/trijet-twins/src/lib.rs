@@ -2,9 +2,9 @@
 //! an exact median of images, an affine map and rounds of arithmetic. Host devices run them in
 //! place of the kernels.
 //!
-//! It is a separate crate because it only computes: every profile optimises it, so tests of the
-//! code around it stay fast in profiles that do not optimise that code. For the same reason, no
-//! function here is generic for its callers.
+//! This crate is separate so that every profile can optimise it. Tests of other crates then stay
+//! fast, even in profiles that do not optimise those crates. A generic function would be compiled
+//! in the crate of its caller, so no function for callers is generic.
 #![forbid(unsafe_code)]
 
 mod affine;

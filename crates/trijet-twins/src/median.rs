@@ -1,4 +1,4 @@
-//! The filter of each pixel type, compiled in this crate.
+//! The median filter for each pixel type, compiled in this crate.
 #![forbid(unsafe_code)]
 
 use crate::edges::Edges;
@@ -8,9 +8,10 @@ use std::ops::Range;
 
 /// A pixel type that has a median filter.
 pub trait Median: Pixel {
-    /// Writes the medians of the rows `out_rows` to `y`: of the square of `2 * radius + 1` by `2 *
-    /// radius + 1` pixels around each pixel, within its image. Rows are numbered over the whole
-    /// stack. The first row of `x` is `geometry.first_in_row`.
+    /// Writes the medians of the rows `out_rows` to `y`. `window` has the radius and the edges. The
+    /// window of a pixel is the square of `2 * radius + 1` by `2 * radius + 1` pixels around it, in
+    /// the same image. Rows are numbered over the whole stack. The first row of `x` is
+    /// `geometry.first_in_row`.
     ///
     /// ```
     /// use trijet_twins::{Edges, Geometry, Median};

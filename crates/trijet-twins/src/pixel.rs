@@ -15,7 +15,7 @@ pub trait Pixel: Copy + Ord + Default + sealed::Sealed {
     fn from_bin(bin: usize) -> Self;
 }
 
-/// The filter counts pixels by their bins, so their number of bits must be correct.
+/// Seals [`Pixel`]: the filter counts pixels by their bins, so `BITS` must be correct.
 mod sealed {
     #[expect(unnameable_types, reason = "no other crate may implement it")]
     pub trait Sealed {}

@@ -23,14 +23,15 @@ pub struct Geometry {
     pub width: u32,
     /// Rows in an image.
     pub height: u32,
-    /// The global row of the input's first row.
+    /// The number of the input's first row in the whole stack.
     pub first_in_row: u64,
 }
 
 impl Geometry {
-    /// The global rows that the windows of the output rows `out_rows` reach. The input must have at
-    /// least these: the rows of the image within `radius`, and with [`Edges::Wrap`] all rows of an
-    /// image if a window leaves it.
+    /// The input rows that the windows of the output rows `out_rows` reach. Rows are numbered over
+    /// the whole stack. The rows of a window are the rows of its image within `radius`, and with
+    /// [`Edges::Wrap`] all rows of the image if the window leaves it. The input must have at least
+    /// these rows.
     #[must_use]
     pub fn in_rows(&self, radius: u32, edges: Edges, out_rows: Range<u64>) -> Range<u64> {
         if out_rows.is_empty() {
@@ -50,7 +51,7 @@ impl Geometry {
         needed(head, &first).start..needed(tail, &last).end
     }
 
-    /// The rows of the image of `row`.
+    /// The rows of the image that contains `row`.
     fn image_of(&self, row: u64) -> Range<u64> {
         let height = u64::from(self.height);
         let image = row / height * height;
@@ -58,7 +59,7 @@ impl Geometry {
     }
 }
 
-/// Writes the medians of the global rows `out_rows` to `y`, reading `x`, whose first row is
+/// Writes the medians of the rows `out_rows` of the stack to `y`. The first row of `x` is
 /// `geometry.first_in_row`.
 ///
 /// # Panics
@@ -102,7 +103,7 @@ pub(crate) fn median<T: Pixel>(
     }
 }
 
-/// The working memory of one radius and width.
+/// The working memory for one radius and one width.
 enum Filter<T> {
     Columns(Columns<T>),
     Sliding { columns: Vec<usize>, histogram: Histogram },
@@ -121,7 +122,7 @@ impl<T: Pixel> Filter<T> {
         }
     }
 
-    /// One output row from the rows of its window, top down.
+    /// Computes one output row. `window` has the input rows from top to bottom.
     fn row(&mut self, window: &[&[T]; SIDE_MAX], out: &mut [T]) {
         match self {
             Self::Columns(columns) => columns.row([window[0], window[1], window[2]], out),
@@ -133,13 +134,13 @@ impl<T: Pixel> Filter<T> {
     }
 }
 
-/// The column at index `at` of a row; one beyond the row for a zero.
+/// The column that is used at index `at` of a row. For a zero, it is a column beyond the row.
 fn column_at(edges: Edges, at: i64, width: usize) -> usize {
     let beyond = usize::MAX;
     edges.at(at, width as i64).map_or(beyond, |from| usize::try_from(from).unwrap_or(beyond))
 }
 
-/// The pixel in a column of [`column_at`].
+/// The pixel in a column that [`column_at`] returned.
 fn pixel<T: Pixel>(line: &[T], column: usize) -> T {
     line.get(column).map_or(T::default(), |pixel| *pixel)
 }
@@ -149,7 +150,7 @@ struct Columns<T> {
     least: Vec<T>,
     middle: Vec<T>,
     most: Vec<T>,
-    /// The columns before the first one and after the last one.
+    /// The columns that are used before the first column and after the last one.
     ends: [usize; 2],
 }
 
@@ -243,8 +244,7 @@ mod tests {
     fn continued(edges: Edges, line: &[usize], more: usize) -> Vec<Option<usize>> {
         let reversed: Vec<usize> = line.iter().rev().copied().collect();
         let inner = reversed.get(1..line.len().max(2) - 1).unwrap_or_default();
-        // The part after the line, up to the next copy of the line. Backwards, it also precedes the
-        // line.
+        // `unit` is one period of the continued line: the line, and the part up to its next copy.
         let (zeros, first, last) = (vec![None; more], line[0], line[line.len() - 1]);
         let unit: Vec<usize> = match edges {
             Edges::Constant => {
@@ -296,7 +296,7 @@ mod tests {
     /// A random stack, a random run of its rows, and only the input rows that the run needs.
     fn agrees_with_sorting<T: Pixel + std::fmt::Debug>(seed: u64, radius: u32, edges: Edges) {
         let mut draw = Draw(seed);
-        // Sides down to 1: smaller than the window, and even than half of it.
+        // Sides start at 1, so some are smaller than the window, and even smaller than half of it.
         let most = draw.in_range(1, 40);
         let (width, height) = (draw.in_range(1, most), draw.in_range(1, most));
         let rows = height * draw.in_range(1, 4);

@@ -1,8 +1,8 @@
-//! Rounds of integer arithmetic: a kernel with a selectable time.
+//! Rounds of integer arithmetic: a kernel whose running time can be chosen.
 #![forbid(unsafe_code)]
 
-/// Number of words whose rounds are computed together. A round of a word needs the round before,
-/// so with one word a processor waits.
+/// Number of words whose rounds are computed together. A round of a word needs the result of the
+/// round before, so with one word at a time a processor would wait.
 const TOGETHER: usize = 32;
 
 /// `y[i]` is `x[i]` after `rounds` rounds of xorshift32 and an odd multiply, over the shorter of
@@ -19,7 +19,7 @@ pub fn work(rounds: u32, x: &[u32], y: &mut [u32]) {
     }
 }
 
-/// The words after the rounds.
+/// The words after `rounds` rounds.
 fn after<const N: usize>(rounds: u32, mut words: [u32; N]) -> [u32; N] {
     for _ in 0..rounds {
         for v in &mut words {
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(y, [0x326c_9373, 0x9815_2b6f, 0xa112_ee85, 0x5c0c_7cb3]);
     }
 
-    /// Lengths around those that are computed together, and either slice the shorter one.
+    /// Tries lengths around multiples of [`TOGETHER`], with `x` or `y` as the shorter slice.
     #[test]
     fn each_word_is_computed_alone_and_none_beyond_the_shorter_slice() {
         let x: Vec<u32> = (0..100).map(|n| n * 0x0123_4567).collect();
