@@ -1,5 +1,5 @@
 //! `browser`: opens pages of timelines and of a replay in a headless browser. A script uses each
-//! page as a reader would, and reports every check that fails.
+//! page as a reader would, and reports each check that fails.
 //!
 //! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints
 //! SKIPPED. It saves pictures of the pages to `target/browser`.
@@ -32,7 +32,7 @@ const REPLAY: &str = include_str!("browser/replay.js");
 struct CheckedPage {
     name: &'static str,
     script: &'static str,
-    /// The width of its window in pixels, if it is less than a browser's least.
+    /// The width of the page in pixels, if it must be narrower than a browser window can be.
     narrow: Option<u32>,
 }
 
@@ -159,7 +159,7 @@ fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
     let log = BufReader::new(child.stderr.take().ok_or("the browser has no log")?);
     let (sender, receiver) = mpsc::channel();
     let reader = thread::spawn(move || {
-        // The receiver is gone once the report is complete.
+        // The receiver no longer exists when the report is complete.
         log.lines()
             .map_while(io::Result::ok)
             .take_while(|line| sender.send(line.clone()).is_ok())
@@ -181,7 +181,7 @@ fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Checks a page and prints the checks that fail. Returns whether all of them hold.
+/// Checks a page and prints the checks that fail. Returns whether all checks passed.
 fn check_page(browser: &str, folder: &Path, checked: &CheckedPage) -> Result<bool> {
     let CheckedPage { name, script, narrow } = checked;
     let plain = page(name)?;

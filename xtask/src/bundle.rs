@@ -19,7 +19,7 @@ use serde_json::Value;
 /// The test programs of `explore` and `programs`, which need no GPU but a host with many cores.
 const EXPLORERS: [&str; 2] = ["oracle", "soundness"];
 
-/// Builds the folder. There are no options.
+/// Builds the folder. `options` must be empty.
 pub(crate) fn run(options: &[String]) -> io::Result<()> {
     if let Some(option) = options.first() {
         return Err(io::Error::other(format!("unknown option `{option}`: bundle has no options")));

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs the programs of the bundle: all examples, then the GPU tests.
 #
-#   run.sh [cuda:N | host]     default: cuda:0, and without a GPU that fails
+#   run.sh [cuda:N | host]     default: cuda:0, which fails without a GPU
 #
 # The exit status is 1 if anything failed. With `host`, the GPU tests are counted as skipped.
 set -uo pipefail
 cd "$(dirname "$0")"
 
 device="${1:-cuda:0}"
-# An example takes seconds. The limit is for one that hangs.
+# An example takes seconds. The limit ends an example that hangs.
 example_limit_s=120
 passed=0 failed=0 skipped=0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the GPU cases whose kernels synchronise inside under NVIDIA's compute-sanitizer, with few turns over small
-# sizes. The tests take the first GPU. Prints a line for each tool and case, and fails if a tool finds an error or
+# Runs the GPU cases whose kernels synchronise inside under NVIDIA's compute-sanitizer, with few repetitions over
+# small sizes. The tests use the first GPU. Prints a line for each tool and case, and fails if a tool finds an error or
 # a case fails.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -27,7 +27,7 @@ trap 'rm -f "$log"' EXIT
 failed=0
 for tool in memcheck racecheck synccheck; do
     for case in "${cases[@]}"; do
-        # The library asks the driver for parameters until it refuses: refused calls are no errors here.
+        # The library queries parameters until the driver refuses a query, so refused calls are not errors here.
         timeout "$limit_s" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
             tests/gpu "$case" --test-threads=1 > "$log" 2>&1
         status=$?

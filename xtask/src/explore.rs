@@ -1,8 +1,8 @@
 //! `explore`: runs many random programs, each in several orders, and checks their results.
 //!
-//! The test program `oracle` runs and checks the programs and prints counts; this task sums them
-//! up. Each process takes a share of the seeds, with one process per core at a time. So a crash is
-//! reported with its share, and the memory of a process stays small.
+//! The test program `oracle` runs and checks the programs and prints counts; this task adds the
+//! counts up. Each process runs a share of the seeds, and one process per core runs at a time. So a
+//! crash is reported with its share, and the memory of a process stays small.
 #![forbid(unsafe_code)]
 
 use crate::bundle::explorer_here;

@@ -4,11 +4,11 @@ use crate::tools::{Result, root};
 use plotters::prelude::*;
 use std::fs;
 
-/// The figure, and the results that it is drawn from.
+/// The file of the figure, and the results from which it is drawn.
 const FIGURE: &str = "docs/policies.svg";
 const RESULTS: &str = "crates/trijet-bench/results/h200/workers.csv";
-/// The numbers of steps of a task, and the unevenness of tasks: some are up to 2 to this power
-/// times as long.
+/// The numbers of steps of a task, and the unevenness of tasks. With an unevenness of n, some tasks
+/// are up to 2^n times as long as others.
 const STEPS: [u32; 3] = [1, 16, 256];
 const UNEVEN: [u32; 3] = [0, 6, 12];
 const POLICIES: [&str; 5] = ["static", "sharing", "stealing", "hybrid", "auto"];
@@ -27,8 +27,8 @@ fn median(rows: &[csv::StringRecord], what: &str) -> Result<f64> {
     Ok(row.ok_or_else(|| format!("no row `{what}`"))?[7].parse()?)
 }
 
-/// The time of each policy relative to the time of the fastest one, by the length of tasks: a panel
-/// for each unevenness.
+/// The text of the figure. It has a panel for each unevenness. A panel shows the time of each
+/// policy divided by the time of the fastest one, over the length of tasks.
 fn policies() -> Result<String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(root().join(RESULTS))?;
     let rows = reader.records().collect::<std::result::Result<Vec<_>, _>>()?;
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_figure_is_that_of_the_results() -> Result<()> {
         let drawn = fs::read_to_string(root().join(FIGURE))?;
-        assert!(drawn == policies()?, "`cargo xtask figures` draws it");
+        assert!(drawn == policies()?, "the figure is out of date; run `cargo xtask figures`");
         Ok(())
     }
 }

@@ -1,9 +1,10 @@
-//! `files`: failures of file calls at every call, and losses of power.
+//! `files`: makes each file call of a run fail, and simulates losses of power.
 //!
-//! The tests of the command make some file calls fail; this task makes all of them fail, and traces
-//! ten million records, where the tests trace two million. A loss of power is a copy of a disk at a
-//! moment at which nothing is written to it: the file of an ext4 file system is in a second one, which
-//! is frozen while the file is copied. This needs root and loop devices.
+//! The tests of the command make some file calls fail; this task makes all of them fail. It also
+//! traces ten million records, and the tests trace only two million. A loss of power is simulated
+//! by a copy of a disk at one moment. The output is on an ext4 file system in an image file. The
+//! image file is on a second file system, which is frozen while the image file is copied. This
+//! needs root and loop devices.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
@@ -15,7 +16,7 @@ use std::thread::yield_now;
 
 /// The number of losses of power for each output.
 const CUTS: u64 = 12;
-/// The number of losses that come after the end of the run.
+/// The number of losses of power after the end of the run, which are among [`CUTS`].
 const CUTS_AFTER: u64 = 4;
 /// The width and the height of an image, whose pixels are bytes.
 const SIDE: usize = 1024;
@@ -54,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
     let unmounted = unmount();
     cut?;
     unmounted?;
-    println!("{} losses of power had no wrong bytes", CUTS * OUTPUTS.len() as u64);
+    println!("{} simulated losses of power led to no wrong bytes", CUTS * OUTPUTS.len() as u64);
     Ok(())
 }
 
@@ -95,7 +96,10 @@ fn power_cuts() -> Result<()> {
             let has_ended = cut_power(output, cut, &case)?;
             check(&folder().join("copy").join(output), &reference, has_ended, &case)?;
             demand("umount copy")?;
-            println!("{case}: right{}", if has_ended { ", after the end of the run" } else { "" });
+            println!(
+                "{case}: correct{}",
+                if has_ended { ", after the end of the run" } else { "" }
+            );
         }
     }
     Ok(())
@@ -120,7 +124,7 @@ fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
     let copied = demand("cp --sparse=always outer/inner.img copy.img");
     demand("fsfreeze -u outer")?;
     copied?;
-    // A run that has ended is not killed again.
+    // For a run that has ended, this does nothing.
     run.kill()?;
     let output = run.wait_with_output()?;
     if ended.is_some_and(|status| !status.success()) {
@@ -162,7 +166,7 @@ fn unmount() -> Result<()> {
 
 /// Starts a run. Its input is outside of the disk that loses its power.
 fn map(output: &Path, more: &[&str]) -> Result<Child> {
-    // The tests have built it.
+    // The tests have built this program.
     Ok(Command::new(target().join("debug/trijet"))
         .arg("map")
         .arg(folder().join("in.raw"))
@@ -185,7 +189,7 @@ fn check(output: &Path, reference: &Path, has_ended: bool, case: &str) -> Result
     };
     let is_there = fs::symlink_metadata(output).is_ok();
     if is_there && !is_equal()? {
-        return Err(format!("{case}: the final name has wrong bytes").into());
+        return Err(format!("{case}: the output with the final name has wrong bytes").into());
     }
     if has_ended && !is_there {
         return Err(format!("{case}: the output of a run that had succeeded is lost").into());
@@ -194,5 +198,5 @@ fn check(output: &Path, reference: &Path, has_ended: bool, case: &str) -> Result
     if !ended.status.success() {
         return Err(format!("{case}: {}", String::from_utf8_lossy(&ended.stderr)).into());
     }
-    if is_equal()? { Ok(()) } else { Err(format!("{case}: --resume gave wrong bytes").into()) }
+    if is_equal()? { Ok(()) } else { Err(format!("{case}: --resume wrote wrong bytes").into()) }
 }

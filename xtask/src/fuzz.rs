@@ -26,10 +26,10 @@ const FLAGS: [&str; 9] = [
     "-Cdebug-assertions",
 ];
 
-/// The time after which libFuzzer reports an input as an endless loop.
+/// The time in seconds after which libFuzzer reports an input as an endless loop.
 const TIMEOUT_S: u64 = 20;
 
-/// The default time of each target.
+/// The default time of each target in seconds.
 const SECONDS: u64 = 60;
 
 /// Runs all targets, or one, for a number of seconds each.

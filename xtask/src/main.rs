@@ -22,12 +22,12 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
-  browser      open timeline pages in Chromium and use them by script
+  browser      open timeline pages in Chromium and test them by a script
   bundle       build a self-contained folder for a GPU host without Rust
   explore [--programs N] [--seed S] [--search N]
                run random programs; with --search, compare the exhaustive search of each small
                program with N random orders
-  files        let every file call of `trijet map` fail, kill its runs, and cut the power of its disk
+  files        make each file call of `trijet map` fail, kill its runs, and simulate losses of power
   fuzz [SECONDS [TARGET]]
                run all fuzz targets, or one, for SECONDS each (default: 60)
   graphs [PROGRAMS]
@@ -36,7 +36,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   loom         try every order of the steps of code that threads share without a lock
   miri         run the tests of unsafe code under Miri
   mutants [--list | ID..]
-               run the tests with deliberate faults, and list the faults that no test finds
+               run the tests with one deliberate fault at a time, and print the test that finds it;
+               with --list, only list the faults
   perfetto     read a trace with Perfetto's own classes
   programs [PROGRAMS [--seed S]]
                run random programs of the public interface against the laws (default: 1000000)
@@ -48,14 +49,14 @@ const USAGE: &str = "usage: cargo xtask <task>
                write the tables of the documents from the results of the benchmarks; with --check,
                only compare
   staged [PROGRAMS]
-               compare random pipelines over items with a serial run of each, and run them without
-               a wait (default: 5000 on threads, in random orders of the device, and without a wait)
+               compare random pipelines over items with a serial run of each: on threads and in random
+               orders of the device; also run them without a wait (default: 5000 of each kind)
   tasks [PROGRAMS]
-               compare random programs of tasks with their tasks one after another, in random orders
-               of the device, and half as many on threads (default: 5000)
+               compare random programs of tasks with a serial run of each: PROGRAMS in random orders of
+               the device, and half as many on threads (default: 5000)
   verdicts PROGRAM [DEVICE [RUNS]]
-               what equal runs of `trijet map` name as their limit, and what their advice brings where
-               it is followed (default: 20 runs of each job on the device of `auto`)
+               print the limits that runs of the same job of `trijet map` report, and how much time
+               following their advice saves (default: 20 runs of each job on the device of `auto`)
 
 browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 

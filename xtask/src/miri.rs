@@ -59,7 +59,7 @@ impl Part {
     }
 }
 
-/// Runs all parts at once, since Miri uses one processor, and shows what each one printed.
+/// Runs all parts at once, since Miri uses one processor, and prints their outputs.
 pub(crate) fn run() -> Result<()> {
     if let Err(reason) = available() {
         println!("== miri: SKIPPED {} parts: {reason}", PARTS.len());

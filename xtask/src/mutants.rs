@@ -1,6 +1,6 @@
 //! `mutants`: finds the tests that catch deliberate faults of the ordering. The sources are copied,
-//! the faults are written into the copy, each with a switch, and the copy is built once. Then the
-//! tests run once per fault, until one fails. A run that hangs counts as caught.
+//! all faults are written into the copy, each with a switch, and the copy is built once. Then the
+//! tests run once per fault, until a test fails. A run that hangs counts as caught.
 #![forbid(unsafe_code)]
 
 mod faults;
@@ -18,7 +18,7 @@ const TABLE: &str = "xtask/src/mutants/faults.txt";
 /// The folders of the sources that have the faults.
 const SOURCES: [&str; 2] = ["crates/trijet/src", "crates/trijet-ledger/src"];
 
-/// The switch of every fault, a module of each copied crate.
+/// The source of the module that is added to each copied crate. It switches the faults on.
 const SWITCH: &str = r#"//! The switch of the deliberate faults.
 use std::sync::LazyLock;
 
@@ -67,10 +67,10 @@ const RUNS: &[(&str, &[&str])] = &[
     ("tenancy", &[]),
 ];
 
-/// The programs that each test of random programs draws.
+/// The range of seeds for each test of random programs.
 const PROGRAMS: &str = "0..100";
 
-/// The number of seconds after which a run counts as hanging.
+/// The time in seconds after which a run counts as hanging.
 const PATIENCE: &str = "120";
 
 /// Prints the faults.
@@ -81,7 +81,8 @@ pub(crate) fn list() -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests under the faults `only`, or under every one.
+/// Runs the tests with each of the faults `only`, or with each fault of the table if `only` is
+/// empty.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
     let only = only.iter().map(|id| id.parse()).collect::<std::result::Result<Vec<usize>, _>>()?;
     let mut faults = table()?;
@@ -99,7 +100,7 @@ pub(crate) fn run(only: &[&str]) -> Result<()> {
         let by = failure.unwrap_or_else(|| "SURVIVED".to_owned());
         println!("{:3}  {:<60}  {by}", fault.id, fault.what);
     }
-    println!("{caught} of {all} caught");
+    println!("{caught} of {all} faults caught");
     Ok(())
 }
 
@@ -124,7 +125,7 @@ fn program<'a>(programs: &'a [(&str, PathBuf)], name: &str) -> Result<&'a Path> 
     Ok(program)
 }
 
-/// The first test that fails under a fault.
+/// The first test that fails with a fault; `None` if all tests pass.
 fn failing(programs: &[(&str, PathBuf)], fault: Option<usize>) -> Result<Option<String>> {
     for (name, filters) in RUNS {
         let mut command = Command::new("timeout");
@@ -142,7 +143,8 @@ fn failing(programs: &[(&str, PathBuf)], fault: Option<usize>) -> Result<Option<
         let test = text.lines().find_map(|line| {
             line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"))
         });
-        let test = test.map_or_else(|| format!("it ends with {}", output.status), str::to_owned);
+        let test =
+            test.map_or_else(|| format!("the program ended with {}", output.status), str::to_owned);
         return Ok(Some(format!("{name}: {test}")));
     }
     Ok(None)
@@ -178,8 +180,8 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(programs)
 }
 
-/// Copies the sources of the repository to [`copy`], with every fault, each with its switch.
-/// Unchanged files keep their time, so that cargo builds only changed ones again.
+/// Copies the sources of the repository to [`copy`], with all faults and their switches. Unchanged
+/// files keep their time of modification, so that cargo builds only changed ones again.
 fn fill_copy() -> Result<()> {
     let place = |file: &str| {
         let mut places = SOURCES.iter().map(|folder| Path::new(folder).join(file));
@@ -215,7 +217,7 @@ fn fill_copy() -> Result<()> {
     Ok(())
 }
 
-/// The files of the repository that git has or would add.
+/// The files that git tracks or would add.
 fn listed() -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

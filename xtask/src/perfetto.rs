@@ -8,7 +8,7 @@ use crate::tools::{Result, root, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The wheel is pinned, so that a new release does not break an old commit.
+/// The version is pinned, so that a new release does not break an old commit.
 const WHEEL: &str = "perfetto==0.59.1";
 
 /// Checks the trace that the test `timeline` writes.

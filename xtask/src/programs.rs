@@ -1,8 +1,8 @@
 //! `programs`: runs many random programs against the laws.
 //!
-//! The test program `soundness` has them, runs a share of the seeds on all processors, and prints
-//! the failures. Each share runs in its own process, one after the other. So a program that hangs
-//! or ends its process is found among few.
+//! The test program `soundness` runs a share of the seeds on all processors, and prints the
+//! failures. The shares run one after another, each in its own process. So a random program that
+//! hangs or ends its process is one of the few programs of that share.
 #![forbid(unsafe_code)]
 
 use crate::bundle::explorer_here;
@@ -18,7 +18,7 @@ const TESTS: &str = "programs::programs_";
 const SHARE: u64 = 5_000;
 
 fn options(arguments: &[&str]) -> Result<(u64, u64)> {
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
     match arguments {
         [] => Ok((1_000_000, 0)),
         [programs] => Ok((number(programs)?, 0)),
@@ -27,7 +27,7 @@ fn options(arguments: &[&str]) -> Result<(u64, u64)> {
     }
 }
 
-/// Runs a share, and returns whether all of it is right.
+/// Runs a share, and returns whether all of its programs passed.
 fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
     let status = Command::new(program)
         .args([TESTS, "--nocapture"])
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         failed += u64::from(!run_share(&program, &seeds)?);
     }
     println!("seeds={first}..{end} shares-failed={failed} commit={commit}");
-    if failed == 0 { Ok(()) } else { Err("a program is wrong".into()) }
+    if failed == 0 { Ok(()) } else { Err("at least one share failed: see its output above".into()) }
 }
 
 #[cfg(test)]

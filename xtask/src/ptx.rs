@@ -3,8 +3,8 @@
 //!
 //! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
 //! the source, so that a stale file is found without the compiler. Assembling it for its
-//! architectures proves that it uses nothing newer than its `.target`, and shows spills. The lint
-//! is the one of the library.
+//! architectures proves that it uses nothing newer than its `.target`, and shows spills. The PTX is
+//! also checked by the lint of the library.
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, OsStr};
@@ -21,7 +21,7 @@ use trijet::workers::queens::QUEENS;
 /// is exact.
 const OPTIONS: [&CStr; 2] = [c"--std=c++17", c"--fmad=false"];
 
-/// The type that `trijet map` gives the elements of an array of u16.
+/// The type that `trijet map` defines for the elements of an array of u16.
 const ELEMENTS: &CStr = c"--define-macro=TRIJET_T=unsigned short";
 
 /// The version that the PTX must have. Drivers of version 525 and later accept it.
@@ -32,11 +32,11 @@ const VERSION: &str = ".version 8.0";
 enum Target {
     /// The oldest supported architecture: Ampere.
     Oldest,
-    /// Clusters, bulk copies and dependent launches: Hopper. A source asks for it with a line
-    /// `// target: sm_90`.
+    /// Hopper and later architectures, for clusters, bulk copies and dependent launches. A source
+    /// requests this target by a line `// target: sm_90`.
     Hopper,
-    /// In addition, instructions that no other architecture has: multiplication by warpgroups. A
-    /// source asks for it with a line `// target: sm_90a`.
+    /// Hopper only, in addition for the multiplication by warpgroups, which no other architecture
+    /// has. A source requests this target by a line `// target: sm_90a`.
     HopperAlone,
 }
 
@@ -48,7 +48,8 @@ impl Target {
             Some("sm_90") => Ok(Self::Hopper),
             Some("sm_90a") => Ok(Self::HopperAlone),
             Some(other) => {
-                Err(format!("{name}: `// target: {other}`; sm_90 and sm_90a are known").into())
+                Err(format!("{name}: unknown target in `// target: {other}`; use sm_90 or sm_90a")
+                    .into())
             }
         }
     }
@@ -80,8 +81,8 @@ impl Target {
     }
 }
 
-/// Whether barriers order the accesses that a rule finds: in the matrix product, one warp loads and
-/// waits, and the other warps follow its loads.
+/// Whether a finding of `rule` in the file `name` is not a mistake, because barriers order the
+/// accesses. In the matrix product, one warp loads and waits, and the other warps follow its loads.
 fn is_ordered(name: &str, rule: PtxRule) -> bool {
     name == "gemm.ptx" && [PtxRule::EarlyUse, PtxRule::SkippedWait].contains(&rule)
 }
@@ -118,7 +119,7 @@ pub(crate) fn check() -> Result<()> {
             report_mistake(format!("{name} is out of date; run `cargo xtask ptx`"));
             continue;
         }
-        // A remark about a kernel of a user is a mistake in a kernel of the library.
+        // The lint also reports remarks. In a kernel of the library, a remark counts as a mistake.
         for found in lint(&fresh).into_iter().filter(|found| !is_ordered(&name, found.rule)) {
             report_mistake(format!("{name}: {found}"));
         }
@@ -132,8 +133,8 @@ pub(crate) fn check() -> Result<()> {
             }
         }
     }
-    // `trijet map --kernel-template` prints the first ones, and examples have others. They compile
-    // in the same way as kernels of the library.
+    // `trijet map --kernel-template` prints the templates, and examples have sources of their own.
+    // They are compiled like the kernels of the library.
     let templates = files_of(&tools::root().join("crates/trijet-cli/src/cmd/template"))?;
     let examples = files_of(&tools::root().join("crates/trijet/examples/vision_pipeline"))?;
     for source in templates.into_iter().chain(examples) {
@@ -159,12 +160,13 @@ struct Source {
     text: String,
     /// The file of the PTX, if it is a part of the repository.
     ptx: Option<PathBuf>,
-    /// Whether it may have a stack frame: arrays that are indexed by a variable are in local
-    /// memory.
+    /// Whether the kernels may have a stack frame: arrays that are indexed by a variable are in
+    /// local memory.
     may_spill: bool,
 }
 
-/// The sources of the kernels and of the programs for workers, which the library assembles. Sorted.
+/// The sources of the kernels, and the sources of the programs for workers, which the library
+/// assembles. They are sorted.
 fn sources() -> Result<Vec<Source>> {
     let library = tools::root().join("crates/trijet/src");
     let mut found = Vec::new();
@@ -333,8 +335,8 @@ mod tests {
         assert_eq!(of("// k\n// target: sm_90\n").unwrap(), Target::Hopper);
         assert_eq!(of("// target: sm_90a\n").unwrap(), Target::HopperAlone);
         let error = of("// target: sm_70\n").unwrap_err().to_string();
-        assert_eq!(error, "k.cu: `// target: sm_70`; sm_90 and sm_90a are known");
-        // The PTX that is checked in was made for it.
+        assert_eq!(error, "k.cu: unknown target in `// target: sm_70`; use sm_90 or sm_90a");
+        // The PTX in the repository was made for the target of its source.
         for source in sources().unwrap() {
             let target = Target::of("", &source.text).unwrap();
             let Some(ptx) = &source.ptx else { continue };

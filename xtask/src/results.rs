@@ -47,20 +47,20 @@ pub(crate) fn check() -> Result<()> {
             lines.map(|(n, (old, new))| (n + 1, old, new)).find(|(_, old, new)| old != new);
         if let Some((line, old, new)) = differs {
             return Err(format!(
-                "{document}:{line} differs from the results; `cargo xtask results` writes it\n\
-                 it says: {old}\nresults: {new}"
+                "{document}:{line} differs from the results; run `cargo xtask results`\n\
+                 document: {old}\nresults: {new}"
             )
             .into());
         }
         if old != new {
-            let cause = "has more or fewer lines than the results; `cargo xtask results` writes it";
+            let cause = "has more or fewer lines than the results; run `cargo xtask results`";
             return Err(format!("{document} {cause}").into());
         }
     }
     Ok(())
 }
 
-/// Each document with its text, and the text that it should have.
+/// The name of each document, its present text, and the text that it should have.
 fn documents(root: &Path) -> Result<Vec<(&'static str, String, String)>> {
     let read = |file: &str| {
         let path = root.join("crates/trijet-bench/results").join(file);
@@ -74,7 +74,7 @@ fn documents(root: &Path) -> Result<Vec<(&'static str, String, String)>> {
     DOCUMENTS.into_iter().map(render).collect()
 }
 
-/// A text with newly written blocks. `read` gives the text of a result file.
+/// A text with newly written blocks. `read` returns the text of a result file.
 fn rendered(text: &str, read: impl Fn(&str) -> Result<String>) -> Result<String> {
     let mut out = String::new();
     let mut lines = text.lines();
@@ -181,8 +181,8 @@ fn overlap(newest: &Newest) -> Result<String> {
     Ok(out)
 }
 
-/// Bytes read per second from file to file, a row for each case. A program that did not run in a
-/// case has a dash.
+/// The table of jobs from file to file, in GB/s of the input. It has a row for each case, and a
+/// dash for a program that did not run in the case.
 fn files(newest: &Newest) -> Result<String> {
     let mut out =
         "\n| GB/s | threads without a GPU | `map --no-sync`, run | of the threads | `map`, process \
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_documents_say_what_the_results_say() {
-        check().expect("the documents are as `cargo xtask results` writes them");
+        check().expect("a document is out of date; run `cargo xtask results`");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! `staged`, `graphs` and `tasks`: random pipelines over items, random graphs and random programs
 //! of tasks, compared with a serial run of each.
 //!
-//! The tests of the library run some of them. These tasks run any number.
+//! The tests of the library run a few of them. These tasks run any number of them.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
 use std::process::Command;
 
-/// The number of programs on threads, and of programs in orders of the device and without a wait.
+/// The default number of random pipelines, graphs or programs of each test.
 const PROGRAMS: &str = "5000";
 
 /// Runs this many random pipelines on each kind of host device.
@@ -35,6 +35,6 @@ fn run([program, filter]: [&str; 2], variable: &str, arguments: &[&str]) -> Resu
     if status.success() {
         Ok(())
     } else {
-        Err(format!("{program}: a program did not end as it should").into())
+        Err(format!("{program}: a test failed; see its output above").into())
     }
 }

@@ -1,10 +1,10 @@
-//! `verdicts`: the limits that equal runs of `trijet map` name, and the effect of their advice
-//! where it is followed.
+//! `verdicts`: prints the limits that runs of the same job of `trijet map` report, and the time
+//! that following their advice saves.
 //!
-//! Each job runs several times, alternating with the others, so that all see the same machine. A
-//! row of kind `verdict` has the limits that the runs named, and the number of runs that named
-//! each. A row of kind `advice` compares the saving that an advice promised with the difference of
-//! the median runs of both jobs.
+//! Each job runs several times, alternating with the other jobs, so that a change of the machine
+//! affects all jobs. A row of kind `verdict` has the limits that the runs of a job reported, and
+//! how many runs reported each limit. A row of kind `advice` compares the saving that an advice
+//! promised with the difference of the median runs of both jobs.
 #![forbid(unsafe_code)]
 
 use crate::tools::Result;
@@ -14,13 +14,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The usual number of runs.
+/// The default number of runs of each job.
 const RUNS: usize = 20;
 
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// The place of a file.
+/// The file system of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Disk,
@@ -101,7 +101,8 @@ const JOBS: &[Job] = &[
 struct Report {
     elapsed_ns: u64,
     named: String,
-    /// Each change with its saving, and whether that is a minimum or a maximum.
+    /// Each advised change, with the nanoseconds that it should save, and whether that is a minimum
+    /// or a maximum.
     advice: Vec<(String, u64, String)>,
 }
 

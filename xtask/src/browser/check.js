@@ -35,7 +35,7 @@ function picture() {
   reader.drawImage(sheet, 0, 0);
   return reader.getImageData(0, 0, sheet.width, sheet.height).data;
 }
-// The colours of the canvas, coarsely, with their numbers of pixels.
+// The rounded colours of the canvas, with the number of pixels of each.
 function colours() {
   const data = picture();
   const found = new Map();
@@ -63,10 +63,11 @@ check('the whole run is shown at first', () =>
   rows.filter(row => row.kind === 'engine').every(row =>
     state.from <= row.begin[0] && row.end[row.ops.length - 1] <= state.to));
 
-// The start and the end of the run: those of the idle times before the first and after the last operation.
+// The start and the end of the run: the start of the idle time before the first operation, and the end of the idle time
+// after the last operation.
 const ends = [...document.querySelectorAll('.losses a[href^="#t="]')].map(link => link.hash.slice(3).split(',').map(Number));
 const began = Math.min(...ends.map(([from]) => from)), ended = Math.max(...ends.map(([, to]) => to));
-// The texts that a drawing writes, each with its place.
+// The texts that one drawing of the canvas writes, each with its position.
 function texts() {
   const pen = CanvasRenderingContext2D.prototype, own = pen.fillText, written = [];
   pen.fillText = function (text, x, y) {
@@ -77,11 +78,11 @@ function texts() {
   pen.fillText = own;
   return written;
 }
-check('the whole run has what precedes its first operation and follows its last one', () => {
+check('the view of the whole run includes the time before its first operation and after its last one', () => {
   const engines = rows.filter(row => row.kind === 'engine');
   const first = Math.min(...engines.map(row => row.begin[0])), last = Math.max(...engines.map(row => row.end[row.ops.length - 1]));
   press('f');
-  // The large page is of a run that begins long before, and ends long after.
+  // The run of the large page begins long before its first operation, and ends long after its last one.
   const apart = count < 1e4 ? began <= first && last <= ended : first - began > span() / 20 && ended - last > span() / 20;
   return apart && state.from <= began && ended <= state.to && span() < (ended - began) * 1.05 ||
     [began, first, last, ended, state.from, state.to];
@@ -126,7 +127,7 @@ check('f shows the whole run again', () => {
   press('f');
   return rows.filter(row => row.kind === 'engine').every(row => state.from <= row.begin[0] && row.end[row.ops.length - 1] <= state.to);
 });
-check('nothing zooms in without end', () => {
+check('zooming in and out has a limit', () => {
   for (let n = 0; n < 200; n++) press('w');
   const least = span();
   for (let n = 0; n < 400; n++) press('s');
@@ -149,7 +150,7 @@ check('the pointer over an operation shows its card', () => {
   const text = by('card').textContent;
   return !by('card').hidden && text.includes(`#${compute.ops[place]} `) && text.includes('ran') && text.includes('from its call to its begin') || text;
 });
-check('the wheel hides the card of what was under the pointer', () => {
+check('the wheel hides the card of the operation under the pointer', () => {
   goTo(place);
   const [x, y] = middle(compute, place);
   point('pointermove', x, y);
@@ -159,14 +160,14 @@ check('the wheel hides the card of what was under the pointer', () => {
   press('f');
   return shown && left[0] && left[1] === -1 || [shown, left];
 });
-check('a click selects it and says what it follows', () => {
+check('a click selects the operation and shows which operations it follows', () => {
   goTo(place);
   point('pointerdown', ...middle(compute, place));
   point('pointerup', ...middle(compute, place));
   const text = by('detail').textContent;
   return state.selected === compute.ops[place] && text.includes('follows') || [state.selected, compute.ops[place], text];
 });
-check('arrows lead to it', () => {
+check('arrows lead to the selected operation', () => {
   const accent = colours();
   state.selected = -1;
   const bare = colours();
@@ -175,25 +176,25 @@ check('arrows lead to it', () => {
   for (const [colour, n] of accent) differ += Math.abs(n - (bare.get(colour) || 0));
   return differ > 40 || differ;
 });
-check('the right arrow goes to the next operation, the left one back', () => {
+check('the right arrow key goes to the next operation, the left arrow key back', () => {
   press('ArrowRight');
   const next = state.selected;
   press('ArrowLeft');
   return next === compute.ops[place + 1] && state.selected === compute.ops[place] || [next, state.selected];
 });
-check('the down arrow goes to the row below, the up one back', () => {
+check('the down arrow key goes to the row below, the up arrow key back', () => {
   press('ArrowDown');
   const lower = state.rows[state.rows.indexOf(compute) + 1].ops.includes(state.selected);
   press('ArrowUp');
   return lower && compute.ops.includes(state.selected) || [lower, state.selected];
 });
-check('Escape selects nothing and hides the card', () => {
+check('Escape ends the selection and hides the card', () => {
   point('pointermove', ...middle(compute, place));
   const shown = !by('card').hidden;
   press('Escape');
   return shown && state.selected === -1 && by('detail').childNodes.length === 0 && by('card').hidden;
 });
-check('an operation says where it is in the order of its stream', () => {
+check('the card shows the number of an operation in the order of its stream', () => {
   goTo(place);
   point('pointermove', ...middle(compute, place));
   const text = by('card').textContent;
@@ -207,7 +208,7 @@ check('a bar that the window cuts has marks at its ends', () => {
     const data = picture(), scale = sheet.width / sheet.clientWidth;
     const [, y] = middle(compute, place);
     const at = (x, down) => [...data.slice(4 * (Math.round((y + down) * scale) * sheet.width + Math.round(x * scale)), 4 * (Math.round((y + down) * scale) * sheet.width + Math.round(x * scale)) + 3)].join();
-    // Inside of the mark, and above it.
+    // A pixel inside the mark, and a pixel above the mark, at each end.
     return [at(138, 8), at(138, 17), at(sheet.clientWidth - 6, 8), at(sheet.clientWidth - 6, 17)];
   };
   window.timeline.zoom((end - begin) / span() / 2, (begin + end) / 2);
@@ -218,7 +219,7 @@ check('a bar that the window cuts has marks at its ends', () => {
 });
 check('the timeline is visible without scrolling', () =>
   sheet.getBoundingClientRect().top + 150 < innerHeight || [sheet.getBoundingClientRect().top, innerHeight]);
-check('a drag selects a time and adds up what ran in it', () => {
+check('a drag selects a time and adds up the operations in it', () => {
   press('f');
   point('pointerdown', 200, 60);
   point('pointermove', 500, 70);
@@ -226,7 +227,7 @@ check('a drag selects a time and adds up what ran in it', () => {
   const cells = [...by('statistics').querySelectorAll('tbody tr')].map(row => row.cells[0].textContent);
   return state.range !== null && !by('statistics').hidden && cells.join() === 'upload,compute,download' || [state.range, cells];
 });
-check('what is selected whole adds up to the rows', () => {
+check('a selection of the whole run adds up to the rows', () => {
   press('f');
   point('pointerdown', 133, 60);
   point('pointermove', sheet.clientWidth - 1, 70);
@@ -259,7 +260,7 @@ check('Enter after a paste goes to a match of the new text', () => {
   type('chunk 7');
   return pasted[found] === 1 && before[found] === 0 || found;
 });
-check('a match is zoomed to', () => {
+check('the page zooms to a match', () => {
   press('Escape', document.body);
   press('f', document.body);
   press('Enter', by('search'));
@@ -267,7 +268,7 @@ check('a match is zoomed to', () => {
   const n = row.ops.indexOf(state.selected), wide = (row.end[n] - row.begin[n]) / span() * (sheet.clientWidth - 132);
   return wide >= 12 && state.from <= row.begin[n] && row.end[n] <= state.to || [wide, state.from, state.to];
 });
-check('what does not match fades', () => {
+check('operations that do not match fade', () => {
   press('f', document.body);
   const some = colours();
   type('');
@@ -276,7 +277,7 @@ check('what does not match fades', () => {
   for (const [colour, n] of all) differ += Math.abs(n - (some.get(colour) || 0));
   return differ > 500 || differ;
 });
-check('letters in the search are text', () => {
+check('letters in the search field are text, not commands', () => {
   const before = span();
   press('w', by('search'));
   sheet.focus();
@@ -294,7 +295,7 @@ check('streams and host threads can be shown and hidden', () => {
   const wanted = ['engine,stream,thread', 'engine,stream', 'engine,thread', 'engine'];
   return seen.join(';') === wanted.join(';') || seen;
 });
-check('a match that no visible row holds shows its row', () => {
+check('a match in a hidden row shows this row', () => {
   const seen = new Set(rows.filter(row => row.kind === 'engine').flatMap(row => [...row.ops]));
   const hidden = rows.filter(row => row.kind !== 'engine').flatMap(row => [...row.ops]).find(i => !seen.has(i));
   type(window.timeline.label(hidden));
@@ -340,7 +341,7 @@ check('a loss leads to its time, a bar names the limiting engine', () => {
   follow('');
   press('Escape', document.body);
   press('f', document.body);
-  // The calls of the host have no bar, and neither has a run without a single limit.
+  // There is no bar if the limit is the calls of the host, or if there is no single limit.
   const verdict = by('verdict').textContent;
   const bars = /limited by (?!the calls)/.test(verdict) ? 1 : 0;
   return shown && document.querySelectorAll('.limit').length === bars || [from, to, verdict];
@@ -369,7 +370,7 @@ check('every control has a name and can be reached', () => {
 });
 
 // 60 frames that zoom into the run and move through it. Only the time of the script is measured.
-// Another program may use the processor during a frame, so each frame takes the best of three passes.
+// Another program may use the processor during a frame, so the time of each frame is the best of three passes.
 by('streams').click();
 const frames = new Array(60).fill(Infinity);
 for (let pass = 0; pass < 3; pass++) {
@@ -386,7 +387,7 @@ press('f');
 draw();
 frames.sort((a, b) => a - b);
 check('60 frames take less than 50 ms each', () => frames[59] < 50 || frames);
-check('nothing went wrong', () => window.trouble.length === 0 || window.trouble);
+check('the page reported no error', () => window.trouble.length === 0 || window.trouble);
 for (const line of checks) console.log(`check: ${line}`);
 console.log(`check: frames: median ${frames[30].toFixed(2)} ms, longest ${frames[59].toFixed(2)} ms`);
 console.log('check: all done');

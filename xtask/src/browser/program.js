@@ -22,11 +22,11 @@ timelineReady.then(async () => {
   const [from, to] = link.hash.slice(3).split(',').map(Number);
   location.hash = link.hash;
   dispatchEvent(new HashChangeEvent('hashchange'));
-  check('a finding leads to its place', state.from <= from && to <= state.to || [state.from, from, to, state.to]);
+  check('the link of a finding shows the time of the finding', state.from <= from && to <= state.to || [state.from, from, to, state.to]);
   press('Escape');
   press('f');
 
-  // Each frame and each step of the search takes the time of the script alone.
+  // For each frame and each step of the search, only the time of the script is measured.
   by('streams').click();
   by('threads').click();
   // The browser prepares its code and its fonts in the first frames.
@@ -49,7 +49,7 @@ timelineReady.then(async () => {
   let longest = 0;
   const searching = performance.now();
   const own = window.setTimeout;
-  // The page asks for each further step of a search by a timer.
+  // The page starts each further step of a search by a timer, so the timer is wrapped to measure the steps.
   window.setTimeout = (run, ...rest) => own(() => {
     const start = performance.now();
     run();
@@ -68,7 +68,7 @@ timelineReady.then(async () => {
   by('search').dispatchEvent(new Event('input', { bubbles: true }));
   by('search').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
   while (!/operation/.test(by('found').textContent)) await new Promise(done => own(done));
-  check('Enter during a search goes to a match when the search is over',
+  check('Enter during a search goes to a match when the search has ended',
     state.matches[state.selected] === 1 && /gemm/.test(window.timeline.label(state.selected)) || state.selected);
   const fading = performance.now();
   draw();
@@ -81,12 +81,12 @@ timelineReady.then(async () => {
   point('pointermove', sheet.clientWidth - 10, 70);
   point('pointerup', sheet.clientWidth - 10, 70);
   const summed = performance.now() - summing;
-  check('a selection is summed up', !by('statistics').hidden);
+  check('a selection shows its sums', !by('statistics').hidden);
   point('pointermove', 500, 60);
   press('Escape');
   check('Escape hides the card', by('card').hidden);
   await pause();
-  check('nothing went wrong', window.trouble.length === 0 || window.trouble);
+  check('the page reported no error', window.trouble.length === 0 || window.trouble);
   for (const line of checks) console.log(`check: ${line}`);
   for (const list of [frames, apart]) list.sort((a, b) => a - b);
   const ms = time => `${time.toFixed(1)} ms`;

@@ -11,13 +11,14 @@ pub(crate) const TABLE: &str = include_str!("faults.txt");
 
 /// One fault and its rewrite.
 pub(crate) struct Fault {
-    /// The number, which switches it on.
+    /// The number of the fault. The environment variable `TRIJET_MUTANT` with this number switches
+    /// the fault on.
     pub(crate) id: usize,
     /// The effect of the fault.
     pub(crate) what: String,
     /// The file, below the sources of the library.
     pub(crate) file: String,
-    /// The line of the table where it starts, counted from one.
+    /// The line of the table where the fault starts, counted from one.
     pub(crate) line: usize,
     /// The lines that are replaced.
     before: Vec<String>,
@@ -26,7 +27,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Reads `7 stream/lane.rs: what it does`.
+    /// Reads the first line of a fault, such as `7 stream/lane.rs: what it does`.
     fn begun(header: &str, line: usize) -> Option<Self> {
         let (id, rest) = header.split_once(' ')?;
         let (file, what) = rest.split_once(": ")?;
@@ -40,7 +41,7 @@ impl Fault {
         })
     }
 
-    /// Reads one line of the rewrite; `None` if it is no such line.
+    /// Adds one line of the rewrite; `None` if the line is not a line of a rewrite.
     fn add(&mut self, line: &str) -> Option<()> {
         let (kind, text) = line.split_at_checked(1).unwrap_or((" ", ""));
         if !matches!(kind, " " | "-" | "+") {
@@ -55,7 +56,7 @@ impl Fault {
         Some(())
     }
 
-    /// The indices of the lines of `text` that it replaces.
+    /// The indices of the lines of `text` that the fault replaces.
     fn place(&self, text: &str) -> Result<Range<usize>, String> {
         let lines: Vec<&str> = text.lines().collect();
         let count = self.before.len();
@@ -70,19 +71,23 @@ impl Fault {
             .collect();
         match places[..] {
             [at] => Ok(at..at + count),
-            _ => Err(format!("its lines occur {} times in {}", places.len(), self.file)),
+            _ => Err(format!(
+                "the lines that it replaces occur {} times in {} instead of once",
+                places.len(),
+                self.file
+            )),
         }
     }
 
-    /// The mistakes in it, as the `number`th fault of the table.
+    /// The mistakes in this fault. `number` is the number that its position in the table requires.
     fn objections(&self, number: usize) -> Vec<String> {
         let mut objections = Vec::new();
         if self.id != number {
-            objections.push(format!("fault {} stands where {number} is due", self.id));
+            objections.push(format!("fault {} must have the number {number}", self.id));
         }
         let switch = format!("crate::mutant::on({})", self.id);
         if self.after.iter().map(|line| line.matches(&switch).count()).sum::<usize>() != 1 {
-            objections.push(format!("fault {} does not ask `{switch}` once", self.id));
+            objections.push(format!("fault {} must call `{switch}` exactly once", self.id));
         }
         objections
     }
@@ -105,18 +110,22 @@ pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
         let blanks = std::mem::take(&mut blank);
         if text.starts_with(|first: char| first.is_ascii_digit()) {
             let fault = Fault::begun(text, line);
-            faults.push(fault.ok_or((line, "no number, file and description".to_owned()))?);
+            faults.push(fault.ok_or((
+                line,
+                "this line is not of the form `NUMBER FILE: DESCRIPTION`".to_owned(),
+            ))?);
             continue;
         }
-        let fault = faults.last_mut().ok_or((line, "a line before the first fault".to_owned()))?;
+        let fault =
+            faults.last_mut().ok_or((line, "this line precedes the first fault".to_owned()))?;
         let added = (0..blanks).try_for_each(|_| fault.add("")).and_then(|()| fault.add(text));
-        added.ok_or((line, "a line of a rewrite begins with a blank, `-` or `+`".to_owned()))?;
+        added.ok_or((line, "this line does not begin with a blank, `-` or `+`".to_owned()))?;
     }
     Ok(faults)
 }
 
-/// Applies the rewrites to the files that `read` gives. Returns every rewritten file with its text,
-/// and every rewrite that does not match, with its line of the table.
+/// Applies the rewrites to the files that `read` returns. Returns the new text of each file, and
+/// all mistakes, each with its line of the table.
 pub(crate) fn apply(
     faults: &[Fault],
     read: impl Fn(&str) -> Option<String>,
