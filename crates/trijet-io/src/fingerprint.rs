@@ -43,7 +43,7 @@ pub struct Fingerprint {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) changed: BTreeSet<usize>,
-    /// The files of which only the state (`ctime`) has changed. Their bytes may have changed too.
+    /// The files that changed only in their state (`ctime`). Their bytes may have changed as well.
     pub(crate) doubtful: BTreeSet<usize>,
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use trijet::pipeline::Layout;
 use trijet::{Result, Source};
 
-// Kernels take the bytes of a row as their elements, without conversion.
+// Kernels read the bytes of a row as elements, without conversion.
 const _: () = assert!(cfg!(target_endian = "little"), "all formats here are little-endian");
 
 /// An open input. Several threads may read it at once.
@@ -66,7 +66,8 @@ impl Input {
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a format that is not
-    /// supported, for a raw file if `array` is missing, and for any other file if `array` is given.
+    /// supported, for a file of plain bytes if `array` is missing, and for any other file if
+    /// `array` is given.
     pub fn open(path: &Path, array: Option<Array>) -> Result<Self> {
         Self::of_any(path, array.map(Plain::new))
     }

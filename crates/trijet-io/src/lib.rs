@@ -65,7 +65,7 @@
 //!
 //! The final name replaces nothing. Where the system has no rename that refuses to replace, a file
 //! gets the name as a hard link. Where there are no hard links either, as on FAT, a file that
-//! appears between the last look and the rename is replaced.
+//! appears between the last check and the rename is replaced.
 //!
 //! A run locks its journal, so that no other run writes the same output. On a file system without
 //! locks, a run continues without a lock: see [`Output::is_locked`]. There, several processes
@@ -76,17 +76,17 @@
 //! complete output. From the first row on, the old rows are lost.
 //!
 //! The journal has the name, size, time of modification, inode and time of the last change
-//! (`ctime`) of each file of the input. A file is the same if all five are the same. A file that
-//! has changed since its rows were done makes a run start over. A file that changes during the run
-//! makes the run fail: the output is not given its final name, and the rows that depend on the file
-//! are not kept. If only `ctime` differs, the bytes may have changed under an old time of
-//! modification (`cp -p` into the file, `rsync --inplace --times`), or only a permission, a name or
-//! a hard link has changed. Then the run is refused and keeps its rows: [`Fingerprint::same_input`]
-//! makes it accept the input.
+//! (`ctime`) of each file of the input. A file is the same if all five are the same. If a file has
+//! changed since its rows were done, [`Start::Resume`] is refused, and [`Start::Restart`] starts
+//! over. A file that changes during the run makes the run fail: the output is not given its final
+//! name, and the rows that depend on the file are not kept. If only `ctime` differs, the bytes may
+//! have changed under an old time of modification (`cp -p` into the file, `rsync --inplace
+//! --times`), or only a permission, a name or a hard link has changed. Then the run is refused and
+//! keeps its rows: [`Fingerprint::same_input`] makes it accept the input.
 //!
-//! A job is identified by its [slice](Input::slice) too. Rows of a slice keep their numbers in the
-//! input. A run reads the rows around the slice, and writes only the rows of the slice. Files on
-//! which the slice does not depend may change.
+//! The [slice](Input::slice) of the input identifies a job, like the input itself. Rows of a slice
+//! keep their numbers in the input. A run reads the rows around the slice, and writes only the rows
+//! of the slice. Files on which the slice does not depend may change.
 //!
 //! Where the file system supports extended attributes, a finished output has the attribute
 //! `user.trijet.job`, with a hash of its job and the time of its last change.
@@ -104,8 +104,8 @@
 //! # Files that are written as a whole
 //!
 //! Reports, pictures and timelines follow the same rules (see [`NewFile`]): the input is never
-//! replaced, an existing file is replaced only if the user requests it, and the name means a
-//! complete file.
+//! replaced, an existing file is replaced only if the user requests it, and a file with the final
+//! name is always complete.
 //!
 //! # Durability
 //!

@@ -1,9 +1,10 @@
 //! Files that a program writes as a whole: a report, a picture, a timeline, a page of a manual.
 //!
 //! These files follow the rules of outputs that are written row by row. A source is never replaced,
-//! whichever of its paths is given. An existing file is replaced only if the user requests it. The
-//! name means a complete file: the bytes go to a temporary file in the same folder. This file gets
-//! the name when it is complete, and is deleted if anything fails.
+//! whichever of its paths is given. An existing file is replaced only if the user requests it. A
+//! file with the final name is always complete: the bytes are written to a temporary file in the
+//! same folder. This file gets the final name when it is complete, and is deleted if anything
+//! fails.
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
@@ -118,7 +119,7 @@ impl NewFile {
         &self.path
     }
 
-    /// Writes the file and gives it its name.
+    /// Writes the file and gives it its final name.
     ///
     /// # Errors
     /// As [`new`](Self::new), and errors of `write`. After an error, no file is left behind.
@@ -182,7 +183,7 @@ impl NewFile {
 }
 
 impl Complete<'_> {
-    /// Gives the file its name.
+    /// Gives the file its final name.
     ///
     /// # Errors
     /// As [`NewFile::new`]: a file with that name may have appeared meanwhile.
@@ -207,7 +208,7 @@ impl Complete<'_> {
 impl Drop for Complete<'_> {
     fn drop(&mut self) {
         if !self.is_named {
-            // The earlier error is the one to report.
+            // An error here is ignored, because the earlier error is reported.
             drop(fs::remove_file(&self.beside));
         }
     }

@@ -56,13 +56,13 @@ mod tests {
 
     #[test]
     fn the_device_source_gives_the_same_words() {
-        // From work.cu, compiled for a CPU and run as one thread.
+        // The words are from work.cu, compiled for a CPU and run as one thread.
         let mut y = [0; 4];
         work(10, &[0, 1, u32::MAX, 1 << 31], &mut y);
         assert_eq!(y, [0x326c_9373, 0x9815_2b6f, 0xa112_ee85, 0x5c0c_7cb3]);
     }
 
-    /// Tries lengths around multiples of [`TOGETHER`], with `x` or `y` as the shorter slice.
+    /// Tries lengths around multiples of `TOGETHER`, with `x` or `y` as the shorter slice.
     #[test]
     fn each_word_is_computed_alone_and_none_beyond_the_shorter_slice() {
         let x: Vec<u32> = (0..100).map(|n| n * 0x0123_4567).collect();

@@ -26,7 +26,8 @@ const STEP_BYTES: u64 = 32 << 20;
 /// Maximum distance of the thread ahead of the rows: the pages of half a second, in which CUDA
 /// starts.
 const AHEAD_BYTES: u64 = 4 << 30;
-/// Smaller files are written before a thread has started.
+/// Minimum size of a file with such a thread. A smaller file is written before the thread has
+/// started.
 const FILE_MIN: u64 = 64 << 20;
 /// The type of a file system in memory, as `statfs` reports it.
 const TMPFS_MAGIC: u64 = 0x0102_1994;

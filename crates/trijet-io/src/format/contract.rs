@@ -19,7 +19,7 @@ use trijet::{Error, Result};
 
 /// A file format. The crate's documentation has the laws that every implementation keeps.
 pub trait Format: fmt::Debug + Sync {
-    /// The name in messages and journals.
+    /// The name of the format in messages and journals.
     fn name(&self) -> &'static str;
 
     /// Whether an input is of this format.
@@ -123,7 +123,7 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// The granule of writes: a write starts and ends at multiples of this number of rows.
     fn granule(&self) -> u64;
 
-    /// The bytes of the complete output, if they are known before it is written.
+    /// The size of the complete output in bytes, if it is known before the output is written.
     fn bytes(&self) -> Option<u64> {
         None
     }
@@ -160,8 +160,8 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// Opens the partial output of an earlier run.
     ///
     /// # Errors
-    /// `Io` when it does not have the rows `done`, as far as the format can know without reading
-    /// them.
+    /// `Io` when the partial output does not have the rows `done`, as far as the format can know
+    /// without reading them.
     fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>>;
 
     /// Checks whether [`discard`](Self::discard) would delete the partial output at `partial`.
@@ -234,7 +234,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// Checks whether a partial output without missing rows is a complete output.
     ///
     /// # Errors
-    /// `InvalidValue` when it contains something that is not part of the output. `Io`.
+    /// `InvalidValue` when the partial output contains something that is not part of the output.
+    /// `Io`.
     fn check_complete(&self) -> Result<()>;
 }
 
@@ -292,7 +293,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Waits until the names of a folder are on the disk. Some file systems do not support this call,
+/// Waits until the names in a folder are on the disk. Some file systems do not support this call,
 /// and keep names safe in another way.
 pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
     match folder.sync_all() {

@@ -1,4 +1,4 @@
-//! Files that promise a format by their name or by their first bytes.
+//! Recognition of formats by the name of a file or by its first bytes.
 //!
 //! The table has the formats that Trijet can read, and formats that it can neither read nor write.
 //! For each of the latter it has, if possible, a Python expression that reads such a file. A file
@@ -173,12 +173,12 @@ fn known_by_start(start: &[u8]) -> Option<&'static Known> {
     KNOWN.iter().find(promises)
 }
 
-/// The format that a name promises.
+/// The name of the format that the extension of a file means.
 pub(crate) fn by_name(path: &Path) -> Option<&'static str> {
     known_by_name(path).map(|known| known.name)
 }
 
-/// The format whose files start with these bytes.
+/// The name of the format whose files start with these bytes.
 pub(crate) fn by_start(start: &[u8]) -> Option<&'static str> {
     known_by_start(start).map(|known| known.name)
 }

@@ -82,12 +82,12 @@ pub struct Progress {
 }
 
 impl Journal {
-    /// Opens or creates the journal at `path`, and locks it until it is dropped, if the file system
-    /// has locks: see [`is_locked`](Self::is_locked).
+    /// Opens or creates the journal at `path`, and locks it until this value is dropped. On a file
+    /// system without locks, the journal is not locked: see [`is_locked`](Self::is_locked).
     ///
     /// # Errors
-    /// `InvalidValue` when another run has locked it, and when the file is not a journal. `Io` when
-    /// it cannot be opened.
+    /// `InvalidValue` when another run has locked the journal, and when the file is not a journal.
+    /// `Io` when the file cannot be opened.
     pub fn lock(path: &Path) -> Result<Self> {
         let (file, is_new) = Self::open(path)?;
         match file.try_lock() {
