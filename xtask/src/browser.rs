@@ -25,7 +25,7 @@ const CHECK: &str = include_str!("browser/check.js");
 /// The script that uses the page of a traced program.
 const PROGRAM: &str = include_str!("browser/program.js");
 
-/// The script that measures the page of a replay.
+/// The script that checks the page of a replay.
 const REPLAY: &str = include_str!("browser/replay.js");
 
 /// A page that is checked by a script.

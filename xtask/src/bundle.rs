@@ -42,7 +42,7 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
-    // For PyTorch and other programs, and for `trijet bench training`.
+    // The allocator is for PyTorch and other programs, and for `trijet bench training`.
     programs.extend(build(&root, &commit, &["build", "-p", "trijet-alloc"])?);
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     for name in EXPLORERS {
@@ -145,7 +145,7 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let message: Value = serde_json::from_str(line)?;
         let target = &message["target"];
         let kind = target["kind"][0].as_str();
-        // A benchmark opens the empty driver.
+        // A benchmark opens the empty driver, so the list includes dynamic libraries.
         let library = target["crate_types"][0].as_str() == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =

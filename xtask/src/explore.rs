@@ -27,7 +27,7 @@ const SEARCH_SHARE: u64 = 50;
 struct Options {
     programs: u64,
     seed: u64,
-    /// The number of random orders of each program to compare the search with.
+    /// The number of random orders of each program with which the search is compared.
     search: Option<u64>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// The median of a row of the newest commit.
+/// The median in the row `what` of the newest commit.
 fn median(rows: &[csv::StringRecord], what: &str) -> Result<f64> {
     let commit = rows.last().ok_or("no results")?[4].to_owned();
     let row = rows.iter().find(|row| row[4] == commit && &row[5] == what && &row[6] == "us");

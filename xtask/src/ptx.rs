@@ -27,7 +27,7 @@ const ELEMENTS: &CStr = c"--define-macro=TRIJET_T=unsigned short";
 /// The version that the PTX must have. Drivers of version 525 and later accept it.
 const VERSION: &str = ".version 8.0";
 
-/// The target of a source.
+/// The architecture for which a source is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     /// The oldest supported architecture: Ampere.
@@ -35,8 +35,8 @@ enum Target {
     /// Hopper and later architectures, for clusters, bulk copies and dependent launches. A source
     /// requests this target by a line `// target: sm_90`.
     Hopper,
-    /// Hopper only, in addition for the multiplication by warpgroups, which no other architecture
-    /// has. A source requests this target by a line `// target: sm_90a`.
+    /// Hopper only, also for the multiplication by warpgroups, which no other architecture has. A
+    /// source requests this target by a line `// target: sm_90a`.
     HopperAlone,
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn nvrtc_folder() -> Result<PathBuf> {
     Ok(unpacked(&NVRTC)?.join("nvidia/cuda_nvrtc/lib"))
 }
 
-/// The assembler.
+/// The path of the assembler.
 pub(crate) fn ptxas() -> Result<PathBuf> {
     let path = unpacked(&PTXAS)?.join("nvidia/cu13/bin/ptxas");
     // Python's zipfile drops the mode bits.

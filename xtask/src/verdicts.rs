@@ -4,7 +4,7 @@
 //! Each job runs several times, alternating with the other jobs, so that a change of the machine
 //! affects all jobs. A row of kind `verdict` has the limits that the runs of a job reported, and
 //! how many runs reported each limit. A row of kind `advice` compares the saving that an advice
-//! promised with the difference of the median runs of both jobs.
+//! promised with the difference between the median times of both jobs.
 #![forbid(unsafe_code)]
 
 use crate::tools::Result;
@@ -194,7 +194,7 @@ fn ms(time_ns: i128) -> String {
     format!("{sign}{}.{}", tenths.abs() / 10, tenths.abs() % 10)
 }
 
-/// The rows of a job.
+/// The rows that are printed for a job.
 fn rows(job: &Job, all: &BTreeMap<&str, Vec<Report>>) -> Vec<String> {
     let elapsed = |name: &str| {
         let reports = all.get(name).map_or(&[][..], Vec::as_slice);

@@ -19,7 +19,7 @@ struct Program {
     log: String,
 }
 
-/// The programs that are not destroyed yet, by handle.
+/// The programs that are not destroyed yet. The keys are their handles.
 static PROGRAMS: Mutex<BTreeMap<usize, Program>> = Mutex::new(BTreeMap::new());
 
 /// The number of programs that are not destroyed yet. It is not a function of the real library.
@@ -120,27 +120,27 @@ unsafe fn write(program: usize, out: *mut u8, text: fn(&Program) -> &str) -> c_i
     0
 }
 
-/// The length of the log.
+/// Writes the length of the log.
 ///
 /// # Safety
 /// `bytes` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: usize, bytes: *mut usize) -> c_int {
-    // SAFETY: the contracts are the same.
+    // SAFETY: `bytes` is writable by the contract of this function.
     unsafe { length(program, bytes, |program| &program.log) }
 }
 
-/// The log.
+/// Writes the log.
 ///
 /// # Safety
 /// `out` points to as many writable bytes as `nvrtcGetProgramLogSize` reports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLog(program: usize, out: *mut u8) -> c_int {
-    // SAFETY: the contracts agree.
+    // SAFETY: `out` has the room that the contract of this function promises.
     unsafe { write(program, out, |program| &program.log) }
 }
 
-/// The length of the PTX.
+/// Writes the length of the PTX.
 ///
 /// # Safety
 /// `bytes` points to a writable number.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn nvrtcGetPTXSize(program: usize, bytes: *mut usize) -> c
     unsafe { length(program, bytes, |program| &program.source) }
 }
 
-/// The PTX.
+/// Writes the PTX.
 ///
 /// # Safety
 /// `out` points to as many writable bytes as `nvrtcGetPTXSize` reports.

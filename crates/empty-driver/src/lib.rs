@@ -146,7 +146,7 @@ pub extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
     0
 }
 
-/// The context that is current in the calling thread.
+/// Writes the handle of the current context of the calling thread.
 ///
 /// # Safety
 /// `context` points to a writable handle.

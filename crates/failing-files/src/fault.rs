@@ -95,7 +95,8 @@ fn fault_of(text: &'static CStr) -> Fault {
     }
 }
 
-/// Whether the watched files are in a file system that lacks the call. Then the call fails.
+/// Whether the file is watched and its file system lacks the call. If so, sets `errno` for the
+/// call.
 pub(crate) fn lacks(name: &str, target: &Target) -> bool {
     let Some(settings) = settings() else { return false };
     if target.below(settings.root).is_none() {

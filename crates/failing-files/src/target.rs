@@ -39,7 +39,7 @@ impl Target {
     /// file: programs use it to test whether the system has a call.
     ///
     /// # Safety
-    /// A name is a string of C.
+    /// `name` is null, or a string of C.
     pub(crate) unsafe fn of_name(folder: c_int, name: *const c_char) -> Self {
         let nothing = Self { path: [0; PATH_BYTES], bytes: 0 };
         if name.is_null() {

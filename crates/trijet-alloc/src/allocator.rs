@@ -33,7 +33,7 @@ pub struct Allocator {
     live: Table,
 }
 
-/// The memory of an allocator, and its calls of the driver.
+/// The memory of the heap of a device, and the driver calls for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -129,7 +129,7 @@ impl Allocator {
         let noted = users.try_for_each(|user| user.note_user(&block.buffer));
         drop(users);
         if noted.is_err() {
-            // The users of the memory are not known, so it stays allocated.
+            // The users of the memory are not known, so the memory stays allocated.
             self.live.insert(address, block);
         }
         noted
@@ -151,9 +151,9 @@ impl Allocator {
         Ok(())
     }
 
-    /// Forgets a recorded stream. For allocations with this stream, the work that was enqueued in
-    /// it before this call still counts as a user, and later work does not. Call this before the
-    /// stream is destroyed.
+    /// Forgets a recorded stream. For allocations with which this stream was recorded, the work
+    /// that was enqueued in it before this call still counts as a user, and later work does not.
+    /// Call this before the stream is destroyed.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver.

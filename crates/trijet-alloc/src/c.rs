@@ -100,7 +100,7 @@ pub unsafe extern "C" fn trijet_alloc(
     }
     failure::entered(&SHOWN, std::ptr::null_mut(), || {
         let opened = opened(device)?;
-        // SAFETY: by the contract of the function around.
+        // SAFETY: by the contract of `trijet_alloc`.
         let stream = unsafe { self::stream(opened, (device, stream), || Ok(())) }?;
         let address = opened.allocator.alloc(size, &stream)?;
         let address = usize::try_from(address).unwrap_or(0);
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn trijet_record_stream(ptr: *mut c_void, stream: *mut c_v
     });
 }
 
-/// Forgets a stream before it is destroyed, see the header. Returns 0, or 1 if it failed.
+/// Forgets a stream before it is destroyed, see the header. Returns 0, or 1 after an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn trijet_forget_stream(device: c_int, stream: *mut c_void) -> c_int {
     static SHOWN: Shown = Shown::new("trijet_forget_stream");
@@ -173,7 +173,7 @@ pub extern "C" fn trijet_forget_stream(device: c_int, stream: *mut c_void) -> c_
     })
 }
 
-/// Writes the statistics of a device, see the header. Returns 0, or 1 if it failed.
+/// Writes the statistics of a device, see the header. Returns 0, or 1 after an error.
 ///
 /// # Safety
 /// `out` is null or points to a structure.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn trijet_alloc_stats(
             driver_calls: found.driver_calls,
             waits: found.waits,
         };
-        // SAFETY: it is not null, so it points to a structure of the caller, by this function's
+        // SAFETY: `out` is not null, so it points to a structure of the caller, by this function's
         // contract.
         unsafe { out.write(written) };
         Ok(0)

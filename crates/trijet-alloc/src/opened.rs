@@ -77,8 +77,8 @@ impl Opened {
         Ok(stream)
     }
 
-    /// Forgets a stream, if it is known. For memory with this stream, the work that was enqueued
-    /// before still counts as a user.
+    /// Forgets a stream, if it is known. For allocations with which the stream was recorded, the
+    /// work that was enqueued in it before this call still counts as a user.
     pub(crate) fn forget(&self, key: usize) -> Result<()> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let stream = streams.remove(&key);

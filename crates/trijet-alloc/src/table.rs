@@ -15,7 +15,8 @@ const GRANULE_BITS: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) buffer: Buffer<u8>,
-    /// The recorded streams. Their work may use the memory, in addition to the stream of the free.
+    /// The streams that were recorded for the allocation. Their work may use the memory, in
+    /// addition to the work of the stream of the free.
     pub(crate) others: Vec<Arc<Stream>>,
 }
 

@@ -23,7 +23,7 @@ macro_rules! symbols {
         }
 
         impl CuptiApi {
-            /// Looks each symbol up.
+            /// Looks up each symbol.
             ///
             /// # Safety
             /// `find` returns the address of the symbol in a CUPTI library that stays loaded for as

@@ -16,16 +16,16 @@
 //!
 //! The end of a recording depends on the process:
 //!
-//! - It returns from `main` or calls `exit`: an exit handler makes CUPTI return every buffer, and
-//!   writes the end of the file. The handler is registered in the driver's initialisation, so it
-//!   runs before the handlers of libraries that were loaded earlier.
-//! - It is killed, aborts, calls `_exit`, or starts another program in its place: the records of
-//!   the last second are lost, and the file has no end, which its reader reports. A program that is
-//!   started in its place is recorded in a separate file.
-//! - It forks: the child has no CUDA and no thread of the recorder. It writes nothing.
+//! - The process returns from `main` or calls `exit`: an exit handler makes CUPTI return every
+//!   buffer, and writes the end of the file. The handler is registered in the driver's
+//!   initialisation, so it runs before the handlers of libraries that were loaded earlier.
+//! - The process is killed, aborts, calls `_exit`, or replaces its program (`exec`): the records of
+//!   the last second are lost, and the file has no end, which its reader reports. The new program
+//!   of the process is recorded in a separate file.
+//! - The process forks: the child has no CUDA and no thread of the recorder, and writes nothing.
 //!
-//! CUPTI has one subscriber. The recorder subscribes, so that a profiler inside of the program is
-//! refused with an error of CUPTI, instead of taking buffers of the recorder.
+//! CUPTI accepts one subscriber. The recorder subscribes, so that a profiler inside of the program
+//! is refused with an error of CUPTI, instead of taking buffers of the recorder.
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
@@ -113,11 +113,11 @@ fn guarded(body: impl FnOnce()) {
 }
 
 /// Records this process until it exits, into a file in the folder that the environment names. The
-/// driver calls it through the entry point of the library. Without the variable, and at a second
-/// call, it does nothing.
+/// driver calls this function through the entry point of the library. If the variable is not set,
+/// and at a second call, the function does nothing.
 ///
-/// It returns no error, because the program must run on in any case: failures become warnings in
-/// the file.
+/// The function returns no error, because the program must continue in any case: failures become
+/// warnings in the file.
 pub fn record_this_process() {
     guarded(|| {
         if let Some(folder) = std::env::var_os(RECORDINGS)
@@ -128,7 +128,7 @@ pub fn record_this_process() {
     });
 }
 
-/// The command line of this process, cut.
+/// The command line of this process, cut to [`COMMAND_BYTES`].
 fn command() -> String {
     let arguments: Vec<_> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -297,8 +297,8 @@ impl Recorder {
             for number in 1..FUNCTIONS_MAX {
                 let name = self.api.function(api, number);
                 if name.and_then(|name| name.to_str().ok()).is_some_and(is_question) {
-                    // SAFETY: the call takes a number that CUPTI itself has named. If it refuses,
-                    // the calls of the function are recorded.
+                    // SAFETY: the call takes a number that CUPTI itself has named. If CUPTI refuses
+                    // the number, the calls of that function are recorded.
                     unsafe { choose(number, 0) };
                 }
             }
@@ -351,7 +351,7 @@ impl Recorder {
                 && !ending
                 && let Some(flush) = self.api.flush
             {
-                // SAFETY: 0 stands for buffers whose records are complete. The call calls
+                // SAFETY: 0 requests buffers whose records are complete. The call calls
                 // `completed`, which takes the lock of `handed`: a deadlock if it were held here.
                 unsafe { flush(0) };
             }
@@ -488,7 +488,7 @@ impl Recorder {
 /// The callback of the subscription. No domain is enabled, so CUPTI does not call it.
 extern "C" fn called(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
 
-/// CUPTI asks for an empty buffer.
+/// The callback with which CUPTI asks for an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let mut given = buffers::NONE;
     guarded(|| {
@@ -507,7 +507,7 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
     unsafe { records.write(0) };
 }
 
-/// CUPTI returns a buffer.
+/// The callback with which CUPTI returns a buffer.
 extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
@@ -527,7 +527,7 @@ extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid
     });
 }
 
-/// The process exits.
+/// The handler for the exit of the process.
 extern "C" fn ended() {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
@@ -535,7 +535,7 @@ extern "C" fn ended() {
             return;
         }
         if let Some(flush) = recorder.api.flush {
-            // SAFETY: 1 stands for buffers with unfinished records too. The call calls `completed`,
+            // SAFETY: 1 also requests buffers with unfinished records. The call calls `completed`,
             // which takes the lock of `handed`: a deadlock if it were held here. CUPTI is still
             // usable, since its own exit handlers were registered before and run after this one. If
             // the call is refused, the last records are missing.

@@ -121,7 +121,7 @@ impl Fingerprint {
         }
     }
 
-    /// The names of these files of the input, for messages. Only the first few are named.
+    /// The names of the input files with these indices, for messages. Only the first few are named.
     pub(crate) fn names_of(&self, indices: BTreeSet<usize>) -> String {
         let more = indices.len().saturating_sub(NAMES_MAX);
         let named = indices.into_iter().take(NAMES_MAX).map(|index| self.item_name(index));
@@ -217,12 +217,14 @@ impl Fingerprint {
         xxh3_128(json!(states).to_string().as_bytes())
     }
 
-    /// The first field by which `header` belongs to another job, with both values.
+    /// A text with the first field in which `header` differs from this job, and both values. `None`
+    /// if `header` belongs to this job.
     pub(crate) fn other_job(&self, header: &Value) -> Option<String> {
         self.difference(header, |name| JOB.contains(&name))
     }
 
-    /// The first circumstance that has changed since `header` was written, with both values.
+    /// A text with the first circumstance that has changed since `header` was written, and both
+    /// values. `None` if no circumstance has changed.
     pub(crate) fn changed(&self, header: &Value) -> Option<String> {
         self.difference(header, |name| !JOB.contains(&name))
     }

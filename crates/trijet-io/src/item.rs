@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 pub struct Item {
     /// The name within the folder of the input; empty for an input that is one file.
     pub name: OsString,
-    /// The size of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
     /// The time of the last modification: seconds and nanoseconds since 1970-01-01 UTC.
     pub modified: (i64, i64),

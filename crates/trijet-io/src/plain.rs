@@ -45,7 +45,7 @@ impl Plain {
         self
     }
 
-    /// The array.
+    /// The array in the file.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.array

@@ -56,7 +56,7 @@ pub(crate) fn differing(
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     thread::scope(|scope| {
         for _ in 1..threads.min(written.len()) {
-            // If the system refuses a thread, the others do its work.
+            // If the system refuses a thread, the other threads do its work.
             drop(thread::Builder::new().spawn_scoped(scope, verify));
         }
         verify();

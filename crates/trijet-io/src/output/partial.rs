@@ -48,7 +48,8 @@ pub(super) struct Record {
     pub(super) done: Rows,
     /// The rows of damaged images, which this run leaves out.
     pub(super) left_out: Rows,
-    /// The ranges of rows that are written but may be missing on the disk, and their bytes.
+    /// The ranges of rows that are written but may be missing on the disk. `unsynced_bytes` is
+    /// their size.
     unsynced: Vec<Range<u64>>,
     unsynced_bytes: u64,
     /// Whether the name of the partial output is on the disk.
@@ -169,7 +170,7 @@ impl Partial {
     }
 
     /// Waits until all rows that were written before the call are on the disk, and then notes this
-    /// in the journal. A later run writes rows again that an error may have lost.
+    /// in the journal. Rows that an error may have lost are written again by a later run.
     pub(super) fn sync(&self) -> Result<()> {
         self.record().check()?;
         self.sync_rows().inspect_err(|_| self.record().is_reported = true)
@@ -213,8 +214,8 @@ impl Partial {
         })
     }
 
-    /// Marks the complete output as finished, unless rows were left out. If it is to be durable, it
-    /// then waits until its state is on the disk.
+    /// Marks the complete output as finished, unless rows were left out. With `is_durable`, then
+    /// waits until the state of the output is on the disk.
     pub(super) fn set_finished(&self, is_durable: bool) -> Result<()> {
         let root = self.writer.root();
         if self.record().left_out.count() == 0 {

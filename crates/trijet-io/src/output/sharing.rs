@@ -70,7 +70,7 @@ impl Output {
         Ok((writer, time))
     }
 
-    /// Ends a process that has written nothing. The last one deletes the partial output.
+    /// Ends a process that has written nothing. The last process deletes the partial output.
     pub(super) fn leave(&self, shared: &Path, journal: &Journal) -> Result<()> {
         let shared = Journal::wait(shared)?;
         journal.remove()?;
@@ -83,7 +83,7 @@ impl Output {
         shared.remove()
     }
 
-    /// Ends a process that has written all of its rows. The last one gives the output its name.
+    /// Ends a process that has written all of its rows. The last process gives the output its name.
     pub(super) fn finish_shard(&self, shared: &Path, partial: &Partial) -> Result<()> {
         let mut record = partial.record();
         record.journal.mark_finished()?;
@@ -125,7 +125,8 @@ impl Place {
 }
 
 /// The nanoseconds since 1970. They differ for each partial output that is created under the lock
-/// of the shared journal. Inodes need not: a new partial output may get the inode of a deleted one.
+/// of the shared journal. Inodes do not always differ: a new partial output may get the inode of a
+/// deleted one.
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

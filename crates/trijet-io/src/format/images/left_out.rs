@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Read, Seek};
 use std::path::Path;
 use trijet::trace::count;
 
-/// The bytes of the signature of a PNG file.
+/// The length of the signature of a PNG file in bytes.
 const SIGNATURE_BYTES: i64 = 8;
 /// Maximum number of names in a message.
 const NAMES_MAX: usize = 3;

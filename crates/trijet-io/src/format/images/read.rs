@@ -26,7 +26,7 @@ struct ImagesReader {
     names: Vec<OsString>,
     items: Vec<Item>,
     form: Form,
-    /// The damaged images that were found, if they are skipped.
+    /// The damaged images that were found; `None` if a damaged image is an error.
     damaged: Option<Arc<DamagedImages>>,
 }
 
