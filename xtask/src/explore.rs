@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_counts_are_found_in_the_output_of_the_test_harness() {
         let output = "\nrunning 1 test\ntest x ... explored seeds=0..9 programs=9 runs=27\nok\n";
-        let counts = counts(output).expect("the output has the line");
+        let counts = counts(output).expect("the output has a line with counts");
         assert_eq!(
             counts.into_iter().collect::<Vec<_>>(),
             [("programs".to_owned(), 9), ("runs".to_owned(), 27)]

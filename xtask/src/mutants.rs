@@ -24,10 +24,10 @@ use std::sync::LazyLock;
 
 static CHOSEN: LazyLock<Option<u32>> = LazyLock::new(|| {
     let chosen = std::env::var("TRIJET_MUTANT").ok()?;
-    Some(chosen.parse().expect("TRIJET_MUTANT is the number of a mutant"))
+    Some(chosen.parse().expect("TRIJET_MUTANT must be the number of a fault"))
 });
 
-/// Whether this is the run of mutant `id`.
+/// Whether the fault with the number `id` is on.
 pub(crate) fn on(id: u32) -> bool {
     *CHOSEN == Some(id)
 }

@@ -24,7 +24,7 @@ use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Stream};
 /// let address = allocator.alloc(1000, &stream)?;
 /// // Other code enqueues work on the bytes in `stream.as_raw()`.
 /// allocator.free(address, 1000, &stream)?;
-/// assert!(allocator.free(address, 1000, &stream).is_err(), "it was freed before");
+/// assert!(allocator.free(address, 1000, &stream).is_err(), "the memory was freed before");
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug)]

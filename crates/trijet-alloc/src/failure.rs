@@ -104,7 +104,7 @@ mod tests {
         entered(&SHOWN, (), || error("of this thread\0with a zero"));
         std::thread::spawn(move || entered(&SHOWN, (), || error("of another one")))
             .join()
-            .expect("ends");
+            .expect("the thread ends");
         assert!(message().is_some_and(|text| text.contains("of this thread with a zero")));
     }
 }

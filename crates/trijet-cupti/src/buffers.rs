@@ -19,7 +19,7 @@ const SPARE_MAX: usize = 4;
 
 const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
     Ok(layout) => layout,
-    Err(_) => panic!("the constants are a layout"),
+    Err(_) => panic!("the size or the alignment of a buffer is invalid"),
 };
 
 /// The address and the length that refuse a request for a buffer.
@@ -154,8 +154,8 @@ mod tests {
         let (address, length) = buffers.lend();
         assert_eq!(length, BUFFER_BYTES);
         assert!(buffers.take_back(std::ptr::dangling_mut()).is_none());
-        let buffer = buffers.take_back(address).expect("it was lent");
-        assert!(buffers.take_back(address).is_none(), "it came back already");
+        let buffer = buffers.take_back(address).expect("the buffer was lent");
+        assert!(buffers.take_back(address).is_none(), "a buffer comes back only once");
         assert_eq!(buffer.bytes(usize::MAX).len(), BUFFER_BYTES);
         buffers.keep(buffer);
         assert_eq!(buffers.lend().0, address, "a spare buffer is used again");

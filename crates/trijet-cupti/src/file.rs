@@ -134,7 +134,7 @@ pub struct Totals {
 
 /// Appends the head of a block whose payload has `length` bytes.
 fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
-    let length = u16::try_from(length).expect("no payload is longer than its limit");
+    let length = u16::try_from(length).expect("a payload has at most 65,535 bytes");
     out.extend([tag, 0]);
     out.extend(length.to_le_bytes());
 }

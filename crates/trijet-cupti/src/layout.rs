@@ -295,7 +295,9 @@ mod tests {
                 (104, &long(0xabc)),
             ],
         );
-        let Some(Record::Kernel(one, name)) = read(&bytes) else { panic!("a kernel") };
+        let Some(Record::Kernel(one, name)) = read(&bytes) else {
+            panic!("the record is not a kernel")
+        };
         assert_eq!((one.begin, one.end, name), (1000, 2000, 0xabc));
         assert_eq!((one.device, one.context, one.stream, one.correlation), (1, 2, 7, 55));
     }
@@ -339,11 +341,17 @@ mod tests {
             (60, &word(7)),
             (72, &word(1)),
         ];
-        let Some(Record::Allocation(one)) = read(&record(136, fields)) else { panic!("a free") };
+        let Some(Record::Allocation(one)) = read(&record(136, fields)) else {
+            panic!("the record is not a free")
+        };
         assert_eq!((one.what, one.memory, one.in_order), (2, 3, true));
         assert_eq!((one.device, one.context, one.stream, one.correlation), (1, 2, 7, 55));
         assert_eq!((one.address, one.bytes, one.at), (0xa000, 4096, 1000));
-        assert_eq!(read(&record(136, &[(0, &word(49)), (4, &word(3))])), None, "neither");
+        assert_eq!(
+            read(&record(136, &[(0, &word(49)), (4, &word(3))])),
+            None,
+            "neither an allocation nor a free"
+        );
     }
 
     #[test]
@@ -359,7 +367,9 @@ mod tests {
                 (32, &word(88)),
             ],
         );
-        let Some(Record::Call(one, api, function)) = read(&bytes) else { panic!("a call") };
+        let Some(Record::Call(one, api, function)) = read(&bytes) else {
+            panic!("the record is not a call")
+        };
         assert_eq!((one.thread, one.correlation, function), (77, 88, 211));
         assert_eq!((one.kind, api), ([kind::CALL, 0, 0, 0], Api::Runtime));
         let bytes = record(
@@ -374,7 +384,7 @@ mod tests {
                 (32, &word(u32::MAX)),
             ],
         );
-        let Some(Record::Plain(one)) = read(&bytes) else { panic!("a wait") };
+        let Some(Record::Plain(one)) = read(&bytes) else { panic!("the record is not a wait") };
         assert_eq!(one.kind, [kind::SYNC, 4, 0, 0]);
         assert_eq!((one.correlation, one.context, one.stream), (3, 1, u32::MAX));
     }
@@ -407,7 +417,9 @@ mod tests {
     fn times_are_read_as_they_are() {
         for (begin, end) in [(9, 6), (0, 6), (9, 0), (0, 0)] {
             let bytes = record(40, &[(0, &word(5)), (8, &long(begin)), (16, &long(end))]);
-            let Some(Record::Call(one, ..)) = read(&bytes) else { panic!("a call") };
+            let Some(Record::Call(one, ..)) = read(&bytes) else {
+                panic!("the record is not a call")
+            };
             assert_eq!((one.begin, one.end), (begin, end));
         }
     }

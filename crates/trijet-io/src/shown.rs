@@ -52,7 +52,7 @@ pub fn escaped(lines: &str) -> Cow<'_, str> {
         if is_plain(one) {
             text.push(one);
         } else {
-            write_shown(&mut text, one).expect("a string takes all text");
+            write_shown(&mut text, one).expect("a write to a string does not fail");
         }
     }
     Cow::Owned(text)

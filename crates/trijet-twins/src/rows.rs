@@ -94,7 +94,8 @@ pub(crate) fn median<T: Pixel>(
                 None => &zeros,
                 Some(from) => {
                     let index = (image + from - geometry.first_in_row) * u64::from(geometry.width);
-                    let start = usize::try_from(index).expect("x is in memory");
+                    let start =
+                        usize::try_from(index).expect("the offset of a row of `x` fits in `usize`");
                     &x[start..start + width]
                 }
             };
@@ -196,7 +197,8 @@ fn median3<T: Pixel>(a: T, b: T, c: T) -> T {
 /// Computes one row with a sliding histogram, which is empty before and after. `columns` has the
 /// columns of the windows from left to right.
 fn slide<T: Pixel>(histogram: &mut Histogram, columns: &[usize], window: &[&[T]], out: &mut [T]) {
-    let rank = u32::try_from(window.len() * window.len() / 2).expect("a window is small");
+    let rank =
+        u32::try_from(window.len() * window.len() / 2).expect("a window has at most 225 pixels");
     let side = window.len();
     let (first, coming) = columns.split_at(side);
     for column in first {
@@ -392,7 +394,7 @@ mod tests {
         assert_eq!(rows(13..17), 10..20);
         assert_eq!(rows(13..16), 10..19);
         assert_eq!(rows(14..17), 11..20);
-        assert_eq!(rows(12..13), 10..20, "the last row of the image stands above the first one");
+        assert_eq!(rows(12..13), 10..20, "the last row of the image is above its first row");
         assert_eq!(rows(17..18), 10..20);
         assert_eq!(rows(15..24), 10..30, "the windows leave both images");
         assert_eq!(rows(4..4), 4..4);

@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error_that_names_the_file() {
         let path = Path::new("/dev/full");
-        let file = File::options().write(true).open(path).expect("every Linux has it");
+        let file = File::options().write(true).open(path).expect("every Linux has /dev/full");
         let plan = FlatPlan { header: Vec::new(), data_bytes: 8, row_bytes: 4 };
         let flat = plan.writer(file, path, None);
         let error = flat.write(1..2, &[1, 2, 3, 4]).expect_err("the device is always full");

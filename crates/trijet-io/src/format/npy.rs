@@ -67,7 +67,7 @@ impl Format for Npy {
 /// Reads the header of `file`. Returns the array and the offset of its data.
 fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)> {
     let mut start = [0; 12];
-    let known = usize::try_from(file_bytes.min(12)).expect("at most 12");
+    let known = usize::try_from(file_bytes.min(12)).expect("the number is at most 12");
     file.read_exact_at(&mut start[..known], 0)
         .map_err(|error| file_error::io("open", path, error))?;
     if !start[..known].starts_with(MAGIC) {
@@ -99,7 +99,7 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
             format!("the header has {text_bytes} bytes; at most {TEXT_BYTES_MAX} are supported");
         return Err(file_error::refused("open", path, cause));
     }
-    let mut text = vec![0; usize::try_from(text_bytes).expect("at most 65,535")];
+    let mut text = vec![0; usize::try_from(text_bytes).expect("the length is at most 65,535")];
     file.read_exact_at(&mut text, prefix).map_err(|error| file_error::io("open", path, error))?;
     let header = Parser { text: &text, at: 0 }.header().map_err(|cause| {
         file_error::damaged("open", path, format!("the header cannot be parsed: {cause}"))
@@ -152,7 +152,7 @@ fn header_bytes(array: &Array) -> Vec<u8> {
     let whole = (10 + text.len() + 1).next_multiple_of(ALIGN_BYTES);
     text.extend(std::iter::repeat_n(' ', whole - 10 - text.len() - 1));
     text.push('\n');
-    let length = u16::try_from(text.len()).expect("64 axes of 20 digits are 1,400 bytes");
+    let length = u16::try_from(text.len()).expect("the header of 64 axes has about 1,400 bytes");
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0]);
     bytes.extend(length.to_le_bytes());

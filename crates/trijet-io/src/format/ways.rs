@@ -176,6 +176,9 @@ mod tests {
         let mut found = vec![0; usize::try_from(bytes).unwrap()];
         file.read_exact_at(&mut found, 0).unwrap();
         assert!((0..bytes).zip(&found).all(|(n, byte)| pattern(n) == *byte));
-        assert!(ways.trial().done.iter().all(|(bytes, _)| *bytes > 0), "both were tried");
+        assert!(
+            ways.trial().done.iter().all(|(bytes, _)| *bytes > 0),
+            "the trial did not use both ways"
+        );
     }
 }

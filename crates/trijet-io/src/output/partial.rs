@@ -316,13 +316,14 @@ mod tests {
         fs::write(&path, [1, 2, 3, 4]).expect("a small file");
         let array = Array::new(Dtype::U8, vec![4]).expect("a small array");
         let input = Input::open(&path, Some(array.clone())).expect("a sound file");
-        let target = Target::new(&folder.path().join("out.raw"), array, &input).expect("new");
+        let target =
+            Target::new(&folder.path().join("out.raw"), array, &input).expect("the output is new");
         let fingerprint = Fingerprint::new(&input, "copy", &target);
-        let mut journal = Journal::lock(&target.place.journal).expect("no other run");
+        let mut journal = Journal::lock(&target.place.journal).expect("no other run has the lock");
         journal.begin(&fingerprint).expect("a small file");
         let (begun, begins) = channel();
         let (ends, end) = channel();
-        let file = File::open(&path).expect("it exists");
+        let file = File::open(&path).expect("the input exists");
         let writer = Box::new(Slow { file, begun, end: Mutex::new(end) });
         let handle = journal.handle().expect("a handle");
         let journal = (journal, handle);
@@ -331,7 +332,7 @@ mod tests {
     }
 
     fn journal(folder: &TempDir) -> String {
-        fs::read_to_string(folder.path().join("out.raw.journal")).expect("it exists")
+        fs::read_to_string(folder.path().join("out.raw.journal")).expect("the journal exists")
     }
 
     #[test]
@@ -347,7 +348,7 @@ mod tests {
             partial.write(1..2, &[2]).expect("nothing fails");
             assert!(!journal(&folder).contains("synced"));
             ends.send(Ok(())).expect("the writer waits");
-            begins.recv().expect("another one begins for the second row");
+            begins.recv().expect("another synchronization begins for the second row");
             assert!(journal(&folder).contains(&format!("{{\"synced\":{before}}}\n")));
             ends.send(Ok(())).expect("the writer waits");
             partial.end();
@@ -361,11 +362,11 @@ mod tests {
         let (folder, partial, begins, ends) = partial();
         partial.write(0..1, &[1]).expect("nothing fails");
         ends.send(Ok(())).expect("the writer is there");
-        partial.sync().expect("the first one succeeds");
+        partial.sync().expect("the first synchronization succeeds");
         partial.write(1..2, &[2]).expect("nothing fails");
         thread::scope(|scope| {
             scope.spawn(|| partial.synchronize());
-            begins.recv().expect("the first one began");
+            begins.recv().expect("the first synchronization began");
             begins.recv().expect("a synchronization begins");
             partial.write(2..3, &[3]).expect("the failure is not known yet");
             let error = Error::new(ErrorKind::Io, "synchronize", "the disk is broken");
@@ -376,7 +377,7 @@ mod tests {
         assert!(text.ends_with("{\"lost\":[1,2]}\n{\"lost\":[2,3]}\n"), "{text}");
         let error = partial.write(3..4, &[4]).expect_err("the run has failed");
         assert!(error.to_string().contains("the disk is broken"), "{error}");
-        partial.sync().expect_err("a later one proves nothing");
+        partial.sync().expect_err("a later synchronization proves nothing");
         assert_eq!(partial.record().done.count(), 1);
     }
 
@@ -396,7 +397,7 @@ mod tests {
             let error = partial.write(row..row + 1, &[2]).expect_err("the run has failed");
             assert!(error.to_string().contains("the disk is broken"), "{error}");
         }
-        let error = partial.sync().expect_err("a later one proves nothing");
+        let error = partial.sync().expect_err("a later synchronization proves nothing");
         assert!(error.to_string().contains("the disk is broken"), "{error}");
     }
 
@@ -424,7 +425,7 @@ mod tests {
         });
         let error = partial.write(1..2, &[2]).expect_err("the journal has failed");
         assert!(error.to_string().contains("Bad file descriptor"), "{error}");
-        partial.sync().expect_err("a later one proves nothing");
+        partial.sync().expect_err("a later synchronization proves nothing");
         assert_eq!(partial.record().done.count(), 1);
     }
 }

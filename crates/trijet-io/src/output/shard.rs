@@ -9,7 +9,7 @@ use trijet::pipeline::Layout;
 /// use trijet::pipeline::Layout;
 /// use trijet_io::Shard;
 /// let images = Layout::rows(70, 100).granule(10);
-/// let rows = |index| Shard::new(index, 3).expect("less than 3").rows(images);
+/// let rows = |index| Shard::new(index, 3).expect("the index is below 3").rows(images);
 /// assert_eq!([rows(0), rows(1), rows(2)], [0..20, 20..40, 40..70]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

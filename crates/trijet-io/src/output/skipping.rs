@@ -51,7 +51,7 @@ impl Output {
         for part in damaged.parts(&(row..row + rows.end - rows.start)) {
             let own = rows.start + part.rows.start - row..rows.start + part.rows.end - row;
             let length = usize::try_from((own.end - own.start) * row_bytes);
-            let (bytes, after) = rest.split_at(length.expect("a part of `bytes`"));
+            let (bytes, after) = rest.split_at(length.expect("a part of `bytes` fits in `usize`"));
             rest = after;
             if part.is_damaged {
                 partial.leave_out(own, &vec![0; bytes.len()])?;

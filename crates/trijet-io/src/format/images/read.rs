@@ -215,8 +215,10 @@ impl Reader for ImagesReader {
         let height = u64::from(self.form.height);
         let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
         assert!(whole, "the rows of a read must be whole images");
-        let first = usize::try_from(rows.start / height).expect("an index of `names`");
-        let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
+        let first = usize::try_from(rows.start / height)
+            .expect("the number of an image is an index of `names`");
+        let count = usize::try_from((rows.end - rows.start) / height)
+            .expect("the number of images in a buffer fits in `usize`");
         let bytes = into.len() / count;
         let images = into.chunks_exact_mut(bytes);
         (first..first + count)

@@ -60,7 +60,10 @@ impl ImagesPlan {
     fn indices_of(&self, rows: &Range<u64>) -> Range<usize> {
         let whole = [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.granule()));
         assert!(whole, "the rows of a write must be whole images: see `Target::granule`");
-        let index = |row: u64| usize::try_from(row / self.granule()).expect("an index of names");
+        let index = |row: u64| {
+            usize::try_from(row / self.granule())
+                .expect("the number of an image is an index of `names`")
+        };
         index(rows.start)..index(rows.end)
     }
 
@@ -311,7 +314,8 @@ fn is_regular(state: &Stat) -> bool {
 impl Writer for ImagesWriter {
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let form = self.plan.form;
-        let image_bytes = usize::try_from(form.image_bytes()).expect("`bytes` holds one");
+        let image_bytes =
+            usize::try_from(form.image_bytes()).expect("`bytes` has at least one image");
         let images = bytes.chunks_exact(image_bytes);
         for (index, image) in self.plan.indices_of(&rows).zip(images) {
             let name = &self.plan.names[index];
