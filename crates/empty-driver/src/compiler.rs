@@ -126,7 +126,7 @@ unsafe fn write(program: usize, out: *mut u8, text: fn(&Program) -> &str) -> c_i
 /// `bytes` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: usize, bytes: *mut usize) -> c_int {
-    // SAFETY: `bytes` is writable by the contract of this function.
+    // SAFETY: the caller promises that `bytes` is writable, as for this function.
     unsafe { length(program, bytes, |program| &program.log) }
 }
 

@@ -40,7 +40,7 @@ macro_rules! opens {
         /// As in C.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-            // SAFETY: by the contract of this function.
+            // SAFETY: the promise of this function.
             unsafe { $at(AT_FDCWD, path, flags, mode) }
         }
 

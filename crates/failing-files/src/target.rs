@@ -45,7 +45,7 @@ impl Target {
         if name.is_null() {
             return nothing;
         }
-        // SAFETY: by the contract of this function.
+        // SAFETY: the promise of this function.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
         let is_absolute = name.starts_with(b"/");
         let mut target = if is_absolute { nothing } else { Self::open(folder) };

@@ -52,6 +52,6 @@ pub unsafe extern "C" fn pthread_create(
     // SAFETY: the symbol is the function of this name, and it has the type of this function: false
     // for another library before the C library, which would have to keep the type as well.
     let real = unsafe { std::mem::transmute::<*mut c_void, Create>(real) };
-    // SAFETY: by the contract of this function.
+    // SAFETY: the promise of this function.
     unsafe { real(thread, attributes, start, argument) }
 }

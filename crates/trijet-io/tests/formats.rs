@@ -174,9 +174,9 @@ fn an_unsupported_npy_file_is_refused_with_the_reason() {
         (">u2", "False", "(3,)", ["big-endian", "'>u2'"]),
         (">f4", "False", "(3,)", ["big-endian", "'>f4'"]),
         ("|O", "False", "(3,)", ["objects", "'|O'"]),
-        ("<i8", "False", "(3,)", ["'<i8'", "uint8, uint16 and float32 are read"]),
+        ("<i8", "False", "(3,)", ["'<i8'", "uint8, uint16 and float32 are supported"]),
         ("|b1", "False", "(3,)", ["'|b1'", ".astype('u1')"]),
-        ("2u2", "False", "(3,)", ["'2u2'", "are read"]),
+        ("2u2", "False", "(3,)", ["'2u2'", "are supported"]),
         ("<u2", "False", "()", ["no axes", ""]),
         ("<u2", "False", "(4294967296, 4294967296)", ["overflows", "4294967296"]),
         ("|u1", "False", "(9223372036854775807,)", ["overflows", ""]),
@@ -338,7 +338,7 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         check("scan.raw", start, &[format]);
     }
     check("a.tif", b"", &["the name has the extension of TIFF files", "tifffile.imread("]);
-    check("scan.raw", b"II*\0", &["begins as TIFF files do", "tifffile.imread("]);
+    check("scan.raw", b"II*\0", &["starts like TIFF files", "tifffile.imread("]);
     check("a.czi", b"", &["the name has the extension of microscope files", "bioio.BioImage("]);
     // Any extension except the extensions of plain bytes.
     for name in ["a.vol", "a.am", "a.v2", "a.npy.partial", "scan_v1.0"] {

@@ -67,7 +67,7 @@ fn an_npy_file_in_an_unsupported_order_is_refused() {
 
 #[test]
 fn an_npy_file_of_an_unsupported_type_is_refused() {
-    let read = "uint8, uint16 and float32 are read";
+    let read = "uint8, uint16 and float32 are supported";
     npy_refused(&with("|O", "False", "(2,)"), &["Python objects"]);
     npy_refused(&with("<f8", "False", "(2,)"), &["'<f8'", read, ".astype('<f4'))"]);
     npy_refused(&with("<i2", "False", "(8,)"), &["'<i2'", read, ".astype('<f4'))"]);

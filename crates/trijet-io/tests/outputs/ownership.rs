@@ -19,7 +19,7 @@ fn a_partial_output_with_another_name_is_not_changed() {
         fs::hard_link(workdir.path(name), workdir.path("backup")).unwrap();
         let before = everything(&workdir);
         let resumed = workdir.begin(&target, "copy", Start::Resume);
-        demand(resumed, ErrorKind::InvalidValue, name, &["another name", "hard link"]);
+        demand(resumed, ErrorKind::InvalidValue, name, &["a second name", "hard link"]);
         assert_eq!(everything(&workdir), before, "{name}");
         fs::remove_file(workdir.path("backup")).unwrap();
     }
