@@ -5,10 +5,11 @@
 //! a lane is not traced, each of its operations pays for one branch.
 #![forbid(unsafe_code)]
 
-pub use super::op::Effect;
 pub use super::op::{
-    Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind,
-    OrderedBy, Place, Route, Signalled, Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
+    Access, Accesses, Declared, Engine, Mode, Op, OrderedBy, Place, Route, Site, StreamClass, Times,
+};
+pub use super::op_kind::{
+    Asked, Effect, Handled, HostCall, Named, OpKind, Signalled, SourceOrder, WaitOutcome, Waited,
 };
 use crate::base::units::Nanos;
 use std::collections::{BTreeSet, VecDeque};

@@ -16,6 +16,7 @@ pub mod ledger;
 pub mod lint;
 pub mod numbering;
 mod op;
+mod op_kind;
 pub mod panic;
 pub mod prng;
 pub mod span;

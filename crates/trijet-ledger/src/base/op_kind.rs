@@ -1,0 +1,350 @@
+//! The kind of an entry of the ledger, and what such a kind states of its call.
+#![forbid(unsafe_code)]
+
+use crate::base::id::{BlockId, Position};
+use serde::{Deserialize, Serialize};
+
+/// When the sources of a batch of copies may be read (law A19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SourceOrder {
+    /// In stream order.
+    Stream,
+    /// Before the call returns. The program may change the sources after that.
+    DuringCall,
+    /// At any time after the start of the call, even out of stream order.
+    Any,
+}
+
+/// The origin of a record or a wait: the program, or the ordering of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Asked {
+    /// The program, with its own event.
+    User,
+    /// The ordering of the library.
+    Ordering,
+}
+
+/// The work that a host thread waited for, or asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Waited {
+    /// An event, by the driver's handle.
+    Event(u64),
+    /// Everything that the stream held: everything up to the entry's position in its lane. For the
+    /// legacy stream, this includes what the blocking streams held (law A14).
+    Stream,
+    /// Everything that the streams of the device held.
+    Device,
+    /// The record that an event stood for when a future of it was made, by the driver's handle.
+    /// While the future lives, the event is recorded again only with another handle.
+    Recorded(u64),
+}
+
+/// The outcome of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum WaitOutcome {
+    /// It had not returned when the trace was taken, so it orders nothing yet.
+    Pending,
+    /// It succeeded: the thread follows what it waited for.
+    Complete,
+    /// It failed, or it was a query that found unfinished work, so it orders nothing.
+    Failed,
+}
+
+/// A call of the host that uses no memory of the program, and that may take long or wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum HostCall {
+    /// A kernel was loaded. The call may wait for running work (law A42).
+    Load,
+    /// A pool released memory to the device at a synchronisation (law A25). The entry has the
+    /// number of bytes.
+    Release,
+    /// A call of this crate inside a host function was refused (law A28). The label names the call,
+    /// and the site is where the host function was enqueued.
+    InHostFn,
+    /// The call that began with [`OpKind::Begin`] returned an error. Its operation may or may not
+    /// be in the stream.
+    Failed,
+}
+
+/// The object that a name belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Named {
+    /// The stream of the entry's lane, until another one opens the lane.
+    Stream,
+    /// An allocation.
+    Block(BlockId),
+    /// An event, by the driver's handle.
+    Event(u64),
+}
+
+/// A use of a signal. Host threads and host functions hand over to each other by signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Signalled {
+    /// It is set from now on. A thread or host function that finds it set follows its first set.
+    Set,
+    /// A wait for it began. The entry is made at the call, whether or not the wait succeeds.
+    Wait,
+    /// A wait or a query found it set.
+    Found,
+    /// Its last handle was dropped.
+    Gone,
+    /// A wait with a limit began. It ends without the signal when the limit is over. Files before
+    /// version 6 have [`Signalled::Wait`] in its place.
+    LimitedWait,
+}
+
+/// A use of a handle of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Handled {
+    /// It is the first handle of a new signal.
+    Made,
+    /// It was cloned from another one.
+    Cloned,
+    /// It was used, and the last use was by another thread or host function.
+    Used,
+    /// It was dropped.
+    Dropped,
+}
+
+/// The kind of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum OpKind {
+    /// A stream-ordered allocation.
+    Alloc,
+    /// A stream-ordered free.
+    Free,
+    /// A copy. The engine of the entry tells its direction.
+    Copy,
+    /// A copy in the legacy stream, for which the host may wait (law A18).
+    CopyNow,
+    /// A batch of copies, without order among them (law A19).
+    Batch(SourceOrder),
+    /// A memory set.
+    Fill,
+    /// A memory set in the legacy stream.
+    FillNow,
+    /// A kernel.
+    Kernel,
+    /// A host function. Its accesses are those that the program declares for it.
+    HostFn,
+    /// An allocation of device memory or page-locked memory, at the call and in no stream.
+    AllocNow,
+    /// A free at the call, in no stream. The driver may wait in the call, but no documented rule
+    /// makes it wait for users of the memory (law A24).
+    FreeNow,
+    /// A call reported that the context is lost (law A40).
+    Fault {
+        /// The operation that failed, if the driver names it.
+        culprit: Option<Position>,
+    },
+    /// An event recorded in the lane.
+    Record {
+        /// The driver's handle of the event.
+        event: u64,
+        /// The program, or the ordering of the library.
+        by: Asked,
+    },
+    /// A host thread waits, or queries. The entry is made at the call, because the wait is for the
+    /// work at that time.
+    Sync {
+        /// The work that is waited for.
+        what: Waited,
+        /// Its outcome.
+        outcome: WaitOutcome,
+    },
+    /// A host thread uses memory itself.
+    Host,
+    /// Another call of a host thread, outside of all streams.
+    Call(HostCall),
+    /// An event was destroyed. Another event may get its handle from now on.
+    Gone {
+        /// The driver's handle.
+        event: u64,
+    },
+    /// A stream was created. If the lane served another stream before, the work of that stream is
+    /// complete, and the numbers continue from the position.
+    Open,
+    /// A wait for an event, enqueued in the lane.
+    Wait {
+        /// The driver's handle of the event.
+        event: u64,
+        /// The position whose completion the event stands for.
+        on: Position,
+        /// The program, or the ordering of the library.
+        by: Asked,
+    },
+    /// A use of a signal, for a hand-over between host threads and host functions. It is no call of
+    /// the driver.
+    Signal {
+        /// The signal.
+        signal: u64,
+        /// The use.
+        what: Signalled,
+        /// The host function that did it; `None` when the thread did.
+        inside: Option<Position>,
+    },
+    /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
+    /// memory. Its operation is the next entry of this thread in this lane, made when the call has
+    /// returned. The operation follows what the lane holds now. Operations that other threads
+    /// enqueue until the call returns may come before it or after it. The entry has the position of
+    /// the last operation counted so far. It has the accesses of the call, and none of them has
+    /// happened yet.
+    Begin,
+    /// The host function at the entry's position has returned. It ran on a thread of the driver, so
+    /// the entry is not in the order of any thread of the program.
+    Ran,
+    /// The library found this event complete when it gave a lane to another stream. The work before
+    /// the event is complete, but the program did not ask, so no thread of the program knows it.
+    Settled {
+        /// The driver's handle of the event.
+        event: u64,
+    },
+    /// The program gave something a name, which is the entry's label.
+    Name {
+        /// The object that has the name.
+        of: Named,
+    },
+    /// The host thread has ended: it makes no more calls.
+    ThreadGone,
+    /// A use of a handle of a signal. A thread or host function without a handle cannot set the
+    /// signal. The entry orders nothing.
+    Handle {
+        /// The signal.
+        signal: u64,
+        /// The handle.
+        handle: u64,
+        /// The use.
+        what: Handled,
+        /// The host function that did it; `None` when the thread did.
+        inside: Option<Position>,
+    },
+    /// A future of memory was made. The thread that gets the memory from it follows what the thread
+    /// that made it knew to be complete. So the future does not wait for that work again.
+    Lent,
+    /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
+    /// their operations may be pending.
+    FromHeap {
+        /// The offset of the first byte in the heap of the entry's device. Memory with other
+        /// offsets is other memory.
+        place: u64,
+    },
+    /// An allocation gave its memory back to its heap. Its operations may be pending.
+    ToHeap,
+}
+
+/// The order that an entry belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OrderScope {
+    /// The order of a stream: the entry puts work into it.
+    Work,
+    /// The order of a stream: the entry records an event or waits for one.
+    Mark,
+    /// The order of its host thread, the order inside a host function, or none.
+    Outside,
+}
+
+/// The effect of an entry on the memory of its accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The memory exists from now on.
+    Allocates,
+    /// A heap gives the memory, whose bytes may have had other users.
+    Obtains,
+    /// A heap takes the memory back.
+    Returns,
+    /// The memory does not exist any more.
+    Frees,
+    /// The memory is read or written.
+    Uses,
+    /// None. The entry announces a later use of the memory, or that a future holds it.
+    Announces,
+}
+
+impl OpKind {
+    /// Whether the entry belongs to the order of a stream, of a thread, or of neither.
+    pub(crate) fn scope(&self) -> OrderScope {
+        match self {
+            Self::Alloc
+            | Self::Free
+            | Self::Copy
+            | Self::CopyNow
+            | Self::Batch(_)
+            | Self::Fill
+            | Self::FillNow
+            | Self::Kernel
+            | Self::HostFn => OrderScope::Work,
+            Self::Record { .. } | Self::Wait { .. } => OrderScope::Mark,
+            Self::AllocNow
+            | Self::FreeNow
+            | Self::Fault { .. }
+            | Self::Sync { .. }
+            | Self::Host
+            | Self::Call(_)
+            | Self::Gone { .. }
+            | Self::Open
+            | Self::Signal { .. }
+            | Self::Begin
+            | Self::Ran
+            | Self::Settled { .. }
+            | Self::Name { .. }
+            | Self::ThreadGone
+            | Self::Lent
+            | Self::FromHeap { .. }
+            | Self::ToHeap
+            | Self::Handle { .. } => OrderScope::Outside,
+        }
+    }
+
+    /// The effect of the entry on the memory of its accesses, if it has any.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::Alloc | Self::AllocNow => Effect::Allocates,
+            Self::Free | Self::FreeNow => Effect::Frees,
+            Self::FromHeap { .. } => Effect::Obtains,
+            Self::ToHeap => Effect::Returns,
+            Self::Begin | Self::Lent => Effect::Announces,
+            Self::Copy
+            | Self::CopyNow
+            | Self::Batch(_)
+            | Self::Fill
+            | Self::FillNow
+            | Self::Kernel
+            | Self::HostFn
+            | Self::Host
+            | Self::Record { .. }
+            | Self::Wait { .. }
+            | Self::Fault { .. }
+            | Self::Sync { .. }
+            | Self::Call(_)
+            | Self::Gone { .. }
+            | Self::Open
+            | Self::Signal { .. }
+            | Self::Ran
+            | Self::Settled { .. }
+            | Self::Name { .. }
+            | Self::ThreadGone
+            | Self::Handle { .. } => Effect::Uses,
+        }
+    }
+
+    /// Whether the entry puts work into a stream. Such an entry has a number of its own in its
+    /// lane.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        self.scope() == OrderScope::Work
+    }
+
+    /// Whether the entry is in the order of a stream: work, a record of an event, or a wait for
+    /// one. Every other entry takes effect at its call, in its host thread or inside a host
+    /// function.
+    #[must_use]
+    pub fn is_in_stream(&self) -> bool {
+        self.scope() != OrderScope::Outside
+    }
+}
