@@ -5,8 +5,8 @@ use super::*;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Named, Op, OpKind, OrderedBy, Place, Route, Signalled,
-    Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
+    Access, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind, OrderedBy, Place,
+    Route, Signalled, Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
 };
 use crate::base::units::Nanos;
 use proptest::collection::vec;
@@ -46,6 +46,13 @@ fn kind() -> impl Strategy<Value = OpKind> {
         Just(Signalled::LimitedWait)
     ];
     let inside = proptest::option::of(on.clone());
+    let handled = prop_oneof![
+        Just(Handled::Made),
+        Just(Handled::Cloned),
+        Just(Handled::Used),
+        Just(Handled::Dropped)
+    ];
+    let handle = (any::<u64>(), any::<u64>(), handled, inside.clone());
     prop_oneof![
         Just(OpKind::Alloc),
         Just(OpKind::Free),
@@ -56,6 +63,20 @@ fn kind() -> impl Strategy<Value = OpKind> {
         Just(OpKind::FillNow),
         Just(OpKind::Kernel),
         Just(OpKind::HostFn),
+        Just(OpKind::AllocNow),
+        Just(OpKind::FreeNow),
+        any::<u64>().prop_map(|place| OpKind::FromHeap { place }),
+        Just(OpKind::ToHeap),
+        inside.clone().prop_map(|culprit| OpKind::Fault { culprit }),
+        any::<u64>().prop_map(|event| OpKind::Gone { event }),
+        Just(OpKind::Call(HostCall::Release)),
+        Just(OpKind::Lent),
+        handle.prop_map(|(signal, handle, what, inside)| OpKind::Handle {
+            signal,
+            handle,
+            what,
+            inside
+        }),
         Just(OpKind::Host),
         Just(OpKind::Open),
         Just(OpKind::Begin),
@@ -274,11 +295,53 @@ fn a_file_of_the_first_version_is_read() {
         at = end;
     }
     assert_eq!(text(&read(&first).expect("it is whole")), text(&[plain("kernel", 7)]));
-    // The kinds of version 1 keep their numbers.
-    let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
-    let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
-    assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
     assert_eq!(&bytes[..8], b"TRIJETL6");
+}
+
+/// The bytes of a kind in a row: its number, and then its fields in their order.
+fn bytes_of(kind: &OpKind) -> Vec<u8> {
+    postcard::to_allocvec(kind).expect("a few bytes")
+}
+
+/// The kinds keep their numbers and their fields, so that files of every version are read.
+#[test]
+fn each_kind_keeps_its_number_and_its_fields() {
+    let (event, signal, handle, by) = (300, 5, 9, Asked::Ordering);
+    let at = Position { lane: LaneId(2), seq: 7 };
+    let kinds: [(OpKind, &[u8]); 29] = [
+        (OpKind::Alloc, &[0]),
+        (OpKind::Free, &[1]),
+        (OpKind::Copy, &[2]),
+        (OpKind::CopyNow, &[3]),
+        (OpKind::Batch(SourceOrder::Any), &[4, 2]),
+        (OpKind::Fill, &[5]),
+        (OpKind::FillNow, &[6]),
+        (OpKind::Kernel, &[7]),
+        (OpKind::HostFn, &[8]),
+        (OpKind::AllocNow, &[9]),
+        (OpKind::FreeNow, &[10]),
+        (OpKind::Fault { culprit: Some(at) }, &[11, 1, 2, 7]),
+        (OpKind::Record { event, by }, &[12, 0xac, 2, 1]),
+        (OpKind::Sync { what: Waited::Device, outcome: WaitOutcome::Failed }, &[13, 2, 2]),
+        (OpKind::Host, &[14]),
+        (OpKind::Call(HostCall::Failed), &[15, 3]),
+        (OpKind::Gone { event }, &[16, 0xac, 2]),
+        (OpKind::Open, &[17]),
+        (OpKind::Wait { event, on: at, by }, &[18, 0xac, 2, 2, 7, 1]),
+        (OpKind::Signal { signal, what: Signalled::Found, inside: Some(at) }, &[19, 5, 2, 1, 2, 7]),
+        (OpKind::Begin, &[20]),
+        (OpKind::Ran, &[21]),
+        (OpKind::Settled { event }, &[22, 0xac, 2]),
+        (OpKind::Name { of: Named::Event(event) }, &[23, 2, 0xac, 2]),
+        (OpKind::ThreadGone, &[24]),
+        (OpKind::Handle { signal, handle, what: Handled::Used, inside: None }, &[25, 5, 9, 2, 0]),
+        (OpKind::Lent, &[26]),
+        (OpKind::FromHeap { place: event }, &[27, 0xac, 2]),
+        (OpKind::ToHeap, &[28]),
+    ];
+    for (kind, bytes) in kinds {
+        assert_eq!(bytes_of(&kind), bytes, "{kind:?}");
+    }
 }
 
 /// Accesses of version 2 do not state whether the program or the library orders them. The reader
