@@ -15,8 +15,8 @@ use std::time::Instant;
 use trijet::check::{CheckOptions, Checker, check};
 use trijet::trace::file::{About, Reader, Writer};
 use trijet::trace::{
-    Access, Accesses, Asked, BlockId, DeviceId, Engine, LaneId, Mode, Op, OpKind, OrderedBy, Place,
-    Position, TimeSource, WaitOutcome, Waited,
+    Access, Accesses, Asked, BlockId, DeviceId, Engine, HostStep, LaneId, Mode, Op, OpKind,
+    OrderedBy, Place, Position, StreamMark, StreamWork, TimeSource, WaitOutcome, Waited,
 };
 use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
@@ -42,7 +42,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn push(&mut self, kind: OpKind, lane: u32, accesses: Accesses) {
+    fn push(&mut self, kind: impl Into<OpKind>, lane: u32, accesses: Accesses) {
         let position = Position { lane: LaneId(lane), seq: self.seqs[lane as usize] };
         self.ops.push(Op {
             accesses,
@@ -64,14 +64,14 @@ impl Maker<'_> {
         let own = access(own_buffer(lane), Mode::Update);
         let accesses = Accesses::from([access(reads, Mode::Read), own]);
         self.seqs[lane as usize] += 1;
-        self.push(OpKind::Kernel, lane, accesses);
+        self.push(StreamWork::Kernel, lane, accesses);
     }
 
     /// Adds an event: the stream `to` waits for the work of `from`.
     fn edge(&mut self, event: u64, from: u32, to: u32) {
         let on = Position { lane: LaneId(from), seq: self.seqs[from as usize] };
-        self.push(OpKind::Record { event, by: Asked::Ordering }, from, Accesses::new());
-        self.push(OpKind::Wait { event, on, by: Asked::Ordering }, to, Accesses::new());
+        self.push(StreamMark::Record { event, by: Asked::Ordering }, from, Accesses::new());
+        self.push(StreamMark::Wait { event, on, by: Asked::Ordering }, to, Accesses::new());
     }
 }
 
@@ -105,7 +105,7 @@ fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Optio
             maker.kernel(lane, u64::from(lane) + 1);
         }
         if number % definition.between_waits == definition.between_waits - 1 {
-            let kind = OpKind::Sync { what: Waited::Device, outcome: WaitOutcome::Complete };
+            let kind = HostStep::Sync { what: Waited::Device, outcome: WaitOutcome::Complete };
             maker.push(kind, lane, Accesses::new());
         }
     }

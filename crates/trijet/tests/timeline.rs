@@ -10,7 +10,9 @@ use trijet::testing::{Prng, WORK};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::html::{HazardNote, Page};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::trace::{Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Site, Times};
+use trijet::trace::{
+    Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Site, StreamMark, StreamWork, Times,
+};
 use trijet::{Bytes, Device, DeviceBuilder, Nanos, Pipeline, Report};
 
 const CHUNKS: u64 = 60;
@@ -144,11 +146,12 @@ fn synthetic(count: usize, seed: u64) -> Vec<Op> {
             let end = begin + 4000 + prng.next_u64() % 4000;
             (free[number], ready) = (end, end);
             let position = Position { lane: LaneId(lane), seq: chunk + 1 };
-            let kind = if engine == Engine::Compute { OpKind::Kernel } else { OpKind::Copy };
+            let kind =
+                if engine == Engine::Compute { StreamWork::Kernel } else { StreamWork::Copy };
             let label = if engine == Engine::Compute { "median" } else { "copy" };
             if lane > 0 {
                 let on = Position { lane: LaneId(lane - 1), seq: chunk + 1 };
-                let wait = OpKind::Wait { event: chunk, on, by: Asked::Ordering };
+                let wait = StreamMark::Wait { event: chunk, on, by: Asked::Ordering };
                 ops.push(made(wait, Engine::None, position, None, begin, "event", chunk));
             }
             let times = Some(Times { begin: Nanos(begin), end: Nanos(end) });
@@ -163,7 +166,7 @@ fn synthetic(count: usize, seed: u64) -> Vec<Op> {
 }
 
 fn made(
-    kind: OpKind,
+    kind: impl Into<OpKind>,
     engine: Engine,
     position: Position,
     times: Option<Times>,
@@ -193,7 +196,8 @@ fn page(ops: &[Op]) -> Page<'_> {
     let summary = summarize(ops, &dag, &settings, lints(ops, &dag, None));
     let text = "error[RACE/RAW]: made up, as everything on this page\n".to_owned();
     let kernel = |chunk| {
-        let wanted = |op: &Op| op.kind == OpKind::Kernel && op.chunk == Some(chunk);
+        let wanted =
+            |op: &Op| op.kind == OpKind::Work(StreamWork::Kernel) && op.chunk == Some(chunk);
         ops.iter().position(wanted).expect("each chunk has a kernel")
     };
     Page {

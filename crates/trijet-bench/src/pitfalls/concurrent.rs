@@ -10,7 +10,7 @@ use crate::results::Results;
 use trijet::testing::WORK;
 use trijet::trace::concurrency::{Concurrency, TracedRun};
 use trijet::trace::dag::{Dag, Kernels};
-use trijet::trace::{Engine, OpKind, TimeSource};
+use trijet::trace::{Engine, OpKind, StreamWork, TimeSource};
 use trijet::{Buffer, Nanos, Result, Stream};
 use trijet_tools::stats::Samples;
 
@@ -166,7 +166,8 @@ fn one(ground: &Ground, case: Case) -> Result<Found> {
     let times = trace.times;
     let ops = &trace.ops;
     let dag = Dag::with_times(ops, kernels, times);
-    let mut launched = (0..ops.len()).filter(|op| ops[*op].kind == OpKind::Kernel);
+    let mut launched =
+        (0..ops.len()).filter(|op| ops[*op].kind == OpKind::Work(StreamWork::Kernel));
     let (first, second) = (launched.next().unwrap_or(0), launched.next().unwrap_or(0));
     let alone = [alone_a, alone_b].map(|ms| Nanos::from_seconds(ms * 1e-3));
     let verdict = TracedRun { ops, dag: &dag, times }.concurrency(first, second, Some(alone));

@@ -10,7 +10,7 @@ use super::pair::{Flag, Said};
 use crate::overlap::hash;
 use trijet::check::{Conflict, FindingClass};
 use trijet::testing::WORK;
-use trijet::trace::{Op, OpKind};
+use trijet::trace::{HostStep, Op, OpKind, StreamMark, StreamWork};
 use trijet::{Result, Trace};
 
 /// The outcome of one program.
@@ -78,9 +78,11 @@ fn free(ground: &Ground) -> Result<(Trace, usize)> {
         return Err(wrong("the kernel did not read the bytes of the freed array"));
     }
     let ops = &trace.ops;
-    let freed = last(ops, ops.len(), |op| op.kind == OpKind::Free)?;
+    let freed = last(ops, ops.len(), |op| op.kind == OpKind::Work(StreamWork::Free))?;
     let lane = ops[freed].position.lane;
-    let waits = |op: &Op| matches!(op.kind, OpKind::Wait { .. }) && op.position.lane == lane;
+    let waits = |op: &Op| {
+        matches!(op.kind, OpKind::Mark(StreamMark::Wait { .. })) && op.position.lane == lane
+    };
     let wait = last(ops, freed, waits)?;
     Ok((trace, wait))
 }
@@ -101,8 +103,8 @@ fn write(ground: &Ground) -> Result<(Trace, usize)> {
         return Err(wrong("the upload did not copy the bytes that the host wrote before it"));
     }
     let ops = &trace.ops;
-    let again = last(ops, ops.len(), |op| op.kind == OpKind::Host)?;
-    let wait = last(ops, again, |op| matches!(op.kind, OpKind::Sync { .. }))?;
+    let again = last(ops, ops.len(), |op| op.kind == OpKind::Host(HostStep::Access))?;
+    let wait = last(ops, again, |op| matches!(op.kind, OpKind::Host(HostStep::Sync { .. })))?;
     Ok((trace, wait))
 }
 

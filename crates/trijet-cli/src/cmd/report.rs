@@ -241,14 +241,19 @@ mod tests {
     use super::*;
     use trijet::trace::dag::{Dag, Kernels};
     use trijet::trace::summary::{Settings, summarize};
-    use trijet::trace::{DeviceId, Engine, LaneId, Op, OpKind, Position, Route, Times};
+    use trijet::trace::{DeviceId, Engine, LaneId, Op, Position, Route, StreamWork, Times};
 
     #[test]
     fn each_device_has_its_copies_its_communication_and_its_peer_copies_by_direction() {
         let work = |lane, engine, (begin, end)| Op {
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
             bytes: 64,
-            ..Op::new(OpKind::Copy, engine, DeviceId(1), Position { lane: LaneId(lane), seq: 1 })
+            ..Op::new(
+                StreamWork::Copy,
+                engine,
+                DeviceId(1),
+                Position { lane: LaneId(lane), seq: 1 },
+            )
         };
         let mut ops = vec![
             work(0, Engine::Upload, (0, 10)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{self, MIX};
 use trijet::trace::file::Writer;
-use trijet::trace::{OpKind, Signalled};
+use trijet::trace::{OpKind, SignalStep, Signalled};
 use trijet::{Device, Result};
 
 /// The ledger file of a program of two streams; wait number `without` may be left out.
@@ -122,7 +122,9 @@ fn a_deadlock_is_named_with_its_cycle() {
         let recording = device.take_trace()?;
         let mut writer = Writer::new(Vec::new(), &recording.about("a wait too early"))?;
         recording.ops.into_iter().try_for_each(|mut op| {
-            if let OpKind::Signal { what: what @ Signalled::LimitedWait, .. } = &mut op.kind {
+            if let OpKind::Signal(SignalStep::Use { what: what @ Signalled::LimitedWait, .. }) =
+                &mut op.kind
+            {
                 *what = Signalled::Wait;
             }
             writer.push(&op)

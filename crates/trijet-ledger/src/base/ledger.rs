@@ -9,7 +9,8 @@ pub use super::op::{
     Access, Accesses, Declared, Engine, Mode, Op, OrderedBy, Place, Route, Site, StreamClass, Times,
 };
 pub use super::op_kind::{
-    Asked, Effect, Handled, HostCall, Named, OpKind, Signalled, SourceOrder, WaitOutcome, Waited,
+    Asked, Effect, Handled, HostStep, LedgerNote, MemoryCall, Named, OpKind, SignalStep, Signalled,
+    SourceOrder, StreamMark, StreamWork, WaitOutcome, Waited,
 };
 use crate::base::units::Nanos;
 use std::collections::{BTreeSet, VecDeque};
@@ -40,7 +41,7 @@ pub struct Ledger(Mutex<LedgerInner>);
 impl LedgerInner {
     /// Passes the entry to the reader, or keeps it while a wait before it has not ended.
     fn read(&mut self, op: Op, index: usize) {
-        if matches!(op.kind, OpKind::Sync { outcome: WaitOutcome::Pending, .. }) {
+        if matches!(op.kind, OpKind::Host(HostStep::Sync { outcome: WaitOutcome::Pending, .. })) {
             self.open.insert(index);
         }
         match &mut self.reader {
@@ -66,13 +67,13 @@ impl Ledger {
     /// ```
     /// use std::sync::mpsc::channel;
     /// use trijet::trace::{DeviceId, LaneId, Position};
-    /// use trijet::trace::{Engine, Ledger, Op, OpKind};
+    /// use trijet::trace::{Engine, Ledger, Op, StreamWork};
     ///
     /// let (send, receive) = channel();
     /// let ledger = Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read")));
     /// let position = Position { lane: LaneId(1), seq: 1 };
-    /// ledger.append(Op::new(OpKind::Kernel, Engine::Compute, DeviceId(0), position));
-    /// assert_eq!(receive.try_recv().map(|op| op.kind), Ok(OpKind::Kernel));
+    /// ledger.append(Op::new(StreamWork::Kernel, Engine::Compute, DeviceId(0), position));
+    /// assert_eq!(receive.try_recv().map(|op| op.kind), Ok(StreamWork::Kernel.into()));
     /// assert!(ledger.take().is_empty());
     /// ```
     #[must_use]
@@ -109,7 +110,7 @@ impl Ledger {
         let mut inner = self.lock();
         // If the entries were taken meanwhile, the wait stays pending in them.
         let op = index.checked_sub(inner.first).and_then(|at| inner.ops.get_mut(at));
-        if let Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }) = op {
+        if let Some(Op { kind: OpKind::Host(HostStep::Sync { outcome, .. }), call, .. }) = op {
             *outcome = if now.is_some() { WaitOutcome::Complete } else { WaitOutcome::Failed };
             if let (Some(call), Some(now)) = (call, now) {
                 call.end = now;
@@ -152,13 +153,13 @@ mod tests {
     use crate::base::id::{DeviceId, LaneId, Position};
     use std::sync::mpsc::{Receiver, channel};
 
-    fn op(kind: OpKind, seq: u64) -> Op {
+    fn op(kind: impl Into<OpKind>, seq: u64) -> Op {
         let position = Position { lane: LaneId(1), seq };
         Op::new(kind, Engine::None, DeviceId(0), position)
     }
 
     fn wait(seq: u64) -> Op {
-        op(OpKind::Sync { what: Waited::Stream, outcome: WaitOutcome::Pending }, seq)
+        op(HostStep::Sync { what: Waited::Stream, outcome: WaitOutcome::Pending }, seq)
     }
 
     fn read_along() -> (Ledger, Receiver<Op>) {
@@ -171,15 +172,15 @@ mod tests {
     fn a_reader_sees_nothing_behind_a_wait_that_has_not_ended() {
         let (ledger, read) = read_along();
         let seen = || read.try_iter().map(|op| op.position.seq).collect::<Vec<_>>();
-        ledger.append(op(OpKind::Host, 1));
+        ledger.append(op(HostStep::Access, 1));
         let (first, second) = (ledger.append(wait(2)), ledger.append(wait(3)));
-        ledger.append(op(OpKind::Host, 4));
+        ledger.append(op(HostStep::Access, 4));
         assert_eq!(seen(), [1]);
         ledger.settle(second, None);
         assert!(seen().is_empty());
         ledger.settle(first, Some(Nanos(7)));
         assert_eq!(seen(), [2, 3, 4]);
-        ledger.append(op(OpKind::Host, 5));
+        ledger.append(op(HostStep::Access, 5));
         assert_eq!(seen(), [5]);
     }
 
@@ -190,7 +191,7 @@ mod tests {
         ledger.settle(good, Some(Nanos(7)));
         ledger.settle(bad, None);
         let outcome = |op: Op| match op.kind {
-            OpKind::Sync { outcome, .. } => outcome,
+            OpKind::Host(HostStep::Sync { outcome, .. }) => outcome,
             other => panic!("{other:?}"),
         };
         let outcomes: Vec<WaitOutcome> = read.try_iter().map(outcome).collect();
@@ -205,7 +206,8 @@ mod tests {
         assert_eq!(ledger.take().len(), 1);
         ledger.append(wait(2));
         ledger.settle(early, Some(Nanos(7)));
-        let pending = OpKind::Sync { what: Waited::Stream, outcome: WaitOutcome::Pending };
+        let pending =
+            OpKind::Host(HostStep::Sync { what: Waited::Stream, outcome: WaitOutcome::Pending });
         assert_eq!(ledger.take()[0].kind, pending);
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::id::BlockId;
-use super::ledger::{Named, Op, OpKind};
+use super::ledger::{LedgerNote, Named, Op, OpKind, SignalStep};
 use std::collections::BTreeMap;
 
 /// Numbers threads, allocations and signals from 1 in the order in which they appear. Their own
@@ -18,38 +18,18 @@ pub fn number_by_appearance(ops: &mut [Op]) {
             *block = *blocks.entry(*block).or_insert(next);
         };
         match &mut op.kind {
-            OpKind::Signal { signal, .. } | OpKind::Handle { signal, .. } => {
+            OpKind::Signal(SignalStep::Use { signal, .. } | SignalStep::Handle { signal, .. }) => {
                 let next = signals.len() as u64 + 1;
                 *signal = *signals.entry(*signal).or_insert(next);
             }
-            OpKind::Name { of: Named::Block(block) } => number(block),
-            OpKind::Name { of: Named::Stream | Named::Event(_) }
-            | OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap
-            | OpKind::Fault { .. }
-            | OpKind::Record { .. }
-            | OpKind::Wait { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Host
-            | OpKind::Call(_)
-            | OpKind::Gone { .. }
-            | OpKind::Open
-            | OpKind::Begin
-            | OpKind::Ran
-            | OpKind::Settled { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent => {}
+            OpKind::Note(LedgerNote::Name { of: Named::Block(block) }) => number(block),
+            OpKind::Work(_)
+            | OpKind::Mark(_)
+            | OpKind::Memory(_)
+            | OpKind::Host(_)
+            | OpKind::Note(LedgerNote::Name { of: Named::Stream | Named::Event(_) })
+            | OpKind::Note(LedgerNote::Gone { .. } | LedgerNote::Settled { .. })
+            | OpKind::Note(LedgerNote::Ran | LedgerNote::ThreadGone) => {}
         }
         op.accesses.iter_mut().for_each(|access| number(&mut access.block));
     }

@@ -225,16 +225,22 @@ impl Op {
     ///
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, Position};
-    /// use trijet::trace::{Engine, Op, OpKind};
+    /// use trijet::trace::{Engine, Op, StreamWork};
     ///
     /// let position = Position { lane: LaneId(1), seq: 1 };
-    /// let op = Op { bytes: 64, ..Op::new(OpKind::Fill, Engine::Compute, DeviceId(0), position) };
+    /// let fill = Op::new(StreamWork::Fill, Engine::Compute, DeviceId(0), position);
+    /// let op = Op { bytes: 64, ..fill };
     /// assert!(op.kind.is_work() && op.times.is_none());
     /// ```
     #[must_use]
-    pub fn new(kind: OpKind, engine: Engine, device: DeviceId, position: Position) -> Self {
+    pub fn new(
+        kind: impl Into<OpKind>,
+        engine: Engine,
+        device: DeviceId,
+        position: Position,
+    ) -> Self {
         Self {
-            kind,
+            kind: kind.into(),
             engine,
             device,
             stream: StreamClass::NonBlocking,

@@ -51,23 +51,6 @@ pub enum WaitOutcome {
     Failed,
 }
 
-/// A call of the host that uses no memory of the program, and that may take long or wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum HostCall {
-    /// A kernel was loaded. The call may wait for running work (law A42).
-    Load,
-    /// A pool released memory to the device at a synchronisation (law A25). The entry has the
-    /// number of bytes.
-    Release,
-    /// A call of this crate inside a host function was refused (law A28). The label names the call,
-    /// and the site is where the host function was enqueued.
-    InHostFn,
-    /// The call that began with [`OpKind::Begin`] returned an error. Its operation may or may not
-    /// be in the stream.
-    Failed,
-}
-
 /// The object that a name belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -111,10 +94,10 @@ pub enum Handled {
     Dropped,
 }
 
-/// The kind of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Work of a stream. Such an entry has a number of its own in its lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum OpKind {
+pub enum StreamWork {
     /// A stream-ordered allocation.
     Alloc,
     /// A stream-ordered free.
@@ -133,16 +116,12 @@ pub enum OpKind {
     Kernel,
     /// A host function. Its accesses are those that the program declares for it.
     HostFn,
-    /// An allocation of device memory or page-locked memory, at the call and in no stream.
-    AllocNow,
-    /// A free at the call, in no stream. The driver may wait in the call, but no documented rule
-    /// makes it wait for users of the memory (law A24).
-    FreeNow,
-    /// A call reported that the context is lost (law A40).
-    Fault {
-        /// The operation that failed, if the driver names it.
-        culprit: Option<Position>,
-    },
+}
+
+/// A record of an event, or a wait for one, in the order of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamMark {
     /// An event recorded in the lane.
     Record {
         /// The driver's handle of the event.
@@ -150,26 +129,6 @@ pub enum OpKind {
         /// The program, or the ordering of the library.
         by: Asked,
     },
-    /// A host thread waits, or queries. The entry is made at the call, because the wait is for the
-    /// work at that time.
-    Sync {
-        /// The work that is waited for.
-        what: Waited,
-        /// Its outcome.
-        outcome: WaitOutcome,
-    },
-    /// A host thread uses memory itself.
-    Host,
-    /// Another call of a host thread, outside of all streams.
-    Call(HostCall),
-    /// An event was destroyed. Another event may get its handle from now on.
-    Gone {
-        /// The driver's handle.
-        event: u64,
-    },
-    /// A stream was created. If the lane served another stream before, the work of that stream is
-    /// complete, and the numbers continue from the position.
-    Open,
     /// A wait for an event, enqueued in the lane.
     Wait {
         /// The driver's handle of the event.
@@ -179,16 +138,45 @@ pub enum OpKind {
         /// The program, or the ordering of the library.
         by: Asked,
     },
-    /// A use of a signal, for a hand-over between host threads and host functions. It is no call of
-    /// the driver.
-    Signal {
-        /// The signal.
-        signal: u64,
-        /// The use.
-        what: Signalled,
-        /// The host function that did it; `None` when the thread did.
-        inside: Option<Position>,
+}
+
+/// An allocation or a free at its call, in no stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryCall {
+    /// An allocation of device memory or page-locked memory.
+    AllocNow,
+    /// A free. The driver may wait in the call, but no documented rule makes it wait for users of
+    /// the memory (law A24).
+    FreeNow,
+    /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
+    /// their operations may be pending.
+    FromHeap {
+        /// The offset of the first byte in the heap of the entry's device. Memory with other
+        /// offsets is other memory.
+        place: u64,
     },
+    /// An allocation gave its memory back to its heap. Its operations may be pending.
+    ToHeap,
+}
+
+/// A step of a host thread other than one with memory or a signal. It is in no stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostStep {
+    /// The thread waits, or queries. The entry is made at the call, because the wait is for the
+    /// work at that time.
+    Sync {
+        /// The work that is waited for.
+        what: Waited,
+        /// Its outcome.
+        outcome: WaitOutcome,
+    },
+    /// The thread uses memory itself.
+    Access,
+    /// A future of memory was made. The thread that gets the memory from it follows what the thread
+    /// that made it knew to be complete. So the future does not wait for that work again.
+    Lent,
     /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
     /// memory. Its operation is the next entry of this thread in this lane, made when the call has
     /// returned. The operation follows what the lane holds now. Operations that other threads
@@ -196,6 +184,64 @@ pub enum OpKind {
     /// the last operation counted so far. It has the accesses of the call, and none of them has
     /// happened yet.
     Begin,
+    /// The call that began with [`HostStep::Begin`] returned an error. Its operation may or may not
+    /// be in the stream.
+    Failed,
+    /// A stream was created. If the lane served another stream before, the work of that stream is
+    /// complete, and the numbers continue from the position.
+    Open,
+    /// A kernel was loaded. The call may wait for running work (law A42).
+    Load,
+    /// A pool released memory to the device at a synchronisation (law A25). The entry has the
+    /// number of bytes.
+    Release,
+    /// A call of this crate inside a host function was refused (law A28). The label names the call,
+    /// and the site is where the host function was enqueued.
+    Refused,
+    /// A call reported that the context is lost (law A40).
+    Fault {
+        /// The operation that failed, if the driver names it.
+        culprit: Option<Position>,
+    },
+}
+
+/// A use of a signal or of one of its handles, for a hand-over between host threads and host
+/// functions. It is no call of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SignalStep {
+    /// A use of a signal.
+    Use {
+        /// The signal.
+        signal: u64,
+        /// The use.
+        what: Signalled,
+        /// The host function that did it; `None` when the thread did.
+        inside: Option<Position>,
+    },
+    /// A use of a handle of a signal. A thread or host function without a handle cannot set the
+    /// signal. The entry orders nothing.
+    Handle {
+        /// The signal.
+        signal: u64,
+        /// The handle.
+        handle: u64,
+        /// The use.
+        what: Handled,
+        /// The host function that did it; `None` when the thread did.
+        inside: Option<Position>,
+    },
+}
+
+/// A fact about a run that is no call of a thread of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LedgerNote {
+    /// An event was destroyed. Another event may get its handle from now on.
+    Gone {
+        /// The driver's handle.
+        event: u64,
+    },
     /// The host function at the entry's position has returned. It ran on a thread of the driver, so
     /// the entry is not in the order of any thread of the program.
     Ran,
@@ -212,41 +258,61 @@ pub enum OpKind {
     },
     /// The host thread has ended: it makes no more calls.
     ThreadGone,
-    /// A use of a handle of a signal. A thread or host function without a handle cannot set the
-    /// signal. The entry orders nothing.
-    Handle {
-        /// The signal.
-        signal: u64,
-        /// The handle.
-        handle: u64,
-        /// The use.
-        what: Handled,
-        /// The host function that did it; `None` when the thread did.
-        inside: Option<Position>,
-    },
-    /// A future of memory was made. The thread that gets the memory from it follows what the thread
-    /// that made it knew to be complete. So the future does not wait for that work again.
-    Lent,
-    /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
-    /// their operations may be pending.
-    FromHeap {
-        /// The offset of the first byte in the heap of the entry's device. Memory with other
-        /// offsets is other memory.
-        place: u64,
-    },
-    /// An allocation gave its memory back to its heap. Its operations may be pending.
-    ToHeap,
 }
 
-/// The order that an entry belongs to.
+/// The kind of an entry, by what the entry takes part in. So a reader that treats a group alike
+/// needs one arm for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OrderScope {
-    /// The order of a stream: the entry puts work into it.
-    Work,
-    /// The order of a stream: the entry records an event or waits for one.
-    Mark,
-    /// The order of its host thread, the order inside a host function, or none.
-    Outside,
+#[non_exhaustive]
+pub enum OpKind {
+    /// Work of a stream.
+    Work(StreamWork),
+    /// A record of an event, or a wait for one, in a stream.
+    Mark(StreamMark),
+    /// An allocation or a free outside of streams.
+    Memory(MemoryCall),
+    /// Another step of a host thread.
+    Host(HostStep),
+    /// A use of a signal.
+    Signal(SignalStep),
+    /// A fact that is no call of a thread.
+    Note(LedgerNote),
+}
+
+impl From<StreamWork> for OpKind {
+    fn from(work: StreamWork) -> Self {
+        Self::Work(work)
+    }
+}
+
+impl From<StreamMark> for OpKind {
+    fn from(mark: StreamMark) -> Self {
+        Self::Mark(mark)
+    }
+}
+
+impl From<MemoryCall> for OpKind {
+    fn from(call: MemoryCall) -> Self {
+        Self::Memory(call)
+    }
+}
+
+impl From<HostStep> for OpKind {
+    fn from(step: HostStep) -> Self {
+        Self::Host(step)
+    }
+}
+
+impl From<SignalStep> for OpKind {
+    fn from(step: SignalStep) -> Self {
+        Self::Signal(step)
+    }
+}
+
+impl From<LedgerNote> for OpKind {
+    fn from(note: LedgerNote) -> Self {
+        Self::Note(note)
+    }
 }
 
 /// The effect of an entry on the memory of its accesses.
@@ -267,69 +333,24 @@ pub enum Effect {
 }
 
 impl OpKind {
-    /// Whether the entry belongs to the order of a stream, of a thread, or of neither.
-    pub(crate) fn scope(&self) -> OrderScope {
-        match self {
-            Self::Alloc
-            | Self::Free
-            | Self::Copy
-            | Self::CopyNow
-            | Self::Batch(_)
-            | Self::Fill
-            | Self::FillNow
-            | Self::Kernel
-            | Self::HostFn => OrderScope::Work,
-            Self::Record { .. } | Self::Wait { .. } => OrderScope::Mark,
-            Self::AllocNow
-            | Self::FreeNow
-            | Self::Fault { .. }
-            | Self::Sync { .. }
-            | Self::Host
-            | Self::Call(_)
-            | Self::Gone { .. }
-            | Self::Open
-            | Self::Signal { .. }
-            | Self::Begin
-            | Self::Ran
-            | Self::Settled { .. }
-            | Self::Name { .. }
-            | Self::ThreadGone
-            | Self::Lent
-            | Self::FromHeap { .. }
-            | Self::ToHeap
-            | Self::Handle { .. } => OrderScope::Outside,
-        }
-    }
-
     /// The effect of the entry on the memory of its accesses, if it has any.
+    #[must_use]
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Alloc | Self::AllocNow => Effect::Allocates,
-            Self::Free | Self::FreeNow => Effect::Frees,
-            Self::FromHeap { .. } => Effect::Obtains,
-            Self::ToHeap => Effect::Returns,
-            Self::Begin | Self::Lent => Effect::Announces,
-            Self::Copy
-            | Self::CopyNow
-            | Self::Batch(_)
-            | Self::Fill
-            | Self::FillNow
-            | Self::Kernel
-            | Self::HostFn
-            | Self::Host
-            | Self::Record { .. }
-            | Self::Wait { .. }
-            | Self::Fault { .. }
-            | Self::Sync { .. }
-            | Self::Call(_)
-            | Self::Gone { .. }
-            | Self::Open
-            | Self::Signal { .. }
-            | Self::Ran
-            | Self::Settled { .. }
-            | Self::Name { .. }
-            | Self::ThreadGone
-            | Self::Handle { .. } => Effect::Uses,
+            Self::Work(StreamWork::Alloc) | Self::Memory(MemoryCall::AllocNow) => Effect::Allocates,
+            Self::Work(StreamWork::Free) | Self::Memory(MemoryCall::FreeNow) => Effect::Frees,
+            Self::Memory(MemoryCall::FromHeap { .. }) => Effect::Obtains,
+            Self::Memory(MemoryCall::ToHeap) => Effect::Returns,
+            Self::Host(HostStep::Begin | HostStep::Lent) => Effect::Announces,
+            Self::Work(StreamWork::Copy | StreamWork::CopyNow | StreamWork::Batch(_))
+            | Self::Work(StreamWork::Fill | StreamWork::FillNow)
+            | Self::Work(StreamWork::Kernel | StreamWork::HostFn)
+            | Self::Mark(_)
+            | Self::Host(HostStep::Sync { .. } | HostStep::Access | HostStep::Open)
+            | Self::Host(HostStep::Load | HostStep::Release | HostStep::Refused)
+            | Self::Host(HostStep::Failed | HostStep::Fault { .. })
+            | Self::Signal(_)
+            | Self::Note(_) => Effect::Uses,
         }
     }
 
@@ -337,7 +358,7 @@ impl OpKind {
     /// lane.
     #[must_use]
     pub fn is_work(&self) -> bool {
-        self.scope() == OrderScope::Work
+        matches!(self, Self::Work(_))
     }
 
     /// Whether the entry is in the order of a stream: work, a record of an event, or a wait for
@@ -345,6 +366,6 @@ impl OpKind {
     /// function.
     #[must_use]
     pub fn is_in_stream(&self) -> bool {
-        self.scope() != OrderScope::Outside
+        matches!(self, Self::Work(_) | Self::Mark(_))
     }
 }

@@ -10,7 +10,10 @@ use super::order::{EntryOrder, Moment, Step, Stuck};
 use super::shadow::{Shadow, Touch, Unordered};
 use super::verdict::Verdict;
 use crate::base::id::{BlockId, Position};
-use crate::base::ledger::{Access, Declared, Effect, HostCall, Mode, Op, OpKind, OrderedBy, Place};
+use crate::base::ledger::{
+    Access, Declared, Effect, HostStep, MemoryCall, Mode, Op, OpKind, OrderedBy, Place, StreamMark,
+    StreamWork,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -55,7 +58,7 @@ pub struct Checker {
 
 /// The kind of an entry that only a checker reads: some bytes of an allocation in use lose their
 /// content.
-pub const DISCARD: OpKind = OpKind::FromHeap { place: u64::MAX };
+pub const DISCARD: OpKind = OpKind::Memory(MemoryCall::FromHeap { place: u64::MAX });
 
 /// Whether two findings are about the same two lines of the program.
 fn has_sites_of(one: &Finding, other: &Finding) -> bool {
@@ -119,7 +122,7 @@ impl Checker {
             let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
             uses.filter(|_| touches)
         };
-        if let OpKind::FromHeap { place } = op.kind {
+        if let OpKind::Memory(MemoryCall::FromHeap { place }) = op.kind {
             self.obtain(op, place, index);
         }
         for access in uses() {
@@ -145,16 +148,16 @@ impl Checker {
 
     /// Checks what does not depend on the accesses of the entry.
     fn check_entry(&mut self, op: &Op, step: &Step, index: u64) {
-        if let OpKind::Fault { culprit } = op.kind {
+        if let OpKind::Host(HostStep::Fault { culprit }) = op.kind {
             self.fault(op, step.thread, culprit);
-        } else if let OpKind::Wait { event, .. } = op.kind
+        } else if let OpKind::Mark(StreamMark::Wait { event, .. }) = op.kind
             && step.waits_for_nothing
         {
             let finding = self.context().wait_for_nothing(self.current_party(), event);
             self.add(finding);
-        } else if let OpKind::Batch(_) = op.kind {
+        } else if let OpKind::Work(StreamWork::Batch(_)) = op.kind {
             self.batch(op, index);
-        } else if op.kind == OpKind::Call(HostCall::InHostFn) {
+        } else if op.kind == OpKind::Host(HostStep::Refused) {
             self.call_in_host_fn(op);
         }
     }
@@ -257,7 +260,7 @@ impl Checker {
         let undeclared = self.undeclared_at;
         let held = self.shadow.block(*block);
         let first_use = *held.first_use.get_or_insert(index);
-        if op.kind == OpKind::Alloc && first_use != index {
+        if op.kind == OpKind::Work(StreamWork::Alloc) && first_use != index {
             return self.allocated_late(first_use, (*block, range));
         }
         let moment = step.moment(op, access);
@@ -267,10 +270,10 @@ impl Checker {
         // orders, for frees, and for uses by the host. There the library itself has waited.
         let by_library = access.ordered == OrderedBy::Library
             || op.kind.effect() == Effect::Frees
-            || op.kind == OpKind::Host;
+            || op.kind == OpKind::Host(HostStep::Access);
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
         // Operations may still use memory that goes back to a heap.
-        if op.kind != OpKind::ToHeap {
+        if op.kind != OpKind::Memory(MemoryCall::ToHeap) {
             held.unordered((range, *mode), index, follows, &mut unordered);
         }
         let born = held.born;
@@ -345,7 +348,9 @@ impl Checker {
             (false, _) => Conflict::War,
         };
         let born = self.shadow.born(access.block);
-        let class = if born.is_some_and(|born| first.kind != OpKind::Alloc && first.op < born) {
+        let class = if born
+            .is_some_and(|born| first.kind != OpKind::Work(StreamWork::Alloc) && first.op < born)
+        {
             FindingClass::ReuseRacesUse
         } else {
             classify(first, second, conflict, access.place)
@@ -462,7 +467,7 @@ fn classify(first: &Party, second: &Party, conflict: Conflict, place: Place) -> 
     if second.kind.effect() == Effect::Frees {
         let in_stream = second.kind.is_in_stream() || place == Place::Device;
         if in_stream { FindingClass::FreeRacesUse } else { FindingClass::FreeInFlight }
-    } else if first.kind == OpKind::Alloc {
+    } else if first.kind == OpKind::Work(StreamWork::Alloc) {
         FindingClass::UseBeforeAlloc
     } else if first.is_of_host() || second.is_of_host() {
         FindingClass::Host(conflict)

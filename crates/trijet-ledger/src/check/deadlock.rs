@@ -4,7 +4,6 @@
 use super::explain::{Context, find};
 use super::hazard::{Finding, FindingClass, Party};
 use super::order::{Actor, Hop, Stuck};
-use crate::base::ledger::{OpKind, Signalled};
 
 impl Context<'_> {
     /// The finding about such waits. `culprit` is the operation with which the context was lost, if
@@ -49,9 +48,7 @@ impl Context<'_> {
     /// it.
     fn is_alone(&self, hops: &[Hop]) -> bool {
         let [hop] = hops else { return false };
-        let is_set =
-            |party: &Party| matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
-        hop.by == hop.need.by && !find(self.parties, hop.answer).is_some_and(is_set)
+        hop.by == hop.need.by && !find(self.parties, hop.answer).is_some_and(Party::sets_signal)
     }
 
     /// A wait for a signal that nothing can set any more.
@@ -112,8 +109,7 @@ impl Context<'_> {
         }
         let (Some(hop), Some(last)) = (hops.first(), hops.last()) else { return };
         let signal = hop.need.signal;
-        let is_set = matches!(finding.second.kind, OpKind::Signal { what: Signalled::Set, .. });
-        finding.fix = match (hop.learned.or(last.learned), is_set) {
+        finding.fix = match (hop.learned.or(last.learned), finding.second.sets_signal()) {
             (Some(wait), _) => {
                 format!("set signal {signal} before the wait at #{wait}, or on another thread")
             }

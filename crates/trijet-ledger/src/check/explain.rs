@@ -5,7 +5,7 @@ use super::hazard::{Conflict, FindingClass, Party};
 use super::names::Names;
 use super::options::{CheckOptions, Threads};
 use super::order::{EntryOrder, Moment, Owner, RememberedWait, Stamp, Step, Thread};
-use crate::base::ledger::{OpKind, Place, StreamClass};
+use crate::base::ledger::{MemoryCall, OpKind, Place, StreamClass};
 
 /// The state of the checker that findings are explained from.
 pub(super) struct Context<'a> {
@@ -126,7 +126,7 @@ impl Context<'_> {
 
     /// Completes the explanation of a free that does not follow a use.
     fn free(&self, pair: &ConflictingPair<'_>, said: &mut Explained) {
-        if pair.second.kind == OpKind::FreeNow {
+        if pair.second.kind == OpKind::Memory(MemoryCall::FreeNow) {
             said.known += "; cuMemFree does not synchronise with work in streams";
             said.fix = "free it in stream order, or synchronise with all users first".to_owned();
             said.rules.insert(0, "A24");

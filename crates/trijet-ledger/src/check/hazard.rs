@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, DeviceId, Position};
-use crate::base::ledger::{Op, OpKind, Site, StreamClass};
+use crate::base::ledger::{
+    HostStep, Op, OpKind, SignalStep, Signalled, Site, StreamClass, StreamWork,
+};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -188,7 +190,7 @@ impl Party {
     pub(super) fn new(op: &Op, index: u64, stream_name: Option<Arc<str>>) -> Self {
         Self {
             op: index,
-            kind: op.kind.clone(),
+            kind: op.kind,
             label: op.label.clone(),
             site: op.site.clone(),
             chunk: op.chunk,
@@ -204,19 +206,28 @@ impl Party {
     /// a host function.
     #[must_use]
     pub fn is_of_thread(&self) -> bool {
-        let inside = matches!(self.kind, OpKind::Signal { inside: Some(_), .. });
+        let inside = matches!(self.kind, OpKind::Signal(SignalStep::Use { inside: Some(_), .. }));
         !inside && !self.kind.is_in_stream()
     }
 
     /// Whether the entry is a use of a signal, a wait of the host, or the start of a call that
     /// waits.
     pub(super) fn waits_or_signals(&self) -> bool {
-        matches!(self.kind, OpKind::Signal { .. } | OpKind::Sync { .. } | OpKind::Begin)
+        matches!(
+            self.kind,
+            OpKind::Signal(SignalStep::Use { .. })
+                | OpKind::Host(HostStep::Sync { .. } | HostStep::Begin)
+        )
+    }
+
+    /// Whether the entry sets a signal.
+    pub(super) fn sets_signal(&self) -> bool {
+        matches!(self.kind, OpKind::Signal(SignalStep::Use { what: Signalled::Set, .. }))
     }
 
     /// Whether the entry runs code of the host.
     pub(super) fn is_of_host(&self) -> bool {
-        matches!(self.kind, OpKind::Host | OpKind::HostFn)
+        matches!(self.kind, OpKind::Host(HostStep::Access) | OpKind::Work(StreamWork::HostFn))
     }
 }
 

@@ -5,7 +5,7 @@
 use super::explain::Context;
 use super::hazard::Finding;
 use super::order::{EntryOrder, Moment, Stamp, Step};
-use crate::base::ledger::{Asked, Op, OpKind, WaitOutcome};
+use crate::base::ledger::{Asked, HostStep, Op, OpKind, StreamMark, WaitOutcome};
 use std::collections::VecDeque;
 
 /// The number of latest findings that a wait is compared with.
@@ -32,10 +32,11 @@ pub(super) struct Recent(VecDeque<OpenPair>);
 /// The first distinction matters because a later wait of a thread tells nothing about a conflict of
 /// two operations in streams: in the end, the threads of every program wait for the device.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
-    if let OpKind::Wait { by, .. } = op.kind {
+    if let OpKind::Mark(StreamMark::Wait { by, .. }) = op.kind {
         return Some((Moment::Work, by));
     }
-    let is_sync = matches!(op.kind, OpKind::Sync { outcome: WaitOutcome::Complete, .. });
+    let is_sync =
+        matches!(op.kind, OpKind::Host(HostStep::Sync { outcome: WaitOutcome::Complete, .. }));
     is_sync.then_some((Moment::Call, Asked::User))
 }
 

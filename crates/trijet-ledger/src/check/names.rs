@@ -4,7 +4,7 @@
 use super::hazard::Party;
 use crate::base::audience::Audience;
 use crate::base::id::{BlockId, LaneId};
-use crate::base::ledger::{OpKind, Site, StreamClass};
+use crate::base::ledger::{HostStep, OpKind, SignalStep, Site, StreamClass};
 use std::collections::BTreeMap;
 
 /// Names to print in reports. Anything without a name is printed as a number.
@@ -71,12 +71,12 @@ impl Names {
     /// The party as the subject of a sentence.
     pub(super) fn describe(&self, party: &Party) -> String {
         let Party { op, label, thread, .. } = party;
-        if let OpKind::Signal { inside: Some(at), .. } = party.kind {
+        if let OpKind::Signal(SignalStep::Use { inside: Some(at), .. }) = party.kind {
             return format!("the host function at pos {} of {}", at.seq, self.stream(party));
         }
         if party.waits_or_signals() {
             format!("thread {thread}")
-        } else if party.kind == OpKind::Host {
+        } else if party.kind == OpKind::Host(HostStep::Access) {
             format!("thread {thread} (#{op})")
         } else if party.is_of_thread() {
             format!("op #{op} `{label}` of thread {thread}")

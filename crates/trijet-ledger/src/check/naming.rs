@@ -4,7 +4,7 @@
 
 use super::names::Names;
 use crate::base::id::{BlockId, LaneId};
-use crate::base::ledger::{Named, Op, OpKind};
+use crate::base::ledger::{HostStep, LedgerNote, Named, Op, OpKind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -47,14 +47,14 @@ impl ProgramNames {
 
     /// Reads an entry: it may give a name, or end the use of one.
     pub(super) fn note(&mut self, op: &Op, names: &mut Names) {
-        if op.kind == OpKind::Open {
+        if op.kind == OpKind::Host(HostStep::Open) {
             self.lanes.remove(&op.position.lane);
-        } else if let OpKind::Gone { event } = &op.kind {
+        } else if let OpKind::Note(LedgerNote::Gone { event }) = &op.kind {
             if let Some(index) = self.events.iter().position(|other| other == event) {
                 self.events.swap_remove(index);
                 names.events.remove(event);
             }
-        } else if let OpKind::Name { of } = &op.kind {
+        } else if let OpKind::Note(LedgerNote::Name { of }) = &op.kind {
             let name: Arc<str> = Arc::from(&*op.label);
             match of {
                 Named::Stream => drop(self.lanes.insert(op.position.lane, name)),

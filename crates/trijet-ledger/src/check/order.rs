@@ -35,7 +35,9 @@ pub(super) use threads::Thread;
 
 use super::options::{Assume, Threads as Mode};
 use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Asked, HostCall, Op, OpKind, Signalled};
+use crate::base::ledger::{
+    Asked, HostStep, LedgerNote, Op, OpKind, SignalStep, Signalled, StreamMark,
+};
 use crate::base::vector_clock::VectorClock;
 use clock::StampClock;
 use events::Events;
@@ -84,63 +86,49 @@ impl EntryOrder {
         let thread = known.thread(op);
         step.thread = thread;
         owned.follow_earlier_uses(&mut known.threads, thread, op);
-        match &op.kind {
-            OpKind::Sync { what, outcome } => {
-                if events.sync(known, (thread, index), op, (*what, *outcome)) {
+        match op.kind {
+            OpKind::Host(HostStep::Sync { what, outcome }) => {
+                if events.sync(known, (thread, index), op, (what, outcome)) {
                     handovers.signals.note_known(known, thread, index);
                 }
             }
-            OpKind::Open => {
+            OpKind::Host(HostStep::Open) => {
                 if let Some(before) = known.lanes.close(op.position.lane) {
                     handovers.signals.lane_gone(before);
                 }
                 known.open(thread, op);
             }
-            OpKind::Signal { signal, what, .. } => {
-                handovers.signal(known, (thread, None), index, (*signal, *what));
+            OpKind::Signal(SignalStep::Use { signal, what, .. }) => {
+                handovers.signal(known, (thread, None), index, (signal, what));
             }
-            OpKind::Call(HostCall::Failed) => known.threads.list[thread].begun = None,
-            OpKind::Begin => work::begin(known, (op, index), thread),
-            OpKind::Settled { event } => events.settled(known, *event),
-            OpKind::Fault { .. } => handovers.signals.lose(op.device),
-            OpKind::Call(_)
-            | OpKind::Gone { .. }
-            | OpKind::Ran
-            | OpKind::Name { .. }
-            | OpKind::Handle { .. }
-            | OpKind::Lent
-            | OpKind::ThreadGone => {}
-            OpKind::Host
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap => {
+            OpKind::Host(HostStep::Failed) => known.threads.list[thread].begun = None,
+            OpKind::Host(HostStep::Begin) => work::begin(known, (op, index), thread),
+            OpKind::Note(LedgerNote::Settled { event }) => events.settled(known, event),
+            OpKind::Host(HostStep::Fault { .. }) => handovers.signals.lose(op.device),
+            OpKind::Host(
+                HostStep::Lent | HostStep::Load | HostStep::Release | HostStep::Refused,
+            )
+            | OpKind::Signal(_)
+            | OpKind::Note(_) => {}
+            OpKind::Host(HostStep::Access) | OpKind::Memory(_) => {
                 known.lanes.edges.note_block(op);
                 step.call = known.threads.call(thread);
             }
-            OpKind::Record { event, by } => {
+            OpKind::Mark(StreamMark::Record { event, by }) => {
                 let lane = known.lane(op);
                 step.lane = Some(lane);
-                events.record(known, (thread, lane), (op, index), (*event, *by));
+                events.record(known, (thread, lane), (op, index), (event, by));
             }
-            OpKind::Wait { event, by, .. } => {
+            OpKind::Mark(StreamMark::Wait { event, by, .. }) => {
                 let lane = known.lane(op);
                 step.lane = Some(lane);
-                let found = events.wait(known, (thread, lane), (op, index), (*event, *by));
-                step.waits_for_nothing = !found && *by == Asked::User;
+                let found = events.wait(known, (thread, lane), (op, index), (event, by));
+                step.waits_for_nothing = !found && by == Asked::User;
             }
-            OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn => work::enqueue(known, handovers, (op, index), &mut step),
+            OpKind::Work(_) => work::enqueue(known, handovers, (op, index), &mut step),
         }
         // A call that waits has used its memory when it has returned, not when it begins.
-        if op.kind != OpKind::Begin {
+        if op.kind != OpKind::Host(HostStep::Begin) {
             owned.note_uses(&mut known.threads, thread, op);
         }
         step
@@ -152,43 +140,27 @@ impl EntryOrder {
         let Self { known, events, handovers, .. } = self;
         let last = known.threads.last;
         match op.kind {
-            OpKind::Gone { event } => events.gone(event),
-            OpKind::Signal { signal, what, inside: inside @ Some(_) } => {
+            OpKind::Note(LedgerNote::Gone { event }) => events.gone(event),
+            OpKind::Signal(SignalStep::Use { signal, what, inside: inside @ Some(_) }) => {
                 handovers.signal(known, (last, inside), index, (signal, what));
             }
-            OpKind::Signal { signal, what: what @ Signalled::Gone, .. } => {
+            OpKind::Signal(SignalStep::Use { signal, what: what @ Signalled::Gone, .. }) => {
                 handovers.signal(known, (last, None), index, (signal, what));
             }
-            OpKind::Handle { signal, handle, what, inside } => {
+            OpKind::Signal(SignalStep::Handle { signal, handle, what, inside }) => {
                 handovers.signals.handles.note(op.thread, (signal, handle), what, inside);
             }
-            OpKind::Ran => handovers.ran(known, op.position, index),
-            OpKind::ThreadGone => known.threads.end(op.thread),
-            OpKind::Call(HostCall::InHostFn) | OpKind::Name { .. } => {}
-            OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap
-            | OpKind::Fault { .. }
-            | OpKind::Record { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Host
-            | OpKind::Call(_)
-            | OpKind::Open
-            | OpKind::Wait { .. }
-            | OpKind::Signal { .. }
-            | OpKind::Begin
-            | OpKind::Settled { .. }
-            | OpKind::Lent => return false,
+            OpKind::Note(LedgerNote::Ran) => handovers.ran(known, op.position, index),
+            OpKind::Note(LedgerNote::ThreadGone) => known.threads.end(op.thread),
+            OpKind::Host(HostStep::Refused) | OpKind::Note(LedgerNote::Name { .. }) => {}
+            OpKind::Work(_)
+            | OpKind::Mark(_)
+            | OpKind::Memory(_)
+            | OpKind::Host(HostStep::Sync { .. } | HostStep::Access | HostStep::Lent)
+            | OpKind::Host(HostStep::Begin | HostStep::Failed | HostStep::Open)
+            | OpKind::Host(HostStep::Load | HostStep::Release | HostStep::Fault { .. })
+            | OpKind::Signal(SignalStep::Use { .. })
+            | OpKind::Note(LedgerNote::Settled { .. }) => return false,
         }
         true
     }

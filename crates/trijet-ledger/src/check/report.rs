@@ -7,7 +7,7 @@ use super::names::Names;
 use super::options::Assume;
 use super::verdict::Verdict;
 use crate::base::id::BlockId;
-use crate::base::ledger::{OpKind, Signalled};
+use crate::base::ledger::{OpKind, SignalStep, StreamWork};
 use crate::base::units::count;
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -118,18 +118,19 @@ impl Text<'_> {
         let Self(finding, _) = self;
         let set = finding.second.op;
         let (signal, wait) = match &finding.first {
-            Some(Party { kind: OpKind::Signal { signal, .. }, op, .. }) => (*signal, *op),
+            Some(Party { kind: OpKind::Signal(SignalStep::Use { signal, .. }), op, .. }) => {
+                (*signal, *op)
+            }
             _ => (0, set),
         };
         let waits = format!("{first} waits for signal {signal} (#{wait}), which");
         let waiter = finding.first.as_ref().filter(|first| first.is_of_thread());
         let is_same = waiter.is_some_and(|first| first.thread == finding.second.thread);
-        let kind = &finding.second.kind;
         if finding.rules == ["A28"] {
             format!("{waits} {second} sets (#{set}); host functions may be serialised")
-        } else if matches!(kind, OpKind::HostFn) {
+        } else if finding.second.kind == OpKind::Work(StreamWork::HostFn) {
             format!("{waits} {second} was to set; that host function never runs")
-        } else if matches!(kind, OpKind::Signal { what: Signalled::Set, .. }) {
+        } else if finding.second.sets_signal() {
             format!("{waits} {second} sets only after that (#{set})")
         } else if set == wait || is_same && finding.second.is_of_thread() {
             format!("{waits} nothing has set, and nothing is left that can")
@@ -152,10 +153,9 @@ impl Text<'_> {
                     FindingClass::Deadlock | FindingClass::DeadlockRisk | FindingClass::WaitGivesUp,
                     ..,
                 ) => {
-                    let is_set = matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
-                    if matches!(party.kind, OpKind::HostFn) {
+                    if party.kind == OpKind::Work(StreamWork::HostFn) {
                         ""
-                    } else if is_set {
+                    } else if party.sets_signal() {
                         "set"
                     } else {
                         "wait"

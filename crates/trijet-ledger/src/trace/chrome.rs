@@ -12,7 +12,9 @@
 
 use super::json::string;
 use super::tracks::{Shows, engine_name, kind_name, span, times, track_name, tracks};
-use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place, Waited};
+use crate::base::ledger::{
+    Engine, HostStep, LedgerNote, MemoryCall, Op, OpKind, Place, StreamMark, StreamWork, Waited,
+};
 use std::fmt::Write;
 
 /// The process of the host threads. The process of a device is its number, as in Kineto.
@@ -144,32 +146,15 @@ fn args(op: &Op, index: usize, on_host: bool) -> String {
 
 fn category(op: &Op) -> &'static str {
     match op.kind {
-        OpKind::Kernel => "kernel",
-        OpKind::Copy | OpKind::CopyNow | OpKind::Batch(_) => "gpu_memcpy",
-        OpKind::Fill | OpKind::FillNow => "gpu_memset",
-        OpKind::Alloc
-        | OpKind::Free
-        | OpKind::AllocNow
-        | OpKind::FreeNow
-        | OpKind::FromHeap { .. }
-        | OpKind::ToHeap
-        | OpKind::HostFn
-        | OpKind::Host
-        | OpKind::Fault { .. }
-        | OpKind::Record { .. }
-        | OpKind::Wait { .. }
-        | OpKind::Sync { .. }
-        | OpKind::Call(_)
-        | OpKind::Gone { .. }
-        | OpKind::Open
-        | OpKind::Signal { .. }
-        | OpKind::Begin
-        | OpKind::Ran
-        | OpKind::Settled { .. }
-        | OpKind::Name { .. }
-        | OpKind::ThreadGone
-        | OpKind::Handle { .. }
-        | OpKind::Lent => "user_annotation",
+        OpKind::Work(StreamWork::Kernel) => "kernel",
+        OpKind::Work(StreamWork::Copy | StreamWork::CopyNow | StreamWork::Batch(_)) => "gpu_memcpy",
+        OpKind::Work(StreamWork::Fill | StreamWork::FillNow) => "gpu_memset",
+        OpKind::Work(StreamWork::Alloc | StreamWork::Free | StreamWork::HostFn)
+        | OpKind::Mark(_)
+        | OpKind::Memory(_)
+        | OpKind::Host(_)
+        | OpKind::Signal(_)
+        | OpKind::Note(_) => "user_annotation",
     }
 }
 
@@ -194,39 +179,35 @@ fn device_name(op: &Op) -> String {
 /// The category and the name of a call of the host.
 fn call(op: &Op) -> (&'static str, String) {
     let name = match &op.kind {
-        OpKind::Alloc => "cudaMallocAsync",
-        OpKind::Free => "cudaFreeAsync",
-        OpKind::Copy => "cudaMemcpyAsync",
-        OpKind::CopyNow => "cudaMemcpy",
-        OpKind::Batch(_) => "cudaMemcpyBatchAsync",
-        OpKind::Fill => "cudaMemsetAsync",
-        OpKind::FillNow => "cudaMemset",
-        OpKind::Kernel => "cudaLaunchKernel",
-        OpKind::HostFn => "cudaLaunchHostFunc",
-        OpKind::Record { .. } => "cudaEventRecord",
-        OpKind::Wait { .. } => "cudaStreamWaitEvent",
-        OpKind::Open => "cudaStreamCreate",
-        OpKind::Sync { what: Waited::Event(_) | Waited::Recorded(_), .. } => "cudaEventSynchronize",
-        OpKind::Sync { what: Waited::Stream, .. } => "cudaStreamSynchronize",
-        OpKind::Sync { what: Waited::Device, .. } => "cudaDeviceSynchronize",
-        OpKind::AllocNow => "cudaMalloc",
-        OpKind::FreeNow => "cudaFree",
-        OpKind::FromHeap { .. } => "alloc",
-        OpKind::ToHeap => "free",
-        OpKind::Call(HostCall::Load) => "cudaLibraryLoadData",
-        OpKind::Call(HostCall::Release) => "cudaMemPoolTrimTo",
-        OpKind::Gone { .. } => "cudaEventDestroy",
-        OpKind::Host
-        | OpKind::Fault { .. }
-        | OpKind::Call(HostCall::InHostFn | HostCall::Failed)
-        | OpKind::Signal { .. }
-        | OpKind::Begin
-        | OpKind::Ran
-        | OpKind::Settled { .. }
-        | OpKind::Name { .. }
-        | OpKind::ThreadGone
-        | OpKind::Lent
-        | OpKind::Handle { .. } => {
+        OpKind::Work(StreamWork::Alloc) => "cudaMallocAsync",
+        OpKind::Work(StreamWork::Free) => "cudaFreeAsync",
+        OpKind::Work(StreamWork::Copy) => "cudaMemcpyAsync",
+        OpKind::Work(StreamWork::CopyNow) => "cudaMemcpy",
+        OpKind::Work(StreamWork::Batch(_)) => "cudaMemcpyBatchAsync",
+        OpKind::Work(StreamWork::Fill) => "cudaMemsetAsync",
+        OpKind::Work(StreamWork::FillNow) => "cudaMemset",
+        OpKind::Work(StreamWork::Kernel) => "cudaLaunchKernel",
+        OpKind::Work(StreamWork::HostFn) => "cudaLaunchHostFunc",
+        OpKind::Mark(StreamMark::Record { .. }) => "cudaEventRecord",
+        OpKind::Mark(StreamMark::Wait { .. }) => "cudaStreamWaitEvent",
+        OpKind::Host(HostStep::Open) => "cudaStreamCreate",
+        OpKind::Host(HostStep::Sync { what: Waited::Event(_) | Waited::Recorded(_), .. }) => {
+            "cudaEventSynchronize"
+        }
+        OpKind::Host(HostStep::Sync { what: Waited::Stream, .. }) => "cudaStreamSynchronize",
+        OpKind::Host(HostStep::Sync { what: Waited::Device, .. }) => "cudaDeviceSynchronize",
+        OpKind::Memory(MemoryCall::AllocNow) => "cudaMalloc",
+        OpKind::Memory(MemoryCall::FreeNow) => "cudaFree",
+        OpKind::Memory(MemoryCall::FromHeap { .. }) => "alloc",
+        OpKind::Memory(MemoryCall::ToHeap) => "free",
+        OpKind::Host(HostStep::Load) => "cudaLibraryLoadData",
+        OpKind::Host(HostStep::Release) => "cudaMemPoolTrimTo",
+        OpKind::Note(LedgerNote::Gone { .. }) => "cudaEventDestroy",
+        OpKind::Host(HostStep::Access | HostStep::Lent | HostStep::Begin | HostStep::Failed)
+        | OpKind::Host(HostStep::Refused | HostStep::Fault { .. })
+        | OpKind::Signal(_)
+        | OpKind::Note(LedgerNote::Ran | LedgerNote::Settled { .. })
+        | OpKind::Note(LedgerNote::Name { .. } | LedgerNote::ThreadGone) => {
             return ("user_annotation", op.label.clone().into_owned());
         }
     };

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, DagNode};
-use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place};
+use crate::base::ledger::{Engine, HostStep, Op, OpKind, Place, SignalStep, StreamWork};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::host_engines::{HostEngine, HostWorked};
@@ -89,36 +89,21 @@ pub fn category(ops: &[Op], node: DagNode) -> Category {
     }
     let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
     match op.kind {
-        OpKind::Sync { .. } => Category::Sync,
-        OpKind::Alloc
-        | OpKind::Free
-        | OpKind::AllocNow
-        | OpKind::FreeNow
-        | OpKind::FromHeap { .. }
-        | OpKind::ToHeap
-        | OpKind::Call(HostCall::Release) => Category::Alloc,
-        OpKind::Call(HostCall::Load) => Category::Load,
-        OpKind::CopyNow | OpKind::FillNow => Category::Copy,
-        OpKind::Copy | OpKind::Batch(_) if pageable() => Category::Copy,
-        OpKind::Host | OpKind::Signal { .. } => Category::User,
-        OpKind::Copy
-        | OpKind::Batch(_)
-        | OpKind::Fill
-        | OpKind::Kernel
-        | OpKind::HostFn
-        | OpKind::Fault { .. }
-        | OpKind::Record { .. }
-        | OpKind::Wait { .. }
-        | OpKind::Call(HostCall::InHostFn | HostCall::Failed)
-        | OpKind::Gone { .. }
-        | OpKind::Open
-        | OpKind::Begin
-        | OpKind::Ran
-        | OpKind::Settled { .. }
-        | OpKind::Name { .. }
-        | OpKind::ThreadGone
-        | OpKind::Handle { .. }
-        | OpKind::Lent => Category::Enqueue,
+        OpKind::Host(HostStep::Sync { .. }) => Category::Sync,
+        OpKind::Work(StreamWork::Alloc | StreamWork::Free)
+        | OpKind::Memory(_)
+        | OpKind::Host(HostStep::Release) => Category::Alloc,
+        OpKind::Host(HostStep::Load) => Category::Load,
+        OpKind::Work(StreamWork::CopyNow | StreamWork::FillNow) => Category::Copy,
+        OpKind::Work(StreamWork::Copy | StreamWork::Batch(_)) if pageable() => Category::Copy,
+        OpKind::Host(HostStep::Access) | OpKind::Signal(SignalStep::Use { .. }) => Category::User,
+        OpKind::Work(StreamWork::Copy | StreamWork::Batch(_) | StreamWork::Fill)
+        | OpKind::Work(StreamWork::Kernel | StreamWork::HostFn)
+        | OpKind::Mark(_)
+        | OpKind::Host(HostStep::Lent | HostStep::Begin | HostStep::Failed | HostStep::Open)
+        | OpKind::Host(HostStep::Refused | HostStep::Fault { .. })
+        | OpKind::Signal(SignalStep::Handle { .. })
+        | OpKind::Note(_) => Category::Enqueue,
     }
 }
 

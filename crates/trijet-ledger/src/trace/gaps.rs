@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, DagNode, HeldBy, by_engine};
-use crate::base::ledger::{Engine, Op, OpKind};
+use crate::base::ledger::{Engine, Op, OpKind, StreamWork};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::critical::{Category, category, engine_name};
@@ -172,7 +172,7 @@ fn dependency(ops: &[Op], held: &HeldBy) -> Dependency {
     let op = &ops[held.by.op()];
     if held.legacy {
         Dependency::Legacy
-    } else if matches!(op.kind, OpKind::Alloc | OpKind::Free) {
+    } else if matches!(op.kind, OpKind::Work(StreamWork::Alloc | StreamWork::Free)) {
         Dependency::Alloc
     } else if held.by.is_call() {
         Dependency::Call

@@ -26,8 +26,9 @@ mod tracks;
 pub use crate::base::dag;
 pub use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 pub use crate::base::ledger::{
-    Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Ledger, Mode, Named, Op, OpKind,
-    OrderedBy, Place, Route, Signalled, Site, StreamClass, Times, WaitOutcome, Waited,
+    Access, Accesses, Asked, Declared, Engine, Handled, HostStep, Ledger, LedgerNote, MemoryCall,
+    Mode, Named, Op, OpKind, OrderedBy, Place, Route, SignalStep, Signalled, Site, StreamClass,
+    StreamMark, StreamWork, Times, WaitOutcome, Waited,
 };
 pub use crate::base::span::Union;
 pub use crate::base::times::{TimeSource, TimesFrom};

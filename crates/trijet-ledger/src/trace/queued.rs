@@ -147,11 +147,11 @@ fn overlapping(spans: &[Interval]) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::base::id::Position;
-    use crate::base::ledger::{Accesses, Declared, OpKind, StreamClass, Times};
+    use crate::base::ledger::{Accesses, Declared, OpKind, StreamClass, StreamWork, Times};
 
     fn op(engine: Engine, lane: u32, begin: u64, end: u64) -> Op {
         Op {
-            kind: OpKind::Copy,
+            kind: OpKind::Work(StreamWork::Copy),
             engine,
             device: DeviceId(0),
             stream: StreamClass::NonBlocking,

@@ -90,14 +90,14 @@ fn cell_symbol(ops: &[&Op], cell: &Range<u64>) -> char {
 mod tests {
     use super::*;
     use crate::base::id::{LaneId, Position};
-    use crate::base::ledger::{OpKind, Times};
+    use crate::base::ledger::{StreamWork, Times};
 
     fn op(engine: Engine, chunk: u64, begin: u64, end: u64) -> Op {
         let position = Position { lane: LaneId(0), seq: 1 };
         Op {
             chunk: Some(chunk),
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
-            ..Op::new(OpKind::Kernel, engine, DeviceId(0), position)
+            ..Op::new(StreamWork::Kernel, engine, DeviceId(0), position)
         }
     }
 

@@ -9,7 +9,10 @@
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Engine, HostCall, Op, OpKind, Signalled, StreamClass, Times, Waited};
+use crate::base::ledger::{
+    Engine, HostStep, LedgerNote, MemoryCall, Op, OpKind, SignalStep, Signalled, StreamClass,
+    StreamMark, StreamWork, Times, Waited,
+};
 use std::collections::BTreeMap;
 
 /// The content of a track. Tracks are sorted by it.
@@ -115,50 +118,62 @@ pub(super) fn track_name(ops: &[Op], track: &Track) -> String {
 
 /// The kind of an operation, in words.
 pub(super) fn kind_name(op: &Op) -> &'static str {
-    match (&op.kind, op.engine) {
-        (OpKind::Alloc, _) => "allocation",
-        (OpKind::Free, _) => "free",
-        (OpKind::Batch(_), _) => "batch of copies",
-        (OpKind::Copy | OpKind::CopyNow, Engine::Upload) => "upload",
-        (OpKind::Copy | OpKind::CopyNow, Engine::Download) => "download",
-        (OpKind::Copy | OpKind::CopyNow, Engine::Peer) => "peer copy",
+    match op.kind {
+        OpKind::Work(work) => work_name(work, op.engine),
+        OpKind::Mark(StreamMark::Record { .. }) => "event record",
+        OpKind::Mark(StreamMark::Wait { .. }) => "wait of a stream",
+        OpKind::Memory(MemoryCall::AllocNow) => "allocation at the call",
+        OpKind::Memory(MemoryCall::FreeNow) => "free at the call",
+        OpKind::Memory(MemoryCall::FromHeap { .. }) => "allocation from a heap",
+        OpKind::Memory(MemoryCall::ToHeap) => "free to a heap",
+        OpKind::Host(step) => step_name(step),
+        OpKind::Signal(SignalStep::Use { what: Signalled::Set, .. }) => "set of a signal",
+        OpKind::Signal(SignalStep::Use { what: Signalled::Gone, .. }) => "end of a signal",
+        OpKind::Signal(SignalStep::Use { .. }) => "wait for a signal",
+        OpKind::Signal(SignalStep::Handle { .. }) => "handle of a signal",
+        OpKind::Note(LedgerNote::Gone { .. }) => "end of an event",
+        OpKind::Note(LedgerNote::Ran) => "end of a host function",
+        OpKind::Note(LedgerNote::Settled { .. }) => "stream found complete",
+        OpKind::Note(LedgerNote::Name { .. }) => "name",
+        OpKind::Note(LedgerNote::ThreadGone) => "end of a thread",
+    }
+}
+
+fn work_name(work: StreamWork, engine: Engine) -> &'static str {
+    match (work, engine) {
+        (StreamWork::Alloc, _) => "allocation",
+        (StreamWork::Free, _) => "free",
+        (StreamWork::Batch(_), _) => "batch of copies",
+        (StreamWork::Copy | StreamWork::CopyNow, Engine::Upload) => "upload",
+        (StreamWork::Copy | StreamWork::CopyNow, Engine::Download) => "download",
+        (StreamWork::Copy | StreamWork::CopyNow, Engine::Peer) => "peer copy",
         (
-            OpKind::Copy | OpKind::CopyNow,
+            StreamWork::Copy | StreamWork::CopyNow,
             Engine::Compute | Engine::Host | Engine::None | Engine::Communication,
         ) => "copy",
-        (OpKind::Fill | OpKind::FillNow, _) => "fill",
-        (OpKind::Kernel, Engine::Communication) => "collective",
-        (OpKind::Kernel, _) => "kernel",
-        (OpKind::HostFn, _) => "host function",
-        (OpKind::Record { .. }, _) => "event record",
-        (OpKind::Sync { what: Waited::Event(_) | Waited::Recorded(_), .. }, _) => {
+        (StreamWork::Fill | StreamWork::FillNow, _) => "fill",
+        (StreamWork::Kernel, Engine::Communication) => "collective",
+        (StreamWork::Kernel, _) => "kernel",
+        (StreamWork::HostFn, _) => "host function",
+    }
+}
+
+fn step_name(step: HostStep) -> &'static str {
+    match step {
+        HostStep::Sync { what: Waited::Event(_) | Waited::Recorded(_), .. } => {
             "wait of the host for an event"
         }
-        (OpKind::Sync { what: Waited::Stream, .. }, _) => "wait of the host for a stream",
-        (OpKind::Sync { what: Waited::Device, .. }, _) => "wait of the host for a device",
-        (OpKind::Host, _) => "access by the host",
-        (OpKind::AllocNow, _) => "allocation at the call",
-        (OpKind::FreeNow, _) => "free at the call",
-        (OpKind::FromHeap { .. }, _) => "allocation from a heap",
-        (OpKind::ToHeap, _) => "free to a heap",
-        (OpKind::Call(HostCall::Load), _) => "loading of a kernel",
-        (OpKind::Call(HostCall::Release), _) => "memory given back to the device",
-        (OpKind::Call(HostCall::InHostFn), _) => "call inside a host function",
-        (OpKind::Gone { .. }, _) => "end of an event",
-        (OpKind::Fault { .. }, _) => "lost context",
-        (OpKind::Open, _) => "new stream",
-        (OpKind::Signal { what: Signalled::Set, .. }, _) => "set of a signal",
-        (OpKind::Signal { what: Signalled::Gone, .. }, _) => "end of a signal",
-        (OpKind::Signal { .. }, _) => "wait for a signal",
-        (OpKind::Wait { .. }, _) => "wait of a stream",
-        (OpKind::Begin, _) => "begin of a call that waits",
-        (OpKind::Call(HostCall::Failed), _) => "call that failed",
-        (OpKind::Ran, _) => "end of a host function",
-        (OpKind::Settled { .. }, _) => "stream found complete",
-        (OpKind::Name { .. }, _) => "name",
-        (OpKind::ThreadGone, _) => "end of a thread",
-        (OpKind::Lent, _) => "future of memory",
-        (OpKind::Handle { .. }, _) => "handle of a signal",
+        HostStep::Sync { what: Waited::Stream, .. } => "wait of the host for a stream",
+        HostStep::Sync { what: Waited::Device, .. } => "wait of the host for a device",
+        HostStep::Access => "access by the host",
+        HostStep::Lent => "future of memory",
+        HostStep::Begin => "begin of a call that waits",
+        HostStep::Failed => "call that failed",
+        HostStep::Open => "new stream",
+        HostStep::Load => "loading of a kernel",
+        HostStep::Release => "memory given back to the device",
+        HostStep::Refused => "call inside a host function",
+        HostStep::Fault { .. } => "lost context",
     }
 }
 
@@ -181,7 +196,7 @@ pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut before: BTreeMap<LaneId, Vec<usize>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate() {
         let open = before.entry(op.position.lane).or_default();
-        if let OpKind::Wait { on, .. } = op.kind {
+        if let OpKind::Mark(StreamMark::Wait { on, .. }) = op.kind {
             open.extend(last(on.lane, on.seq));
         } else if op.kind.is_work() {
             open.sort_unstable();
@@ -202,7 +217,7 @@ pub(super) mod samples {
 
     /// An operation of a lane that ran from `begin` to `end`, enqueued 5 ns before `begin`.
     pub(in crate::trace) fn op(
-        kind: OpKind,
+        kind: impl Into<OpKind>,
         engine: Engine,
         (lane, seq): (u32, u64),
         (begin, end): (u64, u64),
@@ -226,7 +241,7 @@ mod tests {
 
     #[test]
     fn operations_of_a_stream_that_overlap_have_different_rows() {
-        let kernel = |seq, times| op(OpKind::Kernel, Engine::Compute, (3, seq), times);
+        let kernel = |seq, times| op(StreamWork::Kernel, Engine::Compute, (3, seq), times);
         let ops = [kernel(1, (10, 20)), kernel(2, (15, 30)), kernel(3, (20, 25))];
         let tracks = tracks(&ops);
         let stream = tracks.iter().find(|t| matches!(t.shows, Shows::Stream(..))).unwrap();
@@ -237,10 +252,10 @@ mod tests {
     fn an_operation_follows_its_stream_and_the_waits_of_its_stream() {
         let wait = |lane, on| {
             let on = Position { lane: LaneId(on), seq: 9 };
-            let kind = OpKind::Wait { event: 1, on, by: Asked::User };
+            let kind = OpKind::Mark(StreamMark::Wait { event: 1, on, by: Asked::User });
             op(kind, Engine::None, (lane, 0), (0, 0))
         };
-        let copy = |lane, seq| op(OpKind::Copy, Engine::Upload, (lane, seq), (0, 1));
+        let copy = |lane, seq| op(StreamWork::Copy, Engine::Upload, (lane, seq), (0, 1));
         let ops = [copy(0, 1), copy(1, 1), wait(1, 0), wait(1, 7), copy(1, 2), copy(1, 3)];
         assert_eq!(edges(&ops), [(0, 4), (1, 4), (4, 5)]);
     }
@@ -248,8 +263,9 @@ mod tests {
     #[test]
     fn a_wait_covers_only_the_operations_up_to_its_position() {
         let on = Position { lane: LaneId(0), seq: 1 };
-        let wait = op(OpKind::Wait { event: 1, on, by: Asked::User }, Engine::None, (1, 0), (0, 0));
-        let copy = |lane, seq| op(OpKind::Copy, Engine::Upload, (lane, seq), (0, 1));
+        let wait =
+            op(StreamMark::Wait { event: 1, on, by: Asked::User }, Engine::None, (1, 0), (0, 0));
+        let copy = |lane, seq| op(StreamWork::Copy, Engine::Upload, (lane, seq), (0, 1));
         let ops = [copy(0, 1), copy(0, 2), wait, copy(1, 1)];
         assert_eq!(edges(&ops), [(0, 1), (0, 3)]);
     }

@@ -9,7 +9,7 @@ use super::compiled::Compiled;
 use super::params::ArgsFor;
 use super::spec::{Exactness, KernelSpec, Shape};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{HostCall, OpKind};
+use crate::base::ledger::HostStep;
 use crate::device::args::ArgBlock;
 use crate::device::code::Code;
 use crate::device::driver::{Action, Image, Launch};
@@ -156,8 +156,7 @@ impl Untyped {
         let loaded = Loaded::new(function, driver.parameters(function)?, entry, spec.wait);
         let loaded = device.kernels.set(self.number(), loaded);
         if let Some(begun) = begun {
-            let kind = OpKind::Call(HostCall::Load);
-            device.domain.log().note_call(begun, kind, device.id, |op| {
+            device.domain.log().note_call(begun, HostStep::Load, device.id, |op| {
                 op.label = Cow::Owned(spec.name.to_string());
                 op.site = Some(site.into());
             });

@@ -196,7 +196,7 @@ impl Drop for Collection {
 mod tests {
     use super::*;
     use crate::base::id::{DeviceId, Position};
-    use crate::base::ledger::{Engine, OpKind};
+    use crate::base::ledger::{Engine, StreamWork};
     use std::cell::Cell;
 
     fn sample(host: u64, engines: u64, error: u64) -> Sample {
@@ -239,7 +239,7 @@ mod tests {
         let op = |(seq, (lane, end)): (u64, &(u32, u64))| {
             let position = Position { lane: LaneId(*lane), seq };
             let times = Times { begin: Nanos(end - 1_000), end: Nanos(*end) };
-            let new = Op::new(OpKind::Fill, Engine::Compute, DeviceId(0), position);
+            let new = Op::new(StreamWork::Fill, Engine::Compute, DeviceId(0), position);
             Op { times: Some(times), ..new }
         };
         let mut ops: Vec<Op> = (0..).zip(ends).map(op).collect();

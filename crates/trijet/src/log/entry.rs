@@ -15,7 +15,7 @@ use super::tracers::Tracers;
 use crate::base::error::Error;
 use crate::base::id::{DeviceId, Position};
 use crate::base::ledger::{
-    Access, Engine, HostCall, Named, Op, OpKind, StreamClass, WaitOutcome, Waited,
+    Access, Engine, HostStep, LedgerNote, Named, Op, OpKind, StreamClass, WaitOutcome, Waited,
 };
 use crate::check::DISCARD;
 use crate::device::driver::{Driver, EventHandle};
@@ -41,7 +41,7 @@ impl Drop for ThreadEnd {
         for tracers in self.0.iter().filter_map(Weak::upgrade) {
             tracers.note(|| Op {
                 thread: thread::number(),
-                ..Op::new(OpKind::ThreadGone, Engine::None, DeviceId(0), NOWHERE)
+                ..Op::new(LedgerNote::ThreadGone, Engine::None, DeviceId(0), NOWHERE)
             });
         }
     }
@@ -130,10 +130,9 @@ impl Log {
         }
         calls_in(&self.tracers);
         let now = Reading::now(&*self.driver);
-        let kind = OpKind::Sync { what, outcome: WaitOutcome::Pending };
+        let kind = HostStep::Sync { what, outcome: WaitOutcome::Pending };
         for tracer in tracers {
-            let mut op =
-                plain(kind.clone(), device, class, (self.domain, position.unwrap_or(NOWHERE)));
+            let mut op = plain(kind, device, class, (self.domain, position.unwrap_or(NOWHERE)));
             op.call = tracer.call((now, now));
             op.site = Some(site.into());
             op.label = Cow::Borrowed("sync");
@@ -148,14 +147,14 @@ impl Log {
     #[inline]
     pub(crate) fn note_host(
         &self,
-        kind: OpKind,
+        step: HostStep,
         device: DeviceId,
         access: impl FnOnce() -> Access,
         site: &'static Location<'static>,
     ) {
         let Some(begun) = self.begin_call() else { return };
         let access = access();
-        self.note_call(begun, kind, device, |op| {
+        self.note_call(begun, step, device, |op| {
             op.accesses.push(access.clone());
             op.site = Some(site.into());
             op.label = Cow::Borrowed("host");
@@ -172,15 +171,15 @@ impl Log {
     pub(crate) fn note_call(
         &self,
         Begun(begin): Begun,
-        kind: OpKind,
+        kind: impl Into<OpKind>,
         device: DeviceId,
         describe: impl Fn(&mut Op),
     ) {
+        let kind = kind.into();
         let span = (begin, Reading::now(&*self.driver));
         calls_in(&self.tracers);
         for tracer in self.tracers.of_calls() {
-            let mut op =
-                plain(kind.clone(), device, StreamClass::NonBlocking, (self.domain, NOWHERE));
+            let mut op = plain(kind, device, StreamClass::NonBlocking, (self.domain, NOWHERE));
             op.call = tracer.call(span);
             describe(&mut op);
             tracer.ledger.append(op);
@@ -203,7 +202,7 @@ impl Log {
             return;
         }
         let Some(begun) = self.begin_call() else { return };
-        self.note_call(begun, OpKind::Fault { culprit: error.culprit() }, device, |op| {
+        self.note_call(begun, HostStep::Fault { culprit: error.culprit() }, device, |op| {
             op.label = Cow::Owned(error.to_string());
         });
     }
@@ -214,10 +213,10 @@ impl Tracers {
     /// belong to another event.
     pub(crate) fn note_gone(&self, event: EventHandle, device: DeviceId) {
         self.names.remove(Named::Event(event.0), NOWHERE);
-        let kind = OpKind::Gone { event: event.0 };
+        let kind = LedgerNote::Gone { event: event.0 };
         self.note(|| Op {
             thread: thread::number(),
-            ..Op::new(kind.clone(), Engine::None, device, NOWHERE)
+            ..Op::new(kind, Engine::None, device, NOWHERE)
         });
     }
 
@@ -226,7 +225,7 @@ impl Tracers {
         self.note(|| Op {
             stream: at.class,
             thread: thread::number(),
-            ..Op::new(OpKind::Ran, Engine::None, at.device, at.position)
+            ..Op::new(LedgerNote::Ran, Engine::None, at.device, at.position)
         });
     }
 
@@ -242,14 +241,14 @@ impl Tracers {
             label: Cow::Borrowed(call),
             site: Some(site.into()),
             thread: thread::number(),
-            ..Op::new(OpKind::Call(HostCall::InHostFn), Engine::None, device, NOWHERE)
+            ..Op::new(HostStep::Refused, Engine::None, device, NOWHERE)
         });
     }
 }
 
 /// An entry of a call that is no operation, with the label of a call about an event.
 pub(crate) fn plain(
-    kind: OpKind,
+    kind: impl Into<OpKind>,
     device: DeviceId,
     stream: StreamClass,
     (domain, position): (u64, Position),

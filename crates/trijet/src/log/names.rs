@@ -5,7 +5,7 @@
 
 use super::thread;
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Engine, Named, Op, OpKind, StreamClass};
+use crate::base::ledger::{Engine, LedgerNote, Named, Op, StreamClass};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -49,7 +49,7 @@ impl Name {
             stream: self.stream,
             label: Cow::Owned(self.text.clone()),
             thread: thread::number(),
-            ..Op::new(OpKind::Name { of: self.of }, Engine::None, self.device, self.position)
+            ..Op::new(LedgerNote::Name { of: self.of }, Engine::None, self.device, self.position)
         }
     }
 }

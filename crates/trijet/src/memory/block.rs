@@ -7,7 +7,7 @@
 use super::source::BlockSource;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
-use crate::base::ledger::{Mode, Named, OpKind};
+use crate::base::ledger::{HostStep, Mode, Named};
 use crate::device::memory::Span;
 use crate::heap::{Index, Owner, Users};
 use crate::log::calling;
@@ -172,7 +172,7 @@ impl Block {
         site: &'static Location<'static>,
     ) {
         let access = || self.track.access(range, mode);
-        self.domain().log().note_host(OpKind::Host, self.device().id, access, site);
+        self.domain().log().note_host(HostStep::Access, self.device().id, access, site);
     }
 
     /// A wait like [`Block::host_wait`], for a future.
@@ -186,7 +186,7 @@ impl Block {
             .and_then(|()| self.domain().host_marks(&self.track, range.clone(), mode));
         let points = marks.map(|marks| marks.into_iter().map(Point::Mark).collect());
         let access = || self.track.access(range, mode);
-        self.domain().log().note_host(OpKind::Lent, self.device().id, access, site);
+        self.domain().log().note_host(HostStep::Lent, self.device().id, access, site);
         Waiting::new(&self.device_handle(), points, site)
     }
 }

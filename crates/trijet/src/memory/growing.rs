@@ -10,7 +10,7 @@ use super::buffer::{AsView, AsViewMut, Buffer, Element, View, ViewMut, bytes_of}
 use super::heap::{access, note_from_heap};
 use super::source::BlockSource;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{Mode, OpKind, Place};
+use crate::base::ledger::{MemoryCall, Mode, Place};
 use crate::base::units::Bytes;
 use crate::device::memory::Memory;
 use crate::heap::{GrowingRange, Heap, Trim, Users};
@@ -303,7 +303,7 @@ impl BlockSource for Growing {
         let MemorySource::Heap(heap) = &self.device.source else { return };
         let domain = &*self.device.domain;
         if let Some(begun) = domain.log().begin_call() {
-            domain.log().note_call(begun, OpKind::ToHeap, self.device.id, |op| {
+            domain.log().note_call(begun, MemoryCall::ToHeap, self.device.id, |op| {
                 op.accesses.push(access(track, track.bytes()));
                 op.label = Cow::Borrowed("free");
             });

@@ -24,7 +24,7 @@ use super::block::{Block, Home};
 use super::source::BlockSource;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::Position;
-use crate::base::ledger::{Access, Mode, OpKind, OrderedBy, Place};
+use crate::base::ledger::{Access, MemoryCall, Mode, OrderedBy, Place};
 use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
 use crate::device::memory::{Memory, Span};
@@ -102,7 +102,7 @@ pub(super) fn note_from_heap(
     site: &'static Location<'static>,
 ) {
     let log = device.domain.log();
-    log.note_call(begun, OpKind::FromHeap { place }, device.id, |op| {
+    log.note_call(begun, MemoryCall::FromHeap { place }, device.id, |op| {
         op.accesses.push(access(track, bytes));
         op.label = Cow::Borrowed("alloc");
         op.bytes = bytes;
@@ -142,7 +142,7 @@ pub(super) fn users_of_freed(device: &OpenDevice, heap: &Heap, track: &Track) ->
     let domain = &*device.domain;
     heap.live.subtract(track.bytes());
     if let Some(begun) = domain.log().begin_call() {
-        domain.log().note_call(begun, OpKind::ToHeap, device.id, |op| {
+        domain.log().note_call(begun, MemoryCall::ToHeap, device.id, |op| {
             op.accesses.push(access(track, track.bytes()));
             op.label = Cow::Borrowed("free");
         });

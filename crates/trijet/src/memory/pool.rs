@@ -113,7 +113,7 @@ fn has_room(track: &Track, stream: &Inner) -> bool {
 mod tests {
     use crate::base::error::{ErrorKind, Result};
     use crate::base::id::Position;
-    use crate::base::ledger::OpKind;
+    use crate::base::ledger::{LedgerNote, OpKind};
     use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
     use crate::stream::device::Device;
 
@@ -207,7 +207,8 @@ mod tests {
         (0..1000).try_for_each(|_| streams[1].query().map(drop))?;
         assert_eq!(domain.free_lane()?.id, position.lane, "the only lane that is free");
         let ops = device.take_trace()?.ops;
-        let is_settled = ops.iter().any(|op| matches!(op.kind, OpKind::Settled { .. }));
+        let is_settled =
+            ops.iter().any(|op| matches!(op.kind, OpKind::Note(LedgerNote::Settled { .. })));
         assert_eq!((domain.is_done(position), is_settled), (true, true));
         Ok(())
     }

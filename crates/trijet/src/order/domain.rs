@@ -13,7 +13,7 @@ use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{OpKind, StreamClass};
+use crate::base::ledger::{HostStep, LedgerNote, StreamClass};
 use crate::base::table::NumberTable;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, EventHandle, Readiness};
@@ -216,7 +216,7 @@ impl Domain {
                 calls_in(&self.log().tracers);
             }
             for tracer in tracers {
-                tracer.ledger.append(plain(OpKind::Open, device, class, at));
+                tracer.ledger.append(plain(HostStep::Open, device, class, at));
             }
         };
         let known = thread::with_known(self.id(), VectorClock::clone);
@@ -394,10 +394,10 @@ impl Domain {
 
     /// Appends the entry of an event that a query of the library found complete.
     fn note_settled(&self, mark: &Mark) {
-        let kind = OpKind::Settled { event: mark.event.0 };
+        let kind = LedgerNote::Settled { event: mark.event.0 };
         let at = (self.id(), mark.position);
         let tracers = &self.log().tracers;
-        tracers.note(|| plain(kind.clone(), mark.device, StreamClass::NonBlocking, at));
+        tracers.note(|| plain(kind, mark.device, StreamClass::NonBlocking, at));
     }
 
     /// Whether a thread, or a query by the library, has found `position` to be complete.

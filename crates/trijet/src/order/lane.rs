@@ -29,7 +29,7 @@ use super::mark::Mark;
 use crate::base::atomic::Watermark;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
+use crate::base::ledger::{Asked, Op, StreamClass, StreamMark};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, Timing};
 use crate::log::entry::plain;
@@ -277,10 +277,10 @@ impl State {
             mark.position = position;
         }
         gate.records.fetch_add(1, Ordering::Relaxed);
-        let (kind, class) =
-            (OpKind::Record { event: mark.event.0, by: Asked::Ordering }, self.class);
+        let kind = StreamMark::Record { event: mark.event.0, by: Asked::Ordering };
+        let class = self.class;
         let at = (log.domain, position);
-        self.note(|| plain(kind.clone(), device, class, at));
+        self.note(|| plain(kind, device, class, at));
         self.checkpoints.push_back(Arc::clone(&mark));
         self.has_unknown_wait = false;
         Ok(mark)

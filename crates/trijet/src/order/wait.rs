@@ -15,7 +15,7 @@ use super::submission::Submission;
 use super::track::NeededPositions;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Asked, Effect, Op, OpKind, Waited};
+use crate::base::ledger::{Asked, Effect, Op, StreamMark, Waited};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::EventHandle;
 use crate::log::entry::{HostWait, calls_in, plain};
@@ -91,9 +91,9 @@ impl LaneRef {
             state.follow_host(self.gate(), self.id, &mark.host_fns)?;
             self.gate().wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
-            let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
+            let kind = StreamMark::Wait { event: mark.event.0, on: mark.position, by };
             state.note(|| {
-                plain(kind.clone(), self.device, self.class(), (self.gate().log.domain, position))
+                plain(kind, self.device, self.class(), (self.gate().log.domain, position))
             });
             (state.last_end, state.used) = (None, true);
             state.note_awaited();
@@ -152,9 +152,9 @@ impl LaneRef {
         called: (Option<Reading>, &'static Location<'static>),
     ) {
         let position = Position { lane: self.id, seq: state.seq + 1 };
-        let kind = OpKind::Wait { event: event.0, on, by: Asked::User };
+        let kind = StreamMark::Wait { event: event.0, on, by: Asked::User };
         let at = (self.gate().log.domain, position);
-        self.note_call_about(state, called, || plain(kind.clone(), self.device, self.class(), at));
+        self.note_call_about(state, called, || plain(kind, self.device, self.class(), at));
     }
 
     /// Notes a call of the program about an event, if the lane is traced.
@@ -199,11 +199,9 @@ impl LaneRef {
         self.gate().record(self.stream, event)?;
         state.learn_of_thread(self.gate().log.domain);
         let position = Position { lane: self.id, seq: state.seq };
-        let kind = OpKind::Record { event: event.0, by: Asked::User };
+        let kind = StreamMark::Record { event: event.0, by: Asked::User };
         let at = (self.gate().log.domain, position);
-        self.note_call_about(&state, (called, site), || {
-            plain(kind.clone(), self.device, self.class(), at)
-        });
+        self.note_call_about(&state, (called, site), || plain(kind, self.device, self.class(), at));
         let (clock, host_fns) = (state.vector.clone(), state.host_fns.clone());
         Ok(EventWork { position, clock, host_fns })
     }

@@ -6,7 +6,7 @@ use super::pool_choice::PoolChoice;
 use super::watched::{Dropped, Watched};
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{HostCall, Mode, OpKind, StreamClass, Waited};
+use crate::base::ledger::{HostStep, Mode, StreamClass, Waited};
 use crate::base::table::NumberTable;
 use crate::device::code::Code;
 use crate::device::driver::{DeviceInfo, GraphHandle, PoolAttribute, PoolHandle};
@@ -174,8 +174,7 @@ impl OpenDevice {
         let released = before.saturating_sub(after);
         // The duration of the release is unknown, because it is part of the duration of the call.
         if let (true, Some(begun)) = (released > 0, self.domain.log().begin_call()) {
-            let kind = OpKind::Call(HostCall::Release);
-            self.domain.log().note_call(begun, kind, self.id, |op| {
+            self.domain.log().note_call(begun, HostStep::Release, self.id, |op| {
                 op.bytes = released;
                 op.label = Cow::Borrowed(match &self.source {
                     MemorySource::Heap(_) => "heap",

@@ -11,7 +11,7 @@
 
 use super::device::Device;
 use crate::base::id::{DeviceId, Position};
-use crate::base::ledger::{Engine, Handled, Op, OpKind, Signalled};
+use crate::base::ledger::{Engine, Handled, Op, SignalStep, Signalled};
 use crate::log::entry::calls_in;
 use crate::log::names::NOWHERE;
 use crate::log::tracers::Tracers;
@@ -200,12 +200,12 @@ impl Signal {
 impl SignalShared {
     fn note(&self, what: Signalled, site: Option<&'static Location<'static>>) {
         let signal = self.number;
-        self.append(site, |inside| OpKind::Signal { signal, what, inside });
+        self.append(site, |inside| SignalStep::Use { signal, what, inside });
     }
 
     fn note_handle(&self, handle: u64, what: Handled) {
         let signal = self.number;
-        self.append(None, |inside| OpKind::Handle { signal, handle, what, inside });
+        self.append(None, |inside| SignalStep::Handle { signal, handle, what, inside });
     }
 
     /// Appends an entry to every ledger. If the thread runs a host function, the entry belongs to
@@ -213,7 +213,7 @@ impl SignalShared {
     fn append(
         &self,
         site: Option<&'static Location<'static>>,
-        kind: impl Fn(Option<Position>) -> OpKind,
+        step: impl Fn(Option<Position>) -> SignalStep,
     ) {
         if !self.tracers.is_on() || calling::forked() {
             return;
@@ -225,7 +225,7 @@ impl SignalShared {
         }
         self.tracers.note(|| {
             let device = running.map_or(self.device, |at| at.device);
-            let op = Op::new(kind(inside), Engine::None, device, inside.unwrap_or(NOWHERE));
+            let op = Op::new(step(inside), Engine::None, device, inside.unwrap_or(NOWHERE));
             Op {
                 stream: running.map_or(op.stream, |at| at.class),
                 label: Cow::Borrowed("signal"),

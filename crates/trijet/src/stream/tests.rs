@@ -5,7 +5,7 @@ use super::device::Device;
 use super::signal::Signal;
 use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
-use crate::base::ledger::{Engine, HostCall, OpKind};
+use crate::base::ledger::{Engine, HostStep, Op, OpKind, SignalStep, StreamWork};
 use crate::base::times::{TimeSource, TimesFrom};
 use crate::base::units::Bytes;
 use crate::check::CheckOptions;
@@ -45,7 +45,7 @@ fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
         }
         device.synchronize()?;
         let ops = device.take_trace()?.ops;
-        let allocs = ops.iter().filter(|op| op.kind == OpKind::Alloc);
+        let allocs = ops.iter().filter(|op| op.kind == OpKind::Work(StreamWork::Alloc));
         let mut lanes: Vec<u32> = allocs.map(|op| op.position.lane.0).collect();
         lanes.sort_unstable();
         let mut expected: Vec<u32> = opened.iter().map(|s| s.lane().id.0).collect();
@@ -93,7 +93,7 @@ fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
         stream.alloc::<u8>(1 << 20)?;
         stream.synchronize()?;
         let ops = device.take_trace()?.ops;
-        let released = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
+        let released = ops.iter().any(|op| op.kind == OpKind::Host(HostStep::Release));
         assert_eq!(released, nth == 3, "{ops:#?}");
     }
     Ok(())
@@ -131,13 +131,14 @@ fn a_trace_numbers_signals_by_appearance() -> Result<()> {
         let signals = [device.signal(), device.signal()];
         signals.iter().rev().for_each(Signal::set);
         let ops = device.take_trace()?.ops;
-        let signal_of = |kind: &OpKind| {
-            if let OpKind::Signal { signal, .. } | OpKind::Handle { signal, .. } = kind {
-                return Some(*signal);
-            }
-            None
+        let signal_of = |op: &Op| {
+            let OpKind::Signal(step) = op.kind else { return None };
+            let (SignalStep::Use { signal, .. } | SignalStep::Handle { signal, .. }) = step else {
+                return None;
+            };
+            Some(signal)
         };
-        let seen = ops.iter().filter_map(|op| signal_of(&op.kind));
+        let seen = ops.iter().filter_map(signal_of);
         // Both handles are made, and each is used just before it sets its signal.
         assert_eq!(seen.collect::<Vec<_>>(), [1, 2, 2, 2, 1, 1], "{round}");
     }
@@ -208,7 +209,8 @@ fn engines_and_the_host_are_on_one_clock() -> Result<()> {
         let (call, times) = (op.call.expect("traced"), op.times.expect("traced"));
         assert!(call.begin <= times.begin, "{op:?}");
     }
-    let waits = engines.ops.iter().filter(|op| matches!(op.kind, OpKind::Sync { .. }));
+    let waits =
+        engines.ops.iter().filter(|op| matches!(op.kind, OpKind::Host(HostStep::Sync { .. })));
     let last = waits.filter_map(|op| op.call).map(|call| call.end).max();
     let end = engines.ops.iter().filter_map(|op| op.times).map(|times| times.end).max();
     assert!(end.is_some() && end <= last, "{end:?} {last:?}");

@@ -6,7 +6,7 @@ use super::setup::{COUNTS, SPAN, STATS, Setup};
 use super::task::{PAYLOAD, WorkerTask};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Engine, Op, OpKind, Times};
+use crate::base::ledger::{Engine, Op, StreamWork, Times};
 use crate::base::units::Nanos;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ impl RunReport {
             let position = Position { lane: LaneId(first.0 + worker), seq: *seq };
             let at = |time: Nanos| Nanos(begin.0 + time.0 - zero);
             let times = Times { begin: at(span.start), end: at(span.end) };
-            let op = Op::new(OpKind::Kernel, Engine::Compute, device, position);
+            let op = Op::new(StreamWork::Kernel, Engine::Compute, device, position);
             Op { label: Cow::Borrowed(kind), times: Some(times), ..op }
         };
         self.tasks.iter().map(op).collect()

@@ -6,8 +6,9 @@ use trijet::SourceOrder;
 use trijet::check::{Assume, CheckOptions, Checker, Names, Threads, check_with};
 use trijet::testing::Prng;
 use trijet::trace::{
-    Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Named, Op,
-    OpKind, OrderedBy, Place, Position, Signalled, StreamClass, WaitOutcome, Waited,
+    Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostStep, LaneId, LedgerNote,
+    MemoryCall, Mode, Named, Op, OpKind, OrderedBy, Place, Position, SignalStep, Signalled,
+    StreamClass, StreamMark, StreamWork, WaitOutcome, Waited,
 };
 
 /// A number that is small, or absurd.
@@ -37,7 +38,7 @@ fn kind(prng: &mut Prng) -> OpKind {
     let what = pick(prng, &[events[0], events[1], Waited::Stream, Waited::Device]);
     let by = pick(prng, &[Asked::User, Asked::Ordering]);
     let order = pick(prng, &[SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any]);
-    let calls = [HostCall::Load, HostCall::Release, HostCall::Failed, HostCall::InHostFn];
+    let calls = [HostStep::Load, HostStep::Release, HostStep::Failed, HostStep::Refused];
     let call = pick(prng, &calls);
     let handled = [Handled::Made, Handled::Cloned, Handled::Used, Handled::Dropped];
     let handled = pick(prng, &handled);
@@ -50,35 +51,35 @@ fn kind(prng: &mut Prng) -> OpKind {
     pick(
         prng,
         &[
-            OpKind::Alloc,
-            OpKind::Free,
-            OpKind::Copy,
-            OpKind::CopyNow,
-            OpKind::Batch(order),
-            OpKind::Fill,
-            OpKind::FillNow,
-            OpKind::Kernel,
-            OpKind::HostFn,
-            OpKind::AllocNow,
-            OpKind::FreeNow,
-            OpKind::Fault { culprit },
-            OpKind::Record { event, by },
-            OpKind::Sync { what, outcome },
-            OpKind::Host,
-            OpKind::Call(call),
-            OpKind::Open,
-            OpKind::Begin,
-            OpKind::Ran,
-            OpKind::Settled { event },
-            OpKind::ThreadGone,
-            OpKind::Gone { event },
-            OpKind::Lent,
-            OpKind::Name { of },
-            OpKind::Handle { signal: event, handle, what: handled, inside },
-            OpKind::Handle { signal: 1, handle: 1, what: handled, inside },
-            OpKind::Wait { event, on: position, by },
-            OpKind::Signal { signal: event, what: signalled, inside },
-            OpKind::Signal { signal: 1, what: signalled, inside },
+            OpKind::Work(StreamWork::Alloc),
+            OpKind::Work(StreamWork::Free),
+            OpKind::Work(StreamWork::Copy),
+            OpKind::Work(StreamWork::CopyNow),
+            OpKind::Work(StreamWork::Batch(order)),
+            OpKind::Work(StreamWork::Fill),
+            OpKind::Work(StreamWork::FillNow),
+            OpKind::Work(StreamWork::Kernel),
+            OpKind::Work(StreamWork::HostFn),
+            OpKind::Memory(MemoryCall::AllocNow),
+            OpKind::Memory(MemoryCall::FreeNow),
+            OpKind::Host(HostStep::Fault { culprit }),
+            OpKind::Mark(StreamMark::Record { event, by }),
+            OpKind::Host(HostStep::Sync { what, outcome }),
+            OpKind::Host(HostStep::Access),
+            OpKind::Host(call),
+            OpKind::Host(HostStep::Open),
+            OpKind::Host(HostStep::Begin),
+            OpKind::Note(LedgerNote::Ran),
+            OpKind::Note(LedgerNote::Settled { event }),
+            OpKind::Note(LedgerNote::ThreadGone),
+            OpKind::Note(LedgerNote::Gone { event }),
+            OpKind::Host(HostStep::Lent),
+            OpKind::Note(LedgerNote::Name { of }),
+            OpKind::Signal(SignalStep::Handle { signal: event, handle, what: handled, inside }),
+            OpKind::Signal(SignalStep::Handle { signal: 1, handle: 1, what: handled, inside }),
+            OpKind::Mark(StreamMark::Wait { event, on: position, by }),
+            OpKind::Signal(SignalStep::Use { signal: event, what: signalled, inside }),
+            OpKind::Signal(SignalStep::Use { signal: 1, what: signalled, inside }),
         ],
     )
 }
@@ -150,12 +151,12 @@ fn memory_does_not_grow_with_the_length_of_a_program() {
         let all = |mode| part(block, 0..4096, mode);
         let own = part(5, number % 64 * 64..(number % 64 + 1) * 64, Mode::Update);
         let mut all_of = log()
-            .work(OpKind::Alloc, A, "alloc", &[all(Mode::Write)])
-            .work(OpKind::Copy, A, "copy", &[r(3), all(Mode::Write)])
+            .work(StreamWork::Alloc, A, "alloc", &[all(Mode::Write)])
+            .work(StreamWork::Copy, A, "copy", &[r(3), all(Mode::Write)])
             .edge(events.0, A, B)
             .k(B, &[all(Mode::Read), own])
             .edge(events.1, B, A)
-            .work(OpKind::Free, A, "free", &[all(Mode::Write)]);
+            .work(StreamWork::Free, A, "free", &[all(Mode::Write)]);
         if number.is_multiple_of(100) {
             all_of = all_of.sync(A).sync(B);
         }

@@ -4,8 +4,8 @@
 use super::log::{A, B, BLOCKING_A, C, D, D2, E, H, LEGACY, Log, log, r, w};
 use trijet::SourceOrder;
 use trijet::check::{Conflict, FindingClass};
-use trijet::trace::OpKind;
 use trijet::trace::Signalled::{Found, Set, Wait};
+use trijet::trace::StreamWork;
 
 const S: u64 = 1;
 const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
@@ -19,8 +19,8 @@ fn either_way(lane: u32, program: impl Fn(Log) -> Log, classes: &[FindingClass])
 
 #[test]
 fn a_batch_that_reads_during_its_call_is_ordered_for_its_thread_alone() {
-    let batch = OpKind::Batch(SourceOrder::DuringCall);
-    let copied = |log: Log| log.work(batch.clone(), A, "batch", &[r(H), w(D)]);
+    let batch = StreamWork::Batch(SourceOrder::DuringCall);
+    let copied = |log: Log| log.work(batch, A, "batch", &[r(H), w(D)]);
     either_way(A, |log| copied(log).copy(B, H, D2), &[]);
     either_way(A, |log| copied(log).by(1).copy(B, H, D2), &[FindingClass::Race(Conflict::War)]);
 }

@@ -3,7 +3,7 @@
 use super::log::{A, B, D, E, H, Log, log, part, r, w};
 use std::path::Path;
 use trijet::check::Names;
-use trijet::trace::{BlockId, LaneId, Mode, OpKind, Signalled};
+use trijet::trace::{BlockId, LaneId, Mode, Signalled, StreamWork};
 
 fn names() -> Names {
     let lanes = [(LaneId(A), "compute".to_owned()), (LaneId(B), "copy".to_owned())];
@@ -28,9 +28,9 @@ fn a_race_with_an_event_that_predates_the_read() {
         .rec(E, B)
         .wait(E, A)
         .rec(E, A)
-        .work(OpKind::Kernel, A, "k_scale", &[all(Mode::Read)])
+        .work(StreamWork::Kernel, A, "k_scale", &[all(Mode::Read)])
         .wait(E, B)
-        .work(OpKind::Copy, B, "h2d chunk 3", &[r(H), all(Mode::Write)]);
+        .work(StreamWork::Copy, B, "h2d chunk 3", &[r(H), all(Mode::Write)]);
     is_golden("check-race.txt", faulty);
 }
 

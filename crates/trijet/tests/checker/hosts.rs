@@ -2,7 +2,7 @@
 
 use super::log::{A, B, BLOCKING_A, C, D, E, G, H, LEGACY, log, r, w};
 use trijet::check::{Assume, Conflict, FindingClass, Threads};
-use trijet::trace::{OpKind, WaitOutcome, Waited};
+use trijet::trace::{MemoryCall, StreamWork, WaitOutcome, Waited};
 
 const RAW: FindingClass = FindingClass::Host(Conflict::Raw);
 const WAR: FindingClass = FindingClass::Host(Conflict::War);
@@ -25,8 +25,8 @@ fn case_24_the_host_reads_after_the_download_is_complete() {
 
 #[test]
 fn case_25_host_memory_stays_until_the_copy_is_complete() {
-    log().copy(A, D, H).at_call(OpKind::FreeNow, w(H)).finds(&[FindingClass::FreeInFlight]);
-    log().copy(A, D, H).sync(A).at_call(OpKind::FreeNow, w(H)).is_silent();
+    log().copy(A, D, H).at_call(MemoryCall::FreeNow, w(H)).finds(&[FindingClass::FreeInFlight]);
+    log().copy(A, D, H).sync(A).at_call(MemoryCall::FreeNow, w(H)).is_silent();
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn case_28_a_copy_of_pageable_memory_may_go_on() {
 #[test]
 fn case_29_and_30_slow_programs_are_not_wrong() {
     log().copy(A, D, G).k(A, &[r(D)]).is_silent();
-    let now = |log: super::log::Log| log.work(OpKind::CopyNow, LEGACY, "copy", &[r(H), w(D)]);
+    let now = |log: super::log::Log| log.work(StreamWork::CopyNow, LEGACY, "copy", &[r(H), w(D)]);
     now(log()).k(A, &[r(D)]).sync(A).host(w(H)).is_silent();
 }
 
 /// Law A18.
 #[test]
 fn a_synchronous_copy_from_pageable_memory_is_only_staged() {
-    let now = || log().work(OpKind::CopyNow, LEGACY, "copy", &[r(G), w(D)]);
+    let now = || log().work(StreamWork::CopyNow, LEGACY, "copy", &[r(G), w(D)]);
     now().host(w(G)).is_silent();
     now().k(BLOCKING_A, &[r(D)]).is_silent();
     now().k(A, &[r(D)]).finds(&[FindingClass::Race(Conflict::Raw)]);
@@ -70,14 +70,14 @@ fn a_synchronous_copy_from_pageable_memory_is_only_staged() {
 
 #[test]
 fn case_34_a_host_function_is_an_operation_of_its_stream() {
-    let noted = |lane| log().copy(A, H, D).work(OpKind::HostFn, lane, "note", &[r(H)]);
+    let noted = |lane| log().copy(A, H, D).work(StreamWork::HostFn, lane, "note", &[r(H)]);
     noted(A).is_silent();
     noted(B).finds(&[RAW]);
 }
 
 #[test]
 fn case_35_the_host_waits_for_what_a_host_function_writes() {
-    let noted = || log().work(OpKind::HostFn, A, "note", &[w(H)]);
+    let noted = || log().work(StreamWork::HostFn, A, "note", &[w(H)]);
     noted().host(r(H)).finds(&[RAW]);
     noted().sync(A).host(r(H)).is_silent();
 }

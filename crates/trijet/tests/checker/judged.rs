@@ -7,7 +7,7 @@ use trijet::check::FindingClass;
 use trijet::testing::Prng;
 use trijet::trace::Position;
 use trijet::trace::Signalled::{Found, Set, Wait};
-use trijet::trace::{Op, OpKind, Signalled, Waited};
+use trijet::trace::{HostStep, Op, OpKind, SignalStep, Signalled, StreamMark, StreamWork, Waited};
 
 /// The planned sets and waits of host functions, by stream and number.
 type Planned = Vec<(u32, u64, Vec<(u64, bool)>)>;
@@ -42,7 +42,11 @@ fn draw(prng: &mut Prng) -> Log {
             8 | 9 => log.signal(signal, Set),
             10 => log.signal(signal, Wait),
             _ => {
-                let is_set = |op: &Op| matches!(op.kind, OpKind::Signal { signal: s, what: Set, .. } if s == signal);
+                let set = (signal, Set);
+                let is_set = |op: &Op| {
+                    let OpKind::Signal(step) = op.kind else { return false };
+                    matches!(step, SignalStep::Use { signal, what, .. } if (signal, what) == set)
+                };
                 let log = run(log, &mut planned);
                 if log.ops.iter().any(is_set) {
                     log.signal(signal, Wait).signal(signal, Found)
@@ -97,7 +101,8 @@ impl<'a> Graph<'a> {
             (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut host_fns: BTreeMap<Position, usize> = BTreeMap::new();
         for (n, op) in ops.iter().enumerate() {
-            let of_host_fn = matches!(op.kind, OpKind::Signal { inside: Some(_), .. });
+            let of_host_fn =
+                matches!(op.kind, OpKind::Signal(SignalStep::Use { inside: Some(_), .. }));
             if !of_host_fn {
                 edges.extend(threads.insert(op.thread, call(n)).map(|before| (before, call(n))));
             }
@@ -107,17 +112,19 @@ impl<'a> Graph<'a> {
                 edges.extend(tail.map(|tail| (tail, begin(n))));
             }
             match op.kind {
-                OpKind::HostFn => {
+                OpKind::Work(StreamWork::HostFn) => {
                     host_fns.insert(op.position, n);
                 }
-                OpKind::Record { event, .. } => {
+                OpKind::Mark(StreamMark::Record { event, .. }) => {
                     events.insert(event, end(n));
                 }
-                OpKind::Wait { event, .. } => edges.push((events[&event], end(n))),
-                OpKind::Sync { what: Waited::Stream, .. } => {
+                OpKind::Mark(StreamMark::Wait { event, .. }) => {
+                    edges.push((events[&event], end(n)))
+                }
+                OpKind::Host(HostStep::Sync { what: Waited::Stream, .. }) => {
                     edges.extend(tails.get(&op.position.lane).map(|tail| (*tail, call(n))));
                 }
-                OpKind::Signal { signal, what, inside: at } => {
+                OpKind::Signal(SignalStep::Use { signal, what, inside: at }) => {
                     if let Some(host_fn) = at.map(|at| host_fns[&at]) {
                         let before = inside.insert(host_fn, call(n)).unwrap_or(begin(host_fn));
                         edges.extend([(before, call(n)), (call(n), end(host_fn))]);
@@ -131,29 +138,11 @@ impl<'a> Graph<'a> {
                         new => panic!("{new:?}: say what it orders"),
                     }
                 }
-                OpKind::Alloc
-                | OpKind::Free
-                | OpKind::Copy
-                | OpKind::CopyNow
-                | OpKind::Batch(_)
-                | OpKind::Fill
-                | OpKind::FillNow
-                | OpKind::Kernel
-                | OpKind::AllocNow
-                | OpKind::FreeNow
-                | OpKind::Fault { .. }
-                | OpKind::Sync { .. }
-                | OpKind::Host
-                | OpKind::Call(_)
-                | OpKind::Gone { .. }
-                | OpKind::Open
-                | OpKind::Begin
-                | OpKind::Ran
-                | OpKind::Settled { .. }
-                | OpKind::Name { .. }
-                | OpKind::ThreadGone
-                | OpKind::Handle { .. }
-                | OpKind::Lent => {}
+                OpKind::Work(_)
+                | OpKind::Memory(_)
+                | OpKind::Host(_)
+                | OpKind::Signal(SignalStep::Handle { .. })
+                | OpKind::Note(_) => {}
                 ref new => panic!("{new:?}: say what it orders"),
             }
         }
@@ -163,19 +152,23 @@ impl<'a> Graph<'a> {
     fn does(&self, what: Signalled) -> Vec<(usize, u64)> {
         let all = self.ops.iter().enumerate();
         let done = all.filter_map(|(n, op)| {
-            let OpKind::Signal { signal, what: did, .. } = op.kind else { return None };
+            let OpKind::Signal(SignalStep::Use { signal, what: did, .. }) = op.kind else {
+                return None;
+            };
             (did == what).then_some((n, signal))
         });
         done.collect()
     }
 
     fn host_fns(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.ops.len()).filter(|n| self.ops[*n].kind == OpKind::HostFn)
+        (0..self.ops.len()).filter(|n| self.ops[*n].kind == OpKind::Work(StreamWork::HostFn))
     }
 
     /// The host function that made the entry.
     fn host_fn(&self, op: usize) -> Option<usize> {
-        let OpKind::Signal { inside: Some(at), .. } = self.ops[op].kind else { return None };
+        let OpKind::Signal(SignalStep::Use { inside: Some(at), .. }) = self.ops[op].kind else {
+            return None;
+        };
         self.host_fns().find(|n| self.ops[*n].position == at)
     }
 

@@ -4,7 +4,7 @@ use super::log::{A, B, BLOCKING_A, C, D, H, LEGACY, Log, log, r};
 use trijet::check::{Conflict, FindingClass};
 use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
 use trijet::trace::Signalled::Wait;
-use trijet::trace::{BlockId, LaneId, Named, OpKind, Position, WaitOutcome, Waited};
+use trijet::trace::{BlockId, LaneId, LedgerNote, Named, Position, WaitOutcome, Waited};
 
 const S: u64 = 1;
 const DEADLOCK: &[FindingClass] = &[FindingClass::Deadlock];
@@ -112,7 +112,7 @@ fn names_that_the_program_gives_are_in_findings() {
     let named = |log: Log, of: Named, lane: u32, name: &'static str| {
         let mut log = log.synced(Waited::Stream, lane, WaitOutcome::Pending);
         let op = log.ops.last_mut().expect("one was pushed");
-        (op.kind, op.label) = (OpKind::Name { of }, name.into());
+        (op.kind, op.label) = (LedgerNote::Name { of }.into(), name.into());
         log
     };
     let log = named(named(log(), Named::Stream, A, "upload"), Named::Block(BlockId(D)), A, "input");

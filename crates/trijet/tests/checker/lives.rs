@@ -2,7 +2,7 @@
 
 use super::log::{A, B, C, D, D2, E, FAR, H, Log, log, part, r, tracked, w};
 use trijet::check::FindingClass;
-use trijet::trace::{LaneId, Mode, OpKind, Position};
+use trijet::trace::{LaneId, MemoryCall, Mode, Position, StreamWork};
 
 #[test]
 fn case_15_a_use_in_another_stream_needs_an_edge_from_the_allocation() {
@@ -26,9 +26,11 @@ fn every_use_needs_an_edge_from_the_allocation() {
             let uses: [(&str, &dyn Fn(Log) -> Log); 6] = [
                 ("kernel", &|log| log.k(B, std::slice::from_ref(&ordered))),
                 ("kernel of another device", &|log| log.k(FAR, std::slice::from_ref(&ordered))),
-                ("copy", &|log| log.work(OpKind::Copy, B, "copy", std::slice::from_ref(&ordered))),
+                ("copy", &|log| {
+                    log.work(StreamWork::Copy, B, "copy", std::slice::from_ref(&ordered))
+                }),
                 ("host function", &|log| {
-                    log.work(OpKind::HostFn, B, "host function", std::slice::from_ref(&ordered))
+                    log.work(StreamWork::HostFn, B, "host function", std::slice::from_ref(&ordered))
                 }),
                 ("host", &|log| log.host(ordered.clone())),
                 ("graph", &|log| log.launch(B, 7, std::slice::from_ref(&ordered))),
@@ -70,10 +72,10 @@ fn case_18_memory_is_freed_once() {
 #[test]
 fn case_19_a_free_outside_of_stream_order_waits_for_nothing() {
     let used = || log().alloc(A, D).k(A, &[w(D)]);
-    let verdict = used().at_call(OpKind::FreeNow, w(D)).finds(&[FindingClass::FreeRacesUse; 1]);
+    let verdict = used().at_call(MemoryCall::FreeNow, w(D)).finds(&[FindingClass::FreeRacesUse; 1]);
     assert!(verdict.findings[0].known.contains("does not synchronise"), "{verdict}");
     assert_eq!(verdict.findings[0].rules[0], "A24");
-    used().sync(A).at_call(OpKind::FreeNow, w(D)).is_silent();
+    used().sync(A).at_call(MemoryCall::FreeNow, w(D)).is_silent();
     used().free(A, D).is_silent();
 }
 
@@ -85,9 +87,9 @@ fn case_20_what_is_never_freed_leaks_when_the_record_goes_to_the_end() {
     assert_eq!(verdict.findings[0].second.op, 0, "the allocation is named");
     assert!(verdict.is_clean(), "a leak is a warning");
     kept().free(A, D).with(|options| options.to_the_end = true).is_silent();
-    let host = log().at_call(OpKind::AllocNow, w(H)).with(|options| options.to_the_end = true);
+    let host = log().at_call(MemoryCall::AllocNow, w(H)).with(|options| options.to_the_end = true);
     host.finds(&[FindingClass::Leak]);
-    host.at_call(OpKind::FreeNow, w(H)).is_silent();
+    host.at_call(MemoryCall::FreeNow, w(H)).is_silent();
 }
 
 /// The address may be the same, but the block is another one.
@@ -100,8 +102,8 @@ fn case_21_memory_that_the_pool_hands_on_is_other_memory() {
 fn case_22_memory_is_written_before_it_is_read() {
     let verdict = log().alloc(A, D).k(A, &[r(D)]).finds(&[FindingClass::ReadUninit]);
     assert!(verdict.is_clean(), "a warning");
-    log().alloc(A, D).work(OpKind::Fill, A, "fill", &[w(D)]).k(A, &[r(D)]).is_silent();
-    log().at_call(OpKind::AllocNow, w(D)).k(C, &[r(D)]).finds(&[FindingClass::ReadUninit]);
+    log().alloc(A, D).work(StreamWork::Fill, A, "fill", &[w(D)]).k(A, &[r(D)]).is_silent();
+    log().at_call(MemoryCall::AllocNow, w(D)).k(C, &[r(D)]).finds(&[FindingClass::ReadUninit]);
     // An operation with undeclared accesses may have written it.
     log().alloc(A, D).undeclared(A).k(A, &[r(D)]).is_silent();
 }

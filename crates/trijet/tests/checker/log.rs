@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use trijet::check::{CheckOptions, FindingClass, Verdict, check_with};
 use trijet::trace::{
-    Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Op,
-    OpKind, OrderedBy, Place, Position, Signalled, Site, StreamClass, WaitOutcome, Waited,
+    Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostStep, LaneId, LedgerNote,
+    MemoryCall, Mode, Op, OpKind, OrderedBy, Place, Position, SignalStep, Signalled, Site,
+    StreamClass, StreamMark, StreamWork, WaitOutcome, Waited,
 };
 
 pub(crate) const A: u32 = 0;
@@ -62,7 +63,13 @@ pub(crate) fn log() -> Log {
 }
 
 impl Log {
-    fn push(mut self, kind: OpKind, lane: u32, label: &'static str, accesses: &[Access]) -> Self {
+    fn push(
+        mut self,
+        kind: impl Into<OpKind>,
+        lane: u32,
+        label: &'static str,
+        accesses: &[Access],
+    ) -> Self {
         let stream = match lane {
             LEGACY => StreamClass::Legacy,
             BLOCKING_A | BLOCKING_B => StreamClass::Blocking,
@@ -85,7 +92,7 @@ impl Log {
 
     pub(crate) fn work(
         mut self,
-        kind: OpKind,
+        kind: StreamWork,
         lane: u32,
         label: &'static str,
         accesses: &[Access],
@@ -96,12 +103,12 @@ impl Log {
 
     /// A kernel.
     pub(crate) fn k(self, lane: u32, accesses: &[Access]) -> Self {
-        self.work(OpKind::Kernel, lane, "kernel", accesses)
+        self.work(StreamWork::Kernel, lane, "kernel", accesses)
     }
 
     /// A launch of the graph with this number.
     pub(crate) fn launch(mut self, lane: u32, graph: u64, accesses: &[Access]) -> Self {
-        self = self.work(OpKind::Kernel, lane, "graph", accesses);
+        self = self.work(StreamWork::Kernel, lane, "graph", accesses);
         self.ops.last_mut().expect("one was pushed").graph = Some(graph);
         self
     }
@@ -114,24 +121,24 @@ impl Log {
     }
 
     pub(crate) fn copy(self, lane: u32, to: u64, from: u64) -> Self {
-        self.work(OpKind::Copy, lane, "copy", &[r(from), w(to)])
+        self.work(StreamWork::Copy, lane, "copy", &[r(from), w(to)])
     }
 
     pub(crate) fn alloc(self, lane: u32, block: u64) -> Self {
-        self.work(OpKind::Alloc, lane, "alloc", &[w(block)])
+        self.work(StreamWork::Alloc, lane, "alloc", &[w(block)])
     }
 
     pub(crate) fn free(self, lane: u32, block: u64) -> Self {
-        self.work(OpKind::Free, lane, "free", &[w(block)])
+        self.work(StreamWork::Free, lane, "free", &[w(block)])
     }
 
     pub(crate) fn rec(self, event: u64, lane: u32) -> Self {
-        self.push(OpKind::Record { event, by: Asked::User }, lane, "event", &[])
+        self.push(StreamMark::Record { event, by: Asked::User }, lane, "event", &[])
     }
 
     pub(crate) fn wait(self, event: u64, lane: u32) -> Self {
         let on = Position { lane: LaneId(77), seq: 1 << 40 };
-        self.push(OpKind::Wait { event, on, by: Asked::User }, lane, "event", &[])
+        self.push(StreamMark::Wait { event, on, by: Asked::User }, lane, "event", &[])
     }
 
     /// `to` waits for the work that `from` holds now.
@@ -140,16 +147,16 @@ impl Log {
     }
 
     pub(crate) fn host(self, access: Access) -> Self {
-        self.push(OpKind::Host, A, "host", &[access])
+        self.push(HostStep::Access, A, "host", &[access])
     }
 
     /// An allocation or a free outside of stream order.
-    pub(crate) fn at_call(self, kind: OpKind, access: Access) -> Self {
+    pub(crate) fn at_call(self, kind: MemoryCall, access: Access) -> Self {
         self.push(kind, A, "at the call", &[access])
     }
 
     pub(crate) fn synced(self, what: Waited, lane: u32, outcome: WaitOutcome) -> Self {
-        self.push(OpKind::Sync { what, outcome }, lane, "sync", &[])
+        self.push(HostStep::Sync { what, outcome }, lane, "sync", &[])
     }
 
     pub(crate) fn sync(self, lane: u32) -> Self {
@@ -162,18 +169,18 @@ impl Log {
 
     /// A host function.
     pub(crate) fn host_fn(self, lane: u32) -> Self {
-        self.work(OpKind::HostFn, lane, "host function", &[])
+        self.work(StreamWork::HostFn, lane, "host function", &[])
     }
 
     /// The thread sets, waits for, finds or drops a signal.
     pub(crate) fn signal(self, signal: u64, what: Signalled) -> Self {
-        self.push(OpKind::Signal { signal, what, inside: None }, A, "signal", &[])
+        self.push(SignalStep::Use { signal, what, inside: None }, A, "signal", &[])
     }
 
     /// The host function with this number in its stream sets, waits for or finds a signal.
     pub(crate) fn inside(self, lane: u32, seq: u64, signal: u64, what: Signalled) -> Self {
         let at = Position { lane: LaneId(lane), seq };
-        let kind = OpKind::Signal { signal, what, inside: Some(at) };
+        let kind = SignalStep::Use { signal, what, inside: Some(at) };
         let mut this = self.push(kind, lane, "signal", &[]);
         let op = this.ops.last_mut().expect("one was pushed");
         (op.position, op.thread) = (at, 99);
@@ -182,31 +189,31 @@ impl Log {
 
     /// A new stream takes the lane.
     pub(crate) fn open(self, lane: u32) -> Self {
-        self.push(OpKind::Open, lane, "stream", &[])
+        self.push(HostStep::Open, lane, "stream", &[])
     }
 
     /// The library found the event complete.
     pub(crate) fn settled(self, event: u64) -> Self {
-        self.push(OpKind::Settled { event }, A, "settled", &[])
+        self.push(LedgerNote::Settled { event }, A, "settled", &[])
     }
 
     /// A call starts that may wait.
     pub(crate) fn begin(self, lane: u32) -> Self {
-        self.push(OpKind::Begin, lane, "copy", &[])
+        self.push(HostStep::Begin, lane, "copy", &[])
     }
 
     /// A call that had begun returned an error.
     pub(crate) fn failed(self, lane: u32) -> Self {
-        self.push(OpKind::Call(HostCall::Failed), lane, "copy", &[])
+        self.push(HostStep::Failed, lane, "copy", &[])
     }
 
     pub(crate) fn copy_now(self, lane: u32, to: u64, from: u64) -> Self {
-        self.work(OpKind::CopyNow, lane, "copy", &[r(from), w(to)])
+        self.work(StreamWork::CopyNow, lane, "copy", &[r(from), w(to)])
     }
 
     /// The host function with this number in its stream has returned.
     pub(crate) fn ran(self, lane: u32, seq: u64) -> Self {
-        let mut this = self.push(OpKind::Ran, lane, "host function", &[]);
+        let mut this = self.push(LedgerNote::Ran, lane, "host function", &[]);
         let op = this.ops.last_mut().expect("one was pushed");
         (op.position.seq, op.thread) = (seq, 99);
         this
@@ -214,18 +221,18 @@ impl Log {
 
     /// The thread ends.
     pub(crate) fn ends(self) -> Self {
-        self.push(OpKind::ThreadGone, A, "thread", &[])
+        self.push(LedgerNote::ThreadGone, A, "thread", &[])
     }
 
     /// The thread makes, clones, uses or drops a handle of a signal.
     pub(crate) fn handle(self, signal: u64, handle: u64, what: Handled) -> Self {
-        self.push(OpKind::Handle { signal, handle, what, inside: None }, A, "signal", &[])
+        self.push(SignalStep::Handle { signal, handle, what, inside: None }, A, "signal", &[])
     }
 
     /// The host function with this number in its stream uses a handle.
     pub(crate) fn uses_inside(self, lane: u32, seq: u64, signal: u64, handle: u64) -> Self {
         let inside = Some(Position { lane: LaneId(lane), seq });
-        let kind = OpKind::Handle { signal, handle, what: Handled::Used, inside };
+        let kind = SignalStep::Handle { signal, handle, what: Handled::Used, inside };
         self.push(kind, lane, "signal", &[])
     }
 
@@ -237,7 +244,7 @@ impl Log {
 
     /// A call reports that the context is lost.
     pub(crate) fn fault(self, culprit: Option<Position>) -> Self {
-        self.push(OpKind::Fault { culprit }, A, "synchronize", &[])
+        self.push(HostStep::Fault { culprit }, A, "synchronize", &[])
     }
 
     pub(crate) fn with(mut self, change: impl FnOnce(&mut CheckOptions)) -> Self {

@@ -5,7 +5,7 @@ use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
 };
 use trijet::check::{CheckOptions, Checker, Conflict, FindingClass};
-use trijet::trace::{DeviceId, Engine, OpKind, Waited};
+use trijet::trace::{DeviceId, Engine, OpKind, StreamMark, StreamWork, Waited};
 
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
@@ -29,7 +29,7 @@ fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
 #[test]
 fn what_the_library_found_complete_orders_tracked_memory_only() {
     let reused = |first, second| {
-        let written = log().work(OpKind::Fill, A, "fill", &[first]).rec_by_library(E, A);
+        let written = log().work(StreamWork::Fill, A, "fill", &[first]).rec_by_library(E, A);
         written.settled(E).open(A).k(A, &[second])
     };
     reused(tracked(w(D)), tracked(r(D))).is_silent();
@@ -114,9 +114,9 @@ fn a_copy_between_devices_in_the_legacy_stream_is_in_order_on_both() {
     const FAR_LEGACY: u32 = 7;
     let copied = |then: fn(Log) -> Log| {
         let mut log = log().alloc(FAR, D2).sync(FAR).k(FAR_LEGACY, &[w(D2)]);
-        log = then(log.work(OpKind::CopyNow, LEGACY, "copy", &[r(D), w(D2)]));
+        log = then(log.work(StreamWork::CopyNow, LEGACY, "copy", &[r(D), w(D2)]));
         for op in &mut log.ops {
-            if op.kind == OpKind::CopyNow {
+            if op.kind == OpKind::Work(StreamWork::CopyNow) {
                 op.engine = Engine::Peer;
             }
             if op.position.lane.0 == FAR_LEGACY {
@@ -140,7 +140,7 @@ impl Log {
     fn rec_by_library(self, event: u64, lane: u32) -> Self {
         let mut this = self.rec(event, lane);
         let by = trijet::trace::Asked::Ordering;
-        this.ops.last_mut().expect("one was pushed").kind = OpKind::Record { event, by };
+        this.ops.last_mut().expect("one was pushed").kind = StreamMark::Record { event, by }.into();
         this
     }
 }

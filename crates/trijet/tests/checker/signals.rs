@@ -4,7 +4,7 @@
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
 use trijet::check::{CheckOptions, Checker, Conflict, FindingClass, Severity};
 use trijet::trace::Signalled::{Found, Gone, LimitedWait, Set, Wait};
-use trijet::trace::{OpKind, WaitOutcome, Waited};
+use trijet::trace::{OpKind, StreamWork, WaitOutcome, Waited};
 
 /// Signals.
 const S: u64 = 1;
@@ -41,7 +41,7 @@ fn every_wait_behind_the_host_function_is_too_early() {
     let blocking = log().host_fn(BLOCKING_A).inside(BLOCKING_A, 1, S, Wait);
     blocking.clone().sync(LEGACY).signal(S, Set).finds(DEADLOCK);
     // A synchronous copy waits for the blocking streams.
-    let copied = |log: Log| log.work(OpKind::CopyNow, LEGACY, "copy", &[r(D), w(H)]);
+    let copied = |log: Log| log.work(StreamWork::CopyNow, LEGACY, "copy", &[r(D), w(H)]);
     copied(blocking).signal(S, Set).finds(DEADLOCK);
     copied(waiting()).signal(S, Set).is_silent();
     // A wait for earlier work, and a query, do not hold back the thread.
@@ -268,7 +268,7 @@ fn memory_does_not_grow_with_the_number_of_signals() {
         let item = item.host_fn(B).inside(B, n + 1, late, Wait);
         let mut ops = item.sync(A).sync(B).signal(late, Set).signal(late, Gone).ops;
         for op in &mut ops {
-            if matches!(op.kind, OpKind::HostFn) {
+            if matches!(op.kind, OpKind::Work(StreamWork::HostFn)) {
                 op.position.seq = n + 1;
             }
         }

@@ -3,7 +3,7 @@
 use super::log::{A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, log, part, r, w};
 use trijet::SourceOrder;
 use trijet::check::{Assume, Conflict, FindingClass, Verdict};
-use trijet::trace::{Mode, OpKind};
+use trijet::trace::{Mode, StreamWork};
 
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const WAR: FindingClass = FindingClass::Race(Conflict::War);
@@ -32,8 +32,8 @@ fn case_02_an_upload_over_what_another_stream_reads_needs_an_edge() {
 
 #[test]
 fn case_03_two_writes_need_an_edge() {
-    log().work(OpKind::Fill, A, "fill", &[w(D)]).k(B, &[w(D)]).finds(&[WAW]);
-    log().work(OpKind::Fill, A, "fill", &[w(D)]).edge(E, A, B).k(B, &[w(D)]).is_silent();
+    log().work(StreamWork::Fill, A, "fill", &[w(D)]).k(B, &[w(D)]).finds(&[WAW]);
+    log().work(StreamWork::Fill, A, "fill", &[w(D)]).edge(E, A, B).k(B, &[w(D)]).is_silent();
 }
 
 #[test]
@@ -163,14 +163,14 @@ fn a_bare_record_in_the_legacy_stream_is_a_barrier_only_if_assumed() {
 #[test]
 fn copies_of_a_batch_have_no_order_and_may_read_early() {
     let batch = |order, accesses: &[_]| {
-        log().k(A, &[w(D)]).work(OpKind::Batch(order), A, "batch", accesses)
+        log().k(A, &[w(D)]).work(StreamWork::Batch(order), A, "batch", accesses)
     };
     batch(SourceOrder::Stream, &[r(D), w(D2)]).is_silent();
     batch(SourceOrder::Stream, &[r(D), w(D2), r(D2), w(H)]).finds(&[FindingClass::BatchDependent]);
     batch(SourceOrder::Any, &[r(D), w(D2)]).finds(&[RAW]);
     batch(SourceOrder::DuringCall, &[r(D), w(D2)]).finds(&[RAW]);
     let synced = log().k(A, &[w(D)]).sync(A);
-    synced.work(OpKind::Batch(SourceOrder::Any), A, "batch", &[r(D), w(D2)]).is_silent();
+    synced.work(StreamWork::Batch(SourceOrder::Any), A, "batch", &[r(D), w(D2)]).is_silent();
 }
 
 /// All conflicts of one kind between two operations are one finding, with all their bytes.

@@ -3,7 +3,7 @@
 use super::log::{A, B, D, D2, E, H, Log, log, part, r, tracked, w};
 use trijet::check::{CheckOptions, Checker, Conflict, FindingClass, Severity, Threads};
 use trijet::trace::Signalled::{Found, Set};
-use trijet::trace::{Mode, OpKind, WaitOutcome, Waited};
+use trijet::trace::{Mode, OpKind, StreamMark, WaitOutcome, Waited};
 
 const HOST_WAW: FindingClass = FindingClass::Host(Conflict::Waw);
 const HOST_RAW: FindingClass = FindingClass::Host(Conflict::Raw);
@@ -115,7 +115,9 @@ fn seen_order_holds_for_memory_that_the_library_orders() {
     tracked_work.finds(&[UNORDERED]);
     let mut internal = shared(|log| log);
     for op in &mut internal.ops {
-        if let OpKind::Record { by, .. } | OpKind::Wait { by, .. } = &mut op.kind {
+        if let OpKind::Mark(StreamMark::Record { by, .. } | StreamMark::Wait { by, .. }) =
+            &mut op.kind
+        {
             *by = trijet::trace::Asked::Ordering;
         }
     }

@@ -4,8 +4,8 @@ use super::live::{devices, found, recorded};
 use std::time::Duration;
 use trijet::check::{CheckOptions, FindingClass, Verdict, check};
 use trijet::sim::HostConfig;
-use trijet::trace::OpKind;
 use trijet::trace::Signalled::Gone;
+use trijet::trace::{OpKind, SignalStep};
 use trijet::{Device, Result, Signal, Stream};
 
 const DEADLOCK: &[FindingClass] = &[FindingClass::Deadlock];
@@ -66,7 +66,9 @@ fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
     assert_eq!(classes, GIVES_UP, "{verdict}");
     let ops = program(true);
     assert_eq!(found(&ops).0, []);
-    let ends = ops.iter().filter(|op| matches!(op.kind, OpKind::Signal { what: Gone, .. }));
+    let ends = ops
+        .iter()
+        .filter(|op| matches!(op.kind, OpKind::Signal(SignalStep::Use { what: Gone, .. })));
     assert_eq!(ends.count(), 1);
 }
 

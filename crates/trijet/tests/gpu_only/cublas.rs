@@ -5,7 +5,7 @@ use libloading::{Library, Symbol};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use trijet::check::check;
-use trijet::trace::{Op, OpKind};
+use trijet::trace::{Op, OpKind, StreamWork};
 use trijet::{Error, ErrorKind, Result, Stream, Uses};
 
 type Handle = *mut c_void;
@@ -128,7 +128,7 @@ fn a_gemm_of_cublas_is_ordered_by_the_memory_that_it_declares() -> Result<()> {
     }
     device.synchronize()?;
     let trace = device.take_trace()?;
-    let is_product = |op: &&Op| op.label == "gemm" && op.kind == OpKind::Kernel;
+    let is_product = |op: &&Op| op.label == "gemm" && op.kind == OpKind::Work(StreamWork::Kernel);
     assert_eq!(trace.ops.iter().filter(is_product).count(), 20);
     assert!(trace.ops.iter().filter(is_product).all(|op| op.times.is_some()), "each has its times");
     let verdict = check(&trace.ops);

@@ -8,7 +8,7 @@ use trijet::trace::critical::Category;
 use trijet::trace::gaps::{Cause, Dependency, by_cause, gaps};
 use trijet::trace::host_engines::{HostEngine, HostWorked};
 use trijet::trace::metrics::CopyEngines;
-use trijet::trace::{HostCall, OpKind, StreamClass, Union, Waited};
+use trijet::trace::{HostStep, MemoryCall, StreamClass, Union, Waited};
 
 fn compute_causes(s: &Script, window: std::ops::Range<u64>, latency: u64) -> Vec<(Cause, u64)> {
     let found = gaps(&s.ops, &s.dag(), window, Nanos(latency), CopyEngines::Two, &[]);
@@ -41,8 +41,8 @@ fn a_gap_behind_a_late_host_is_split_by_its_calls() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.sync(Waited::Device, 1, 2..14);
-    s.call(OpKind::AllocNow, 14..20);
-    s.call(OpKind::Call(HostCall::Load), 20..21);
+    s.call(MemoryCall::AllocNow, 14..20);
+    s.call(HostStep::Load, 20..21);
     s.called(Compute, 1, 23..24, 24..30);
     // Gap 10..24: the wait until 14, allocating until 20, loading until 21, user 21..23, the call.
     let expected = [

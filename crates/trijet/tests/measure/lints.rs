@@ -10,7 +10,10 @@ use trijet::testing::{MIX, WORK};
 use trijet::trace::Engine::{Compute, Upload};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{Reader, Writer};
-use trijet::trace::{Asked, HostCall, Named, Op, OpKind, StreamClass, TimesFrom, Waited};
+use trijet::trace::{
+    Asked, HostStep, LedgerNote, MemoryCall, Named, Op, OpKind, StreamClass, StreamMark, TimesFrom,
+    Waited,
+};
 use trijet::{Bytes, Device, Nanos, Result, StreamOptions};
 
 fn found(ops: &[Op], rule: Rule) -> Option<Lint> {
@@ -164,7 +167,7 @@ fn shared(ops: &[Op], queues: Option<u32>, kernels: Kernels) -> Option<Lint> {
 fn more_streams_of_two_kernels_than_hardware_queues_are_flagged() {
     let mut ops = dealt(17, 10_000);
     let position = ops[16].position;
-    let name = OpKind::Name { of: Named::Stream };
+    let name = LedgerNote::Name { of: Named::Stream };
     let named = Op::new(name, trijet::trace::Engine::None, ops[16].device, position);
     ops.push(Op { label: "late".into(), ..named });
     let lint = shared(&ops, Some(8), Kernels::Several).expect("nine streams waited");
@@ -410,25 +413,25 @@ fn allocating_without_a_stream_in_a_loop_is_flagged() {
     let mut faulty = Script::default();
     for n in 0..4 {
         let t = 1_000 * n;
-        faulty.call(OpKind::AllocNow, t..t + 100);
+        faulty.call(MemoryCall::AllocNow, t..t + 100);
         faulty.called(Compute, 1, t + 100..t + 110, t + 110..t + 500);
-        faulty.call(OpKind::FreeNow, t + 510..t + 560);
+        faulty.call(MemoryCall::FreeNow, t + 510..t + 560);
     }
     // Three allocations of 100 and three frees of 50, without the first allocation and the last
     // free.
     assert_eq!(flagged(&faulty.ops, Rule::SyncAlloc).saved, Nanos(450));
     let mut corrected = Script::default();
-    corrected.call(OpKind::AllocNow, 0..100);
+    corrected.call(MemoryCall::AllocNow, 0..100);
     for n in 0..4 {
         let t = 1_000 * n + 100;
         corrected.called(Compute, 1, t..t + 10, t + 10..t + 400);
     }
-    corrected.call(OpKind::FreeNow, 5_000..5_050);
+    corrected.call(MemoryCall::FreeNow, 5_000..5_050);
     silent(&corrected.ops, Rule::SyncAlloc);
     // Allocations that are kept are no loop of allocating and freeing.
     let mut kept = Script::default();
     for n in 0..4 {
-        kept.call(OpKind::AllocNow, 100 * n..100 * n + 50);
+        kept.call(MemoryCall::AllocNow, 100 * n..100 * n + 50);
     }
     kept.work(Compute, 1, 400..500);
     silent(&kept.ops, Rule::SyncAlloc);
@@ -446,7 +449,7 @@ fn a_pool_that_gives_back_what_it_needs_is_flagged() {
             s.called(Compute, 1, t + 80..t + 90, t + 90..t + 400);
             s.sync(Waited::Stream, 1, t + 90..t + 400);
             if releases {
-                s.call(OpKind::Call(HostCall::Release), t + 400..t + 430);
+                s.call(HostStep::Release, t + 400..t + 430);
             }
         }
         s.ops
@@ -509,11 +512,11 @@ fn a_kernel_loaded_in_the_middle_is_flagged() {
     let program = |late: bool| {
         let mut s = Script::default();
         if !late {
-            s.call(OpKind::Call(HostCall::Load), 0..100);
+            s.call(HostStep::Load, 0..100);
         }
         s.called(Compute, 1, 100..101, 101..300);
         if late {
-            s.call(OpKind::Call(HostCall::Load), 101..400).label = "median".into();
+            s.call(HostStep::Load, 101..400).label = "median".into();
         }
         s.called(Compute, 2, 400..401, 401..600);
         s.ops
@@ -597,8 +600,13 @@ fn records_and_waits_of_the_program_say_where_they_are() {
         b.wait(&event)
     });
     let asked = |op: &&Op| {
-        matches!(op.kind, OpKind::Record { by: Asked::User, .. })
-            || matches!(op.kind, OpKind::Wait { by: Asked::User, .. })
+        matches!(
+            op.kind,
+            OpKind::Mark(
+                StreamMark::Record { by: Asked::User, .. }
+                    | StreamMark::Wait { by: Asked::User, .. }
+            )
+        )
     };
     let calls: Vec<&Op> = ops.iter().filter(asked).collect();
     assert_eq!(calls.len(), 2);

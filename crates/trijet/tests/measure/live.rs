@@ -2,11 +2,11 @@
 
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::WORK;
-use trijet::trace::Op;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::gaps::{Cause, gaps};
 use trijet::trace::metrics::{CopyEngines, Parameters, extent, measure};
 use trijet::trace::summary::{Settings, summarize};
+use trijet::trace::{Op, OpKind, StreamMark};
 use trijet::{Device, Nanos, Result};
 
 pub(crate) const WORDS: usize = 1 << 18;
@@ -71,7 +71,7 @@ fn less_than_two_percent_of_a_run_is_unexplained() {
         // Without the waits between streams, more than 2 % has no known cause.
         let bare: Vec<Op> = ops
             .iter()
-            .filter(|op| !matches!(op.kind, trijet::trace::OpKind::Wait { .. }))
+            .filter(|op| !matches!(op.kind, OpKind::Mark(StreamMark::Wait { .. })))
             .cloned()
             .collect();
         let (unexplained, _) = self::unknown(&bare, &Dag::new(&bare, Kernels::OneAtATime));

@@ -5,7 +5,7 @@ use trijet::Nanos;
 use trijet::trace::Engine::{Compute, Download, Upload};
 use trijet::trace::critical::{Category, critical_path, slack, what_if};
 use trijet::trace::dag::{DagNode, Edge};
-use trijet::trace::{DeviceId, HostCall, LaneId, OpKind, StreamClass, Waited};
+use trijet::trace::{DeviceId, HostStep, LaneId, StreamClass, StreamWork, Waited};
 
 /// Upload 1..10, kernel 10..25 after it, download 27..32, and a kernel 4..8 that no other operation
 /// needs.
@@ -57,7 +57,7 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.sync(Waited::Stream, 1, 1..12);
-    s.call(OpKind::Call(HostCall::Load), 20..26);
+    s.call(HostStep::Load, 20..26);
     s.called(Compute, 1, 26..27, 27..30);
     let path = critical_path(&s.ops, &s.dag(), 0..30, Nanos(0));
     let by: Vec<_> = path.by_category.iter().map(|(category, time)| (*category, time.0)).collect();
@@ -80,7 +80,7 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     s.work(Compute, 1, 0..5).stream = StreamClass::Blocking;
     s.work(Compute, 2, 0..10).stream = StreamClass::Blocking;
     let copy = s.called(Upload, 0, 1..11, 12..14);
-    (copy.kind, copy.stream) = (OpKind::CopyNow, StreamClass::Legacy);
+    (copy.kind, copy.stream) = (StreamWork::CopyNow.into(), StreamClass::Legacy);
     let waited = |s: &Script| {
         let dag = s.dag();
         let before = dag.before(DagNode::call(2)).iter();
@@ -97,9 +97,9 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let mut s = Script::default();
     s.work(Compute, 1, 0..10);
-    s.call(OpKind::Begin, 1..1).position.lane = LaneId(1);
+    s.call(HostStep::Begin, 1..1).position.lane = LaneId(1);
     s.work(Compute, 1, 10..30).thread = 2;
-    s.called(Download, 1, 1..21, 10..20).kind = OpKind::CopyNow;
+    s.called(Download, 1, 1..21, 10..20).kind = StreamWork::CopyNow.into();
     s.work(Compute, 1, 30..40);
     let dag = s.dag();
     let before = |op: usize| {
@@ -115,7 +115,7 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
 fn a_stream_is_not_taken_for_the_one_that_had_its_lane() {
     let mut s = Script::default();
     s.work(Compute, 1, 0..5).stream = StreamClass::Blocking;
-    s.call(OpKind::Open, 5..6).position.lane = LaneId(1);
+    s.call(HostStep::Open, 5..6).position.lane = LaneId(1);
     s.work(Compute, 1, 6..20);
     for index in 1..3 {
         s.ops[index].device = DeviceId(1);

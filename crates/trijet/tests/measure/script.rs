@@ -5,7 +5,8 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::{
-    Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Times, WaitOutcome, Waited,
+    Asked, DeviceId, Engine, HostStep, LaneId, Op, OpKind, Position, StreamMark, StreamWork, Times,
+    WaitOutcome, Waited,
 };
 
 pub(crate) fn times(span: Range<u64>) -> Times {
@@ -20,7 +21,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn push(&mut self, kind: OpKind, engine: Engine, lane: u32, seq: u64) -> &mut Op {
+    fn push(&mut self, kind: impl Into<OpKind>, engine: Engine, lane: u32, seq: u64) -> &mut Op {
         let position = Position { lane: LaneId(lane), seq };
         let plain = Op::new(kind, engine, DeviceId(0), position);
         self.ops.push(Op { label: "op".into(), thread: 1, ..plain });
@@ -35,7 +36,7 @@ impl Script {
     pub(crate) fn work(&mut self, engine: Engine, lane: u32, span: Range<u64>) -> &mut Op {
         *self.number(lane) += 1;
         let seq = *self.number(lane);
-        let kind = if engine == Engine::Compute { OpKind::Kernel } else { OpKind::Copy };
+        let kind = if engine == Engine::Compute { StreamWork::Kernel } else { StreamWork::Copy };
         let op = self.push(kind, engine, lane, seq);
         op.times = Some(times(span));
         op
@@ -56,13 +57,13 @@ impl Script {
 
     pub(crate) fn record(&mut self, event: u64, lane: u32) -> &mut Op {
         let seq = *self.number(lane);
-        self.push(OpKind::Record { event, by: Asked::User }, Engine::None, lane, seq)
+        self.push(StreamMark::Record { event, by: Asked::User }, Engine::None, lane, seq)
     }
 
     pub(crate) fn wait(&mut self, event: u64, on: (u32, u64), lane: u32) -> &mut Op {
         let seq = *self.number(lane) + 1;
         let on = Position { lane: LaneId(on.0), seq: on.1 };
-        self.push(OpKind::Wait { event, on, by: Asked::User }, Engine::None, lane, seq)
+        self.push(StreamMark::Wait { event, on, by: Asked::User }, Engine::None, lane, seq)
     }
 
     /// Later operations of `to` follow the earlier ones of `from`.
@@ -74,14 +75,14 @@ impl Script {
 
     pub(crate) fn sync(&mut self, what: Waited, lane: u32, call: Range<u64>) -> &mut Op {
         let seq = *self.number(lane);
-        let kind = OpKind::Sync { what, outcome: WaitOutcome::Complete };
+        let kind = HostStep::Sync { what, outcome: WaitOutcome::Complete };
         let op = self.push(kind, Engine::None, lane, seq);
         op.call = Some(times(call));
         op
     }
 
     /// A call of the host that concerns no stream.
-    pub(crate) fn call(&mut self, kind: OpKind, call: Range<u64>) -> &mut Op {
+    pub(crate) fn call(&mut self, kind: impl Into<OpKind>, call: Range<u64>) -> &mut Op {
         let op = self.push(kind, Engine::None, u32::MAX, 0);
         op.call = Some(times(call));
         op
@@ -90,7 +91,7 @@ impl Script {
     pub(crate) fn alloc(&mut self, lane: u32, call: Range<u64>) -> &mut Op {
         *self.number(lane) += 1;
         let seq = *self.number(lane);
-        let op = self.push(OpKind::Alloc, Engine::None, lane, seq);
+        let op = self.push(StreamWork::Alloc, Engine::None, lane, seq);
         op.call = Some(times(call));
         op
     }

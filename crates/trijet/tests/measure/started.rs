@@ -4,7 +4,7 @@ use crate::live;
 use crate::script::Script;
 use trijet::trace::dag::{Dag, DagNode, Edge, Kernels};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::trace::{Engine, TimeSource, TimesFrom};
+use trijet::trace::{Engine, StreamWork, TimeSource, TimesFrom};
 use trijet::{Device, Nanos, Result};
 
 fn graph(s: &Script, times: TimeSource) -> Dag {
@@ -49,7 +49,7 @@ fn work_that_began_inside_its_call_is_not_moved_to_the_calls_end() {
 #[test]
 fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
     let mut s = Script::default();
-    s.called(Engine::Upload, 1, 40..60, 50..90).kind = trijet::trace::OpKind::CopyNow;
+    s.called(Engine::Upload, 1, 40..60, 50..90).kind = StreamWork::CopyNow.into();
     let dag = graph(&s, TimeSource::Activity);
     assert_eq!((dag.work(0), dag.call(0), dag.contradictions()), (Some(50..90), Some(40..60), 0));
 }

@@ -3,7 +3,7 @@
 
 use crate::common::{checked, demand_clean};
 use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
-use trijet::trace::OpKind;
+use trijet::trace::{MemoryCall, OpKind, StreamWork};
 use trijet::{Bytes, Device, ErrorKind, HeapMode, Nanos, PoolChoice, Result};
 
 /// A checked device with room for one buffer of `BYTES`.
@@ -193,7 +193,9 @@ fn a_drop_makes_no_call_and_enqueues_nothing() -> Result<()> {
     drop(s.alloc::<u8>(1000)?);
     assert_eq!(device.heap_stats().map(|stats| stats.calls), calls);
     let ops = device.take_trace()?.ops;
-    let of_heap = |kind: &OpKind| matches!(kind, OpKind::FromHeap { .. } | OpKind::ToHeap);
+    let of_heap = |kind: &OpKind| {
+        matches!(kind, OpKind::Memory(MemoryCall::FromHeap { .. } | MemoryCall::ToHeap))
+    };
     assert_eq!(ops.len(), 3, "{ops:#?}");
     assert!(ops.iter().all(|op| of_heap(&op.kind)), "{ops:#?}");
     Ok(())
@@ -254,8 +256,8 @@ fn a_device_without_ranges_allocates_from_a_pool() -> Result<()> {
     s.synchronize()?;
     let ops = device.take_trace()?.ops;
     assert!(
-        ops.iter().any(|op| op.kind == OpKind::Alloc)
-            && ops.iter().any(|op| op.kind == OpKind::Free)
+        ops.iter().any(|op| op.kind == OpKind::Work(StreamWork::Alloc))
+            && ops.iter().any(|op| op.kind == OpKind::Work(StreamWork::Free))
     );
     Ok(())
 }

@@ -19,7 +19,7 @@ use trijet::Buffer;
 use trijet::Uses;
 use trijet::check::{CheckOptions, Checker, Finding, FindingClass, Severity, check_with};
 use trijet::testing::{self, Prng};
-use trijet::trace::{Op, OpKind, WaitOutcome, Waited};
+use trijet::trace::{HostStep, LedgerNote, Op, OpKind, StreamMark, WaitOutcome, Waited};
 
 /// The ledger of a run, without the wait with this number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
@@ -219,9 +219,8 @@ fn the_checker_and_the_judge_order_the_launches_of_a_graph() -> trijet::Result<(
 fn orders(op: &Op) -> bool {
     matches!(
         op.kind,
-        OpKind::Wait { .. }
-            | OpKind::Record { .. }
-            | OpKind::Sync { outcome: WaitOutcome::Complete, .. }
+        OpKind::Mark(StreamMark::Wait { .. } | StreamMark::Record { .. })
+            | OpKind::Host(HostStep::Sync { outcome: WaitOutcome::Complete, .. })
     )
 }
 
@@ -260,38 +259,22 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
             op.thread += round * 1000;
         }
         match &mut op.kind {
-            OpKind::Record { event, .. }
-            | OpKind::Wait { event, .. }
-            | OpKind::Gone { event }
-            | OpKind::Settled { event }
-            | OpKind::Sync { what: Waited::Event(event) | Waited::Recorded(event), .. } => {
+            OpKind::Mark(StreamMark::Record { event, .. } | StreamMark::Wait { event, .. })
+            | OpKind::Host(HostStep::Sync {
+                what: Waited::Event(event) | Waited::Recorded(event),
+                ..
+            })
+            | OpKind::Note(LedgerNote::Gone { event } | LedgerNote::Settled { event }) => {
                 *event += round << 40
             }
-            OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap
-            | OpKind::Fault { .. }
-            | OpKind::Sync { what: Waited::Stream | Waited::Device, .. }
-            | OpKind::Host
-            | OpKind::Call(_)
-            | OpKind::Open
-            | OpKind::Signal { .. }
-            | OpKind::Begin
-            | OpKind::Ran
-            | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Handle { .. }
-            | OpKind::Lent => {}
+            OpKind::Work(_)
+            | OpKind::Memory(_)
+            | OpKind::Host(HostStep::Sync { what: Waited::Stream | Waited::Device, .. })
+            | OpKind::Host(HostStep::Access | HostStep::Lent | HostStep::Begin | HostStep::Open)
+            | OpKind::Host(HostStep::Load | HostStep::Release | HostStep::Refused)
+            | OpKind::Host(HostStep::Failed | HostStep::Fault { .. })
+            | OpKind::Signal(_) => {}
+            OpKind::Note(LedgerNote::Ran | LedgerNote::Name { .. } | LedgerNote::ThreadGone) => {}
             new => panic!("{new:?}: say whether it names an event"),
         }
         op

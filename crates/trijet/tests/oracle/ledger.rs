@@ -6,8 +6,8 @@ use crate::switches::{Switch, on};
 use std::collections::BTreeMap;
 use trijet::SourceOrder;
 use trijet::trace::{
-    Asked, HostCall, LaneId, Op, OpKind, OrderedBy, Place, Position, Signalled, StreamClass,
-    WaitOutcome, Waited,
+    Asked, HostStep, LaneId, LedgerNote, MemoryCall, Op, OpKind, OrderedBy, Place, Position,
+    SignalStep, Signalled, StreamClass, StreamMark, StreamWork, WaitOutcome, Waited,
 };
 
 /// The state of the conversion.
@@ -92,73 +92,71 @@ impl Reader {
 
     fn op(&mut self, op: &Op) {
         match op.kind {
-            OpKind::Alloc => self.work(op, Verb::Alloc),
-            OpKind::Free => self.work(op, Verb::Free),
-            OpKind::Copy => self.work(op, Verb::Copy),
-            OpKind::CopyNow => self.work(op, Verb::CopyNow),
-            OpKind::Batch(order) => self.work(op, Verb::Batch(sources(order))),
-            OpKind::Fill => self.work(op, Verb::Fill),
-            OpKind::FillNow => self.work(op, Verb::FillNow),
-            OpKind::Kernel => self.work(op, Verb::Kernel),
-            OpKind::HostFn => self.work(op, Verb::HostFn),
-            OpKind::Record { event, by } => {
+            OpKind::Work(StreamWork::Alloc) => self.work(op, Verb::Alloc),
+            OpKind::Work(StreamWork::Free) => self.work(op, Verb::Free),
+            OpKind::Work(StreamWork::Copy) => self.work(op, Verb::Copy),
+            OpKind::Work(StreamWork::CopyNow) => self.work(op, Verb::CopyNow),
+            OpKind::Work(StreamWork::Batch(order)) => self.work(op, Verb::Batch(sources(order))),
+            OpKind::Work(StreamWork::Fill) => self.work(op, Verb::Fill),
+            OpKind::Work(StreamWork::FillNow) => self.work(op, Verb::FillNow),
+            OpKind::Work(StreamWork::Kernel) => self.work(op, Verb::Kernel),
+            OpKind::Work(StreamWork::HostFn) => self.work(op, Verb::HostFn),
+            OpKind::Mark(StreamMark::Record { event, by }) => {
                 self.threads(op);
                 let (stream, event) = (self.lane(op), self.event(event));
                 self.push(op, What::Record { event, stream, by: asked(by) });
             }
-            OpKind::Wait { event, by, .. } => {
+            OpKind::Mark(StreamMark::Wait { event, by, .. }) => {
                 self.threads(op);
                 let (stream, event) = (self.lane(op), self.event(event));
                 self.push(op, What::Wait { event, stream, by: asked(by) });
             }
-            OpKind::Sync { what, outcome } => {
+            OpKind::Host(HostStep::Sync { what, outcome }) => {
                 self.threads(op);
                 self.sync(op, what, outcome);
             }
-            OpKind::Begin => {
+            OpKind::Host(HostStep::Begin) => {
                 self.threads(op);
                 let (stream, holds) = (self.lane(op), self.accesses(op));
                 self.history.push(op.thread, What::Begin { stream, holds });
             }
-            OpKind::Lent => {
+            OpKind::Host(HostStep::Lent) => {
                 self.threads(op);
                 let holds = self.accesses(op);
                 self.push(op, What::Lent { holds });
             }
-            OpKind::Open => {
+            OpKind::Host(HostStep::Open) => {
                 self.threads(op);
                 let follows = self.lanes.remove(&op.position.lane);
                 let stream = self.open(op, follows);
                 self.push(op, What::Open { stream });
             }
-            OpKind::Host => {
+            OpKind::Host(HostStep::Access) => {
                 self.threads(op);
                 let accesses = self.accesses(op);
                 self.push(op, What::Host { accesses });
             }
-            OpKind::Handle { .. } => self.threads(op),
-            OpKind::Signal { signal, what, inside } => self.signal(op, signal, what, inside),
-            OpKind::Settled { event } => {
+            OpKind::Signal(SignalStep::Handle { .. }) => self.threads(op),
+            OpKind::Signal(SignalStep::Use { signal, what, inside }) => {
+                self.signal(op, signal, what, inside)
+            }
+            OpKind::Note(LedgerNote::Settled { event }) => {
                 let event = self.event(event);
                 let call = self.history.push(op.thread, What::Settled { event });
                 self.history.calls[call].label = "by the library".to_owned();
             }
-            OpKind::Gone { event } => {
+            OpKind::Note(LedgerNote::Gone { event }) => {
                 self.events.remove(&event);
             }
-            OpKind::Call(HostCall::Failed) => {
+            OpKind::Host(HostStep::Failed) => {
                 self.history.begun.retain(|(thread, _), _| *thread != op.thread);
             }
-            OpKind::FromHeap { .. } => drop(self.accesses(op)),
+            OpKind::Memory(MemoryCall::FromHeap { .. }) => drop(self.accesses(op)),
             // These order no accesses that the judge looks at.
-            OpKind::Call(_)
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::ToHeap
-            | OpKind::Fault { .. }
-            | OpKind::Ran
-            | OpKind::Name { .. }
-            | OpKind::ThreadGone => {}
+            OpKind::Memory(MemoryCall::AllocNow | MemoryCall::FreeNow | MemoryCall::ToHeap)
+            | OpKind::Host(HostStep::Load | HostStep::Release | HostStep::Refused)
+            | OpKind::Host(HostStep::Fault { .. })
+            | OpKind::Note(LedgerNote::Ran | LedgerNote::Name { .. } | LedgerNote::ThreadGone) => {}
             ref new => panic!("{new:?}: say what it orders"),
         }
     }
@@ -227,7 +225,10 @@ impl Reader {
                 Place::Pageable => Memory::Pageable,
             };
             self.history.memory.insert(access.block.0, memory);
-            if matches!(op.kind, OpKind::Alloc | OpKind::FromHeap { .. }) {
+            if matches!(
+                op.kind,
+                OpKind::Work(StreamWork::Alloc) | OpKind::Memory(MemoryCall::FromHeap { .. })
+            ) {
                 let device = usize::try_from(op.device.0).expect("a few devices");
                 self.history.homes.insert(access.block.0, device);
             }

@@ -21,7 +21,7 @@ use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{HostWork, Layout, Schedule, StageCx, rows_of};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{self, Prng, WORK};
-use trijet::trace::OpKind;
+use trijet::trace::{OpKind, StreamWork};
 use trijet::{
     Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Result, Sink, Source, View, ViewMut,
 };
@@ -287,7 +287,7 @@ fn a_pipeline_traces_its_own_streams_only() {
     assert!(!opened.lock().expect("no test panics with this lock").is_empty());
     // The slots are allocated before the run, so an allocation in the trace belongs to another
     // stream.
-    let foreign = report.ops.iter().filter(|op| op.kind == OpKind::Alloc);
+    let foreign = report.ops.iter().filter(|op| op.kind == OpKind::Work(StreamWork::Alloc));
     assert_eq!(foreign.count(), 0, "{:#?}", report.ops);
 }
 

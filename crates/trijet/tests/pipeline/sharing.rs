@@ -4,7 +4,7 @@ use crate::{noise, simulated, threads};
 use trijet::pipeline::{HostWork, Schedule, Sharing, StageCx, rows_of};
 use trijet::sim::Order;
 use trijet::testing::{self, WORK};
-use trijet::trace::{Engine, Op, OpKind};
+use trijet::trace::{Engine, Op, OpKind, StreamWork};
 use trijet::{Bytes, Device, ErrorKind, PinnedBuffer, Pipeline, Result, View, ViewMut};
 
 const ROW: usize = 64;
@@ -59,7 +59,7 @@ fn every_way_of_sharing_computes_the_same_bytes_in_all_counts_of_chunks_and_slot
 fn before<'a>(small: &Op, all: &'a [Op]) -> Vec<&'a Op> {
     let call = small.call.expect("a call of the host").begin;
     let is_before = |op: &&Op| {
-        op.kind == OpKind::Copy
+        op.kind == OpKind::Work(StreamWork::Copy)
             && op.position.lane == small.position.lane
             && op.position.seq < small.position.seq
             && op.bytes != SMALL as u64
@@ -111,7 +111,7 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
         let trace = device.take_trace()?;
         assert_eq!(*answer.read()?, *small.read()?, "seed {seed}");
         assert_eq!(*y.read()?, *x.read()?, "seed {seed}");
-        let copies = || trace.ops.iter().filter(|op| op.kind == OpKind::Copy);
+        let copies = || trace.ops.iter().filter(|op| op.kind == OpKind::Work(StreamWork::Copy));
         let largest = copies().map(|op| op.bytes).max();
         assert_eq!(largest, Some(PIECE), "seed {seed}");
         for op in copies().filter(|op| op.engine == Engine::Download && op.bytes == PIECE) {

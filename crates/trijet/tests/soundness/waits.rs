@@ -11,7 +11,7 @@ use trijet::Uses;
 use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::trace::{OpKind, StreamClass};
+use trijet::trace::{OpKind, StreamClass, StreamMark};
 use trijet::{
     Batch, Buffer, Device, ErrorKind, PinnedBuffer, Readiness, Result, Select, SourceOrder, Stream,
     StreamOptions,
@@ -159,7 +159,8 @@ fn synchronous_copies_and_fills_record_nothing_in_the_legacy_stream() -> Result<
     device.copy_now(&y, &mut g)?;
     device.synchronize()?;
     let ops = device.take_trace()?.ops;
-    let records = ops.iter().filter(|op| matches!(op.kind, OpKind::Record { .. }));
+    let records =
+        ops.iter().filter(|op| matches!(op.kind, OpKind::Mark(StreamMark::Record { .. })));
     let of_legacy = records.filter(|op| op.stream == StreamClass::Legacy);
     assert_eq!(of_legacy.count(), 0, "{ops:#?}");
     assert_eq!(g.read()?[0], 0x0101_0101);

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use trijet::kernels::{AXPY, Max, Min, Reduction, Sum};
 use trijet::sim::Order;
 use trijet::task::{Explanation, Hazard, KeptBy, TaskOptions, Tasks};
-use trijet::trace::OpKind;
+use trijet::trace::{OpKind, StreamWork};
 use trijet::{Device, Element, Result};
 
 fn waits(device: &Device) -> u64 {
@@ -347,7 +347,8 @@ fn the_operations_of_a_task_have_its_name_in_a_trace() -> Result<()> {
     tasks.task(x.update()).run(|s, mut x| s.fill_bytes(&mut x, 2))?;
     stream.fill_bytes(&mut tasks.take(x)?, 3)?;
     stream.synchronize()?;
-    let fills = device.take_trace()?.ops.into_iter().filter(|op| op.kind == OpKind::Fill);
+    let fills =
+        device.take_trace()?.ops.into_iter().filter(|op| op.kind == OpKind::Work(StreamWork::Fill));
     let labels: Vec<String> = fills.map(|op| op.label.into_owned()).collect();
     assert_eq!(labels, ["begin: fill", "fill", "fill"]);
     Ok(())

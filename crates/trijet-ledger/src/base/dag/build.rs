@@ -7,7 +7,8 @@ use super::nodes::Nodes;
 use crate::base::edges::{self, Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Engine, HostCall, Op, OpKind, Signalled, StreamClass, Times, WaitOutcome, Waited,
+    Engine, HostStep, LedgerNote, Op, OpKind, SignalStep, Signalled, StreamClass, StreamMark,
+    Times, WaitOutcome, Waited,
 };
 use crate::base::times::TimeSource;
 use smallvec::SmallVec;
@@ -166,7 +167,7 @@ impl DagBuilder<'_> {
             return (self.streams.return_call(call, op), is_last);
         }
         let mut waited = None;
-        if let OpKind::Wait { event, on, .. } = op.kind {
+        if let OpKind::Mark(StreamMark::Wait { event, on, .. }) = op.kind {
             waited = self.recorded(event, on);
         }
         self.streams.begin_entry(lane, op, role, waited.as_ref());
@@ -232,7 +233,7 @@ impl DagBuilder<'_> {
             let numbered = self.numbered.entry(op.position.lane).or_default();
             numbered.push((op.position.seq, node));
         }
-        if let OpKind::Record { event, .. } = op.kind {
+        if let OpKind::Mark(StreamMark::Record { event, .. }) = op.kind {
             self.records.insert(event, self.streams.tail(lane).clone());
         }
     }
@@ -278,47 +279,33 @@ impl DagBuilder<'_> {
             return self.work(index, role, engine);
         }
         match op.kind {
-            OpKind::Sync { what, outcome } => self.sync(index, what, outcome),
-            OpKind::Gone { event } => drop(self.records.remove(&event)),
-            OpKind::Begin => self.begin(index),
-            OpKind::Call(HostCall::Failed) => {
+            OpKind::Host(HostStep::Sync { what, outcome }) => self.sync(index, what, outcome),
+            OpKind::Note(LedgerNote::Gone { event }) => drop(self.records.remove(&event)),
+            OpKind::Host(HostStep::Begin) => self.begin(index),
+            OpKind::Host(HostStep::Failed) => {
                 self.begun.remove(&op.thread);
                 self.call(index, None);
             }
-            // These are no calls of a thread, or a host function made them.
-            OpKind::Signal { inside: Some(_), .. }
-            | OpKind::Signal { what: Signalled::Gone, .. }
-            | OpKind::Ran
-            | OpKind::Settled { .. }
-            | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent
-            | OpKind::Handle { .. } => {}
-            OpKind::Open => {
+            OpKind::Host(HostStep::Open) => {
                 let number = self.streams.close(op.position.lane);
                 let number = number.unwrap_or(self.streams.len());
                 self.call(index, None);
                 self.streams.open(number, op, &Nodes::default());
             }
-            OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap
-            | OpKind::Host
-            | OpKind::Fault { .. }
-            | OpKind::Call(_)
-            | OpKind::Signal { .. } => self.call(index, None),
-            OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn
-            | OpKind::Record { .. }
-            | OpKind::Wait { .. } => {}
+            // These are no calls of a thread, or a host function made them.
+            OpKind::Host(HostStep::Lent)
+            | OpKind::Signal(
+                SignalStep::Handle { .. }
+                | SignalStep::Use { inside: Some(_), .. }
+                | SignalStep::Use { what: Signalled::Gone, .. },
+            )
+            | OpKind::Note(LedgerNote::Ran | LedgerNote::Settled { .. })
+            | OpKind::Note(LedgerNote::Name { .. } | LedgerNote::ThreadGone) => {}
+            OpKind::Memory(_)
+            | OpKind::Host(HostStep::Access | HostStep::Fault { .. })
+            | OpKind::Host(HostStep::Load | HostStep::Release | HostStep::Refused)
+            | OpKind::Signal(SignalStep::Use { .. }) => self.call(index, None),
+            OpKind::Work(_) | OpKind::Mark(_) => {}
         }
     }
 

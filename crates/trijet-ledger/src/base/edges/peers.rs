@@ -4,7 +4,7 @@
 
 use crate::base::hash::NumberMap;
 use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Access, Effect, Engine, Op, OpKind, Place};
+use crate::base::ledger::{Access, Effect, Engine, Op, OpKind, Place, StreamWork};
 use std::collections::BTreeSet;
 
 /// The device of each live block whose allocation is in the ledger.
@@ -44,7 +44,7 @@ impl BlockDevices {
         own: DeviceId,
         devices: impl Iterator<Item = DeviceId>,
     ) -> Vec<DeviceId> {
-        if op.kind != OpKind::CopyNow || op.engine != Engine::Peer {
+        if op.kind != OpKind::Work(StreamWork::CopyNow) || op.engine != Engine::Peer {
             return Vec::new();
         }
         let of_blocks: BTreeSet<Option<DeviceId>> =

@@ -10,7 +10,7 @@ use super::past::{Edge, Laws, Past};
 use super::peers::BlockDevices;
 use crate::base::hash::NumberMap;
 use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Engine, Op, OpKind, StreamClass};
+use crate::base::ledger::{Engine, Op, OpKind, StreamClass, StreamMark, StreamWork};
 
 /// How an entry takes part in the order with the legacy stream (laws A4, A13 and A14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,35 +33,17 @@ impl Role {
     /// The role of an entry; `None` if it is in no stream.
     pub(crate) fn of(kind: &OpKind, laws: Laws) -> Option<Self> {
         let role = match kind {
-            OpKind::Record { .. } => Self::Record,
-            OpKind::Wait { .. } => Self::Wait,
-            OpKind::Alloc => Self::Allocation,
-            OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn => Self::Work,
-            OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap
-            | OpKind::Fault { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Host
-            | OpKind::Call(_)
-            | OpKind::Gone { .. }
-            | OpKind::Open
-            | OpKind::Signal { .. }
-            | OpKind::Begin
-            | OpKind::Ran
-            | OpKind::Settled { .. }
-            | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent
-            | OpKind::Handle { .. } => return None,
+            OpKind::Mark(StreamMark::Record { .. }) => Self::Record,
+            OpKind::Mark(StreamMark::Wait { .. }) => Self::Wait,
+            OpKind::Work(StreamWork::Alloc) => Self::Allocation,
+            OpKind::Work(StreamWork::Copy | StreamWork::CopyNow | StreamWork::Batch(_))
+            | OpKind::Work(StreamWork::Fill | StreamWork::FillNow)
+            | OpKind::Work(StreamWork::Free | StreamWork::Kernel | StreamWork::HostFn) => {
+                Self::Work
+            }
+            OpKind::Memory(_) | OpKind::Host(_) | OpKind::Signal(_) | OpKind::Note(_) => {
+                return None;
+            }
         };
         Some(if laws == Laws::Measured { Self::Work } else { role })
     }

@@ -5,7 +5,8 @@
 use super::{Caller, Edge, Laws, Past, Point, Role, Streams, may_wait, passed_at_return};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Engine, Mode, Op, OpKind, OrderedBy, Place, StreamClass, Waited,
+    Access, Asked, Engine, HostStep, Mode, Op, OpKind, OrderedBy, Place, StreamClass, StreamMark,
+    StreamWork, Waited,
 };
 use crate::base::prng::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +103,7 @@ impl Model {
     }
 }
 
-fn entry(kind: OpKind, lane: u32, class: StreamClass, device: u32) -> Op {
+fn entry(kind: impl Into<OpKind>, lane: u32, class: StreamClass, device: u32) -> Op {
     let position = Position { lane: LaneId(lane), seq: 1 };
     let op = Op::new(kind, Engine::None, DeviceId(device), position);
     Op { stream: class, ..op }
@@ -114,13 +115,13 @@ const ROLES: [Role; 5] = [Role::Work, Role::Work, Role::Wait, Role::Record, Role
 
 fn kind_of(role: Role) -> OpKind {
     match role {
-        Role::Work => OpKind::Kernel,
+        Role::Work => OpKind::Work(StreamWork::Kernel),
         Role::Wait => {
             let on = Position { lane: LaneId(0), seq: 0 };
-            OpKind::Wait { event: 1, on, by: Asked::User }
+            OpKind::Mark(StreamMark::Wait { event: 1, on, by: Asked::User })
         }
-        Role::Record => OpKind::Record { event: 1, by: Asked::User },
-        Role::Allocation => OpKind::Alloc,
+        Role::Record => OpKind::Mark(StreamMark::Record { event: 1, by: Asked::User }),
+        Role::Allocation => OpKind::Work(StreamWork::Alloc),
     }
 }
 
@@ -133,7 +134,7 @@ fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: 
         let class = CLASSES[usize::try_from(draw(4)).expect("small")];
         let device = u32::try_from(draw(2)).expect("small");
         let before = streams.close(LaneId(lane)).unwrap_or(streams.len());
-        let op = entry(OpKind::Open, lane, class, device);
+        let op = entry(HostStep::Open, lane, class, device);
         streams.open(before, &op, &known);
         return model.open(lane, class, device, known);
     }
@@ -212,7 +213,10 @@ fn measured_records_waits_and_allocations_are_in_order_with_the_legacy_stream() 
             work(&mut streams, &ops[1], 2) == set([1])
         };
         let (down, up) = ([CLASSES[0], CLASSES[2]], [CLASSES[2], CLASSES[0]]);
-        let (first, second) = ([kind_of(role), OpKind::Kernel], [OpKind::Kernel, kind_of(role)]);
+        let (first, second) = (
+            [kind_of(role), OpKind::Work(StreamWork::Kernel)],
+            [OpKind::Work(StreamWork::Kernel), kind_of(role)],
+        );
         for (classes, kinds) in [(down, first.clone()), (down, second.clone()), (up, second)] {
             assert!(follows(Laws::Measured, classes, kinds), "{role:?}");
         }
@@ -231,19 +235,19 @@ fn a_copy_at_once_between_devices_is_in_order_with_the_blocking_streams_of_both(
     let mut streams = Streams::new(Laws::Documented);
     let home = Op {
         accesses: [access(1, Place::Device, Mode::Write)].into_iter().collect(),
-        ..entry(OpKind::Alloc, 3, StreamClass::NonBlocking, 1)
+        ..entry(StreamWork::Alloc, 3, StreamClass::NonBlocking, 1)
     };
     work(&mut streams, &home, 1);
-    work(&mut streams, &entry(OpKind::Kernel, 2, StreamClass::Blocking, 1), 2);
+    work(&mut streams, &entry(StreamWork::Kernel, 2, StreamClass::Blocking, 1), 2);
     let copy = Op {
         engine: Engine::Peer,
         accesses: [access(1, Place::Device, Mode::Read)].into_iter().collect(),
-        ..entry(OpKind::CopyNow, 1, StreamClass::Legacy, 0)
+        ..entry(StreamWork::CopyNow, 1, StreamClass::Legacy, 0)
     };
     assert_eq!(work(&mut streams, &copy, 3), set([2]));
-    let later = entry(OpKind::Kernel, 4, StreamClass::Blocking, 1);
+    let later = entry(StreamWork::Kernel, 4, StreamClass::Blocking, 1);
     assert_eq!(work(&mut streams, &later, 4), set([2, 3]));
-    let other = entry(OpKind::Kernel, 5, StreamClass::NonBlocking, 1);
+    let other = entry(StreamWork::Kernel, 5, StreamClass::NonBlocking, 1);
     assert_eq!(work(&mut streams, &other, 5), set([]));
 }
 
@@ -252,8 +256,8 @@ fn a_copy_at_once_between_devices_is_in_order_with_the_blocking_streams_of_both(
 #[test]
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let mut streams = Streams::new(Laws::Documented);
-    let kernel = entry(OpKind::Kernel, 1, StreamClass::Blocking, 0);
-    let copy = entry(OpKind::CopyNow, 1, StreamClass::Blocking, 0);
+    let kernel = entry(StreamWork::Kernel, 1, StreamClass::Blocking, 0);
+    let copy = entry(StreamWork::CopyNow, 1, StreamClass::Blocking, 0);
     work(&mut streams, &kernel, 1);
     let at = streams.find(LaneId(1)).expect("it held work");
     let known = set([7]);
@@ -274,9 +278,9 @@ fn a_launch_of_a_graph_follows_its_previous_launch_and_no_other_graph() {
     let mut streams = Streams::new(Laws::Documented);
     let launch = |lane, graph| Op {
         graph: Some(graph),
-        ..entry(OpKind::Kernel, lane, StreamClass::NonBlocking, 0)
+        ..entry(StreamWork::Kernel, lane, StreamClass::NonBlocking, 0)
     };
-    let kernel = |lane| entry(OpKind::Kernel, lane, StreamClass::NonBlocking, 0);
+    let kernel = |lane| entry(StreamWork::Kernel, lane, StreamClass::NonBlocking, 0);
     work(&mut streams, &kernel(1), 1);
     assert_eq!(work(&mut streams, &launch(1, 7), 2), set([1]));
     assert_eq!(work(&mut streams, &launch(2, 8), 3), set([]));
@@ -301,35 +305,37 @@ fn a_launch_of_a_graph_follows_its_previous_launch_and_no_other_graph() {
 #[test]
 fn a_call_returns_after_the_point_that_its_copy_guarantees() {
     use Place::{Device, Pageable, Pinned};
-    let copy = |kind: &OpKind, from, to| Op {
+    let copy = |work: StreamWork, from, to| Op {
         accesses: [access(1, from, Mode::Read), access(2, to, Mode::Write)].into_iter().collect(),
-        ..entry(kind.clone(), 1, StreamClass::Legacy, 0)
+        ..entry(work, 1, StreamClass::Legacy, 0)
     };
-    let point = |kind, from, to, laws| passed_at_return(&copy(&kind, from, to), laws);
+    let point = |work, from, to, laws| passed_at_return(&copy(work, from, to), laws);
     let (seen, said) = (Laws::Observed, Laws::Documented);
     let (trigger, end) = (Some(Point::Trigger), Some(Point::End));
     let rows = [
-        (OpKind::Copy, Pinned, Device, None, None),
-        (OpKind::Copy, Pageable, Device, None, trigger),
-        (OpKind::Copy, Device, Pageable, None, end),
-        (OpKind::Copy, Pinned, Pageable, end, end),
-        (OpKind::CopyNow, Pageable, Device, trigger, trigger),
-        (OpKind::CopyNow, Pinned, Device, end, end),
-        (OpKind::CopyNow, Device, Pinned, end, end),
-        (OpKind::CopyNow, Device, Device, None, None),
-        (OpKind::FillNow, Device, Pinned, end, end),
-        (OpKind::FillNow, Device, Device, None, None),
-        (OpKind::Kernel, Device, Device, None, None),
+        (StreamWork::Copy, Pinned, Device, None, None),
+        (StreamWork::Copy, Pageable, Device, None, trigger),
+        (StreamWork::Copy, Device, Pageable, None, end),
+        (StreamWork::Copy, Pinned, Pageable, end, end),
+        (StreamWork::CopyNow, Pageable, Device, trigger, trigger),
+        (StreamWork::CopyNow, Pinned, Device, end, end),
+        (StreamWork::CopyNow, Device, Pinned, end, end),
+        (StreamWork::CopyNow, Device, Device, None, None),
+        (StreamWork::FillNow, Device, Pinned, end, end),
+        (StreamWork::FillNow, Device, Device, None, None),
+        (StreamWork::Kernel, Device, Device, None, None),
     ];
-    for (kind, from, to, documented, observed) in rows {
-        assert_eq!(point(kind.clone(), from, to, said), documented, "{kind:?} {from:?} {to:?}");
-        assert_eq!(point(kind.clone(), from, to, seen), observed, "{kind:?} {from:?} {to:?}");
+    for (work, from, to, documented, observed) in rows {
+        assert_eq!(point(work, from, to, said), documented, "{work:?} {from:?} {to:?}");
+        assert_eq!(point(work, from, to, seen), observed, "{work:?} {from:?} {to:?}");
         // Where a call is guaranteed to wait, it is one that may wait.
         let waits = observed.is_some() && (from, to) != (Pinned, Pinned);
-        assert!(!waits || may_wait(&copy(&kind, from, to)), "{kind:?} {from:?} {to:?}");
+        assert!(!waits || may_wait(&copy(work, from, to)), "{work:?} {from:?} {to:?}");
     }
-    assert_eq!(Role::of(&OpKind::Host, said), None);
-    let wait =
-        OpKind::Sync { what: Waited::Device, outcome: crate::base::ledger::WaitOutcome::Failed };
+    assert_eq!(Role::of(&OpKind::Host(HostStep::Access), said), None);
+    let wait = OpKind::Host(HostStep::Sync {
+        what: Waited::Device,
+        outcome: crate::base::ledger::WaitOutcome::Failed,
+    });
     assert_eq!(Role::of(&wait, Laws::Measured), None);
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;
-use crate::base::ledger::{Engine, Op, OpKind, Place};
+use crate::base::ledger::{Engine, Op, OpKind, Place, StreamWork};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::{Bytes, Nanos};
@@ -29,7 +29,7 @@ fn is_pageable(op: &Op) -> bool {
 /// limiting engine was idle.
 pub(super) fn pageable(run: &LintRun<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| {
-        matches!(op.kind, OpKind::Copy | OpKind::Batch(_))
+        matches!(op.kind, OpKind::Work(StreamWork::Copy | StreamWork::Batch(_)))
             && uses_copy_engine(op)
             && is_pageable(op)
     };
@@ -52,7 +52,8 @@ pub(super) fn pageable(run: &LintRun<'_>) -> Vec<Lint> {
 ///
 /// Saved: the time in these calls while the compute engine of their device was idle.
 pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
-    let looped = run.by_place(|op| op.kind == OpKind::CopyNow && uses_copy_engine(op));
+    let looped =
+        run.by_place(|op| op.kind == OpKind::Work(StreamWork::CopyNow) && uses_copy_engine(op));
     let lint = |ops: Vec<usize>| {
         let device = run.ops[ops[0]].device;
         let compute = run.engines.iter().position(|(e, _)| *e == (device, Engine::Compute));
@@ -72,7 +73,9 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
 /// at the best rate of a bulk copy of the run in this direction; it is 0 if there was no bulk copy.
 pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
     let bytes_max = Rule::SmallCopy.limits().bytes_max;
-    let wanted = |op: &Op| op.kind == OpKind::Copy && uses_copy_engine(op) && op.bytes <= bytes_max;
+    let wanted = |op: &Op| {
+        op.kind == OpKind::Work(StreamWork::Copy) && uses_copy_engine(op) && op.bytes <= bytes_max
+    };
     let lint = |ops: Vec<usize>| {
         let engine = run.ops[ops[0]].engine;
         let rate = (0..run.ops.len())

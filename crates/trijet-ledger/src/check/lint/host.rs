@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;
-use crate::base::ledger::{OpKind, WaitOutcome, Waited};
+use crate::base::ledger::{HostStep, OpKind, WaitOutcome, Waited};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -20,7 +20,7 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
     let mut resumed = vec![None; run.ops.len()];
     for index in (0..run.ops.len()).rev() {
         let op = &run.ops[index];
-        if let OpKind::Sync { .. } = op.kind {
+        if let OpKind::Host(HostStep::Sync { .. }) = op.kind {
             resumed[index] = next.get(&op.thread).copied();
         } else if let Some(work) = run.dag.work(index) {
             next.insert(op.thread, work.start);
@@ -28,8 +28,8 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
     }
     let idle = run.idle();
     let looped = run.by_place(|op| {
-        let of_all = |what| matches!(what, Waited::Stream | Waited::Device);
-        matches!(op.kind, OpKind::Sync { what, outcome: WaitOutcome::Complete } if of_all(what))
+        let OpKind::Host(HostStep::Sync { what, outcome }) = op.kind else { return false };
+        outcome == WaitOutcome::Complete && matches!(what, Waited::Stream | Waited::Device)
     });
     let lint = |waits: Vec<usize>| {
         let spans: Vec<_> = waits

@@ -2,16 +2,16 @@
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;
-use crate::base::ledger::{HostCall, OpKind};
+use crate::base::ledger::{HostStep, MemoryCall, OpKind, StreamWork};
 use crate::base::lint::{Lint, Rule};
 
 /// Memory is allocated and freed outside of streams, in a loop.
 ///
 /// Saved: the time in these calls, except for the first allocation and the last free.
 pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
-    let is_free = |op: &usize| run.ops[*op].kind == OpKind::FreeNow;
+    let is_free = |op: &usize| run.ops[*op].kind == OpKind::Memory(MemoryCall::FreeNow);
     let frees: Vec<usize> = (0..run.ops.len()).filter(is_free).collect();
-    let looped = run.by_place(|op| op.kind == OpKind::AllocNow);
+    let looped = run.by_place(|op| op.kind == OpKind::Memory(MemoryCall::AllocNow));
     let lint = |allocs: Vec<usize>| {
         let (first, last) = (*allocs.first()?, *allocs.last()?);
         // Without frees in between, the loop only allocates memory that it keeps.
@@ -31,7 +31,7 @@ pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// Whether it is an allocation for a stream.
 fn is_alloc(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Alloc | OpKind::FromHeap { .. })
+    matches!(kind, OpKind::Work(StreamWork::Alloc) | OpKind::Memory(MemoryCall::FromHeap { .. }))
 }
 
 /// A pool or a heap releases memory at synchronisations, and then allocates it again.
@@ -44,7 +44,7 @@ pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
     let mut released: Option<usize> = None;
     let (mut saved, mut concerned) = (0, Vec::new());
     for (index, op) in run.ops.iter().enumerate() {
-        if op.kind == OpKind::Call(HostCall::Release) {
+        if op.kind == OpKind::Host(HostStep::Release) {
             released = Some(index);
         } else if is_alloc(&op.kind) {
             let same = released.take_if(|release| run.ops[*release].device == op.device);
@@ -65,9 +65,9 @@ pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
 ///
 /// Saved: the time in these calls.
 pub(super) fn first_use_load(run: &LintRun<'_>) -> Vec<Lint> {
-    let is_kernel = |op: &usize| run.ops[*op].kind == OpKind::Kernel;
+    let is_kernel = |op: &usize| run.ops[*op].kind == OpKind::Work(StreamWork::Kernel);
     let Some(first) = (0..run.ops.len()).find(is_kernel) else { return Vec::new() };
-    let is_load = |op: &usize| run.ops[*op].kind == OpKind::Call(HostCall::Load);
+    let is_load = |op: &usize| run.ops[*op].kind == OpKind::Host(HostStep::Load);
     let loads: Vec<usize> = (first..run.ops.len()).filter(is_load).collect();
     if loads.is_empty() {
         return Vec::new();

@@ -4,7 +4,7 @@
 use super::run::LintRun;
 use crate::base::crowd::{Crowd, KernelRun, crowd};
 use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Engine, Named, OpKind};
+use crate::base::ledger::{Engine, LedgerNote, Named, OpKind};
 use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
 use crate::check::names::Names;
@@ -75,7 +75,7 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
 fn names(run: &LintRun<'_>) -> Names {
     let mut names = Names::default();
     for op in run.ops {
-        if op.kind == (OpKind::Name { of: Named::Stream }) {
+        if op.kind == (OpKind::Note(LedgerNote::Name { of: Named::Stream })) {
             names.lanes.insert(op.position.lane, op.label.to_string());
         }
     }

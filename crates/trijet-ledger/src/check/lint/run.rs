@@ -3,7 +3,7 @@
 
 use crate::base::dag::{Dag, by_engine};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Op, OpKind, Place, Site};
+use crate::base::ledger::{Engine, Op, OpKind, Place, Site, StreamWork};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -79,7 +79,7 @@ impl<'a> LintRun<'a> {
         let plain = |op: &usize| {
             let kind = &self.ops[*op].kind;
             let pageable = self.ops[*op].accesses.iter().any(|a| a.place == Place::Pageable);
-            matches!(kind, OpKind::Kernel | OpKind::Copy) && !pageable
+            matches!(kind, OpKind::Work(StreamWork::Kernel | StreamWork::Copy)) && !pageable
         };
         let mut times: Vec<u64> = (0..self.ops.len())
             .filter(plain)

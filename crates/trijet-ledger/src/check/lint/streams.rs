@@ -5,7 +5,7 @@
 use super::run::LintRun;
 use crate::base::dag::{DagNode, Edge};
 use crate::base::id::{LaneId, Position};
-use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
+use crate::base::ledger::{Asked, HostStep, Op, OpKind, StreamClass, StreamMark};
 use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
@@ -81,11 +81,11 @@ pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
     let mut concerned = Vec::new();
     for (index, op) in run.ops.iter().enumerate() {
         let lane = op.position.lane;
-        if let OpKind::Record { event, .. } = op.kind {
+        if let OpKind::Mark(StreamMark::Record { event, .. }) = op.kind {
             let mut snapshot = lanes.entry(lane).or_default().clone();
             snapshot.raise(dense(op.position));
             events.insert(event, snapshot);
-        } else if let OpKind::Wait { event, on, by } = op.kind {
+        } else if let OpKind::Mark(StreamMark::Wait { event, on, by }) = op.kind {
             // A wait for an event that was never recorded is a finding of the checker.
             if on.seq == 0 {
                 continue;
@@ -101,7 +101,7 @@ pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
                 known.join(snapshot);
             }
             known.raise(on);
-        } else if op.kind == OpKind::Open {
+        } else if op.kind == OpKind::Host(HostStep::Open) {
             let mut fresh = VectorClock::new();
             fresh.raise(dense(op.position));
             lanes.insert(lane, fresh);
@@ -183,7 +183,7 @@ pub(super) fn too_many(run: &LintRun<'_>) -> Vec<Lint> {
     if streams.len() < STREAMS_MIN || streams.len() <= STREAMS_PER_OP.saturating_mul(at_once) {
         return Vec::new();
     }
-    let opened = (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Open);
+    let opened = (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Host(HostStep::Open));
     let opened: Vec<usize> =
         opened.filter(|op| streams.contains_key(&run.ops[*op].position.lane)).collect();
     let saved = opened.iter().skip(at_once).map(|op| run.call_time(*op)).sum();

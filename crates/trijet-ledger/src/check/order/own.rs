@@ -16,7 +16,7 @@ use super::threads::HostThreads;
 use crate::base::hash::NumberMap;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
-use crate::base::ledger::{Access, Effect, Op, OpKind, OrderedBy};
+use crate::base::ledger::{Access, Effect, HostStep, Op, OpKind, OrderedBy};
 use crate::base::vector_clock::VectorClock;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Owned {
             }
             let block = self.blocks.entry(access.block).or_default();
             let exclusively = access.mode.writes();
-            let is_lent = op.kind == OpKind::Lent;
+            let is_lent = op.kind == OpKind::Host(HostStep::Lent);
             block.update(access.range.clone(), ByteUsers::default, |users| {
                 users.add(&used, exclusively);
                 if is_lent {

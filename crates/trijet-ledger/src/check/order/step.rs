@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::clock::{NONE, Stamp};
-use crate::base::ledger::{Access, Op, OpKind, SourceOrder};
+use crate::base::ledger::{Access, HostStep, Op, OpKind, SourceOrder, StreamWork};
 use crate::base::vector_clock::VectorClock;
 
 /// The time in which an access uses its bytes.
@@ -69,41 +69,25 @@ impl Step {
     pub(in crate::check) fn moment(&self, op: &Op, access: &Access) -> Moment {
         let reads = !access.mode.writes();
         match op.kind {
-            OpKind::Host
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap => Moment::Call,
-            OpKind::Batch(order) if reads => match order {
+            OpKind::Host(HostStep::Access) | OpKind::Memory(_) => Moment::Call,
+            OpKind::Work(StreamWork::Batch(order)) if reads => match order {
                 SourceOrder::Stream => Moment::Work,
                 SourceOrder::DuringCall => Moment::Call,
                 SourceOrder::Any => Moment::CallToWork,
             },
-            OpKind::Copy | OpKind::CopyNow if reads && self.staged => Moment::Call,
-            OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn
-            | OpKind::Fault { .. }
-            | OpKind::Record { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Call(_)
-            | OpKind::Gone { .. }
-            | OpKind::Open
-            | OpKind::Wait { .. }
-            | OpKind::Signal { .. }
-            | OpKind::Begin
-            | OpKind::Ran
-            | OpKind::Settled { .. }
-            | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent
-            | OpKind::Handle { .. } => Moment::Work,
+            OpKind::Work(StreamWork::Copy | StreamWork::CopyNow) if reads && self.staged => {
+                Moment::Call
+            }
+            OpKind::Work(StreamWork::Copy | StreamWork::CopyNow | StreamWork::Batch(_))
+            | OpKind::Work(StreamWork::Fill | StreamWork::FillNow)
+            | OpKind::Work(StreamWork::Kernel | StreamWork::HostFn)
+            | OpKind::Work(StreamWork::Alloc | StreamWork::Free)
+            | OpKind::Mark(_)
+            | OpKind::Host(HostStep::Sync { .. } | HostStep::Lent | HostStep::Begin)
+            | OpKind::Host(HostStep::Failed | HostStep::Open | HostStep::Fault { .. })
+            | OpKind::Host(HostStep::Load | HostStep::Release | HostStep::Refused)
+            | OpKind::Signal(_)
+            | OpKind::Note(_) => Moment::Work,
         }
     }
 

@@ -9,7 +9,7 @@ use super::remembered_wait::RememberedWait;
 use super::snapshot::Use;
 use crate::base::hash::NumberMap;
 use crate::base::id::LaneId;
-use crate::base::ledger::{Op, OpKind, WaitOutcome};
+use crate::base::ledger::{HostStep, Op, OpKind, WaitOutcome};
 use crate::base::vector_clock::VectorClock;
 use crate::check::options::Threads as Mode;
 
@@ -106,8 +106,13 @@ impl HostThreads {
         }
         self.last = thread;
         self.list[thread].blocked = None;
-        let waits =
-            matches!(&op.kind, OpKind::Sync { outcome, .. } if *outcome != WaitOutcome::Complete);
+        let waits = matches!(
+            op.kind,
+            OpKind::Host(HostStep::Sync {
+                outcome: WaitOutcome::Pending | WaitOutcome::Failed,
+                ..
+            })
+        );
         self.list[thread].has_called |= !waits;
         thread
     }

@@ -6,7 +6,7 @@ use super::handover::HandOvers;
 use super::known::Known;
 use super::step::Step;
 use crate::base::edges::{Point, Role, passed_at_return};
-use crate::base::ledger::{Op, OpKind, SourceOrder};
+use crate::base::ledger::{Op, OpKind, SourceOrder, StreamWork};
 
 /// Adds an operation to its stream.
 pub(super) fn enqueue(
@@ -30,7 +30,7 @@ pub(super) fn enqueue(
     }
     reads_at_call(known, op, step);
     known.begin_entry((step.thread, lane), op, role, None);
-    if op.kind == OpKind::HostFn {
+    if op.kind == OpKind::Work(StreamWork::HostFn) {
         let begin = known.lanes.edges.tail(lane).clone();
         handovers.host_fn(known, (lane, index), op.position, begin);
     }
@@ -43,7 +43,7 @@ pub(super) fn enqueue(
 
 /// Counts the call in its thread, if the operation reads its source during the call.
 fn reads_at_call(known: &mut Known, op: &Op, step: &mut Step) {
-    if step.staged || op.kind == OpKind::Batch(SourceOrder::DuringCall) {
+    if step.staged || op.kind == OpKind::Work(StreamWork::Batch(SourceOrder::DuringCall)) {
         step.call = known.threads.call(step.thread);
     }
 }
@@ -77,7 +77,7 @@ fn returned(
     known.lanes.edges.tail_mut(lane).join(&before);
     // A host function is always counted in the stream's own component: a thread that learns that it
     // is complete learns the same of everything with a smaller number.
-    let is_host_fn = op.kind == OpKind::HostFn;
+    let is_host_fn = op.kind == OpKind::Work(StreamWork::HostFn);
     if is_host_fn {
         handovers.host_fn(known, (lane, index), op.position, before.clone());
     }

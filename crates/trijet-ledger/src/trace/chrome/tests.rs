@@ -26,52 +26,60 @@ fn slices(op: Op) -> [Option<(String, String)>; 2] {
 
 #[test]
 fn every_kind_has_the_names_that_kineto_gives_it() {
-    let event = |kind| (kind, Engine::None);
+    fn event(kind: impl Into<OpKind>) -> (OpKind, Engine) {
+        (kind.into(), Engine::None)
+    }
+    let work = |work, engine| (OpKind::Work(work), engine);
     let on = Position { lane: LaneId(0), seq: 1 };
-    let sync = |what| event(OpKind::Sync { what, outcome: WaitOutcome::Complete });
+    let sync = |what| event(HostStep::Sync { what, outcome: WaitOutcome::Complete });
     let upload = "Memcpy HtoD (Pinned -> Device)";
     for ((kind, engine), device, call) in [
-        ((OpKind::Alloc, Engine::Compute), "user_annotation op", "cudaMallocAsync"),
-        ((OpKind::Free, Engine::Compute), "user_annotation op", "cudaFreeAsync"),
-        ((OpKind::Copy, Engine::Upload), &*format!("gpu_memcpy {upload}"), "cudaMemcpyAsync"),
+        (work(StreamWork::Alloc, Engine::Compute), "user_annotation op", "cudaMallocAsync"),
+        (work(StreamWork::Free, Engine::Compute), "user_annotation op", "cudaFreeAsync"),
         (
-            (OpKind::Copy, Engine::Download),
+            work(StreamWork::Copy, Engine::Upload),
+            &*format!("gpu_memcpy {upload}"),
+            "cudaMemcpyAsync",
+        ),
+        (
+            work(StreamWork::Copy, Engine::Download),
             "gpu_memcpy Memcpy DtoH (Device -> Pinned)",
             "cudaMemcpyAsync",
         ),
         (
-            (OpKind::Copy, Engine::Peer),
+            work(StreamWork::Copy, Engine::Peer),
             "gpu_memcpy Memcpy PtoP (Device -> Device)",
             "cudaMemcpyAsync",
         ),
         (
-            (OpKind::Copy, Engine::Compute),
+            work(StreamWork::Copy, Engine::Compute),
             "gpu_memcpy Memcpy DtoD (Device -> Device)",
             "cudaMemcpyAsync",
         ),
-        ((OpKind::CopyNow, Engine::Upload), &*format!("gpu_memcpy {upload}"), "cudaMemcpy"),
+        (work(StreamWork::CopyNow, Engine::Upload), &*format!("gpu_memcpy {upload}"), "cudaMemcpy"),
         (
-            (OpKind::Batch(SourceOrder::Stream), Engine::Upload),
+            work(StreamWork::Batch(SourceOrder::Stream), Engine::Upload),
             &*format!("gpu_memcpy {upload}"),
             "cudaMemcpyBatchAsync",
         ),
-        ((OpKind::Fill, Engine::Compute), "gpu_memset Memset (Device)", "cudaMemsetAsync"),
-        ((OpKind::FillNow, Engine::Compute), "gpu_memset Memset (Device)", "cudaMemset"),
-        ((OpKind::Kernel, Engine::Compute), "kernel op", "cudaLaunchKernel"),
-        ((OpKind::HostFn, Engine::Host), "user_annotation op", "cudaLaunchHostFunc"),
-        (event(OpKind::Record { event: 1, by: Asked::User }), "", "cudaEventRecord"),
-        (event(OpKind::Wait { event: 1, on, by: Asked::User }), "", "cudaStreamWaitEvent"),
-        (event(OpKind::Open), "", "cudaStreamCreate"),
+        (work(StreamWork::Fill, Engine::Compute), "gpu_memset Memset (Device)", "cudaMemsetAsync"),
+        (work(StreamWork::FillNow, Engine::Compute), "gpu_memset Memset (Device)", "cudaMemset"),
+        (work(StreamWork::Kernel, Engine::Compute), "kernel op", "cudaLaunchKernel"),
+        (work(StreamWork::HostFn, Engine::Host), "user_annotation op", "cudaLaunchHostFunc"),
+        (event(StreamMark::Record { event: 1, by: Asked::User }), "", "cudaEventRecord"),
+        (event(StreamMark::Wait { event: 1, on, by: Asked::User }), "", "cudaStreamWaitEvent"),
+        (event(HostStep::Open), "", "cudaStreamCreate"),
         (sync(Waited::Event(1)), "", "cudaEventSynchronize"),
         (sync(Waited::Stream), "", "cudaStreamSynchronize"),
         (sync(Waited::Device), "", "cudaDeviceSynchronize"),
-        (event(OpKind::Host), "", "op"),
+        (event(HostStep::Access), "", "op"),
     ] {
-        let mut op = op(kind.clone(), engine, (3, 1), (10, 20));
+        let mut op = op(kind, engine, (3, 1), (10, 20));
         if engine == Engine::None {
             op.times = None;
         }
-        let category = if kind == OpKind::Host { "user_annotation" } else { "cuda_runtime" };
+        let category =
+            if kind == OpKind::Host(HostStep::Access) { "user_annotation" } else { "cuda_runtime" };
         let wanted = device.split_once(' ').map(|(cat, name)| (cat.to_owned(), name.to_owned()));
         let call = (category.to_owned(), call.to_owned());
         assert_eq!(slices(op), [wanted, Some(call)], "{kind:?} on {engine:?}");
@@ -80,7 +88,7 @@ fn every_kind_has_the_names_that_kineto_gives_it() {
 
 #[test]
 fn a_copy_has_the_arguments_that_tools_read() {
-    let mut copy = op(OpKind::Copy, Engine::Download, (7, 4), (1500, 3500));
+    let mut copy = op(StreamWork::Copy, Engine::Download, (7, 4), (1500, 3500));
     (copy.bytes, copy.chunk, copy.device) = (4000, Some(2), DeviceId(1));
     copy.site = Some(Site { file: "a \"b\".rs".into(), line: 1, column: 2 });
     let place = Place::Pageable;
@@ -114,7 +122,7 @@ fn a_copy_has_the_arguments_that_tools_read() {
 
 #[test]
 fn an_arrow_leads_from_each_call_to_its_operation() {
-    let kernel = |lane, times| op(OpKind::Kernel, Engine::Compute, lane, times);
+    let kernel = |lane, times| op(StreamWork::Kernel, Engine::Compute, lane, times);
     let ops = [kernel((0, 1), (10, 20)), kernel((1, 1), (30, 40))];
     let events = events(&ops);
     for (id, tid, called, began) in [(1, 0, 0.005, 0.01), (2, 1, 0.025, 0.03)] {
@@ -131,7 +139,7 @@ fn an_arrow_leads_from_each_call_to_its_operation() {
 
 #[test]
 fn slices_of_one_thread_never_overlap() {
-    let kernel = |seq, times| op(OpKind::Kernel, Engine::Compute, (3, seq), times);
+    let kernel = |seq, times| op(StreamWork::Kernel, Engine::Compute, (3, seq), times);
     let events = events(&[kernel(1, (10, 20)), kernel(2, (15, 30))]);
     let kernels: Vec<_> = events.iter().filter(|e| e["cat"] == "kernel").collect();
     let tids: Vec<_> = kernels.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
@@ -141,7 +149,7 @@ fn slices_of_one_thread_never_overlap() {
 
 #[test]
 fn any_label_is_text() {
-    let mut kernel = op(OpKind::Kernel, Engine::Compute, (0, 1), (0, 1));
+    let mut kernel = op(StreamWork::Kernel, Engine::Compute, (0, 1), (0, 1));
     let label = "void f<int>(\"x\\y\")\n\u{1}\u{2028}é</script>";
     kernel.label = label.into();
     let events = events(&[kernel]);

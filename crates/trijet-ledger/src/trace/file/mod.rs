@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod kind_row;
 mod reader;
 mod row;
 mod writer;

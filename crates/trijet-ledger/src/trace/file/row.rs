@@ -1,6 +1,7 @@
 //! The row of an operation in a ledger file, with names as numbers and times as differences.
 #![forbid(unsafe_code)]
 
+use super::kind_row::KindRow;
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
     Access, Declared, Engine, Mode, Op, OpKind, OrderedBy, Place, Route, Site, StreamClass, Times,
@@ -83,7 +84,7 @@ pub(super) type RowBefore3 = RowOf<OldAccessRow, NoRoute, NoGraph>;
 /// launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RowOf<T, R, G> {
-    kind: OpKind,
+    kind: KindRow,
     engine: Engine,
     device: u32,
     stream: StreamClass,
@@ -140,7 +141,7 @@ impl Row {
             ordered: access.ordered,
         };
         Self {
-            kind: op.kind.clone(),
+            kind: op.kind.into(),
             engine: op.engine,
             device: op.device.0,
             stream: op.stream,
@@ -196,7 +197,7 @@ impl<T: Into<AccessRow>, R: Into<RouteRow>, G: Into<GraphRow>> RowOf<T, R, G> {
             thread: self.thread,
             call: decode(self.call, &mut previous.call),
             times: decode(self.times, &mut previous.times),
-            ..Op::new(self.kind, self.engine, DeviceId(self.device), position)
+            ..Op::new(OpKind::from(self.kind), self.engine, DeviceId(self.device), position)
         })
     }
 }

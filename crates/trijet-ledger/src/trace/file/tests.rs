@@ -5,12 +5,15 @@ use super::*;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind, OrderedBy, Place,
-    Route, Signalled, Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
+    Access, Asked, Declared, Engine, Handled, HostStep, LedgerNote, MemoryCall, Mode, Named, Op,
+    OpKind, OrderedBy, Place, Route, SignalStep, Signalled, Site, SourceOrder, StreamClass,
+    StreamMark, StreamWork, Times, WaitOutcome, Waited,
 };
 use crate::base::units::Nanos;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 fn about() -> About {
     About {
@@ -25,80 +28,88 @@ fn about() -> About {
     }
 }
 
-fn kind() -> impl Strategy<Value = OpKind> {
-    let by = prop_oneof![Just(Asked::User), Just(Asked::Ordering)];
+fn position() -> impl Strategy<Value = Position> {
+    (0u32..9, any::<u64>()).prop_map(|(lane, seq)| Position { lane: LaneId(lane), seq })
+}
+
+fn work() -> impl Strategy<Value = StreamWork> {
+    use StreamWork::{Alloc, Batch, Copy, CopyNow, Fill, FillNow, Free, HostFn, Kernel};
+    let any = Batch(SourceOrder::Any);
+    select(vec![Alloc, Free, Copy, CopyNow, any, Fill, FillNow, Kernel, HostFn])
+}
+
+fn mark() -> impl Strategy<Value = StreamMark> {
+    let by = select(vec![Asked::User, Asked::Ordering]);
+    prop_oneof![
+        (any::<u64>(), by.clone()).prop_map(|(event, by)| StreamMark::Record { event, by }),
+        (any::<u64>(), position(), by).prop_map(|(event, on, by)| StreamMark::Wait {
+            event,
+            on,
+            by
+        }),
+    ]
+}
+
+fn memory() -> impl Strategy<Value = MemoryCall> {
+    prop_oneof![
+        select(vec![MemoryCall::AllocNow, MemoryCall::FreeNow, MemoryCall::ToHeap]),
+        any::<u64>().prop_map(|place| MemoryCall::FromHeap { place }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = HostStep> {
+    use HostStep::{Access, Begin, Failed, Lent, Load, Open, Refused, Release};
     let waited = prop_oneof![
         any::<u64>().prop_map(Waited::Event),
         any::<u64>().prop_map(Waited::Recorded),
         Just(Waited::Stream),
     ];
-    let outcome = prop_oneof![
-        Just(WaitOutcome::Pending),
-        Just(WaitOutcome::Complete),
-        Just(WaitOutcome::Failed)
-    ];
-    let on = (0u32..9, any::<u64>()).prop_map(|(lane, seq)| Position { lane: LaneId(lane), seq });
-    let signalled = prop_oneof![
-        Just(Signalled::Set),
-        Just(Signalled::Wait),
-        Just(Signalled::Found),
-        Just(Signalled::Gone),
-        Just(Signalled::LimitedWait)
-    ];
-    let inside = proptest::option::of(on.clone());
-    let handled = prop_oneof![
-        Just(Handled::Made),
-        Just(Handled::Cloned),
-        Just(Handled::Used),
-        Just(Handled::Dropped)
-    ];
-    let handle = (any::<u64>(), any::<u64>(), handled, inside.clone());
+    let outcome = select(vec![WaitOutcome::Pending, WaitOutcome::Complete, WaitOutcome::Failed]);
     prop_oneof![
-        Just(OpKind::Alloc),
-        Just(OpKind::Free),
-        Just(OpKind::Copy),
-        Just(OpKind::CopyNow),
-        Just(OpKind::Batch(SourceOrder::Any)),
-        Just(OpKind::Fill),
-        Just(OpKind::FillNow),
-        Just(OpKind::Kernel),
-        Just(OpKind::HostFn),
-        Just(OpKind::AllocNow),
-        Just(OpKind::FreeNow),
-        any::<u64>().prop_map(|place| OpKind::FromHeap { place }),
-        Just(OpKind::ToHeap),
-        inside.clone().prop_map(|culprit| OpKind::Fault { culprit }),
-        any::<u64>().prop_map(|event| OpKind::Gone { event }),
-        Just(OpKind::Call(HostCall::Release)),
-        Just(OpKind::Lent),
-        handle.prop_map(|(signal, handle, what, inside)| OpKind::Handle {
-            signal,
-            handle,
-            what,
-            inside
-        }),
-        Just(OpKind::Host),
-        Just(OpKind::Open),
-        Just(OpKind::Begin),
-        Just(OpKind::Ran),
-        any::<u64>().prop_map(|event| OpKind::Settled { event }),
-        any::<u64>().prop_map(|event| OpKind::Name { of: Named::Event(event) }),
-        Just(OpKind::ThreadGone),
-        (any::<u64>(), by.clone()).prop_map(|(event, by)| OpKind::Record { event, by }),
-        (any::<u64>(), on, by).prop_map(|(event, on, by)| OpKind::Wait { event, on, by }),
-        (any::<u64>(), signalled, inside).prop_map(|(signal, what, inside)| OpKind::Signal {
-            signal,
-            what,
-            inside
-        }),
-        (waited, outcome).prop_map(|(what, outcome)| OpKind::Sync { what, outcome }),
+        select(vec![Access, Begin, Failed, Lent, Load, Open, Refused, Release]),
+        (waited, outcome).prop_map(|(what, outcome)| HostStep::Sync { what, outcome }),
+        option::of(position()).prop_map(|culprit| HostStep::Fault { culprit }),
+    ]
+}
+
+fn signal() -> impl Strategy<Value = SignalStep> {
+    use Handled::{Cloned, Dropped, Made, Used};
+    use Signalled::{Found, Gone, LimitedWait, Set, Wait};
+    let signalled = select(vec![Set, Wait, Found, Gone, LimitedWait]);
+    let handled = (any::<u64>(), select(vec![Made, Cloned, Used, Dropped]));
+    prop_oneof![
+        (any::<u64>(), signalled, option::of(position()))
+            .prop_map(|(signal, what, inside)| SignalStep::Use { signal, what, inside }),
+        (any::<u64>(), handled, option::of(position())).prop_map(
+            |(signal, (handle, what), inside)| SignalStep::Handle { signal, handle, what, inside }
+        ),
+    ]
+}
+
+fn note() -> impl Strategy<Value = LedgerNote> {
+    prop_oneof![
+        select(vec![LedgerNote::Ran, LedgerNote::ThreadGone]),
+        any::<u64>().prop_map(|event| LedgerNote::Gone { event }),
+        any::<u64>().prop_map(|event| LedgerNote::Settled { event }),
+        any::<u64>().prop_map(|event| LedgerNote::Name { of: Named::Event(event) }),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = OpKind> {
+    prop_oneof![
+        work().prop_map(OpKind::Work),
+        mark().prop_map(OpKind::Mark),
+        memory().prop_map(OpKind::Memory),
+        step().prop_map(OpKind::Host),
+        signal().prop_map(OpKind::Signal),
+        note().prop_map(OpKind::Note),
     ]
 }
 
 fn times() -> impl Strategy<Value = Option<Times>> {
     let pair = (any::<u64>(), any::<u64>())
         .prop_map(|(a, b)| Times { begin: Nanos(a.min(b)), end: Nanos(a.max(b)) });
-    proptest::option::of(pair)
+    option::of(pair)
 }
 
 fn access() -> impl Strategy<Value = Access> {
@@ -117,13 +128,12 @@ fn access() -> impl Strategy<Value = Access> {
 
 fn op() -> impl Strategy<Value = Op> {
     let origin = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
-    let site = proptest::option::of(("[a-z/]{0,12}", any::<u32>(), any::<u32>()));
+    let site = option::of(("[a-z/]{0,12}", any::<u32>(), any::<u32>()));
     let route = (any::<u32>(), any::<u32>());
     let route = route.prop_map(|(from, to)| Route { from: DeviceId(from), to: DeviceId(to) });
-    let route = proptest::option::of(route);
-    let graph = proptest::option::of(any::<u64>());
-    let rest =
-        (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}", (route, graph));
+    let route = option::of(route);
+    let graph = option::of(any::<u64>());
+    let rest = (any::<u64>(), option::of(any::<u64>()), site, "\\PC{0,8}", (route, graph));
     (kind(), origin, vec(access(), 0..4), rest, times(), times()).prop_map(
         |(
             kind,
@@ -232,7 +242,7 @@ fn plain(label: &str, begin: u64) -> Op {
         label: label.to_owned().into(),
         thread: 1,
         times: Some(Times { begin: Nanos(begin), end: Nanos(begin + 5) }),
-        ..Op::new(OpKind::Kernel, Engine::Compute, DeviceId(0), position)
+        ..Op::new(StreamWork::Kernel, Engine::Compute, DeviceId(0), position)
     }
 }
 
@@ -298,49 +308,61 @@ fn a_file_of_the_first_version_is_read() {
     assert_eq!(&bytes[..8], b"TRIJETL6");
 }
 
-/// The bytes of a kind in a row: its number, and then its fields in their order.
-fn bytes_of(kind: &OpKind) -> Vec<u8> {
-    postcard::to_allocvec(kind).expect("a few bytes")
-}
-
 /// The kinds keep their numbers and their fields, so that files of every version are read.
 #[test]
 fn each_kind_keeps_its_number_and_its_fields() {
     let (event, signal, handle, by) = (300, 5, 9, Asked::Ordering);
     let at = Position { lane: LaneId(2), seq: 7 };
     let kinds: [(OpKind, &[u8]); 29] = [
-        (OpKind::Alloc, &[0]),
-        (OpKind::Free, &[1]),
-        (OpKind::Copy, &[2]),
-        (OpKind::CopyNow, &[3]),
-        (OpKind::Batch(SourceOrder::Any), &[4, 2]),
-        (OpKind::Fill, &[5]),
-        (OpKind::FillNow, &[6]),
-        (OpKind::Kernel, &[7]),
-        (OpKind::HostFn, &[8]),
-        (OpKind::AllocNow, &[9]),
-        (OpKind::FreeNow, &[10]),
-        (OpKind::Fault { culprit: Some(at) }, &[11, 1, 2, 7]),
-        (OpKind::Record { event, by }, &[12, 0xac, 2, 1]),
-        (OpKind::Sync { what: Waited::Device, outcome: WaitOutcome::Failed }, &[13, 2, 2]),
-        (OpKind::Host, &[14]),
-        (OpKind::Call(HostCall::Failed), &[15, 3]),
-        (OpKind::Gone { event }, &[16, 0xac, 2]),
-        (OpKind::Open, &[17]),
-        (OpKind::Wait { event, on: at, by }, &[18, 0xac, 2, 2, 7, 1]),
-        (OpKind::Signal { signal, what: Signalled::Found, inside: Some(at) }, &[19, 5, 2, 1, 2, 7]),
-        (OpKind::Begin, &[20]),
-        (OpKind::Ran, &[21]),
-        (OpKind::Settled { event }, &[22, 0xac, 2]),
-        (OpKind::Name { of: Named::Event(event) }, &[23, 2, 0xac, 2]),
-        (OpKind::ThreadGone, &[24]),
-        (OpKind::Handle { signal, handle, what: Handled::Used, inside: None }, &[25, 5, 9, 2, 0]),
-        (OpKind::Lent, &[26]),
-        (OpKind::FromHeap { place: event }, &[27, 0xac, 2]),
-        (OpKind::ToHeap, &[28]),
+        (OpKind::Work(StreamWork::Alloc), &[0]),
+        (OpKind::Work(StreamWork::Free), &[1]),
+        (OpKind::Work(StreamWork::Copy), &[2]),
+        (OpKind::Work(StreamWork::CopyNow), &[3]),
+        (OpKind::Work(StreamWork::Batch(SourceOrder::Any)), &[4, 2]),
+        (OpKind::Work(StreamWork::Fill), &[5]),
+        (OpKind::Work(StreamWork::FillNow), &[6]),
+        (OpKind::Work(StreamWork::Kernel), &[7]),
+        (OpKind::Work(StreamWork::HostFn), &[8]),
+        (OpKind::Memory(MemoryCall::AllocNow), &[9]),
+        (OpKind::Memory(MemoryCall::FreeNow), &[10]),
+        (OpKind::Host(HostStep::Fault { culprit: Some(at) }), &[11, 1, 2, 7]),
+        (OpKind::Mark(StreamMark::Record { event, by }), &[12, 0xac, 2, 1]),
+        (
+            OpKind::Host(HostStep::Sync { what: Waited::Device, outcome: WaitOutcome::Failed }),
+            &[13, 2, 2],
+        ),
+        (OpKind::Host(HostStep::Access), &[14]),
+        (OpKind::Host(HostStep::Failed), &[15, 3]),
+        (OpKind::Note(LedgerNote::Gone { event }), &[16, 0xac, 2]),
+        (OpKind::Host(HostStep::Open), &[17]),
+        (OpKind::Mark(StreamMark::Wait { event, on: at, by }), &[18, 0xac, 2, 2, 7, 1]),
+        (
+            OpKind::Signal(SignalStep::Use { signal, what: Signalled::Found, inside: Some(at) }),
+            &[19, 5, 2, 1, 2, 7],
+        ),
+        (OpKind::Host(HostStep::Begin), &[20]),
+        (OpKind::Note(LedgerNote::Ran), &[21]),
+        (OpKind::Note(LedgerNote::Settled { event }), &[22, 0xac, 2]),
+        (OpKind::Note(LedgerNote::Name { of: Named::Event(event) }), &[23, 2, 0xac, 2]),
+        (OpKind::Note(LedgerNote::ThreadGone), &[24]),
+        (
+            OpKind::Signal(SignalStep::Handle {
+                signal,
+                handle,
+                what: Handled::Used,
+                inside: None,
+            }),
+            &[25, 5, 9, 2, 0],
+        ),
+        (OpKind::Host(HostStep::Lent), &[26]),
+        (OpKind::Memory(MemoryCall::FromHeap { place: event }), &[27, 0xac, 2]),
+        (OpKind::Memory(MemoryCall::ToHeap), &[28]),
     ];
     for (kind, bytes) in kinds {
-        assert_eq!(bytes_of(&kind), bytes, "{kind:?}");
+        let row = kind_row::KindRow::from(kind);
+        assert_eq!(postcard::to_allocvec(&row).expect("a few bytes"), bytes, "{kind:?}");
+        let read: kind_row::KindRow = postcard::from_bytes(bytes).expect("a kind");
+        assert_eq!(OpKind::from(read), kind, "{bytes:?}");
     }
 }
 
@@ -352,7 +374,7 @@ fn a_file_of_the_second_version_is_read() {
     let reader = Reader::new(bytes.as_slice()).expect("it is whole");
     assert_eq!(reader.about().tool, "trijet 0.1.0");
     let ops: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
-    let copies = ops.iter().filter(|op| op.kind == OpKind::Copy);
+    let copies = ops.iter().filter(|op| op.kind == OpKind::Work(StreamWork::Copy));
     assert_eq!(copies.count(), 14, "seven chunks, up and down");
     let mut accesses = ops.iter().flat_map(|op| &op.accesses);
     assert!(accesses.all(|access| access.ordered == OrderedBy::Program));
@@ -388,7 +410,7 @@ fn a_file_of_the_fifth_version_is_read() {
         .expect("it is whole")
         .collect::<Result<_>>()
         .expect("it is whole");
-    assert!(ops.iter().any(|op| op.kind == OpKind::Kernel));
+    assert!(ops.iter().any(|op| op.kind == OpKind::Work(StreamWork::Kernel)));
     assert!(ops.iter().all(|op| op.graph.is_none()));
 }
 

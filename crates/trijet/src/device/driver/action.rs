@@ -8,7 +8,7 @@
 use super::foreign::ForeignWork;
 use super::handle::{FunctionHandle, GraphHandle, PoolHandle};
 use crate::base::error::Result;
-use crate::base::ledger::{Engine, Mode, OpKind, Route, SourceOrder};
+use crate::base::ledger::{Engine, Mode, OpKind, Route, SourceOrder, StreamWork};
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
@@ -267,17 +267,17 @@ impl Action<'_> {
     /// The kind of the entry that the operation has in the ledger.
     #[must_use]
     pub(crate) fn kind(&self) -> OpKind {
-        match self {
-            Self::Copy { form: Form::Async, .. } => OpKind::Copy,
-            Self::Copy { form: Form::Sync, .. } => OpKind::CopyNow,
-            Self::Batch { order, .. } => OpKind::Batch(*order),
-            Self::Fill { form: Form::Async, .. } => OpKind::Fill,
-            Self::Fill { form: Form::Sync, .. } => OpKind::FillNow,
-            Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => OpKind::Kernel,
-            Self::HostFn { .. } => OpKind::HostFn,
-            Self::Alloc { .. } => OpKind::Alloc,
-            Self::Free(_) => OpKind::Free,
-        }
+        OpKind::Work(match self {
+            Self::Copy { form: Form::Async, .. } => StreamWork::Copy,
+            Self::Copy { form: Form::Sync, .. } => StreamWork::CopyNow,
+            Self::Batch { order, .. } => StreamWork::Batch(*order),
+            Self::Fill { form: Form::Async, .. } => StreamWork::Fill,
+            Self::Fill { form: Form::Sync, .. } => StreamWork::FillNow,
+            Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => StreamWork::Kernel,
+            Self::HostFn { .. } => StreamWork::HostFn,
+            Self::Alloc { .. } => StreamWork::Alloc,
+            Self::Free(_) => StreamWork::Free,
+        })
     }
 
     /// The number of bytes that it moves or sets.

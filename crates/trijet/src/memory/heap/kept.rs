@@ -9,7 +9,7 @@
 
 use super::{GROWTHS_MAX, QUERIES_MAX, query};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{Mode, OpKind};
+use crate::base::ledger::{MemoryCall, Mode};
 use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
 use crate::device::memory::{Memory, Space, Span};
@@ -161,7 +161,7 @@ fn allocate(
     };
     let memory = allocated.map_err(|error| device.failed(error))?;
     if let Some(begun) = begun {
-        domain.log().note_call(begun, OpKind::AllocNow, device.id, |op| {
+        domain.log().note_call(begun, MemoryCall::AllocNow, device.id, |op| {
             op.label = Cow::Borrowed(op_name(space));
             op.bytes = bytes.0;
             op.site = Some(site.into());

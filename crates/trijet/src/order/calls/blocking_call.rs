@@ -22,7 +22,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
-use crate::base::ledger::{Effect, Engine, HostCall, Op, OpKind};
+use crate::base::ledger::{Effect, Engine, HostStep, Op};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::log::entry::plain;
@@ -76,7 +76,7 @@ impl LaneRef {
             accesses: accesses(uses),
             // Law A38: a copy between devices follows the work of both.
             engine: if engine == Engine::Peer { Engine::Peer } else { Engine::None },
-            ..self.host_op(submission, at_call.seq, OpKind::Begin)
+            ..self.host_op(submission, at_call.seq, HostStep::Begin)
         });
         drop((state, turn));
         if let Some(slot) = submission.slot {
@@ -128,8 +128,7 @@ impl LaneRef {
     fn call_failed(&self, submission: &Submission<'_>, error: Error) -> Error {
         let uses = submission.uses;
         let mut state = self.lane().lock();
-        let kind = OpKind::Call(HostCall::Failed);
-        state.note(|| self.host_op(submission, state.seq, kind.clone()));
+        state.note(|| self.host_op(submission, state.seq, HostStep::Failed));
         // Code of the program may have enqueued some of its work.
         let is_foreign = match submission.action {
             Action::Foreign { .. } => true,
@@ -161,13 +160,13 @@ impl LaneRef {
     }
 
     /// An entry about the call of an operation.
-    fn host_op(&self, submission: &Submission<'_>, seq: u64, kind: OpKind) -> Op {
+    fn host_op(&self, submission: &Submission<'_>, seq: u64, step: HostStep) -> Op {
         let at = (self.gate().log.domain, Position { lane: self.id, seq });
         Op {
             label: task_name::labelled(submission.action.entry_label()),
             site: Some(submission.site.into()),
             chunk: submission.chunk,
-            ..plain(kind, self.device, self.class(), at)
+            ..plain(step, self.device, self.class(), at)
         }
     }
 }

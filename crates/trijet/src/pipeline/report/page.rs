@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Report;
-use crate::base::ledger::{Named, Op, OpKind};
+use crate::base::ledger::{LedgerNote, Named, Op, OpKind};
 use crate::base::units::count;
 use crate::check::{Finding, Names, Party};
 use crate::device::driver::Clock;
@@ -107,7 +107,7 @@ impl Report {
     /// number.
     #[must_use]
     pub fn names(&self) -> Names {
-        let of_stream = |op: &&Op| op.kind == OpKind::Name { of: Named::Stream };
+        let of_stream = |op: &&Op| op.kind == OpKind::Note(LedgerNote::Name { of: Named::Stream });
         let given = self.ops.iter().filter(of_stream);
         let lanes = given.map(|op| (op.position.lane, op.label.clone().into_owned())).collect();
         Names { lanes, audience: self.audience, ..Names::default() }
