@@ -109,7 +109,7 @@ const TABLE: [RuleRow; 19] = [
     RuleRow {
         rule: Rule::LegacyBarrier,
         name: "PERF/LEGACY-BARRIER",
-        title: "the legacy default stream delays other streams, or they delay it",
+        title: "work that the legacy default stream delays, or that delays it",
         fix: "use non-blocking streams, with events where order is needed",
         limits: NONE,
         found_in: FoundIn::Both,
@@ -208,7 +208,7 @@ const TABLE: [RuleRow; 19] = [
     RuleRow {
         rule: Rule::QueueShared,
         name: "PERF/QUEUE-SHARED",
-        title: "kernels that are ready wait while as many run as there are hardware queues",
+        title: "ready kernels that wait while as many run as there are hardware queues",
         fix: "use no more streams than hardware queues, or ask for up to 32 queues: set \
               CUDA_DEVICE_MAX_CONNECTIONS before the program starts",
         limits: RuleLimits { share_min: 0.05, ..NONE },
@@ -228,7 +228,7 @@ const TABLE: [RuleRow; 19] = [
     RuleRow {
         rule: Rule::FirstUseLoad,
         name: "PERF/FIRST-USE-LOAD",
-        title: "a kernel is loaded after the first one has run",
+        title: "kernels loaded after the first one has run",
         fix: "load every kernel before the first one runs, for example by launching each once",
         limits: NONE,
         found_in: FoundIn::Both,
