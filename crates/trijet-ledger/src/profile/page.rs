@@ -13,8 +13,8 @@ use super::text::{contradiction, percent, shown, step_sentences, without_work};
 use crate::base::units::Nanos;
 use crate::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
 use crate::trace::html::{
-    Bar, BarPart, FigureTable, Item, NO_TRACK, Note, PartLook, ProgramPage, Section, Sheet,
-    TimelineTrack, TrackKind,
+    Bar, BarPart, DistinctWords, FigureTable, Item, Look, NO_TRACK, Note, NoteLink, NoteName,
+    ProgramPage, Section, Sheet, TimelineTrack, TrackKind,
 };
 use crate::trace::{percent_of, rate};
 use std::cmp::Reverse;
@@ -195,15 +195,14 @@ fn group(process: u32, device: u32) -> String {
 }
 
 fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Section {
-    let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
-    let mut whole = vec![part(PartLook::Busy, "busy", device.busy)];
+    let mut whole = vec![BarPart::new(Look::Busy, "busy", device.busy)];
     for (number, idle) in device.idle.parts().into_iter().enumerate() {
         let look = match number {
-            0 if device.idle.waiting.0 > 0 => PartLook::Waiting,
-            _ if idle.host.starts_with("outside") => PartLook::Other,
-            _ => PartLook::Host,
+            0 if device.idle.waiting.0 > 0 => Look::Waiting,
+            _ if idle.host.starts_with("outside") => Look::Other,
+            _ => Look::Host,
         };
-        whole.push(part(look, &format!("idle, the host {}", idle.host), idle.time));
+        whole.push(BarPart::new(look, format!("idle, the host {}", idle.host), idle.time));
     }
     let limiting = device.limiting().map(|engine| engine.name);
     let mut bars = vec![Bar { name: "GPU".to_owned(), limits: false, parts: whole }];
@@ -217,21 +216,21 @@ fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Sec
             name: engine.name.to_owned(),
             limits: limiting == Some(engine.name),
             parts: vec![
-                part(PartLook::Busy, &words, engine.busy),
-                part(PartLook::Other, "not busy", rest),
+                BarPart::new(Look::Busy, words, engine.busy),
+                BarPart::new(Look::Other, "not busy", rest),
             ],
         });
     }
+    let on_page = |place: &Range<u64>| {
+        let span = place.start.saturating_sub(origin)..place.end.saturating_sub(origin);
+        NoteLink::to_time(&span, Nanos(span.end - span.start).to_string())
+    };
     let notes = device.findings.iter().map(|finding| Note {
-        cost: finding.cost,
-        key: finding.rule.name().to_owned(),
+        cost: finding.cost.to_string(),
+        name: NoteName::Rule(finding.rule.name()),
         text: format!("{} x {}: {}", finding.count, finding.rule.title(), finding.seen),
-        fix: finding.fix.to_owned(),
-        places: finding
-            .places
-            .iter()
-            .map(|place| place.start.saturating_sub(origin)..place.end.saturating_sub(origin))
-            .collect(),
+        fix: Some(finding.fix),
+        links: finding.places.iter().map(on_page).collect(),
     });
     let kernels = device.kernels.iter().map(|kernel| {
         vec![kernel.name.clone(), kernel.total.to_string(), kernel.launches.to_string()]
@@ -266,15 +265,18 @@ fn lines(device: &DeviceProfile) -> Vec<String> {
 
 /// The figures of the ranks of a job.
 fn ranks(job: &RankJob) -> [Section; 2] {
-    let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
     let bar = |rank: &Rank| Bar {
         name: rank.name.clone(),
         limits: false,
         parts: vec![
-            part(PartLook::Busy, "beside kernels", Nanos(rank.communication.0 - rank.exposed.0)),
-            part(PartLook::Exposed, "exposed transfer", rank.transfer),
-            part(PartLook::Waiting, "waiting for a later rank", rank.waiting),
-            part(PartLook::Other, "exposed, unknown", rank.unknown),
+            BarPart::new(
+                Look::Busy,
+                "beside kernels",
+                Nanos(rank.communication.0 - rank.exposed.0),
+            ),
+            BarPart::new(Look::Exposed, "exposed transfer", rank.transfer),
+            BarPart::new(Look::Waiting, "waiting for a later rank", rank.waiting),
+            BarPart::new(Look::Other, "exposed, unknown", rank.unknown),
         ],
     };
     let times = |rank: &Rank| {
@@ -323,7 +325,7 @@ struct TimelineBuilder {
     window: Range<u64>,
     sheet: Sheet,
     tracks: BTreeMap<TrackKey, (u32, TimelineTrack)>,
-    kinds: HashMap<&'static str, u32>,
+    kinds: DistinctWords,
     labels: Labels,
     hidden: usize,
 }
@@ -335,7 +337,7 @@ impl TimelineBuilder {
             window,
             sheet: Sheet::default(),
             tracks: BTreeMap::new(),
-            kinds: HashMap::new(),
+            kinds: DistinctWords::default(),
             labels: Labels::default(),
             hidden: 0,
         }
@@ -365,6 +367,7 @@ impl TimelineBuilder {
             let begin = item.work.or(item.call).map_or(0, |time| time.0);
             (item.engine, item.stream, item.thread, begin)
         });
+        (self.sheet.labels, self.sheet.kinds) = (self.labels.all.words, self.kinds.words);
         (self.sheet, self.hidden)
     }
 
@@ -380,13 +383,6 @@ impl TimelineBuilder {
         let number = u32::try_from(self.tracks.len()).unwrap_or(NO_TRACK);
         self.tracks.insert(key, (number, track));
         number
-    }
-
-    fn kind(&mut self, word: &'static str) -> u32 {
-        *self.kinds.entry(word).or_insert_with(|| {
-            self.sheet.kinds.push(word.to_owned());
-            u32::try_from(self.sheet.kinds.len() - 1).unwrap_or(0)
-        })
     }
 
     /// The time of an activity on the clock of the page, if a part of it is in the window.
@@ -428,8 +424,7 @@ impl TimelineBuilder {
             let call = calls.of(one.correlation);
             let is_first = call.is_some_and(|call| !std::mem::replace(&mut taken[call], true));
             let call = call.map(|call| &calls.items[call]);
-            let (label, kind) =
-                (self.labels.number(&mut self.sheet, trace, one), self.kind(engine.name()));
+            let (label, kind) = (self.labels.number(trace, one), self.kinds.number(engine.name()));
             self.sheet.items.push(Item {
                 work: Some(work),
                 call: call.and_then(|call| call.call),
@@ -453,7 +448,7 @@ impl TimelineBuilder {
         let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
         let mut found: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
         found.sort_by_key(|one| (one.thread, one.begin, Reverse(one.end)));
-        let kind = self.kind("call");
+        let kind = self.kinds.number("call");
         let mut calls = PageCalls { items: Vec::new(), by_correlation: Vec::new() };
         let mut outer: Option<(u32, u64)> = None;
         let mut missing: Option<u32> = None;
@@ -470,7 +465,7 @@ impl TimelineBuilder {
                 if thread == NO_TRACK && missing.replace(one.thread) != Some(one.thread) {
                     self.hidden += 1;
                 }
-                let label = self.labels.number(&mut self.sheet, trace, one);
+                let label = self.labels.number(trace, one);
                 let (call, work, bytes) = (Some(time), None, 0);
                 let (engine, stream) = (NO_TRACK, NO_TRACK);
                 calls.items.push(Item { work, call, bytes, label, kind, engine, stream, thread });
@@ -513,11 +508,11 @@ impl PageCalls {
 struct Labels {
     /// The labels of the names of one process.
     of: HashMap<Option<NameId>, u32>,
-    by_word: HashMap<String, u32>,
+    all: DistinctWords,
 }
 
 impl Labels {
-    fn number(&mut self, sheet: &mut Sheet, trace: &ProcessTrace, one: &Activity) -> u32 {
+    fn number(&mut self, trace: &ProcessTrace, one: &Activity) -> u32 {
         let key = one
             .name
             .filter(|_| !matches!(one.kind, ActivityKind::Copy { .. } | ActivityKind::Fill));
@@ -531,10 +526,7 @@ impl Labels {
             ActivityKind::Fill => "fill".to_owned(),
             _ => readable(trace.name(one)),
         };
-        let number = *self.by_word.entry(word).or_insert_with_key(|word| {
-            sheet.labels.push(word.clone());
-            u32::try_from(sheet.labels.len() - 1).unwrap_or(0)
-        });
+        let number = self.all.number(&word);
         if key.is_some() {
             self.of.insert(key, number);
         }

@@ -23,10 +23,11 @@ mod sections;
 mod sheet;
 mod still;
 
-pub use figures::{Bar, BarPart, FigureTable, Note, PartLook, Section};
-pub use item::{Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
+pub(crate) use figures::{Bar, BarPart, FigureTable, Note, NoteLink, NoteName, Section};
+pub(crate) use item::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
+pub(crate) use look::Look;
 pub use page::{HazardNote, Page};
-pub use program::ProgramPage;
+pub(crate) use program::ProgramPage;
 
 use crate::base::dag::DagNode;
 use crate::trace::summary::Summary;
@@ -51,7 +52,7 @@ impl Page<'_> {
         let data = data::data(self);
         filled(&data, |name| match name {
             "title" => escaped(&self.title),
-            "verdict" => sections::verdict(self),
+            "verdict" => sections::of_run(self),
             "ranks" => String::new(),
             "engines" => bars::engines(self),
             "lost" => "Largest losses of an engine of the device".to_owned(),

@@ -3,7 +3,7 @@
 
 use super::super::json::string;
 use super::super::tracks::{self, Shows, kind_name, span, track_name};
-use super::item::{Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
+use super::item::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 use super::look::Look;
 use super::page::Page;
 use super::sheet::{CRITICAL, CRITICAL_CALL, More, SheetData, UNDECLARED};
@@ -13,7 +13,6 @@ use crate::trace::critical::Category;
 use crate::trace::gaps::Cause;
 use crate::trace::host_engines::{HostEngine, HostSummary};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The data of the timeline of a run.
@@ -218,23 +217,4 @@ fn gaps(
         format!("[\"{}\",{words}]", Look::of_idle(*cause).class())
     });
     (gaps, causes.collect::<Vec<_>>().join(","))
-}
-
-/// Distinct words, in the order in which they first appear.
-#[derive(Default)]
-struct DistinctWords {
-    words: Vec<String>,
-    numbers: HashMap<String, u32>,
-}
-
-impl DistinctWords {
-    fn number(&mut self, word: &str) -> u32 {
-        if let Some(number) = self.numbers.get(word) {
-            return *number;
-        }
-        let number = u32::try_from(self.words.len()).expect("a word has a number");
-        self.words.push(word.to_owned());
-        self.numbers.insert(word.to_owned(), number);
-        number
-    }
 }

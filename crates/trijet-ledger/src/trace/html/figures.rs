@@ -1,95 +1,98 @@
-//! The figures of a page about a traced program: bars, findings and tables. The caller computes
-//! them.
+//! The figures that pages draw: bars, lists of times with remedies, and tables.
 #![forbid(unsafe_code)]
 
 use super::look::Look;
 use crate::base::units::Nanos;
 use std::ops::Range;
 
-/// How a part of a bar looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartLook {
-    /// Work of an engine.
-    Busy,
-    /// Work of an engine while no other engine works.
-    Exposed,
-    /// Idle, while the host waited.
-    Waiting,
-    /// Idle, while the host did something else.
-    Host,
-    /// Idle, for another reason.
-    Other,
-}
-
 /// A part of a bar.
 #[derive(Debug, Clone)]
-pub struct BarPart {
+pub(crate) struct BarPart {
     /// How the part looks.
-    pub look: PartLook,
+    pub(crate) look: Look,
     /// The meaning of the part.
-    pub label: String,
+    pub(crate) label: String,
     /// The length of the part.
-    pub time: Nanos,
+    pub(crate) time: Nanos,
+}
+
+impl BarPart {
+    pub(crate) fn new(look: Look, label: impl Into<String>, time: Nanos) -> Self {
+        Self { look, label: label.into(), time }
+    }
 }
 
 /// A bar: a time and its parts.
 #[derive(Debug, Clone)]
-pub struct Bar {
+pub(crate) struct Bar {
     /// The name of the bar.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether this engine limits the run.
-    pub limits: bool,
+    pub(crate) limits: bool,
     /// The parts, which sum to the whole.
-    pub parts: Vec<BarPart>,
+    pub(crate) parts: Vec<BarPart>,
 }
 
-/// A finding.
+/// The words after the time of an entry.
 #[derive(Debug, Clone)]
-pub struct Note {
-    /// The cost of the finding.
-    pub cost: Nanos,
-    /// The name of the rule.
-    pub key: String,
-    /// The finding in words.
-    pub text: String,
-    /// The remedy, in words.
-    pub fix: String,
-    /// The times at which to look, on the clock of the timeline.
-    pub places: Vec<Range<u64>>,
+pub(crate) enum NoteName {
+    /// The name of a rule.
+    Rule(&'static str),
+    /// The share of the run.
+    Share(String),
+}
+
+/// A link of an entry to a place of the timeline.
+#[derive(Debug, Clone)]
+pub(crate) struct NoteLink {
+    /// The place, as the script of the page reads it.
+    pub(crate) target: String,
+    /// The text.
+    pub(crate) words: String,
+}
+
+impl NoteLink {
+    /// A link to a span of time.
+    pub(crate) fn to_time(span: &Range<u64>, words: String) -> Self {
+        Self { target: format!("#t={},{}", span.start, span.end), words }
+    }
+}
+
+/// An entry of a list of times that a change would save: a loss, a warning, a habit.
+#[derive(Debug, Clone)]
+pub(crate) struct Note {
+    /// The time.
+    pub(crate) cost: String,
+    /// The words after the time.
+    pub(crate) name: NoteName,
+    /// The entry in words.
+    pub(crate) text: String,
+    /// The remedy in words; `None` if the reader cannot apply it.
+    pub(crate) fix: Option<&'static str>,
+    /// The places to look at.
+    pub(crate) links: Vec<NoteLink>,
 }
 
 /// A table. The first column is a text, the others are numbers.
 #[derive(Debug, Clone, Default)]
-pub struct FigureTable {
+pub(crate) struct FigureTable {
     /// The names of the columns.
-    pub head: Vec<String>,
+    pub(crate) head: Vec<String>,
     /// The rows.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 /// The figures of a device of a process, or of a process without a device.
 #[derive(Debug, Clone, Default)]
-pub struct Section {
+pub(crate) struct Section {
     /// The heading.
-    pub title: String,
+    pub(crate) title: String,
     /// Sentences below the heading.
-    pub lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
     /// A bar for each engine.
-    pub bars: Vec<Bar>,
-    /// The findings, the most costly first.
-    pub notes: Vec<Note>,
+    pub(crate) bars: Vec<Bar>,
+    /// The habits that cost time, the most costly first.
+    pub(crate) notes: Vec<Note>,
     /// The kernels.
-    pub table: FigureTable,
-}
-
-impl PartLook {
-    pub(super) fn look(self) -> Look {
-        match self {
-            Self::Busy => Look::Busy,
-            Self::Exposed => Look::Exposed,
-            Self::Waiting => Look::Waiting,
-            Self::Host => Look::Host,
-            Self::Other => Look::Other,
-        }
-    }
+    pub(crate) table: FigureTable,
 }

@@ -4,11 +4,13 @@
 //! up to three tracks: the track of its engine, of its stream, and of the thread of its call.
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
+
 /// The number of a track that an item does not lie on.
-pub const NO_TRACK: u32 = u32::MAX;
+pub(crate) const NO_TRACK: u32 = u32::MAX;
 /// The content of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TrackKind {
+pub(crate) enum TrackKind {
     /// The times in which an engine worked.
     Engine,
     /// The times in which the operations of a stream ran.
@@ -19,34 +21,34 @@ pub enum TrackKind {
 
 /// A track of a timeline.
 #[derive(Debug, Clone)]
-pub struct TimelineTrack {
+pub(crate) struct TimelineTrack {
     /// The content of the track.
-    pub kind: TrackKind,
+    pub(crate) kind: TrackKind,
     /// The heading that the track shares with its neighbours, such as a process; may be empty.
-    pub group: String,
+    pub(crate) group: String,
     /// The name of the track.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 /// An item of a timeline. Times are in nanoseconds.
 #[derive(Debug, Clone)]
-pub struct Item {
+pub(crate) struct Item {
     /// Start and end of the operation; `None` for a call alone.
-    pub work: Option<(u64, u64)>,
+    pub(crate) work: Option<(u64, u64)>,
     /// Start and end of the call; `None` if they are unknown.
-    pub call: Option<(u64, u64)>,
+    pub(crate) call: Option<(u64, u64)>,
     /// The bytes that the operation moved.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The name, as an index into [`Sheet::labels`].
-    pub label: u32,
+    pub(crate) label: u32,
     /// The kind, as an index into [`Sheet::kinds`].
-    pub kind: u32,
+    pub(crate) kind: u32,
     /// The track of the engine, or [`NO_TRACK`].
-    pub engine: u32,
+    pub(crate) engine: u32,
     /// The track of the stream, or [`NO_TRACK`].
-    pub stream: u32,
+    pub(crate) stream: u32,
     /// The track of the thread that made the call, or [`NO_TRACK`].
-    pub thread: u32,
+    pub(crate) thread: u32,
 }
 
 impl Item {
@@ -69,13 +71,33 @@ impl Item {
 
 /// The content of a timeline.
 #[derive(Debug, Clone, Default)]
-pub struct Sheet {
+pub(crate) struct Sheet {
     /// The tracks, in the order in which they are drawn.
-    pub tracks: Vec<TimelineTrack>,
+    pub(crate) tracks: Vec<TimelineTrack>,
     /// The names of items.
-    pub labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// The kinds of items, in words.
-    pub kinds: Vec<String>,
+    pub(crate) kinds: Vec<String>,
     /// The items. Neighbours that are similar make a smaller page.
-    pub items: Vec<Item>,
+    pub(crate) items: Vec<Item>,
+}
+
+/// Distinct words, in the order in which they first appear.
+#[derive(Debug, Default)]
+pub(crate) struct DistinctWords {
+    pub(crate) words: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl DistinctWords {
+    /// The number of the word, which is added if it is new.
+    pub(crate) fn number(&mut self, word: &str) -> u32 {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let number = u32::try_from(self.words.len()).expect("a word has a number");
+        self.words.push(word.to_owned());
+        self.numbers.insert(word.to_owned(), number);
+        number
+    }
 }

@@ -7,7 +7,7 @@ use crate::trace::gaps::Cause;
 
 /// How a stretch of time looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// Work of this engine, on the critical path.
     Engine(Engine),
     Busy,

@@ -1,4 +1,5 @@
-//! Markup for a page: escaped text, shares in percent, and the paragraph of an empty section.
+//! Markup for a page: escaped text, shares in percent, headings, sentences, and the paragraph of an
+//! empty section.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
@@ -29,4 +30,16 @@ pub(super) fn share(part: Nanos, whole: u64) -> u64 {
 /// The paragraph of a section without content.
 pub(super) fn none(words: &str) -> String {
     format!("<p class=\"none\">{words}</p>")
+}
+
+/// The heading of a device, or of several.
+pub(super) fn heading(title: &str) -> String {
+    format!("<h3 class=\"device\">{}</h3>", escaped(title))
+}
+
+/// Figures in words. There is no markup without figures.
+pub(super) fn figures(lines: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let items = lines.into_iter().map(|line| format!("<li>{}</li>", escaped(line.as_ref())));
+    let items: String = items.collect();
+    if items.is_empty() { items } else { format!("<ul class=\"figures\">{items}</ul>") }
 }

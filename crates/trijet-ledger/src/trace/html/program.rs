@@ -5,46 +5,37 @@ use super::bars;
 use super::figures::Section;
 use super::frame::filled;
 use super::item::{Sheet, TimelineTrack, TrackKind};
-use super::markup::{escaped, none};
+use super::markup::{escaped, figures, heading, none};
 use super::sections;
 use super::sheet::More;
 use super::still;
-use crate::base::units::Nanos;
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::ops::Range;
 
 /// The page of a traced program.
-///
-/// ```
-/// use trijet::trace::html::ProgramPage;
-/// let page = ProgramPage { title: "a <run>".into(), ..ProgramPage::default() };
-/// assert!(page.render().contains("<title>a &lt;run&gt;</title>"));
-/// ```
 #[derive(Debug, Clone, Default)]
-pub struct ProgramPage {
+pub(crate) struct ProgramPage {
     /// The title.
-    pub title: String,
+    pub(crate) title: String,
     /// The result in one sentence.
-    pub verdict: String,
+    pub(crate) verdict: String,
     /// Facts that the reader must know about the trace, for example that a part of it is missing.
-    pub remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// The figures of the ranks of the program, if it has any.
-    pub ranks: Vec<Section>,
+    pub(crate) ranks: Vec<Section>,
     /// The figures of each device.
-    pub sections: Vec<Section>,
+    pub(crate) sections: Vec<Section>,
     /// The provenance of the page, as names and values.
-    pub provenance: Vec<(String, String)>,
+    pub(crate) provenance: Vec<(String, String)>,
     /// The timeline. Its times begin near 0.
-    pub timeline: Sheet,
+    pub(crate) timeline: Sheet,
     /// How to get a page with more detail, if operations had to be merged on this one.
-    pub detail: String,
+    pub(crate) detail: String,
 }
 
 impl ProgramPage {
     /// The page as HTML.
-    #[must_use]
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let members = Cow::Borrowed(",\"sites\":[],\"causes\":[],\"hazards\":[],\"byName\":true");
         let mut data = self.timeline.data(&More { members, ..More::default() });
         if let Some(note) = &mut data.note {
@@ -52,11 +43,11 @@ impl ProgramPage {
         }
         filled(&data, |name| match name {
             "title" => escaped(&self.title),
-            "verdict" => self.verdict(),
+            "verdict" => sections::verdict(&self.verdict, self.remarks.iter().cloned()),
             "ranks" => self.ranks(),
             "engines" => self.engines(),
             "lost" => "Findings by cost, which may overlap".to_owned(),
-            "losses" => self.findings(),
+            "losses" => self.habits(),
             "remarks" => "Kernels".to_owned(),
             "warnings" => self.kernels(),
             "still" => still::of_sheet(&self.timeline),
@@ -66,19 +57,6 @@ impl ProgramPage {
             "provenance" => sections::provenance(&self.provenance),
             other => unreachable!("the page has no part {other}"),
         })
-    }
-
-    fn verdict(&self) -> String {
-        let mut text = format!("<p id=\"verdict\">{}</p>", escaped(&self.verdict));
-        for remark in &self.remarks {
-            write!(text, "<p class=\"remark\">{}</p>", escaped(remark))
-                .expect("writing to a string");
-        }
-        text
-    }
-
-    fn heading(section: &Section) -> String {
-        format!("<h3 class=\"device\">{}</h3>", escaped(&section.title))
     }
 
     fn ranks(&self) -> String {
@@ -96,20 +74,12 @@ impl ProgramPage {
 
     /// The heading, the bars and the sentences of a section.
     fn figures(section: &Section) -> String {
-        let mut text = Self::heading(section);
+        let mut text = heading(&section.title);
         if !section.bars.is_empty() {
-            text.push_str("<div class=\"bars\">");
-            section.bars.iter().for_each(|bar| text += &bars::of_program(bar));
-            text.push_str("</div>");
+            let bars: String = section.bars.iter().map(bars::drawn).collect();
+            write!(text, "<div class=\"bars\">{bars}</div>").expect("writing to a string");
         }
-        if !section.lines.is_empty() {
-            text.push_str("<ul class=\"figures\">");
-            for line in &section.lines {
-                write!(text, "<li>{}</li>", escaped(line)).expect("writing to a string");
-            }
-            text.push_str("</ul>");
-        }
-        text
+        text + &figures(&section.lines)
     }
 
     fn table(section: &Section) -> String {
@@ -133,29 +103,11 @@ impl ProgramPage {
         if text.is_empty() { none("No operation on a GPU was traced.") } else { text }
     }
 
-    fn findings(&self) -> String {
+    fn habits(&self) -> String {
         let mut text = String::new();
         for section in self.sections.iter().filter(|section| !section.notes.is_empty()) {
-            text += &Self::heading(section);
-            text.push_str("<ol class=\"losses\">");
-            for note in &section.notes {
-                write!(
-                    text,
-                    "<li><b>{}</b> <code>{}</code> <span>{}.</span> <em>Fix: {}.</em>",
-                    escaped(&note.cost.to_string()),
-                    escaped(&note.key),
-                    escaped(&note.text),
-                    escaped(&note.fix)
-                )
-                .expect("writing to a string");
-                for Range { start, end } in &note.places {
-                    let length = Nanos(end.saturating_sub(*start));
-                    write!(text, " <a href=\"#t={start},{end}\">{length}</a>")
-                        .expect("writing to a string");
-                }
-                text.push_str("</li>");
-            }
-            text.push_str("</ol>");
+            text += &heading(&section.title);
+            text += &sections::list(section.notes.iter().cloned());
         }
         if text.is_empty() { none("None was found.") } else { text }
     }
@@ -163,7 +115,7 @@ impl ProgramPage {
     fn kernels(&self) -> String {
         let mut text = String::new();
         for section in self.sections.iter().filter(|section| !section.table.rows.is_empty()) {
-            text += &Self::heading(section);
+            text += &heading(&section.title);
             text += &Self::table(section);
         }
         if text.is_empty() { none("No kernel was traced.") } else { text }

@@ -1,6 +1,7 @@
 //! The sections of the page that are text: the verdict, the losses, the warnings, the provenance.
 #![forbid(unsafe_code)]
 
+use super::figures::{Note, NoteLink, NoteName};
 use super::markup::{escaped, none};
 use super::page::Page;
 use crate::base::units::percent_of;
@@ -10,17 +11,37 @@ use std::fmt::Write;
 /// The maximum size in bytes of a value that shares a line with others.
 const WIDE: usize = 60;
 
-pub(super) fn verdict(page: &Page<'_>) -> String {
-    match &page.summary {
-        None => none("This page has no summary."),
-        Some(summary) => {
-            let verdict = format!("<p id=\"verdict\">{}</p>", escaped(&summary.verdict()));
-            let advice = page.advice.iter();
-            let advice =
-                advice.map(|one| format!("<p class=\"remark\">To do: {}.</p>", escaped(one)));
-            verdict + &advice.collect::<String>()
+/// The result in one sentence, and what the reader must know about it.
+pub(super) fn verdict(verdict: &str, remarks: impl Iterator<Item = String>) -> String {
+    let remarks = remarks.map(|one| format!("<p class=\"remark\">{}</p>", escaped(&one)));
+    format!("<p id=\"verdict\">{}</p>", escaped(verdict)) + &remarks.collect::<String>()
+}
+
+/// The verdict about a run.
+pub(super) fn of_run(page: &Page<'_>) -> String {
+    let Some(summary) = &page.summary else { return none("This page has no summary.") };
+    verdict(&summary.verdict(), page.advice.iter().map(|one| format!("To do: {one}.")))
+}
+
+/// A list of times that a change would save.
+pub(super) fn list(notes: impl IntoIterator<Item = Note>) -> String {
+    let mut text = String::from("<ol class=\"losses\">");
+    for Note { cost, name, text: words, fix, links } in notes {
+        let name = match name {
+            NoteName::Rule(name) => format!("<code>{name}</code>"),
+            NoteName::Share(share) => format!("({})", escaped(&share)),
+        };
+        let fix = fix.map_or(String::new(), |fix| format!(" <em>Fix: {}.</em>", escaped(fix)));
+        let (cost, words) = (escaped(&cost), escaped(&words));
+        write!(text, "<li><b>{cost}</b> {name} <span>{words}.</span>{fix}")
+            .expect("writing to a string");
+        for NoteLink { target, words } in links {
+            write!(text, " <a href=\"{}\">{}</a>", escaped(&target), escaped(&words))
+                .expect("writing to a string");
         }
+        text.push_str("</li>");
     }
+    text + "</ol>"
 }
 
 /// The losses of the limiting engine, with the operations after the longest gaps.
@@ -29,30 +50,17 @@ pub(super) fn losses(page: &Page<'_>) -> String {
         return none("None was found.");
     };
     let engine = summary.metrics.limiting.map_or(String::new(), |e| summary.engine_name(e));
-    let mut text = String::from("<ol class=\"losses\">");
-    for loss in &summary.losses {
-        let most = loss.ops.first().map_or(String::new(), |op| {
-            format!(", the longest before {}", escaped(&describe(&page.ops, *op)))
-        });
-        write!(
-            text,
-            "<li><b>{}</b> ({}) <span>{engine} idle: {}{most}.</span>{} \
-             <a href=\"#t={},{}\">show</a></li>",
-            loss.time,
-            percent_of(loss.time, summary.metrics.elapsed()),
-            escaped(&loss.cause.to_string()),
-            loss.fix.map_or_else(String::new, advice),
-            loss.longest.start,
-            loss.longest.end
-        )
-        .expect("writing to a string");
-    }
-    text.push_str("</ol>");
-    text
-}
-
-fn advice(fix: &str) -> String {
-    format!(" <em>Fix: {}.</em>", escaped(fix))
+    list(summary.losses.iter().map(|loss| {
+        let first = loss.ops.first();
+        let most = first.map(|op| format!(", the longest before {}", describe(&page.ops, *op)));
+        Note {
+            cost: loss.time.to_string(),
+            name: NoteName::Share(percent_of(loss.time, summary.metrics.elapsed())),
+            text: format!("{engine} idle: {}{}", loss.cause, most.as_deref().unwrap_or("")),
+            fix: loss.fix,
+            links: vec![NoteLink::to_time(&loss.longest, "show".to_owned())],
+        }
+    }))
 }
 
 /// The warnings about performance.
@@ -64,22 +72,20 @@ pub(super) fn warnings(page: &Page<'_>) -> String {
         return none("None was found.");
     }
     let is_author = summary.audience == Audience::Author;
-    let mut text = String::from("<ol class=\"losses\">");
-    for lint in &summary.lints {
-        let link =
-            lint.ops.first().map_or(String::new(), |op| format!(" <a href=\"#op={op}\">show</a>"));
-        write!(
-            text,
-            "<li><b>up to {}</b> <code>{}</code> <span>{}.</span>{}{link}</li>",
-            lint.saved,
-            lint.rule.name(),
-            escaped(&lint.text),
-            if is_author { advice(lint.rule.fix()) } else { String::new() }
-        )
-        .expect("writing to a string");
-    }
-    text.push_str("</ol>");
-    text
+    list(summary.lints.iter().map(|lint| {
+        Note {
+            cost: format!("up to {}", lint.saved),
+            name: NoteName::Rule(lint.rule.name()),
+            text: lint.text.clone(),
+            fix: is_author.then(|| lint.rule.fix()),
+            links: lint
+                .ops
+                .first()
+                .map(|op| NoteLink { target: format!("#op={op}"), words: "show".to_owned() })
+                .into_iter()
+                .collect(),
+        }
+    }))
 }
 
 pub(super) fn provenance(rows: &[(String, String)]) -> String {
