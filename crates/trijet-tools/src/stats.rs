@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 /// The largest spread of a figure that is not noisy.
-const SPREAD_MAX: f64 = 0.2;
+pub const SPREAD_MAX: f64 = 0.2;
 
 /// The samples of one figure, in order of size.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,10 @@
 //! `trijet_tools::doctor` measures and draws the conclusions; this module prints them.
 #![forbid(unsafe_code)]
 
-mod json;
-mod show;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tree;
 
 use super::document::print_json;
 use super::print;
@@ -23,12 +25,12 @@ pub(crate) fn run(options: &DoctorOptions) -> Result<ExitCode> {
     let findings = doctor::run(&device, &mut Steps::new(&mut show))?;
     drop(progress);
     let verdict = Live::of(&device);
+    let mut tree = tree::tree(&findings);
     if options.json {
-        let mut value = json::json(&findings);
-        verdict.add_to(&mut value);
-        print_json("doctor", &value)?;
+        verdict.add_to(&mut tree);
+        print_json("doctor", &tree)?;
     } else {
-        print(show::report(&findings).trim_end())?;
+        print(text::report(&findings, &tree).trim_end())?;
         verdict.print()?;
     }
     if let Some(first) = findings.failed.first() {

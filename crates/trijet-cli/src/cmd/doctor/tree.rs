@@ -1,9 +1,12 @@
-//! The findings as JSON. The name of a measured value ends with its unit; the value is
-//! `{median, min, max, samples, spread}`.
+//! The findings as one tree of sections, rows and values, which is printed as JSON, or as text by
+//! `text`. The name of a measured value ends with its unit; the value is `{median, min, max,
+//! samples, spread}`.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};
-use trijet_tools::doctor::findings::{Blocked, CallCost, Findings, Path, Rate};
+use trijet::Clock;
+use trijet_tools::doctor::advice::{Advice, derive};
+use trijet_tools::doctor::findings::{Absent, Blocked, CallCost, Findings, Path, Rate};
 use trijet_tools::origin::COMMIT;
 use trijet_tools::stats::Samples;
 
@@ -22,12 +25,27 @@ fn optional(samples: Option<&Samples>) -> Value {
     samples.filter(|s| s.count() > 0).map_or(Value::Null, figure)
 }
 
-pub(super) fn json(f: &Findings) -> Value {
-    let listed = |list: &[trijet_tools::doctor::findings::Absent]| {
+/// The kind of device that was measured.
+fn measured_on(f: &Findings) -> &'static str {
+    match f.device.clock {
+        Clock::Device => "a GPU",
+        Clock::Processor => "the host device (CPU threads of this machine), not a GPU",
+        Clock::Model => "the host device (a model's clock), not a GPU",
+    }
+}
+
+/// The advice. There is none for a processor, because its memory needs no link.
+fn advice(f: &Findings) -> Vec<Advice> {
+    if f.on_gpu() { derive(f) } else { Vec::new() }
+}
+
+/// The whole tree.
+pub(super) fn tree(f: &Findings) -> Value {
+    let listed = |list: &[Absent]| {
         list.iter().map(|a| json!({ "what": a.what, "why": a.why })).collect::<Vec<_>>()
     };
     json!({
-        "measured_on": super::show::measured_on(f),
+        "measured_on": measured_on(f),
         "date": f.date,
         "commit": COMMIT,
         "elapsed_s": f.elapsed_s,
@@ -62,7 +80,7 @@ pub(super) fn json(f: &Findings) -> Value {
             "device_per_kernel_ns": figure(&c.kernel_ns),
             "host_per_launch_ns": figure(&c.launch_ns),
         })).collect::<Vec<_>>(),
-        "advice": super::show::advice(f).iter().map(|a| json!({
+        "advice": advice(f).iter().map(|a| json!({
             "key": a.key,
             "value": a.value,
             "text": a.text,
@@ -107,7 +125,8 @@ fn device(f: &Findings) -> Value {
     })
 }
 
-fn path(path: Path) -> &'static str {
+/// The name of a path in the tree.
+pub(super) fn name_of(path: Path) -> &'static str {
     match path {
         Path::Upload => "h2d",
         Path::Download => "d2h",
@@ -121,7 +140,7 @@ fn path(path: Path) -> &'static str {
 
 fn rate(rate: &Rate) -> Value {
     json!({
-        "path": path(rate.path),
+        "path": name_of(rate.path),
         "size_bytes": rate.bytes.0,
         "copies": rate.copies,
         "rate_gb_per_s": figure(&rate.gb_per_s),
