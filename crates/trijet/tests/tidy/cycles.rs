@@ -1,4 +1,5 @@
-//! No cycles: files of a crate import each other in one direction only.
+//! No cycles: files of a crate import each other in one direction only, and so do folders that lie
+//! side by side.
 //!
 //! A file imports another one when its code names an item that is defined there: in a `use`, or by
 //! a path in the code. If an item is imported through a re-export, the import counts for the file
@@ -148,6 +149,73 @@ fn cycles(files: &[File]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The folders of two files where their paths part: `a/b` and `a/c` for `a/b/d.rs` and `a/c/e/f.rs`.
+/// A file that lies where they part has no folder there.
+fn side_by_side<'f>(one: &'f str, other: &'f str) -> Option<(&'f str, &'f str)> {
+    let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let parent = one[..same].rfind('/')? + 1;
+    let child = |path: &'f str| Some(&path[..parent + path[parent..].find('/')?]);
+    Some((child(one)?, child(other)?))
+}
+
+/// Folders that lie side by side and import each other, in any number of steps.
+fn circles_of_folders(files: &[File]) -> Vec<Finding> {
+    let mut arrows: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
+    for (from, imported) in imports(files).iter().enumerate() {
+        for (&to, &at) in imported {
+            let Some(pair) = side_by_side(&files[from].path, &files[to].path) else { continue };
+            if pair.0.contains("/src/") {
+                arrows.entry(pair).or_insert((from, at));
+            }
+        }
+    }
+    let folders: Vec<&str> =
+        arrows.keys().flat_map(|(a, b)| [*a, *b]).collect::<BTreeSet<&str>>().into_iter().collect();
+    let number = |name: &str| folders.binary_search(&name).expect("it is in the list");
+    let mut between: Imports = folders.iter().map(|_| BTreeMap::new()).collect();
+    for (from, to) in arrows.keys() {
+        between[number(from)].insert(number(to), 0);
+    }
+    let mut findings = Vec::new();
+    for circle in components(&between) {
+        let is_inside = |name: &str| circle.contains(&number(name));
+        for ((a, b), (file, at)) in arrows.iter().filter(|((a, b), _)| is_inside(a) && is_inside(b))
+        {
+            let message = format!("a circle of folders: `{a}` imports `{b}`");
+            findings.push(files[*file].finding(line_of(&files[*file].text, *at), message));
+        }
+    }
+    findings
+}
+
+#[test]
+fn no_folders_import_each_other() {
+    demand_none("folders import each other in one direction", &circles_of_folders(&files()));
+}
+
+#[test]
+fn two_folders_that_import_each_other_are_found() {
+    let mut sample = vec![
+        File::new("a/src/lib.rs", "mod b;\nmod c;\nmod d;\n"),
+        File::new("a/src/d.rs", "use crate::b::one::One;\n"),
+        File::new("a/src/b/mod.rs", "pub mod one;\npub mod two;\n"),
+        File::new("a/src/b/one.rs", "\nuse crate::c::three::Three;\n"),
+        File::new("a/src/b/two.rs", "pub struct Two;\n"),
+        File::new("a/src/c/mod.rs", "pub mod three;\npub mod four;\n"),
+        File::new("a/src/c/three.rs", "pub struct Three;\n"),
+        File::new("a/src/c/four.rs", "use crate::d::D;\n"),
+    ];
+    // A file beside the folders is no folder.
+    assert_eq!(lines(&circles_of_folders(&sample)), [0; 0]);
+    sample.pop();
+    sample.push(File::new("a/src/c/four.rs", "use crate::b::two::Two;\n"));
+    assert!(cycles(&sample).is_empty(), "no files import each other");
+    let found = circles_of_folders(&sample);
+    let paths: Vec<&str> = found.iter().map(|finding| finding.path.as_str()).collect();
+    assert_eq!(paths, ["a/src/b/one.rs", "a/src/c/four.rs"]);
+    assert_eq!(lines(&found), [2, 1]);
 }
 
 #[test]
