@@ -3,6 +3,7 @@
 mod browser;
 mod bundle;
 mod explore;
+mod features;
 mod figures;
 mod files;
 mod fuzz;
@@ -27,6 +28,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   explore [--programs N] [--seed S] [--search N]
                run random programs; with --search, compare the exhaustive search of each small
                program with N random orders
+  features     compile the library with each of its features alone, and every package with only the
+               features that it names
   files        make each file call of `trijet map` fail, kill its runs, and simulate losses of power
   fuzz [SECONDS [TARGET]]
                run all fuzz targets, or one, for SECONDS each (default: 60)
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         ["browser"] => browser::run(),
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
         ["explore", ..] => explore::run(&args[1..]),
+        ["features"] => features::run(),
         ["files"] => files::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["loom"] => loom::run(),

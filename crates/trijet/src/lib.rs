@@ -39,7 +39,18 @@
 //! - [`explore`]: a program under every order that its streams leave open.
 //! - [`sim`]: host devices, their executors, orders, faults and costs.
 //! - [`probe`], [`testing`]: for tools and for tests of the library itself.
-
+//!
+//! # Features
+//! All features are on by default. With `default-features = false`, the library has devices,
+//! streams, buffers, kernels, graphs, pipelines and the checker, and compiles in less time.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `comm` | [`comm`], [`training`]; needs `ranks` |
+//! | `ranks` | [`ranks`] |
+//! | `staged` | [`staged`] |
+//! | `task` | [`task`]; needs `workers` |
+//! | `workers` | [`workers`] |
 //!
 //! # Panics of a program's functions
 //! A panic of a source, a stage, a sink, a task, a host function or a twin is an error with its
@@ -47,6 +58,12 @@
 //! within the call that it is passed to, as for `Device::record` or `Tasks::region`, lets its panic
 //! go on, like `std::thread::scope`; the objects of the library stay usable.
 
+#![cfg_attr(
+    not(all(feature = "comm", feature = "task")),
+    expect(dead_code, reason = "lower floors have parts for the features that are left out")
+)]
+
+#[cfg(feature = "comm")]
 pub mod comm;
 mod device;
 pub mod explore;
@@ -59,13 +76,18 @@ pub mod memory;
 mod order;
 pub mod pipeline;
 pub mod probe;
+#[cfg(feature = "ranks")]
 pub mod ranks;
 pub mod sim;
+#[cfg(feature = "staged")]
 pub mod staged;
 mod stream;
+#[cfg(feature = "task")]
 pub mod task;
 pub mod testing;
+#[cfg(feature = "comm")]
 pub mod training;
+#[cfg(feature = "workers")]
 pub mod workers;
 
 use trijet_ledger::base;
@@ -77,7 +99,7 @@ pub use bytemuck;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
-pub use device::driver::{Clock, DeviceInfo, ForeignWork, Readiness};
+pub use device::driver::{Clock, Collective, DeviceInfo, ForeignWork, Readiness};
 pub use device::{LaunchConfig, Occupancy};
 pub use heap::HeapMode;
 pub use launch::{Args, Kernel};

@@ -39,7 +39,6 @@ mod member;
 mod nccl;
 mod team;
 
-pub use crate::device::driver::Collective;
 pub use builder::CommunicatorBuilder;
 pub use communicator::Communicator;
 pub use exchange::Exchange;

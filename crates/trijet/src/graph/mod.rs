@@ -20,5 +20,6 @@ mod recording;
 mod verify;
 
 pub use exec::Graph;
+#[cfg(feature = "task")]
 pub(crate) use exec::{Renewed, alike};
 pub use recording::Recording;

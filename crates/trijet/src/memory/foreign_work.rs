@@ -19,7 +19,7 @@ impl Stream {
     /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
     /// call, with the stream as a `CUstream`, and enqueues the work in it. The work waits for
     /// earlier users of the memory on other streams, and later users wait for the work. `work` is
-    /// a name for findings and timelines, or a [`Collective`](crate::comm::Collective), which
+    /// a name for findings and timelines, or a [`Collective`](crate::Collective), which
     /// counts as communication and not as a kernel.
     ///
     /// `run` may call this library. If `run` returns an error, so does this call, and the memory

@@ -29,11 +29,14 @@ mod tiled;
 mod transfer;
 mod unlinked;
 pub(crate) mod uses;
+#[cfg(feature = "workers")]
 mod words;
 
 pub use crate::device::driver::PoolAccess;
 pub use crate::stream::watched::{Damage, DamagePlace};
-pub(crate) use buffer::{AsView, AsViewMut, Buffer, Element, View, ViewMut, within};
+#[cfg(feature = "task")]
+pub(crate) use buffer::within;
+pub(crate) use buffer::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
 pub use buffer::{OnDevice, PageLocked, Pageable};
 pub(crate) use element_kind::ElementKind;
 pub use growing::GrowingBuffer;
@@ -42,4 +45,5 @@ pub(crate) use pinned::PinnedBuffer;
 pub use pinned::{OnHost, ReadGuard, ReadReady, WriteGuard};
 pub use tiled::{TiledView, TiledViewMut};
 pub(crate) use uses::{UsedMemory, Uses};
+#[cfg(feature = "workers")]
 pub(crate) use words::HostWords;

@@ -22,6 +22,7 @@ mod locked;
 mod mapped;
 mod modules;
 mod nccl;
+#[cfg(feature = "comm")]
 mod nccl_group;
 mod nvrtc;
 mod owned;
@@ -35,6 +36,7 @@ use crate::base::error::Result;
 pub(in crate::device) use context::CudaDriver;
 pub use library::Library;
 use library::open;
+#[cfg(feature = "comm")]
 pub(crate) use nccl_group::{Call as NcclCall, NcclGroup, NcclVerb};
 pub(crate) use nvrtc::compile;
 
