@@ -10,11 +10,7 @@ use trijet_alloc::Allocator;
 const SIZE: usize = 64 << 10;
 
 fn allocator(order: Order, memory: usize) -> Result<Allocator> {
-    let config = HostConfig {
-        executor: Executor::Virtual(order),
-        memory: Bytes(memory as u64),
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(order)).memory(Bytes(memory as u64));
     Ok(Allocator::new(Device::host(config)?.remove(0)))
 }
 
@@ -270,7 +266,7 @@ fn memory_in_pieces_that_are_in_use_is_joined() -> Result<()> {
 /// Threads that allocate and free at the same time, each in its stream, share no byte.
 #[test]
 fn threads_share_no_byte_and_lose_none() -> Result<()> {
-    let config = HostConfig { memory: Bytes(64 << 20), ..HostConfig::default() };
+    let config = HostConfig::new().memory(Bytes(64 << 20));
     let allocator = Allocator::new(Device::host(config)?.remove(0));
     let passed = std::sync::Mutex::new(Vec::<(u64, usize)>::new());
     std::thread::scope(|scope| {

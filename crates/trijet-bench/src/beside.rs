@@ -106,8 +106,7 @@ impl Pair {
         events[3].record(kernels)?;
         events[0].record(workers)?;
         if has_workers {
-            let options =
-                RunOptions { policy: Policy::Sharing, reserve: *reserve, ..RunOptions::default() };
+            let options = RunOptions::new().policy(Policy::Sharing).reserve(*reserve);
             let work = Work::Range { kind: 0, count: load.tasks };
             let run = workers.run_workers(&LENGTHS, work, &options, (&mut *out, load.steps, 1))?;
             events[1].record(workers)?;

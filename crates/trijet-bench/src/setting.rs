@@ -67,7 +67,7 @@ pub(crate) fn pooled(device: &Device) -> Result<Device> {
 #[cfg(test)]
 pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device> {
     use trijet::sim::{Executor, HostConfig};
-    let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
+    let config = HostConfig::new().executor(Executor::Virtual(order));
     Device::builder().host(config).check(trijet::check::CheckOptions::default()).open()
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Definition {
 }
 
 fn device(executor: Executor) -> Result<Device> {
-    Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+    Ok(Device::host(HostConfig::new().executor(executor))?.remove(0))
 }
 
 /// For each stream, a buffer that its kernels change, and a source that they only read.

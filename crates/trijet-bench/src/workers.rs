@@ -122,7 +122,7 @@ impl Runner {
         between[0].record(stream)?;
         let outcome = match way {
             Way::Fixed(policy) => {
-                let options = RunOptions { policy: *policy, ..options };
+                let options = options.policy(*policy);
                 let run = stream.run_workers(program, work, &options, args)?;
                 between[1].record(stream)?;
                 run.wait()?
@@ -156,7 +156,7 @@ impl Runner {
     }
 }
 
-const OPTIONS: fn() -> RunOptions = || RunOptions { queue: 1 << 10, ..RunOptions::default() };
+const OPTIONS: fn() -> RunOptions = || RunOptions::new().queue(1 << 10);
 
 /// An image with at most `limit` iterations per pixel.
 fn iterations(width: u32, limit: u32) -> Vec<u32> {
@@ -175,7 +175,7 @@ fn image<'a>(
     let work = Work::Range { kind: 0, count: mandelbrot::tiles(width) };
     runner.side(&format!("mandelbrot {limit}"), move |runner| {
         runner.stream.fill_bytes(&mut counts, 0xff)?;
-        let options = RunOptions { chunk: 1, ..OPTIONS() };
+        let options = OPTIONS().chunk(1);
         let figures = runner.figures(&MANDELBROT, work, options, (&mut counts, width, limit))?;
         let is_right = runner.stream.download(&counts)? == expected;
         is_right.then_some(figures).ok_or_else(|| wrong("the image"))

@@ -47,7 +47,7 @@ fn batches(device: &Device) -> Outcome<[Nanos; 2]> {
 
 fn example(device: &Device) -> Outcome<String> {
     let executor = Executor::Virtual(Order::Greedy);
-    let gpu = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    let gpu = Device::host(HostConfig::new().executor(executor))?.remove(0);
     batches(device)?;
     let [one, all] = batches(&gpu)?;
     verify("time of uploads", &[all.0], |_| (TOKENS.len() - 1) as u64 * one.0)?;

@@ -24,7 +24,7 @@ use crate::stream::Device;
 /// use trijet::sim::{Executor, HostConfig, Order};
 /// use trijet::{Device, testing};
 /// let executor = Executor::Virtual(Order::Seeded(3));
-/// let device = &Device::host(HostConfig { executor, ..HostConfig::default() })?[0];
+/// let device = &Device::host(HostConfig::new().executor(executor))?[0];
 /// let (a, b) = (device.stream()?, device.stream()?);
 /// testing::script(device, vec![
 ///     Box::new(|| a.synchronize().expect("nothing failed")),

@@ -251,8 +251,7 @@ impl World {
         assert!(!ended || self.lost.is_none(), "{call}: a wait on a lost device succeeds");
     }
 
-    fn open(config: HostConfig, seed: u64) -> Result<Self> {
-        let fault = config.faults[0];
+    fn open(config: HostConfig, fault: Fault, seed: u64) -> Result<Self> {
         let device = Device::host(config)?.remove(0);
         let mut world = Self {
             device,
@@ -561,8 +560,8 @@ fn run(executor: Executor, seed: u64) -> String {
     hide_expected_panics();
     let _watch = Watch::new(seed);
     let (fault, mut prng) = plan(seed);
-    let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
-    let mut world = World::open(config, seed).expect("no fault strikes the opening");
+    let config = HostConfig::new().executor(executor).faults(vec![fault]);
+    let mut world = World::open(config, fault, seed).expect("no fault strikes the opening");
     for _ in 0..20 + prng.below(60) {
         world.step();
     }
@@ -624,7 +623,7 @@ fn a_loss_ends_the_waits_of_other_threads() {
     for round in 0..50 {
         let _watch = Watch::new(round);
         let fault = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::DeviceLost };
-        let config = HostConfig { faults: vec![fault], ..HostConfig::default() };
+        let config = HostConfig::new().faults(vec![fault]);
         let device = Device::host(config).expect("a few threads").remove(0);
         let (busy, other) =
             (device.stream().expect("a stream"), device.stream().expect("a stream"));
@@ -694,7 +693,7 @@ fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
             _ => Executor::Virtual(Order::Seeded(seed)),
         };
         let work = if seed % 2 == 0 { HostWork::Inline } else { HostWork::Threads };
-        let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor).faults(vec![fault]);
         let checked = Device::builder().host(config).check(CheckOptions::default());
         let device = checked.open().expect("a few threads");
         let landed = Mutex::default();

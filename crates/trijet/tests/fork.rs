@@ -57,7 +57,7 @@ impl Held {
 
     /// Makes calls and drops everything, in the child; returns its exit code.
     fn in_child(mut self) -> i32 {
-        let own = HostConfig { executor: Executor::Virtual(Order::Greedy), ..Default::default() };
+        let own = HostConfig::new().executor(Executor::Virtual(Order::Greedy));
         let calls = [
             self.stream.synchronize(),
             self.device.synchronize(),
@@ -109,7 +109,7 @@ fn forked(child: impl FnOnce() -> i32) -> i32 {
 fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
     for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {
         for _ in 0..20 {
-            let config = HostConfig { executor: executor.clone(), ..HostConfig::default() };
+            let config = HostConfig::new().executor(executor.clone());
             let device = Device::host(config)?.remove(0);
             let (busy, held) = (device.stream()?, Held::new(device)?);
             let signal = held.device.signal();

@@ -378,7 +378,7 @@ fn by_capture(
 }
 
 fn open(executor: Executor) -> Device {
-    let config = HostConfig { executor, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor);
     Device::builder().host(config).check(CheckOptions::default()).open().expect("a host device")
 }
 
@@ -652,7 +652,7 @@ fn a_graph_without_a_needed_edge_is_flagged_and_its_twin_is_silent() -> Result<(
         assert!(text.contains("a race: operation ") && text.contains("no edge orders"), "{text}");
         // Without a checker it runs.
         let executor = Executor::Virtual(Order::Seeded(seed));
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let (s, mut memory) = (device.stream()?, Memory::new(&device, 1)?);
         let mut graph = device.record(|g| {
             g.drop_edge(dropped);
@@ -671,7 +671,7 @@ fn a_graph_without_a_needed_edge_is_flagged_and_its_twin_is_silent() -> Result<(
 
 fn faulty(faults: Vec<Fault>) -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
-    Ok(Device::host(HostConfig { executor, faults, ..HostConfig::default() })?.remove(0))
+    Ok(Device::host(HostConfig::new().executor(executor).faults(faults))?.remove(0))
 }
 
 /// A fill, a copy and a kernel in two streams of a graph.

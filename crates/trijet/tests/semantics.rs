@@ -26,7 +26,7 @@ impl Drop for Seed {
 /// One host device. Its host functions are slow, so that a `Gate` holds for long.
 fn open(executor: Executor) -> Device {
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
-    let config = HostConfig { executor, cost, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).cost(cost);
     Device::host(config).expect("the machine starts a few threads").remove(0)
 }
 

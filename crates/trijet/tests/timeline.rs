@@ -30,7 +30,7 @@ fn run(more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
 
 fn run_on(builder: DeviceBuilder, more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     let executor = Executor::Virtual(Order::Greedy);
-    let config = HostConfig { executor, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor);
     let device = builder.host(config).open().expect("a host device");
     let calibration = Calibration::measure(&device, Bytes(4 << 20)).expect("a calibration");
     let len = Bytes(CHUNKS * CHUNK.0).to_usize() / size_of::<u32>();

@@ -125,7 +125,7 @@ pub(crate) struct Definition {
 /// Opens a host device with modelled times that allocates from a pool.
 fn modelled() -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
-    Ok(Device::host(HostConfig { executor, ranges: false, ..HostConfig::default() })?.remove(0))
+    Ok(Device::host(HostConfig::new().executor(executor).without_ranges())?.remove(0))
 }
 
 /// Runs the benchmark. Some mistakes are about pools of the driver. Without a GPU, it runs on a

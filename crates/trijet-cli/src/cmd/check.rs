@@ -64,7 +64,7 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let about = reader.about().clone();
     let audience = timeline::audience_of(&about);
     let names = Names { audience, ..Names::default() };
-    let options = check::CheckOptions { assume, names, ..check::CheckOptions::default() };
+    let options = check::CheckOptions::new().assume(assume).names(names);
     let (mut has_kernel, mut has_copy) = (false, false);
     let mut checker = Checker::new(options.clone());
     let mut held: Option<Vec<Op>> = Some(Vec::new());

@@ -43,7 +43,7 @@ fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
     let gpu = |ordinal| with_check(Device::builder().select(Select::Cuda(ordinal)), check).open();
     let modelled = || {
         let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor);
         with_check(Device::builder().host(config), check).open()
     };
     match name {

@@ -12,7 +12,7 @@ use trijet::{Device, Result};
 fn ledger(without: Option<u64>) -> Vec<u8> {
     let program = || -> Result<Vec<u8>> {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let (a, b) = (device.stream()?, device.stream()?);
         let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
         device.synchronize()?;
@@ -112,7 +112,7 @@ fn a_race_is_reported_with_its_fix_and_the_command_fails() {
 fn a_deadlock_is_named_with_its_cycle() {
     let program = || -> Result<Vec<u8>> {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let (stream, signal) = (device.stream()?, device.signal());
         device.start_trace(&stream)?;
         let waits = signal.clone();

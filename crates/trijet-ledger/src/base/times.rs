@@ -51,7 +51,7 @@ impl TimeSource {
 /// use trijet::sim::{Executor, HostConfig, Order};
 /// use trijet::trace::TimesFrom;
 /// let executor = Executor::Virtual(Order::Greedy);
-/// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+/// let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
 /// let (a, b) = (device.stream()?, device.stream()?);
 /// let h = device.pinned::<u8>(1 << 20)?;
 /// let (mut x, mut y) = (a.alloc::<u8>(1 << 20)?, b.alloc::<u8>(1 << 20)?);

@@ -31,7 +31,7 @@ const SWEEP_MIN: usize = 4096;
 ///
 /// ```
 /// use trijet::check::{CheckOptions, Checker};
-/// let checker = Checker::new(CheckOptions { to_the_end: true, ..CheckOptions::default() });
+/// let checker = Checker::new(CheckOptions::new().to_the_end());
 /// assert!(checker.finish().is_clean());
 /// ```
 #[derive(Debug, Clone)]

@@ -32,22 +32,14 @@ pub enum Threads {
 
 /// Options of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "nothing is checked yet"]
 pub struct CheckOptions {
-    /// The edges that the checker relies on.
-    pub assume: Assume,
-    /// The assumption about host threads.
-    pub threads: Threads,
-    /// Whether the trace reaches the end of the program. If so, an allocation that it does not free
-    /// is a leak.
-    pub to_the_end: bool,
-    /// The number of findings to keep of each class. Further ones are only counted. The limit is
-    /// per class, so that repeated warnings do not hide an error.
-    pub findings_max: usize,
-    /// The number of findings that get a witness. Each witness costs a pass over the trace. A
-    /// [`Checker`](super::Checker), which does not have the whole trace, makes none.
-    pub witnesses_max: usize,
-    /// Names to print in reports.
-    pub names: Names,
+    pub(crate) assume: Assume,
+    pub(crate) threads: Threads,
+    pub(crate) to_the_end: bool,
+    pub(crate) findings_max: usize,
+    pub(crate) witnesses_max: usize,
+    pub(crate) names: Names,
 }
 
 impl Default for CheckOptions {
@@ -60,5 +52,51 @@ impl Default for CheckOptions {
             witnesses_max: 8,
             names: Names::default(),
         }
+    }
+}
+
+impl CheckOptions {
+    /// The default options: documented edges, no assumption about host threads, and a trace that
+    /// may end before the program does.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The edges that the checker relies on.
+    pub fn assume(mut self, assume: Assume) -> Self {
+        self.assume = assume;
+        self
+    }
+
+    /// The assumption about host threads.
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The trace reaches the end of the program. So an allocation that it does not free is a leak.
+    pub fn to_the_end(mut self) -> Self {
+        self.to_the_end = true;
+        self
+    }
+
+    /// The number of findings to keep of each class, 1000 by default. Further ones are only
+    /// counted. The limit is per class, so that repeated warnings do not hide an error.
+    pub fn findings_max(mut self, findings: usize) -> Self {
+        self.findings_max = findings;
+        self
+    }
+
+    /// The number of findings that get a witness, 8 by default. Each witness costs a pass over the
+    /// trace. A [`Checker`](super::Checker), which does not have the whole trace, makes none.
+    pub fn witnesses_max(mut self, findings: usize) -> Self {
+        self.witnesses_max = findings;
+        self
+    }
+
+    /// Names to print in reports.
+    pub fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
     }
 }

@@ -394,7 +394,7 @@ mod tests {
     /// A host device in virtual time, with a checker.
     fn checked_device() -> Result<Device> {
         let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor);
         Device::builder().host(config).check(CheckOptions::default()).open()
     }
 

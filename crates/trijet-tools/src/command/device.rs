@@ -116,7 +116,7 @@ pub fn names() -> Names {
 
 /// Adds the checker to a device that is about to be opened, if `--check` is given.
 pub fn with_check(builder: DeviceBuilder, check: &LiveCheck) -> DeviceBuilder {
-    let options = CheckOptions { names: names(), ..CheckOptions::default() };
+    let options = CheckOptions::new().names(names());
     if check.check { builder.check(options) } else { builder }
 }
 

@@ -62,7 +62,7 @@ fn open(count: u32, is_checked: bool) -> Outcome<Vec<Device>> {
         if named != "host" {
             return Err(format!("unknown device `{named}`: use `host` or `cuda:N`").into());
         }
-        let config = HostConfig { devices: count, ..HostConfig::default() };
+        let config = HostConfig::new().devices(count);
         return Ok(check(Device::builder().host(config)).open_all()?);
     };
     let first: u32 = ordinal.parse().map_err(|e| format!("`{named}`: {e}"))?;

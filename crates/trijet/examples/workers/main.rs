@@ -21,10 +21,8 @@ fn example(device: &Device) -> Outcome<String> {
     let (mut tasks, mut stolen) = (0, 0);
     for policy in [Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
-        let (options, all) = (
-            RunOptions { policy, ..RunOptions::default() },
-            [WorkerTask::new(0, 1 << 28 | NUMBERS)],
-        );
+        let (options, all) =
+            (RunOptions::new().policy(policy), [WorkerTask::new(0, 1 << 28 | NUMBERS)]);
         let report = s.run_workers(&COLLATZ, Work::Tasks(&all), &options, (&mut sum,))?.wait()?;
         verify(policy.name(), &s.download(&sum)?, |_| expected)?;
         (tasks, stolen) = (tasks + report.ran, stolen + report.stolen);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// use trijet::comm::Communicator;
 /// use trijet::sim::HostConfig;
 /// use trijet::Device;
-/// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+/// let devices = Device::host(HostConfig::new().devices(2))?;
 /// let communicator = Communicator::builder().devices(&devices).open()?;
 /// assert_eq!(communicator.len(), 2);
 /// # Ok::<(), trijet::Error>(())

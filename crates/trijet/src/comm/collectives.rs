@@ -86,7 +86,7 @@ impl Communicator {
     /// use trijet::comm::Communicator;
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
-    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(2))?;
     /// let (a, b) = (devices[0].stream()?, devices[1].stream()?);
     /// let (mut x, mut y) = (a.alloc::<u32>(3)?, b.upload(&[1, 2, 3])?);
     /// let communicator = Communicator::builder().devices(&devices).open()?;
@@ -260,7 +260,7 @@ impl Communicator {
     /// use trijet::comm::{Communicator, Exchange};
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
-    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(2))?;
     /// let (a, b) = (devices[0].stream()?, devices[1].stream()?);
     /// let (mut x, mut y) = (a.upload(&[1_u32, 0])?, b.upload(&[0_u32, 2])?);
     /// let (mut to_a, mut to_b) = (a.alloc::<u32>(1)?, b.alloc::<u32>(1)?);

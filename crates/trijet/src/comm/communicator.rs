@@ -142,7 +142,7 @@ impl Communicator {
     /// use trijet::comm::Communicator;
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
-    /// let devices = Device::host(HostConfig { devices: 4, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(4))?;
     /// let pairs = Communicator::builder().devices(&devices).open()?.split(&[0, 1, 0, 1])?;
     /// assert_eq!(pairs.iter().map(Communicator::len).collect::<Vec<_>>(), [2, 2]);
     /// # Ok::<(), trijet::Error>(())

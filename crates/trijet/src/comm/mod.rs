@@ -16,7 +16,7 @@
 //! use trijet::kernels::Sum;
 //! use trijet::sim::HostConfig;
 //! use trijet::Device;
-//! let devices = Device::host(HostConfig { devices: 3, ..HostConfig::default() })?;
+//! let devices = Device::host(HostConfig::new().devices(3))?;
 //! let communicator = Communicator::builder().devices(&devices).open()?;
 //! let mut data = Vec::new();
 //! for (device, value) in devices.iter().zip([1.0_f32, 2.0, 4.0]) {

@@ -208,7 +208,7 @@ pub fn replay<T>(
     program: impl Fn(&[Device]) -> T,
 ) -> Result<T> {
     let executor = Executor::Virtual(order.clone());
-    let devices = Device::host(HostConfig { executor, ..config.clone() })?;
+    let devices = Device::host(config.clone().executor(executor))?;
     Ok(program(&devices))
 }
 

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn buffers_that_live_at_one_time_share_no_bytes() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let heap = Heap::new();
         let mut prng = crate::base::prng::Prng::new(7);
         let mut live: Vec<(BlockId, u64, Range<u64>)> = Vec::new();

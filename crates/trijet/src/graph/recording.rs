@@ -95,7 +95,7 @@ impl Recording {
     /// use trijet::Uses;
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
-    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(2))?;
     /// let (a, b) = (devices[0].stream()?, devices[1].stream()?);
     /// let (x, mut y) = (a.upload(&[1_u32, 2])?, b.alloc::<u32>(2)?);
     /// let mut graph = devices[0].record(|g| {

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn each_way_to_pass_memory_has_its_words_and_its_access() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let s = device.stream()?;
         let x = s.alloc::<u16>(5)?;
         let (mut a, mut b) = (s.alloc::<u16>(6)?, s.alloc::<u16>(7)?);

@@ -55,7 +55,7 @@ impl Stream {
     /// ```
     /// use trijet::sim::HostConfig;
     /// use trijet::{Bytes, Device, HeapMode};
-    /// let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
+    /// let config = HostConfig::new().memory(Bytes(1 << 20));
     /// let device = Device::host(config)?.remove(0);
     /// device.set_heap_mode(HeapMode::NeverWait)?;
     /// let (a, b) = (device.stream()?, device.stream()?);

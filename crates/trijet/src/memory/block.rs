@@ -242,7 +242,7 @@ mod tests {
     /// leak.
     fn device() -> Result<Device> {
         let executor = Executor::Virtual(Order::Greedy);
-        Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+        Ok(Device::host(HostConfig::new().executor(executor))?.remove(0))
     }
 
     /// A block need not begin where its memory begins.

@@ -122,7 +122,7 @@ mod tests {
         let refused = |nth| Fault { verb: Verb::EventCreate, nth, kind: FaultKind::Refused };
         let faults = events.iter().copied().map(refused).collect();
         let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, faults, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor).faults(faults);
         Ok(Device::host(config)?.remove(0))
     }
 

@@ -391,7 +391,7 @@ impl Report {
     /// buffers: the trace does not show that the run waits for a source or a sink.
     #[must_use]
     pub fn checked(mut self) -> Self {
-        let options = CheckOptions { names: self.names(), ..CheckOptions::default() };
+        let options = CheckOptions::new().names(self.names());
         self.found = Some(check_with(&self.ops, options));
         self.judge();
         self

@@ -66,7 +66,7 @@ fn host_domain() -> Result<Arc<Domain>> {
     }
     let devices = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let devices = u32::try_from(devices).unwrap_or(1).max(2);
-    let driver = open_host(HostConfig { devices, ..HostConfig::default() })?;
+    let driver = open_host(HostConfig::new().devices(devices))?;
     Ok(Arc::clone(slot.insert(Domain::new(driver))))
 }
 
@@ -105,11 +105,8 @@ impl Device {
     /// ```
     /// use trijet::Device;
     /// use trijet::sim::{Executor, HostConfig, Order};
-    /// let config = HostConfig {
-    ///     executor: Executor::Virtual(Order::Seeded(7)),
-    ///     devices: 2,
-    ///     ..HostConfig::default()
-    /// };
+    /// let executor = Executor::Virtual(Order::Seeded(7));
+    /// let config = HostConfig::new().executor(executor).devices(2);
     /// assert_eq!(Device::host(config)?.len(), 2);
     /// # Ok::<(), trijet::Error>(())
     /// ```

@@ -283,7 +283,7 @@ impl Device {
     /// use trijet::memory::PoolAccess;
     /// use trijet::Device;
     /// use trijet::sim::HostConfig;
-    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(2))?;
     /// let (a, b) = (&devices[0], &devices[1]);
     /// assert!(b.can_access(a)?);
     /// a.set_access(b, PoolAccess::ReadWrite)?;

@@ -185,7 +185,7 @@ impl fmt::Debug for Waiting {
 /// use trijet::sim::{Executor, HostConfig, Order};
 ///
 /// let executor = Executor::Virtual(Order::Greedy);
-/// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+/// let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
 /// let stream = device.stream()?;
 /// let mut x = stream.alloc::<u8>(1 << 20)?;
 /// stream.fill_bytes(&mut x, 7)?;

@@ -30,7 +30,7 @@ fn open_while(device: &Device, begin: impl FnOnce() -> Result<()>) -> Result<Vec
 
 /// A device whose allocations are operations of streams.
 fn pooled() -> Result<Device> {
-    Ok(Device::host(HostConfig { ranges: false, ..HostConfig::default() })?.remove(0))
+    Ok(Device::host(HostConfig::new().without_ranges())?.remove(0))
 }
 
 /// A trace that starts while another thread opens streams has each of them once.
@@ -82,8 +82,7 @@ fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
     for nth in [1, 2, 3] {
         let refused = Fault { verb: Verb::PoolQuery, nth, kind: FaultKind::Refused };
         let executor = Executor::Virtual(Order::Greedy);
-        let config =
-            HostConfig { executor, faults: vec![refused], ranges: false, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor).faults(vec![refused]).without_ranges();
         let device = Device::host(config)?.remove(0);
         let stream = device.stream()?;
         device.keep_memory(Bytes(0))?;
@@ -104,7 +103,7 @@ fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
 fn a_trace_numbers_threads_and_allocations_by_appearance() -> Result<()> {
     for round in 0..3 {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let stream = device.stream()?;
         let earlier = stream.alloc::<u8>(8 + round)?;
         device.start_trace(&stream)?;
@@ -149,7 +148,7 @@ const BYTES: usize = 1 << 20;
 
 fn device(faults: Vec<Fault>) -> Device {
     let executor = Executor::Virtual(Order::Greedy);
-    let config = HostConfig { executor, faults, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).faults(faults);
     Device::host(config).expect("a host device").remove(0)
 }
 

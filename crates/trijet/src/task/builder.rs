@@ -74,7 +74,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// use trijet::sim::HostConfig;
     /// use trijet::task::Tasks;
     /// use trijet::Device;
-    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(2))?;
     /// let tasks = Tasks::over(&devices)?;
     /// let (x, y) = (tasks.alloc::<f32>(1000)?, tasks.alloc_on::<f32>(1, 1000)?);
     /// tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1.0))?;

@@ -38,7 +38,7 @@ struct Bucket<T> {
 /// use trijet::kernels::{FILL_F32, Sum};
 /// use trijet::sim::HostConfig;
 /// use trijet::Device;
-/// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+/// let devices = Device::host(HostConfig::new().devices(2))?;
 /// let streams = [devices[0].stream()?, devices[1].stream()?];
 /// // Two layers, with 1000 and 200 parameters.
 /// let mut gradients = GradientBuckets::<f32, _>::new(&devices, &[1000, 200], Sum)?;
@@ -463,7 +463,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// use trijet::kernels::{FILL_F32, Sum};
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
-    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let devices = Device::host(HostConfig::new().devices(2))?;
     /// let mut gradients = GradientBuckets::<f32, _>::new(&devices, &[1000], Sum)?;
     /// let mut step = devices[0].record(|g| {
     ///     let streams = [g.stream_on(&devices[0])?, g.stream_on(&devices[1])?];

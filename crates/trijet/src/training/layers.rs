@@ -77,7 +77,7 @@ pub struct StageWork<'a, T> {
 /// use trijet::kernels::AFFINE_F32;
 /// use trijet::sim::HostConfig;
 /// use trijet::{Device, Error};
-/// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+/// let devices = Device::host(HostConfig::new().devices(2))?;
 /// let mut pipeline = LayerPipeline::new(&devices, &[100], MicroBatchOrder::Forward, 8)?;
 /// let inputs = devices[0].stream()?.upload(&[1.0_f32; 800])?;
 /// let mut results = devices[1].stream()?.alloc::<f32>(800)?;

@@ -132,7 +132,7 @@ impl Chooser {
             between.as_ref().map_or(Ok(()), |between: &[TimedEvent; 2]| between[at].record(stream))
         };
         record_event(0)?;
-        let run = stream.run_workers(program, work, &RunOptions { policy, ..*options }, args)?;
+        let run = stream.run_workers(program, work, &options.policy(policy), args)?;
         record_event(1)?;
         Ok(Chosen { chooser: self, key, policy, between, run })
     }

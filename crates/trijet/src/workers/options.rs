@@ -59,35 +59,22 @@ impl Policy {
 ///
 /// ```
 /// use trijet::workers::{Policy, RunOptions};
-/// let options = RunOptions { policy: Policy::Sharing, ..RunOptions::default() };
-/// assert_eq!(options.policy.name(), "sharing");
+/// let options = RunOptions::new().policy(Policy::Sharing).workers(8);
+/// assert_ne!(options, RunOptions::new());
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "nothing runs yet"]
 pub struct RunOptions {
-    /// The distribution of tasks to workers.
-    pub policy: Policy,
-    /// The number of tasks that the queue of one worker holds, rounded up to a power of two.
-    pub queue: u32,
-    /// The number of tasks that the common queue holds, rounded up to a power of two.
-    pub ring: u32,
-    /// Maximum number of initial tasks that a worker takes at once. It takes fewer towards the end.
-    pub chunk: u32,
-    /// The number of multiprocessors that are left to other streams.
-    pub reserve: u32,
-    /// Maximum number of workers; `None` for all that fit onto the device.
-    pub workers: Option<u32>,
-    /// The run ends if a worker is idle for this long although a task is left that no worker runs,
-    /// or that runs for as long again. Zero turns the watchdog off.
-    pub watchdog: Duration,
-    /// Whether each worker counts and times its tasks; see
-    /// [`RunReport::workers`](super::RunReport::workers).
-    pub statistics: bool,
-    /// The number of tasks of each worker, the last ones, that are kept with their times; see
-    /// [`RunReport::tasks`](super::RunReport::tasks). A task takes 24 bytes. More than 0 turns the
-    /// statistics on.
-    pub trace: u32,
-    /// The seed for the choice of the workers from which other workers take tasks.
-    pub seed: u32,
+    pub(crate) policy: Policy,
+    pub(crate) queue: u32,
+    pub(crate) ring: u32,
+    pub(crate) chunk: u32,
+    pub(crate) reserve: u32,
+    pub(crate) workers: Option<u32>,
+    pub(crate) watchdog: Duration,
+    pub(crate) statistics: bool,
+    pub(crate) trace: u32,
+    pub(crate) seed: u32,
 }
 
 impl Default for RunOptions {
@@ -104,5 +91,79 @@ impl Default for RunOptions {
             trace: 0,
             seed: 1,
         }
+    }
+}
+
+impl RunOptions {
+    /// The default options: [`Policy::default`], and as many workers as fit onto the device.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The distribution of tasks to workers.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The number of tasks that the queue of one worker holds, rounded up to a power of two; 256 by
+    /// default.
+    pub fn queue(mut self, tasks: u32) -> Self {
+        self.queue = tasks;
+        self
+    }
+
+    /// The number of tasks that the common queue holds, rounded up to a power of two; 16384 by
+    /// default.
+    pub fn ring(mut self, tasks: u32) -> Self {
+        self.ring = tasks;
+        self
+    }
+
+    /// Maximum number of initial tasks that a worker takes at once, 8 by default. It takes fewer
+    /// towards the end.
+    pub fn chunk(mut self, tasks: u32) -> Self {
+        self.chunk = tasks;
+        self
+    }
+
+    /// The number of multiprocessors that are left to other streams.
+    pub fn reserve(mut self, multiprocessors: u32) -> Self {
+        self.reserve = multiprocessors;
+        self
+    }
+
+    /// Maximum number of workers; `None` for all that fit onto the device.
+    pub fn workers(mut self, workers: impl Into<Option<u32>>) -> Self {
+        self.workers = workers.into();
+        self
+    }
+
+    /// The run ends if a worker is idle for this long although a task is left that no worker runs,
+    /// or that runs for as long again. Zero turns the watchdog off. The default is 5 s.
+    pub fn watchdog(mut self, limit: Duration) -> Self {
+        self.watchdog = limit;
+        self
+    }
+
+    /// Each worker counts and times its tasks; see
+    /// [`RunReport::workers`](super::RunReport::workers).
+    pub fn statistics(mut self) -> Self {
+        self.statistics = true;
+        self
+    }
+
+    /// The number of tasks of each worker, the last ones, that are kept with their times; see
+    /// [`RunReport::tasks`](super::RunReport::tasks). A task takes 24 bytes. More than 0 turns the
+    /// statistics on.
+    pub fn trace(mut self, tasks: u32) -> Self {
+        self.trace = tasks;
+        self
+    }
+
+    /// The seed for the choice of the workers from which other workers take tasks.
+    pub fn seed(mut self, seed: u32) -> Self {
+        self.seed = seed;
+        self
     }
 }

@@ -257,7 +257,7 @@ pub(super) fn start<K: Kinds, P>(
         Work::Range { .. } | Work::Tasks(_) => (0, u32::MAX),
     };
     let most = options.workers.map_or(width, |most| most.min(width));
-    let options = RunOptions { ring: options.ring.max(nodes), workers: Some(most), ..*options };
+    let options = options.ring(options.ring.max(nodes)).workers(most);
     let (blocks, workers) = workers(&Device::of_shared(stream.device()), program, &options)?;
     let (mut setup, layout) = Setup::new(&options, workers, initial).ok_or_else(|| {
         let (queue, ring) = (options.queue, options.ring);

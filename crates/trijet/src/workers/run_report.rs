@@ -162,7 +162,7 @@ impl RunReport {
     /// use trijet::{Device, Nanos, Select};
     /// let s = Device::open(Select::Host(0))?.stream()?;
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
-    /// let options = RunOptions { workers: Some(4), trace: 1000, ..RunOptions::default() };
+    /// let options = RunOptions::new().workers(4).trace(1000);
     /// let root = [queens::root(6)];
     /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?;
     /// let report = run.wait()?;

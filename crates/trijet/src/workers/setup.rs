@@ -194,8 +194,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_the_memory_do_not_overlap() {
-        let options =
-            RunOptions { queue: 100, ring: 1000, statistics: true, ..RunOptions::default() };
+        let options = RunOptions::new().queue(100).ring(1000).statistics();
         let (setup, layout) = Setup::new(&options, 7, 3).expect("it is small");
         let parts = [
             (setup.deques, 2 * 7),
@@ -215,7 +214,7 @@ mod tests {
 
     #[test]
     fn memory_beyond_the_words_that_a_place_can_name_is_refused() {
-        let options = RunOptions { queue: 1 << 31, ..RunOptions::default() };
+        let options = RunOptions::new().queue(1 << 31);
         assert_eq!(Setup::new(&options, 4224, 1), None);
     }
 }

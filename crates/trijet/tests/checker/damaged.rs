@@ -117,13 +117,12 @@ fn no_record_makes_the_checker_panic() {
     for seed in 0..400 {
         let mut prng = Prng::new(seed);
         let ops: Vec<Op> = (0..prng.below(150)).map(|_| op(&mut prng)).collect();
-        let options = CheckOptions {
-            assume: pick(&mut prng, &[Assume::Documented, Assume::DriverObserved]),
-            threads: pick(&mut prng, &[Threads::Apart, Threads::OneStartsAll]),
-            to_the_end: prng.below(2) == 0,
-            findings_max: 50,
-            ..CheckOptions::default()
-        };
+        let assume = pick(&mut prng, &[Assume::Documented, Assume::DriverObserved]);
+        let threads = pick(&mut prng, &[Threads::Apart, Threads::OneStartsAll]);
+        let mut options = CheckOptions::new().assume(assume).threads(threads).findings_max(50);
+        if prng.below(2) == 0 {
+            options = options.to_the_end();
+        }
         let verdict = check_with(&ops, options);
         assert_eq!(verdict.ops, ops.len() as u64, "seed {seed}");
         assert!(!verdict.text(&Names::default()).is_empty(), "seed {seed}");
@@ -198,13 +197,13 @@ fn what_is_not_declared_is_counted_and_said() {
         "for the calls this run made and the accesses it declared, every conflict is ordered by a \
          documented CUDA edge; 2 accesses undeclared; inside kernels not checked"
     );
-    let observed = log().with(|options| options.assume = Assume::DriverObserved).verdict();
+    let observed = log().with(|options| options.assume(Assume::DriverObserved)).verdict();
     assert!(observed.to_string().contains("or one that a driver was seen to keep"), "{observed}");
 }
 
 #[test]
 fn findings_beyond_the_limit_are_counted() {
-    let mut racy = log().with(|options| options.findings_max = 3);
+    let mut racy = log().with(|options| options.findings_max(3));
     for _ in 0..5 {
         racy = racy.k(A, &[w(D)]).k(B, &[w(D)]);
     }
@@ -215,7 +214,7 @@ fn findings_beyond_the_limit_are_counted() {
 
 #[test]
 fn warnings_beyond_the_limit_hide_no_error() {
-    let mut log = log().with(|options| options.findings_max = 3);
+    let mut log = log().with(|options| options.findings_max(3));
     for _ in 0..10 {
         log = log.wait(E, B);
     }

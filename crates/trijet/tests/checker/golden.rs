@@ -14,7 +14,7 @@ fn names() -> Names {
 
 #[track_caller]
 fn is_golden(file: &str, faulty: Log) {
-    let found = faulty.with(|options| options.names = names()).verdict().text(&names());
+    let found = faulty.with(|options| options.names(names())).verdict().text(&names());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
     let kept = std::fs::read_to_string(&path).unwrap_or_else(|why| format!("{file}: {why}"));
     assert!(found == kept.trim_end(), "{file} has\n{kept}\nfound\n{found}");

@@ -44,10 +44,10 @@ fn case_28_a_copy_of_pageable_memory_may_go_on() {
     let verdict = faulty.finds(&[RAW]);
     assert!(verdict.findings[0].known.contains("portability"), "{verdict}");
     log().copy(A, G, D).sync(A).host(r(G)).is_silent();
-    faulty.with(|options| options.assume = Assume::DriverObserved).is_silent();
+    faulty.with(|options| options.assume(Assume::DriverObserved)).is_silent();
     let staged = log().copy(A, D, G).host(w(G));
     staged.finds(&[WAR]);
-    staged.with(|options| options.assume = Assume::DriverObserved).is_silent();
+    staged.with(|options| options.assume(Assume::DriverObserved)).is_silent();
 }
 
 /// Cases 29 and 30 are about time only: no hazard.
@@ -89,7 +89,7 @@ fn a_wait_orders_the_thread_that_waits() {
     let verdict = copied().host(r(H)).finds(&[RAW]);
     assert!(verdict.findings[0].known.contains("thread 1 has waited"), "{verdict}");
     copied().by(1).host(r(H)).is_silent();
-    copied().with(|options| options.threads = Threads::OneStartsAll).host(r(H)).is_silent();
+    copied().with(|options| options.threads(Threads::OneStartsAll)).host(r(H)).is_silent();
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_hand_over_between_threads_shows_through_a_wait_only() {
     log().host(w(H)).by(1).copy(A, D, H).finds(&[RAW]);
     log().host(w(H)).copy(A, D, H).by(1).sync(A).host(w(H)).is_silent();
     log().host(w(H)).by(1).host(w(H)).finds(&[FindingClass::Host(Conflict::Waw)]);
-    let joined = log().with(|options| options.threads = Threads::OneStartsAll);
+    let joined = log().with(|options| options.threads(Threads::OneStartsAll));
     joined.clone().host(w(H)).by(1).copy(A, D, H).is_silent();
     joined.by(1).host(w(H)).by(2).host(w(H)).by(3).k(C, &[r(H)]).finds(&[RAW]);
 }

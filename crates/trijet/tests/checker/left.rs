@@ -1,7 +1,7 @@
 //! Programs that hang: which threads and host functions could still set a signal.
 
 use super::log::{A, B, BLOCKING_A, C, D, H, LEGACY, Log, log, r};
-use trijet::check::{Conflict, FindingClass};
+use trijet::check::{Conflict, FindingClass, Names};
 use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
 use trijet::trace::Signalled::Wait;
 use trijet::trace::{BlockId, LaneId, LedgerNote, Named, Position, WaitOutcome, Waited};
@@ -124,7 +124,9 @@ fn names_that_the_program_gives_are_in_findings() {
     // A name holds until another stream has the lane. Names of the options have precedence.
     let opened = race(log.clone().open(A)).verdict().to_string();
     assert!(!opened.contains("upload"), "{opened}");
-    let other = log.with(|options| drop(options.names.lanes.insert(LaneId(A), "mine".to_owned())));
+    let mut named = Names::default();
+    named.lanes.insert(LaneId(A), "mine".to_owned());
+    let other = log.with(|options| options.names(named));
     let text = race(other).verdict().findings[0].fix.clone();
     assert!(text.contains("`mine`"), "{text}");
 }

@@ -11,7 +11,7 @@ use trijet::{Buffer, Device, Result, Select, Stream, StreamOptions};
 /// Devices with a checker that reads their calls while they are made.
 pub(crate) fn devices(count: u32) -> Vec<Device> {
     let executor = Executor::Virtual(Order::Seeded(7));
-    let config = HostConfig { executor, devices: count, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).devices(count);
     let opened = Device::builder().host(config).check(CheckOptions::default()).open_all();
     opened.expect("the machine starts a few threads")
 }
@@ -146,7 +146,7 @@ fn memory_is_written_before_it_is_read_and_freed_in_the_end() {
             }
             Ok(())
         });
-        let options = CheckOptions { to_the_end: true, ..CheckOptions::default() };
+        let options = CheckOptions::new().to_the_end();
         let verdict = check_with(&ops, options);
         verdict.findings.iter().map(|finding| finding.class).collect::<Vec<_>>()
     };
@@ -270,7 +270,7 @@ fn a_call_inside_a_host_function_is_found() {
 fn the_loss_of_a_context_is_part_of_the_record() {
     let fault = Fault { verb: Verb::Launch, nth: 2, kind: FaultKind::Faults };
     let executor = Executor::Virtual(Order::Seeded(7));
-    let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).faults(vec![fault]);
     let opened = Device::builder().host(config).check(CheckOptions::default()).open();
     let device = opened.expect("the machine starts a few threads");
     let run = || {
@@ -301,7 +301,7 @@ fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
     drop(one);
     assert!(two.verdict().is_some(), "the checker lives as long as any of its devices");
 
-    let other = CheckOptions { to_the_end: true, ..CheckOptions::default() };
+    let other = CheckOptions::new().to_the_end();
     let refused = Device::builder().select(Select::Host(0)).check(other).open();
     let said = refused.expect_err("other options").to_string();
     assert!(

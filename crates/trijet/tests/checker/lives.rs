@@ -1,7 +1,7 @@
 //! Cases 15 to 22 and 56: allocations, frees, content, and operations that fail.
 
 use super::log::{A, B, C, D, D2, E, FAR, H, Log, log, part, r, tracked, w};
-use trijet::check::FindingClass;
+use trijet::check::{CheckOptions, FindingClass};
 use trijet::trace::{LaneId, MemoryCall, Mode, Position, StreamWork};
 
 #[test]
@@ -83,11 +83,11 @@ fn case_19_a_free_outside_of_stream_order_waits_for_nothing() {
 fn case_20_what_is_never_freed_leaks_when_the_record_goes_to_the_end() {
     let kept = || log().alloc(A, D).k(A, &[w(D)]);
     kept().is_silent();
-    let verdict = kept().with(|options| options.to_the_end = true).finds(&[FindingClass::Leak]);
+    let verdict = kept().with(CheckOptions::to_the_end).finds(&[FindingClass::Leak]);
     assert_eq!(verdict.findings[0].second.op, 0, "the allocation is named");
     assert!(verdict.is_clean(), "a leak is a warning");
-    kept().free(A, D).with(|options| options.to_the_end = true).is_silent();
-    let host = log().at_call(MemoryCall::AllocNow, w(H)).with(|options| options.to_the_end = true);
+    kept().free(A, D).with(CheckOptions::to_the_end).is_silent();
+    let host = log().at_call(MemoryCall::AllocNow, w(H)).with(CheckOptions::to_the_end);
     host.finds(&[FindingClass::Leak]);
     host.at_call(MemoryCall::FreeNow, w(H)).is_silent();
 }

@@ -247,8 +247,8 @@ impl Log {
         self.push(HostStep::Fault { culprit }, A, "synchronize", &[])
     }
 
-    pub(crate) fn with(mut self, change: impl FnOnce(&mut CheckOptions)) -> Self {
-        change(&mut self.options);
+    pub(crate) fn with(mut self, change: impl FnOnce(CheckOptions) -> CheckOptions) -> Self {
+        self.options = change(self.options);
         self
     }
 

@@ -274,7 +274,7 @@ fn memory_does_not_grow_with_the_number_of_signals() {
         }
         ops
     };
-    let mut checker = Checker::new(CheckOptions { findings_max: 10, ..CheckOptions::default() });
+    let mut checker = Checker::new(CheckOptions::new().findings_max(10));
     let mut most = [0; 2];
     for n in 0..ROUNDS {
         round(n).iter().for_each(|op| checker.push(op));

@@ -156,7 +156,7 @@ fn case_48_a_wait_crosses_devices_and_nothing_else_does() {
 fn a_bare_record_in_the_legacy_stream_is_a_barrier_only_if_assumed() {
     let bare = log().k(BLOCKING_A, &[w(D)]).rec(E, LEGACY).k(BLOCKING_B, &[r(D)]);
     bare.finds(&[RAW]);
-    bare.with(|options| options.assume = Assume::DriverObserved).is_silent();
+    bare.with(|options| options.assume(Assume::DriverObserved)).is_silent();
 }
 
 /// Law A19.

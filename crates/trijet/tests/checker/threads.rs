@@ -87,7 +87,7 @@ fn a_record_and_a_wait_by_two_threads_need_an_order() {
     shared(|log| log.signal(1, Set).by(1).signal(1, Found)).is_silent();
     shared(|log| log.host(tracked(w(H))).by(1).host(tracked(w(H)))).is_silent();
     shared(|log| log.k(A, &[]).by(1).sync(A)).is_silent();
-    shared(|log| log.with(|options| options.threads = Threads::OneStartsAll)).is_silent();
+    shared(|log| log.with(|options| options.threads(Threads::OneStartsAll))).is_silent();
     // A wait of the host for the event does not order the calls.
     shared(|log| log.by(1).esync(E)).finds(&[RAW, UNORDERED]);
     // Work that was enqueued before the record does not order the calls.

@@ -32,7 +32,7 @@ impl<const BYTES: usize> Reduction<[u8; BYTES]> for Part {
 }
 
 fn devices(devices: u32, executor: Executor) -> Result<Vec<Device>> {
-    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).devices(devices);
     checked(config)
 }
 
@@ -199,7 +199,7 @@ fn what_does_not_fit_is_refused() -> Result<()> {
 /// Without room for the received data, the call returns an error, and the devices stay usable.
 #[test]
 fn no_room_for_what_arrives_is_an_error() -> Result<()> {
-    let config = HostConfig { devices: 2, memory: Bytes(64 << 20), ..HostConfig::default() };
+    let config = HostConfig::new().devices(2).memory(Bytes(64 << 20));
     let devices = Device::host(config)?;
     let communicator = Communicator::builder().devices(&devices).open()?;
     let stream = |at: usize| devices[at].stream();

@@ -15,7 +15,7 @@ const LONG: usize = (5 << 20) + 3;
 
 fn devices(devices: u32, seed: u64) -> Result<Vec<Device>> {
     let executor = Executor::Virtual(Order::Seeded(seed));
-    let config = HostConfig { executor, devices, links: false, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).devices(devices).without_links();
     checked(config)
 }
 
@@ -98,7 +98,7 @@ fn time_of(on: &Stream, device: &Device, work: impl FnOnce() -> Result<()>) -> R
 fn the_time_of_a_copy_is_that_of_download_and_upload_in_the_order_of_the_stream() -> Result<()> {
     for at in 0..2 {
         let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, devices: 2, links: false, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor).devices(2).without_links();
         let devices = Device::host(config)?;
         let (x, mut y) =
             (devices[0].stream()?.alloc::<u32>(LONG)?, devices[1].stream()?.alloc(LONG)?);

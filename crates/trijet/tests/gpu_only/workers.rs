@@ -22,10 +22,12 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
         // Few workers with small queues, and all that fit.
         let workers = [Some(8), Some(100), None][seed as usize / 5 % 3];
         let queue = if policy == Policy::Static { 1 << 14 } else { 1 << (seed / 5 % 4 * 3) };
-        let statistics = seed % 2 == 0;
         let chunk = 1 + seed % 7;
-        let options =
-            RunOptions { policy, queue, chunk, workers, statistics, seed, ..RunOptions::default() };
+        let mut options = RunOptions::new().policy(policy).queue(queue).chunk(chunk);
+        options = options.workers(workers).seed(seed);
+        if seed % 2 == 0 {
+            options = options.statistics();
+        }
         answers::every(&device, &options, seed + 1)
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
@@ -36,7 +38,7 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
 fn every_program_takes_any_payload_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     for seed in 0..3_u32 {
-        let options = RunOptions { seed, ..RunOptions::default() };
+        let options = RunOptions::new().seed(seed);
         payloads::every(&device, &options, u64::from(seed))
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
@@ -48,7 +50,7 @@ fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     for policy in SPAWNING {
         // The front of a search is wide.
-        let options = RunOptions { policy, ring: 1 << 17, ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy).ring(1 << 17);
         answers::queens(&device, &options, 12, 4)?;
         answers::queens(&device, &options, 14, 5)?;
         answers::layered(&device, &options, 50, 400)?;
@@ -59,12 +61,7 @@ fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
         answers::pair(&device, &options, 24)?;
         answers::mandelbrot(&device, &options, 512, 200)?;
     }
-    answers::layered(
-        &device,
-        &RunOptions { policy: Policy::Levels, ..RunOptions::default() },
-        50,
-        400,
-    )?;
+    answers::layered(&device, &RunOptions::new().policy(Policy::Levels), 50, 400)?;
     Ok(())
 }
 
@@ -80,7 +77,7 @@ fn every_task_runs_exactly_once_on_a_gpu() -> Result<()> {
         let workers = [None, Some(1 + mix(seed) % 1000)][seed as usize / 3 % 2];
         let queue = 1 << (4 + seed / 6 % 6);
         let options =
-            RunOptions { policy, workers, queue, ring: 1 << 20, seed, ..RunOptions::default() };
+            RunOptions::new().policy(policy).workers(workers).queue(queue).ring(1 << 20).seed(seed);
         let outcome = answers::tree(&device, &options, seed, 13);
         tasks += outcome.map_err(|error| error.context(format!("seed {seed}")))?.ran;
     }
@@ -122,7 +119,7 @@ fn a_child_of_a_task_that_waits_stays_with_its_worker_and_the_watchdog_names_the
     let mut flag = s.alloc_zeroed::<u32>(1)?;
     let watchdog = Duration::from_millis(100);
     for policy in SPAWNING {
-        let options = RunOptions { policy, watchdog, ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy).watchdog(watchdog);
         let work = [trijet::workers::WorkerTask::new(0, 7)];
         let run = s.run_workers(&WAITS, Work::Tasks(&work), &options, (&mut flag,))?;
         let error = run.wait().unwrap_err();
@@ -139,7 +136,7 @@ fn a_cancelled_run_ends_on_a_gpu() -> Result<()> {
     let s = device.stream()?;
     let mut flag = s.alloc_zeroed::<u32>(1)?;
     // The task waits for a flag that no task sets.
-    let options = RunOptions { watchdog: Duration::ZERO, ..RunOptions::default() };
+    let options = RunOptions::new().watchdog(Duration::ZERO);
     let work = Work::Range { kind: 0, count: 1 };
     let run = s.run_workers(&WAITS, work, &options, (&mut flag,))?;
     run.cancel();
@@ -152,7 +149,7 @@ fn a_task_without_room_is_named_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     let s = device.stream()?;
     let mut sums = s.alloc_zeroed::<u64>(2)?;
-    let options = RunOptions { queue: 2, ring: 2, workers: Some(8), ..RunOptions::default() };
+    let options = RunOptions::new().queue(2).ring(2).workers(8);
     let first = [tree::root(2)];
     let args = (&mut sums, 12u32, 8u32);
     let error =
@@ -166,7 +163,7 @@ fn a_task_without_room_is_named_on_a_gpu() -> Result<()> {
 #[test]
 fn statistics_add_up_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
-    let options = RunOptions { statistics: true, ..RunOptions::default() };
+    let options = RunOptions::new().statistics();
     let outcome = answers::queens(&device, &options, 12, 4)?;
     let sum = |of: fn(&trijet::workers::WorkerReport) -> u64| -> u64 {
         outcome.workers.iter().map(of).sum()
@@ -188,7 +185,7 @@ fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
     let s = device.stream()?;
     for policy in SPAWNING {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
-        let options = RunOptions { policy, workers: Some(1000), ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy).workers(1000);
         let mut feed = s.feed_workers(&ECHO, &options, (&mut sum,))?;
         let (count, mut answers) = (100_000_u64, Vec::new());
         for (number, first) in (0..count).step_by(777).enumerate() {

@@ -8,7 +8,7 @@ use trijet::testing::{Subject, transcript};
 const SEEDS: u64 = 4;
 
 fn host(executor: Executor, devices: u32) -> String {
-    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).devices(devices);
     let mut text = Vec::new();
     transcript(&Subject::Host(config), &mut text).expect("the host device opens");
     String::from_utf8(text).expect("a transcript is text")

@@ -28,7 +28,7 @@ static TELLS: Kernel<(Ptr<Write<u32>>,)> = {
 #[test]
 fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);
-    let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
     let (a, b) = (device.stream()?, device.stream()?);
     let (mut x, mut y) = (a.alloc::<u32>(4)?, b.alloc::<u32>(4)?);
     let config = LaunchConfig::new([1; 3], [1; 3]).dependent();

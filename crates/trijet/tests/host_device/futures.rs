@@ -31,7 +31,7 @@ fn open(config: HostConfig) -> Device {
 }
 
 fn open_with(executor: &Executor) -> Device {
-    open(HostConfig { executor: executor.clone(), ..HostConfig::default() })
+    open(HostConfig::new().executor(executor.clone()))
 }
 
 /// Holds back a stream of a device on CPU threads until the sender is dropped.
@@ -243,7 +243,7 @@ fn a_lost_device_ends_every_pending_future() -> Result<()> {
     // On the last executor the device may take its steps before the last call.
     for executor in &EXECUTORS[..4] {
         let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
-        let config = HostConfig { executor: executor.clone(), faults, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor.clone()).faults(faults);
         let device = open(config);
         let (a, b) = (device.stream()?, device.stream()?);
         let mut host = device.pinned::<u64>(64)?;
@@ -276,7 +276,7 @@ fn a_lost_device_ends_every_pending_future() -> Result<()> {
 #[test]
 fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
-    let device = open(HostConfig { faults, ..HostConfig::default() });
+    let device = open(HostConfig::new().faults(faults));
     let (a, b) = (device.stream()?, device.stream()?);
     let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
     let gate = hold(&b)?;
@@ -299,8 +299,7 @@ fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
 }
 
 fn hung(executor: &Executor) -> Result<(Device, Stream)> {
-    let never_ends = Some("work_u32".to_owned());
-    let config = HostConfig { executor: executor.clone(), never_ends, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor.clone()).never_ends("work_u32");
     let device = open(config);
     let stream = device.stream()?;
     let (x, mut y) = (stream.alloc::<u32>(64)?, stream.alloc::<u32>(64)?);

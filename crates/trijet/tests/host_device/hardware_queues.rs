@@ -21,7 +21,7 @@ fn config(order: Order, queues: Option<u32>) -> HostConfig {
     };
     let hardware_queues = queues.map(|count| NonZeroU32::new(count).expect("it is not 0"));
     let executor = Executor::Virtual(order);
-    HostConfig { executor, cost, hardware_queues, ..HostConfig::default() }
+    HostConfig::new().executor(executor).cost(cost).hardware_queues(hardware_queues)
 }
 
 /// A stream with its own memory, and its end.

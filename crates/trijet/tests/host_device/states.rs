@@ -36,8 +36,7 @@ fn filled(device: &Device, value: u64, len: usize) -> Result<PinnedBuffer<u64>> 
 fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<()> {
     for executor in EXECUTORS {
         let memory = Bytes(1 << 20);
-        let device =
-            open(HostConfig { executor: executor.clone(), memory, ..HostConfig::default() });
+        let device = open(HostConfig::new().executor(executor.clone()).memory(memory));
         let stream = device.stream()?;
         let half = stream.alloc::<u8>(512 << 10)?;
         let error = stream.alloc::<u8>(768 << 10).expect_err("768 KiB of the 512 KiB left");
@@ -63,7 +62,7 @@ fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<
 #[test]
 fn copies_between_devices_are_ordered() -> Result<()> {
     for executor in EXECUTORS {
-        let devices = Device::host(HostConfig { executor, devices: 3, ..HostConfig::default() })?;
+        let devices = Device::host(HostConfig::new().executor(executor).devices(3))?;
         let streams: Vec<_> = devices.iter().map(Device::stream).collect::<Result<_>>()?;
         let host = filled(&devices[0], 5, 300)?;
         let mut ring = Vec::new();
@@ -100,9 +99,7 @@ fn assert_stalled(executor: &Executor, what: &str, error: &Error, chained: bool)
 #[test]
 fn waiting_for_a_hung_kernel_reports_it_and_the_streams_behind_it() -> Result<()> {
     for executor in EXECUTORS {
-        let never_ends = Some("work_u32".to_owned());
-        let device =
-            open(HostConfig { executor: executor.clone(), never_ends, ..HostConfig::default() });
+        let device = open(HostConfig::new().executor(executor.clone()).never_ends("work_u32"));
         let (hung, other, free) = (device.stream()?, device.stream()?, device.stream()?);
         let x = hung.alloc::<u32>(64)?;
         let mut y = hung.alloc::<u32>(64)?;
@@ -161,7 +158,7 @@ static FAULTY: Kernel<(Update<u64>,)> =
 #[test]
 fn a_kernel_without_a_twin_is_refused_by_name() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(HostConfig { executor, ..HostConfig::default() });
+        let device = open(HostConfig::new().executor(executor));
         let stream = device.stream()?;
         let mut x = stream.alloc::<u64>(8)?;
         let launched = stream.launch(&GPU_ONLY, (&mut x,)).expect_err("it has no twin");
@@ -204,7 +201,7 @@ impl Drop for Counted {
 /// refused before the driver is called. Copies may cross devices.
 #[test]
 fn kernels_and_fills_refuse_memory_of_another_device() -> Result<()> {
-    let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    let devices = Device::host(HostConfig::new().devices(2))?;
     let (here, there) = (devices[0].stream()?, devices[1].stream()?);
     let (x, mut y) = (here.alloc::<u64>(8)?, there.alloc::<u64>(8)?);
     let launch = here.launch(&MIX, (1u64, &x, &mut y)).expect_err("y is on another device");
@@ -219,13 +216,8 @@ fn kernels_and_fills_refuse_memory_of_another_device() -> Result<()> {
 #[test]
 fn copies_between_devices_are_exact() -> Result<()> {
     for executor in EXECUTORS {
-        for ranges in [true, false] {
-            let config = HostConfig {
-                devices: 3,
-                executor: executor.clone(),
-                ranges,
-                ..HostConfig::default()
-            };
+        let config = HostConfig::new().devices(3).executor(executor.clone());
+        for config in [config.clone(), config.without_ranges()] {
             peers::copies_between_devices_are_exact(&Device::host(config)?, [100, 1000])?;
         }
     }
@@ -236,7 +228,7 @@ fn copies_between_devices_are_exact() -> Result<()> {
 #[test]
 fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(HostConfig { executor: executor.clone(), ..HostConfig::default() });
+        let device = open(HostConfig::new().executor(executor.clone()));
         let (stream, other) = (device.stream()?, device.stream()?);
         let mut x = stream.alloc::<u64>(64)?;
         let mut landed = device.pinned::<u64>(64)?;
@@ -287,11 +279,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
 #[test]
 fn a_fault_stays_on_its_device() -> Result<()> {
     for executor in EXECUTORS {
-        let devices = Device::host(HostConfig {
-            executor: executor.clone(),
-            devices: 2,
-            ..HostConfig::default()
-        })?;
+        let devices = Device::host(HostConfig::new().executor(executor.clone()).devices(2))?;
         let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
         let mut x = bad.alloc::<u64>(64)?;
         let mut y = good.alloc::<u64>(64)?;
@@ -315,7 +303,7 @@ fn a_fault_stays_on_its_device() -> Result<()> {
 fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
     for seed in 0..40 {
         let executor = Executor::Virtual(Order::Seeded(seed));
-        let device = open(HostConfig { executor, ..HostConfig::default() });
+        let device = open(HostConfig::new().executor(executor));
         let (slow, other) = (device.stream()?, device.stream()?);
         let mut busy = device.pinned::<u8>(1 << 20)?;
         let mut x = device.pinned::<u8>(1 << 12)?;

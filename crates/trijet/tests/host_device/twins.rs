@@ -30,7 +30,7 @@ fn declared<P>(spec: KernelSpec) -> Kernel<P> {
 
 fn device() -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
-    Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+    Ok(Device::host(HostConfig::new().executor(executor))?.remove(0))
 }
 
 /// The error of a kernel with the parameters [`Params`] and this twin.

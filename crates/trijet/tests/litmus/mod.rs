@@ -68,7 +68,7 @@ pub(crate) fn possible(litmus: &Litmus) -> Seen {
     // Long enough to hold back a stream for all calls of a program.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     // The programs about pools allocate from one.
-    let config = HostConfig { cost, ranges: false, ..HostConfig::default() };
+    let config = HostConfig::new().cost(cost).without_ranges();
     let run =
         |devices: &[Device]| (litmus.program)(&devices[0]).expect("a litmus program sees no error");
     let mut seen = Seen::new();

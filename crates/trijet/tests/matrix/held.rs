@@ -25,9 +25,7 @@ impl Open {
 
     pub(crate) fn builder(self) -> DeviceBuilder {
         match self {
-            Self::Host => {
-                Device::builder().host(HostConfig { devices: 2, ..HostConfig::default() })
-            }
+            Self::Host => Device::builder().host(HostConfig::new().devices(2)),
             Self::Cuda => Device::builder().select(Select::Cuda(0)),
         }
     }
@@ -45,7 +43,7 @@ impl Open {
             return builder.open_all();
         }
         let faults = vec![Fault { verb: Verb::GraphUpdate, nth: 1, kind: FaultKind::DeviceLost }];
-        builder.host(HostConfig { devices: 2, faults, ..HostConfig::default() }).open_all()
+        builder.host(HostConfig::new().devices(2).faults(faults)).open_all()
     }
 }
 

@@ -34,8 +34,8 @@ enum Between {
 }
 
 /// A host that needs no time, and two devices. Each of their engines has a simple rate.
-fn config() -> HostConfig {
-    let cost = CostModel {
+fn cost() -> CostModel {
+    CostModel {
         link_rate: 1e9,
         duplex_rate: 1e9,
         memory_rate: 8e9,
@@ -45,9 +45,11 @@ fn config() -> HostConfig {
         enqueue: Nanos(0),
         event_call: Nanos(0),
         ..CostModel::default()
-    };
-    let executor = Executor::Virtual(Order::Greedy);
-    HostConfig { executor, devices: 2, cost, ..HostConfig::default() }
+    }
+}
+
+fn config() -> HostConfig {
+    HostConfig::new().executor(Executor::Virtual(Order::Greedy)).devices(2).cost(cost())
 }
 
 /// A trace with the times of the graph.
@@ -215,7 +217,7 @@ fn temporary_buffers_leave_no_gap_between_copies_of_devices() -> Result<()> {
     let peers = |config: HostConfig, kernels, between| -> Result<Vec<Range<u64>>> {
         Ok(four_engines(config, (kernels, between), from)?.spans(0, Engine::Peer))
     };
-    let without_heap = || HostConfig { ranges: false, ..config() };
+    let without_heap = || config().without_ranges();
     for kernels in [2, 4, 7] {
         let kept = peers(config(), kernels, Between::Kept)?;
         assert_eq!(kept.len(), COUNT);
@@ -228,8 +230,8 @@ fn temporary_buffers_leave_no_gap_between_copies_of_devices() -> Result<()> {
         assert_ne!(peers(config(), kernels, Between::Waited)?, kept, "{kernels} kernels");
     }
     // A host that needs time for its calls makes no call for memory of the heap.
-    let cost = CostModel { enqueue: Nanos(1000), event_call: Nanos(120), ..config().cost };
-    let slow = HostConfig { cost, ..config() };
+    let cost = CostModel { enqueue: Nanos(1000), event_call: Nanos(120), ..cost() };
+    let slow = config().cost(cost);
     let kept = peers(slow.clone(), 3, Between::Kept)?;
     assert_eq!(peers(slow, 3, Between::Dropped)?, kept);
     Ok(())

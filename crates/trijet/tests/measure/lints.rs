@@ -239,7 +239,8 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
         let hardware_queues = NonZeroU32::new(queues);
         // The long kernel takes about a millisecond.
         let cost = CostModel { op_rate: 3.2e6, ..CostModel::default() };
-        let config = HostConfig { executor, hardware_queues, cost, ..HostConfig::default() };
+        let config =
+            HostConfig::new().executor(executor).hardware_queues(hardware_queues).cost(cost);
         let device = Device::host(config)?.remove(0);
         device.load(&WORK)?;
         let streams = (0..9).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
@@ -283,11 +284,11 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
 #[test]
 fn launches_of_one_graph_in_two_streams_are_flagged() -> Result<()> {
     let run = |graphs: usize| -> Result<Vec<Op>> {
-        let device = Device::host(HostConfig {
-            executor: Executor::Virtual(Order::Greedy),
-            cost: CostModel { op_rate: 3.2e6, ..CostModel::default() },
-            ..HostConfig::default()
-        })?
+        let device = Device::host(
+            HostConfig::new()
+                .executor(Executor::Virtual(Order::Greedy))
+                .cost(CostModel { op_rate: 3.2e6, ..CostModel::default() }),
+        )?
         .remove(0);
         let streams = [device.stream()?, device.stream()?];
         let mut pairs = Vec::new();

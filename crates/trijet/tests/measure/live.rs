@@ -13,7 +13,7 @@ pub(crate) const WORDS: usize = 1 << 18;
 
 pub(crate) fn device() -> Device {
     let executor = Executor::Virtual(Order::Greedy);
-    let config = HostConfig { executor, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor);
     Device::host(config).expect("a host device").remove(0)
 }
 

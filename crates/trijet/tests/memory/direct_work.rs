@@ -11,11 +11,7 @@ use trijet::{Buffer, Bytes, Device, ErrorKind, PinnedBuffer, Result, Stream, Str
 const BYTES: usize = 64 << 10;
 
 fn small(order: Order) -> Result<Device> {
-    let config = HostConfig {
-        executor: Executor::Virtual(order),
-        memory: Bytes(BYTES as u64),
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(order)).memory(Bytes(BYTES as u64));
     Ok(Device::host(config)?.remove(0))
 }
 

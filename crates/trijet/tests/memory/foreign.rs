@@ -9,12 +9,7 @@ use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::{Device, ErrorKind, Readiness, Result, Uses};
 
 fn devices(order: Order, faults: Vec<Fault>) -> Vec<Device> {
-    let config = HostConfig {
-        executor: Executor::Virtual(order),
-        devices: 2,
-        faults,
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(order)).devices(2).faults(faults);
     Device::host(config).expect("a simulation needs no threads")
 }
 
@@ -190,7 +185,7 @@ fn a_ticket_of_a_foreign_stream_stands_for_the_work_of_others() -> Result<()> {
 
 #[test]
 fn the_owner_of_a_stream_is_dropped_after_the_last_buffer_of_the_stream() -> Result<()> {
-    let config = HostConfig { ranges: false, ..HostConfig::default() };
+    let config = HostConfig::new().without_ranges();
     let device = Device::host(config)?.remove(0);
     let theirs = device.stream()?;
     let (owner, drops) = Owner::new(0);

@@ -10,11 +10,7 @@ use trijet::{Bytes, Device, ErrorKind, PoolChoice, Result, Stream};
 const PAGE: usize = 4096;
 
 fn checked(order: Order, memory: usize) -> Result<Device> {
-    let config = HostConfig {
-        executor: Executor::Virtual(order),
-        memory: Bytes(memory as u64),
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(order)).memory(Bytes(memory as u64));
     Ok(common::checked(config)?.remove(0))
 }
 
@@ -314,11 +310,9 @@ fn memory_that_nothing_uses_makes_room_for_growth_and_growth_for_it() -> Result<
 #[test]
 fn a_refused_growth_changes_nothing() -> Result<()> {
     let refused = |nth| Fault { verb: Verb::RangeMap, nth, kind: FaultKind::Refused };
-    let config = HostConfig {
-        executor: Executor::Virtual(Order::Greedy),
-        faults: vec![refused(1), refused(2)],
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new()
+        .executor(Executor::Virtual(Order::Greedy))
+        .faults(vec![refused(1), refused(2)]);
     let device = Device::host(config)?.remove(0);
     let s = device.stream()?;
     let mut x = s.growing::<u8>(0, 64 * PAGE)?;

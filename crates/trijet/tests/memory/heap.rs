@@ -15,11 +15,7 @@ fn small(order: Order) -> Result<Device> {
 
 /// A checked device with this many bytes of memory.
 fn device_with(order: Order, bytes: usize) -> Result<Device> {
-    let config = HostConfig {
-        executor: Executor::Virtual(order),
-        memory: Bytes(bytes as u64),
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(order)).memory(Bytes(bytes as u64));
     Ok(checked(config)?.remove(0))
 }
 
@@ -97,11 +93,8 @@ fn memory_that_is_ordered_by_hand_follows_the_earlier_owner_of_its_bytes() -> Re
 #[test]
 fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
     for seed in 0..40 {
-        let config = HostConfig {
-            executor: Executor::Virtual(Order::Seeded(seed)),
-            memory: Bytes(4096),
-            ..HostConfig::default()
-        };
+        let config =
+            HostConfig::new().executor(Executor::Virtual(Order::Seeded(seed))).memory(Bytes(4096));
         let device = checked(config)?.remove(0);
         let (a, b) = (device.stream()?, device.stream()?);
         let rest = a.alloc::<u8>(4096 - 256)?;
@@ -128,7 +121,7 @@ fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
 fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Result<()> {
     for seed in 0..40 {
         let executor = Executor::Virtual(Order::Seeded(seed));
-        let config = HostConfig { executor, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor);
         let device = checked(config)?.remove(0);
         // Streams keep no blocks in this mode.
         device.set_heap_mode(HeapMode::NeverWait)?;
@@ -159,7 +152,7 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
 /// checker forgets the thread. The checker once took the reuse of such memory for a race.
 #[test]
 fn memory_that_an_ended_thread_found_complete_is_used_again_without_a_finding() -> Result<()> {
-    let config = HostConfig { memory: Bytes(BYTES as u64), ..HostConfig::default() };
+    let config = HostConfig::new().memory(Bytes(BYTES as u64));
     let device = checked(config)?.remove(0);
     let (a, b) = (device.stream()?, device.stream()?);
     let mut other = device.pinned::<u8>(1)?;
@@ -224,7 +217,7 @@ fn trimmed_memory_is_taken_from_the_device_again() -> Result<()> {
 fn an_allocation_after_a_refused_one_succeeds() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);
     let refused = |nth| Fault { verb: Verb::RangeMap, nth, kind: FaultKind::Refused };
-    let config = HostConfig { executor, faults: vec![refused(1)], ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).faults(vec![refused(1)]);
     let device = Device::host(config)?.remove(0);
     let s = device.stream()?;
     // The heap asks again for less before it gives up.
@@ -232,11 +225,7 @@ fn an_allocation_after_a_refused_one_succeeds() -> Result<()> {
     s.fill_bytes(&mut x, 1)?;
     s.close()?;
     let all = |nths: std::ops::RangeInclusive<u64>| nths.map(refused).collect();
-    let config = HostConfig {
-        executor: Executor::Virtual(Order::Greedy),
-        faults: all(1..=2),
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).faults(all(1..=2));
     let device = Device::host(config)?.remove(0);
     let s = device.stream()?;
     let error = s.alloc::<u8>(100).expect_err("both sizes are refused");
@@ -248,7 +237,7 @@ fn an_allocation_after_a_refused_one_succeeds() -> Result<()> {
 
 #[test]
 fn a_device_without_ranges_allocates_from_a_pool() -> Result<()> {
-    let device = Device::host(HostConfig { ranges: false, ..HostConfig::default() })?.remove(0);
+    let device = Device::host(HostConfig::new().without_ranges())?.remove(0);
     assert_eq!(device.heap_stats(), None);
     let s = device.stream()?;
     device.start_trace(&s)?;
@@ -267,7 +256,7 @@ fn a_device_without_ranges_allocates_from_a_pool() -> Result<()> {
 fn places(mode: HeapMode, latency: u64) -> Result<Vec<u64>> {
     let cost = CostModel { kernel_latency: Nanos(latency), ..CostModel::default() };
     let executor = Executor::Virtual(Order::Greedy);
-    let config = HostConfig { executor, cost, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).cost(cost);
     let device = checked(config)?.remove(0);
     device.set_heap_mode(mode)?;
     let streams = [device.stream()?, device.stream()?];
@@ -351,7 +340,7 @@ fn the_deterministic_mode_joins_memory_only_of_users_that_the_program_waited_for
 fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
     for (mode, new) in [(HeapMode::Speed, 2), (HeapMode::Footprint, 1)] {
         let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor);
         let device = checked(config)?.remove(0);
         device.set_heap_mode(mode)?;
         let (a, b) = (device.stream()?, device.stream()?);
@@ -402,11 +391,9 @@ fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Resul
 /// piece fits.
 #[test]
 fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
-    let config = HostConfig {
-        executor: Executor::Virtual(Order::Greedy),
-        memory: Bytes(4 * BYTES as u64),
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new()
+        .executor(Executor::Virtual(Order::Greedy))
+        .memory(Bytes(4 * BYTES as u64));
     let device = checked(config)?.remove(0);
     let s = device.stream()?;
     let mut buffers = (0..4).map(|_| s.alloc::<u8>(BYTES)).collect::<Result<Vec<_>>>()?;
@@ -427,11 +414,8 @@ fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
 
 #[test]
 fn a_pool_gives_memory_that_the_host_waited_for() -> Result<()> {
-    let config = HostConfig {
-        executor: Executor::Virtual(Order::Greedy),
-        memory: Bytes(4 << 20),
-        ..HostConfig::default()
-    };
+    let config =
+        HostConfig::new().executor(Executor::Virtual(Order::Greedy)).memory(Bytes(4 << 20));
     let device = Device::builder().host(config).pool(PoolChoice::Own).open()?;
     let (a, b) = (device.stream()?, device.stream()?);
     let mut x = a.alloc::<u8>(4 << 20)?;
@@ -476,7 +460,7 @@ fn a_growth_that_fails_in_its_middle_loses_no_memory() -> Result<()> {
     const MIB: usize = 1 << 20;
     let executor = Executor::Virtual(Order::Greedy);
     let faults = vec![Fault { verb: Verb::RangeMap, nth: 3, kind: FaultKind::Refused }];
-    let config = HostConfig { executor, faults, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).faults(faults);
     let device = Device::host(config)?.remove(0);
     device.set_heap_mode(HeapMode::Footprint)?;
     let s = device.stream()?;

@@ -8,7 +8,7 @@ use trijet::{Buffer, Bytes, Device, ErrorKind, HeapMode, HeapStats, Result};
 const BYTES: usize = 64 << 10;
 
 fn device(order: Order) -> Result<Device> {
-    let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
+    let config = HostConfig::new().executor(Executor::Virtual(order));
     Ok(checked(config)?.remove(0))
 }
 
@@ -120,7 +120,7 @@ fn an_allocation_gets_what_its_stream_keeps_if_it_is_hardly_larger() -> Result<(
 /// which pieces.
 #[test]
 fn memory_that_streams_keep_goes_to_others_before_the_heap_grows() -> Result<()> {
-    let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
+    let config = HostConfig::new().memory(Bytes(1 << 20));
     let device = checked(config)?.remove(0);
     let streams = [device.stream()?, device.stream()?, device.stream()?];
     for round in 0..3 {

@@ -9,7 +9,7 @@ use trijet::{Bytes, Device, ErrorKind, PoolChoice, Result, Stream};
 /// A device with red zones whose heap has this many bytes.
 fn zoned(memory: u64) -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
-    let config = HostConfig { executor, memory: Bytes(memory), ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).memory(Bytes(memory));
     Device::builder().host(config).check(CheckOptions::default()).red_zones().open()
 }
 
@@ -141,7 +141,7 @@ fn a_fill_that_fails_is_no_damage() -> Result<()> {
     for failing in 1..13 {
         let executor = Executor::Virtual(Order::Greedy);
         let fault = Fault { verb: Verb::Fill, nth: failing, kind: FaultKind::Refused };
-        let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor).faults(vec![fault]);
         let device = Device::builder().host(config).red_zones().open()?;
         let s = device.stream()?;
         let mut refused = 0;
@@ -162,11 +162,8 @@ fn a_fill_that_fails_is_no_damage() -> Result<()> {
 
 #[test]
 fn a_device_that_ends_gives_up_what_it_watches() -> Result<()> {
-    let config = HostConfig {
-        executor: Executor::Virtual(Order::Greedy),
-        memory: Bytes(1 << 20),
-        ..HostConfig::default()
-    };
+    let config =
+        HostConfig::new().executor(Executor::Virtual(Order::Greedy)).memory(Bytes(1 << 20));
     let device = Device::builder().host(config).red_zones().open()?;
     let s = device.stream()?;
     let mut x = s.alloc::<u8>(1000)?;

@@ -17,9 +17,12 @@ use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
 use trijet::Buffer;
 use trijet::Uses;
-use trijet::check::{CheckOptions, Checker, Finding, FindingClass, Severity, check_with};
+use trijet::check::{Checker, Finding, FindingClass, Severity, check_with};
 use trijet::testing::{self, Prng};
 use trijet::trace::{HostStep, LedgerNote, Op, OpKind, StreamMark, WaitOutcome, Waited};
+
+/// The number of findings that get a witness by default.
+const WITNESSES: usize = 8;
 
 /// The ledger of a run, without the wait with this number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
@@ -95,7 +98,7 @@ fn is_pair(finding: &Finding) -> bool {
 /// Demands that both judge a ledger equally; returns whether it races.
 fn agree(ops: &[Op]) -> Result<bool, String> {
     let options = options();
-    let verdict = check_with(ops, CheckOptions { findings_max: 100_000, ..options });
+    let verdict = check_with(ops, options.findings_max(100_000));
     let races = races_of_the_judge(ops);
     let mut found: Races = Races::new();
     for finding in verdict.findings.iter().filter(|finding| is_pair(finding)) {
@@ -123,8 +126,7 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
             return Err(format!("both orders compute the same: {finding:?}\n{verdict}"));
         }
     }
-    if pairs().take(CheckOptions::default().witnesses_max).any(|finding| finding.witness.is_none())
-    {
+    if pairs().take(WITNESSES).any(|finding| finding.witness.is_none()) {
         return Err(format!("a race without a witness\n{verdict}"));
     }
     let others = verdict.findings.iter().filter(|finding| !is_pair(finding));

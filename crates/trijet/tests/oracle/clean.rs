@@ -8,7 +8,7 @@ use trijet::trace::Op;
 /// nothing, or that one thread starts all phases.
 pub(crate) fn options() -> CheckOptions {
     let threads = if on(Switch::Apart) { Threads::Apart } else { Threads::OneStartsAll };
-    CheckOptions { threads, ..CheckOptions::default() }
+    CheckOptions::new().threads(threads)
 }
 
 /// Demands that the checker finds nothing in the ledger of a program that is ordered.

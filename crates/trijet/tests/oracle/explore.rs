@@ -56,13 +56,13 @@ pub(crate) fn config(program: &Program) -> HostConfig {
     let faults = program.refusals.iter().map(refused).collect();
     // Half of the programs allocate from heaps, and the others from pools.
     let steps: usize = program.phases.iter().flat_map(|phase| &phase.scripts).map(Vec::len).sum();
-    HostConfig { devices, faults, ranges: steps.is_multiple_of(2), ..HostConfig::default() }
+    let config = HostConfig::new().devices(devices).faults(faults);
+    if steps.is_multiple_of(2) { config } else { config.without_ranges() }
 }
 
 /// Host devices for a program.
 pub(crate) fn open(executor: Executor, program: &Program) -> Vec<Device> {
-    Device::host(HostConfig { executor, ..config(program) })
-        .expect("the machine starts a few threads")
+    Device::host(config(program).executor(executor)).expect("the machine starts a few threads")
 }
 
 pub(crate) fn seeded(program: &Program, seed: u64) -> Vec<Device> {

@@ -360,7 +360,7 @@ fn a_search_branches_on_what_a_step_completes_in_another_stream() {
         Step::QueryStream { on: 0 },
     ];
     let program = Small { streams: vec![Kind::Blocking, Kind::PerThread], steps };
-    let pools = HostConfig { ranges: false, ..HostConfig::default() };
+    let pools = HostConfig::new().without_ranges();
     let found = explored_on(&pools, &program, Strategy::Exhaustive { runs_max: RUNS_MAX });
     let mut answers: Vec<u8> = found.outcomes.iter().map(|outcome| outcome.value[0]).collect();
     answers.sort_unstable();

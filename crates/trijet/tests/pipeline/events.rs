@@ -3,7 +3,7 @@
 use crate::{Memory, host, noise, virtual_host};
 use std::num::NonZeroU32;
 use trijet::pipeline::Schedule;
-use trijet::sim::{HostConfig, Order};
+use trijet::sim::Order;
 use trijet::testing::WORK;
 use trijet::trace::TimesFrom;
 use trijet::{Bytes, Pipeline, Report};
@@ -13,7 +13,7 @@ fn run(slots: usize, from: TimesFrom) -> Report {
     let bytes = noise(4, 10_000);
     let mut results: Vec<u8> = Vec::new();
     let hardware_queues = NonZeroU32::new(4);
-    let device = host(HostConfig { hardware_queues, ..virtual_host(Order::Greedy) });
+    let device = host(virtual_host(Order::Greedy).hardware_queues(hardware_queues));
     let pipeline = Pipeline::on(&device).source(Memory::new(bytes.clone(), 100));
     let pipeline = pipeline.stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)));
     let pipeline = pipeline.schedule(Schedule::SlotStreams).chunk(Bytes(500)).times(from);

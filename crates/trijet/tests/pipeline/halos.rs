@@ -218,7 +218,7 @@ fn a_median_of_medians_is_right_at_the_edges_of_chunks_and_images() {
 #[test]
 fn halos_take_part_in_the_memory_of_a_run() {
     let run = |halo, memory| {
-        let device = crate::host(HostConfig { memory: Bytes(memory), ..HostConfig::default() });
+        let device = crate::host(HostConfig::new().memory(Bytes(memory)));
         let landed: Mutex<Landed> = Mutex::default();
         let report = Pipeline::on(&device)
             .source(Memory::new(noise(2, 40_000), 100))

@@ -60,7 +60,7 @@ fn host(config: HostConfig) -> Checked {
 }
 
 fn virtual_host(order: Order) -> HostConfig {
-    HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() }
+    HostConfig::new().executor(Executor::Virtual(order))
 }
 
 fn simulated(order: Order) -> Checked {
@@ -483,7 +483,7 @@ fn a_panic_of_a_stage_a_sink_or_a_report_of_progress_is_an_error() {
 
 #[test]
 fn too_little_memory_means_smaller_chunks() {
-    let device = host(HostConfig { memory: Bytes(64 << 10), ..HostConfig::default() });
+    let device = host(HostConfig::new().memory(Bytes(64 << 10)));
     let bytes = noise(2, 200_000);
     let landed = Mutex::default();
     let report = Pipeline::on(&device)
@@ -500,7 +500,7 @@ fn too_little_memory_means_smaller_chunks() {
 
 #[test]
 fn too_little_memory_for_a_row_is_an_error_that_says_what_was_asked_for() {
-    let device = host(HostConfig { memory: Bytes(1024), ..HostConfig::default() });
+    let device = host(HostConfig::new().memory(Bytes(1024)));
     let landed = Mutex::default();
     let error = Pipeline::on(&device)
         .source(Memory::new(noise(2, 200_000), 100_000))

@@ -71,7 +71,7 @@ fn the_trace_of_more_stages_takes_more_memory() {
 fn pipelines_run_on_the_heap_alone_and_a_second_run_takes_nothing() -> Result<()> {
     let refused = |verb| Fault { verb, nth: 1, kind: FaultKind::RefusedFrom };
     let faults = [Verb::Alloc, Verb::Free, Verb::DeviceAlloc].map(refused).to_vec();
-    let device = Device::host(HostConfig { faults, ..HostConfig::default() })?.remove(0);
+    let device = Device::host(HostConfig::new().faults(faults))?.remove(0);
     let mut calls = Vec::new();
     for _ in 0..2 {
         let input: Vec<u32> = (0..100_000).collect();

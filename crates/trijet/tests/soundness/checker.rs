@@ -136,7 +136,7 @@ fn the_exhaustive_search_finds_what_seeded_runs_find() -> Result<()> {
 fn a_wait_in_a_blocking_stream_does_not_follow_the_legacy_stream() -> Result<()> {
     for recorded in [Recorded::There, Recorded::Elsewhere] {
         let executor = Executor::Virtual(Order::Seeded(1));
-        let device = checked(HostConfig { executor, ..HostConfig::default() })?;
+        let device = checked(HostConfig::new().executor(executor))?;
         a_wait_is_no_operation(std::slice::from_ref(&device), recorded);
         let verdict = device.verdict().expect("the device is checked");
         assert_eq!(codes(&verdict), ["RACE/RAW"], "{recorded:?}: {verdict}");
@@ -148,7 +148,7 @@ fn a_wait_in_a_blocking_stream_does_not_follow_the_legacy_stream() -> Result<()>
 /// stream, then opens and drops an idle stream, which may take over the lane.
 fn read_after_an_idle_stream(by_hand: bool) -> Result<Verdict> {
     let executor = Executor::Virtual(Order::Seeded(1));
-    let device = checked(HostConfig { executor, ..HostConfig::default() })?;
+    let device = checked(HostConfig::new().executor(executor))?;
     let written = device.stream()?;
     let mut x = device.stream()?.alloc::<u32>(1)?;
     written.launch(&FILL_U32, (9u32, &mut x))?;
@@ -202,7 +202,7 @@ struct Faulted {
 
 fn fault() -> Result<Faulted> {
     let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
-    let device = checked(HostConfig { faults, ..HostConfig::default() })?;
+    let device = checked(HostConfig::new().faults(faults))?;
     let stream = device.stream()?;
     let mut x = stream.alloc::<u32>(64)?;
     let gate = Gate::on(&stream)?;

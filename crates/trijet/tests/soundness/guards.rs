@@ -148,7 +148,7 @@ fn fill_in_a_thread(device: &Device) -> Result<Filled> {
 fn after_a_refused_record_a_guard_is_an_error_or_waits() -> Result<()> {
     for first in 1..=4 {
         let faults = refused_records(first, 1);
-        let device = open(HostConfig { faults, ..HostConfig::default() })?;
+        let device = open(HostConfig::new().faults(faults))?;
         let Filled { h, held, enqueued } = fill_in_a_thread(&device)?;
         let Some((stream, gate)) = held else { continue };
         if let (true, Poll::Ready(Ok(early))) = (enqueued, ask(&h)) {
@@ -279,7 +279,7 @@ fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
     /// Reads of the lent memory. Together they take longer than the whole copy.
     const LOOKS: u32 = 200;
     let lost = Fault { verb: Verb::Query, nth: queries, kind: FaultKind::DeviceLost };
-    let device = open(HostConfig { faults: vec![lost], ..HostConfig::default() })?;
+    let device = open(HostConfig::new().faults(vec![lost]))?;
     let (copies, other) = (device.stream()?, device.stream()?);
     let (mut from, mut to) = (device.pinned::<u8>(BYTES)?, device.pinned::<u8>(BYTES)?);
     from.write()?.fill(1);

@@ -202,7 +202,7 @@ fn a_call_of_several_operations_is_in_order_with_the_default_streams() -> Result
             let values: Vec<u32> = found.outcomes.iter().map(|one| one.value).collect();
             assert_eq!(values, [word(5)], "{what}");
             let executor = Executor::Virtual(Order::Seeded(1));
-            let config = HostConfig { executor, ..HostConfig::default() };
+            let config = HostConfig::new().executor(executor);
             let checked = Device::builder().host(config).check(CheckOptions::default()).open()?;
             last_of_two(&checked, (one, first), (other, second))?;
             let verdict = checked.verdict().expect("the device is checked");
@@ -285,7 +285,7 @@ fn a_copy_between_two_devices_comes_after_the_copies_before_it_of_either() -> Re
         };
         run().expect("nothing failed")
     };
-    let config = HostConfig { devices: 3, ..HostConfig::default() };
+    let config = HostConfig::new().devices(3);
     let found = explore(&config, Strategy::Exhaustive { runs_max: 2000 }, run)?;
     let values: Vec<u32> = found.outcomes.iter().map(|one| one.value).collect();
     assert_eq!(values, [7]);

@@ -23,7 +23,7 @@ fn pending(device: &Device, stream: &Stream) -> Result<PinnedBuffer<u32>> {
 #[test]
 fn the_loss_of_a_device_drops_no_host_function_of_another() -> Result<()> {
     let faults = fault(Verb::Fill, FaultKind::DeviceLost);
-    let devices = Device::host(HostConfig { devices: 2, ..virtual_host(faults) })?;
+    let devices = Device::host(virtual_host(faults).devices(2))?;
     let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
     let (mut x, mut y) = (devices[0].pinned::<u32>(64)?, devices[0].pinned::<u32>(64)?);
     let mut z = good.alloc::<u32>(64)?;
@@ -52,7 +52,7 @@ fn a_close_that_is_refused_drops_no_host_function() -> Result<()> {
 /// when the closure is dropped.
 fn behind_a_fault() -> Result<(Device, Stream, PinnedBuffer<u32>, Receiver<()>)> {
     let faults = fault(Verb::Fill, FaultKind::Faults);
-    let device = open(HostConfig { faults, ..HostConfig::default() })?;
+    let device = open(HostConfig::new().faults(faults))?;
     let stream = device.stream()?;
     let mut x = device.pinned::<u32>(64)?;
     let (held, gone) = channel::<()>();

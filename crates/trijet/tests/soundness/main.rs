@@ -58,7 +58,7 @@ fn refused_records(first: u64, count: u64) -> Vec<Fault> {
 /// second of simulated time.
 fn virtual_host(faults: Vec<Fault>) -> HostConfig {
     let cost = CostModel { host_fn: Nanos(1_000_000_000), ..CostModel::default() };
-    HostConfig { executor: Executor::Virtual(Order::Greedy), cost, faults, ..HostConfig::default() }
+    HostConfig::new().executor(Executor::Virtual(Order::Greedy)).cost(cost).faults(faults)
 }
 
 fn open(config: HostConfig) -> Result<Device> {

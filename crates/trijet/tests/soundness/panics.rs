@@ -13,7 +13,7 @@ use trijet::{Device, Error, ErrorKind, Pipeline, Result, Stream, View, ViewMut};
 use super::open;
 
 fn greedy() -> Result<Device> {
-    open(HostConfig { executor: Executor::Virtual(Order::Greedy), ..HostConfig::default() })
+    open(HostConfig::new().executor(Executor::Virtual(Order::Greedy)))
 }
 
 /// A stream that leaves the code of a recording, which panics.
@@ -90,7 +90,7 @@ impl Drop for PanicsWhenDropped {
 #[test]
 fn a_script_whose_thread_panics_with_any_payload_panics_itself() -> Result<()> {
     for executor in [Executor::Threads, Executor::Virtual(Order::Seeded(1))] {
-        let device = open(HostConfig { executor, ..HostConfig::default() })?;
+        let device = open(HostConfig::new().executor(executor))?;
         let thread: Script<'_> = Box::new(|| resume_unwind(Box::new(PanicsWhenDropped)));
         let outcome = catch_unwind(AssertUnwindSafe(|| testing::script(&device, vec![thread])));
         assert!(outcome.map_err(std::mem::forget).is_err());

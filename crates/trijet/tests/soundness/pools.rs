@@ -18,7 +18,7 @@ enum By {
 }
 
 fn pooled(executor: Executor) -> Result<Device> {
-    let config = HostConfig { executor, memory: Bytes(MEMORY), ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).memory(Bytes(MEMORY));
     Device::builder().host(config).pool(PoolChoice::Own).open()
 }
 

@@ -24,7 +24,7 @@ fn open(executor: &Executor) -> Device {
 }
 
 fn open_all(executor: &Executor, devices: u32) -> Vec<Device> {
-    let config = HostConfig { executor: executor.clone(), devices, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor.clone()).devices(devices);
     Device::host(config).expect("the machine starts a few threads")
 }
 
@@ -375,7 +375,7 @@ fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
 #[test]
 fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
     for executor in EXECUTORS {
-        let config = HostConfig { executor, ranges: false, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor).without_ranges();
         let device = Device::host(config)?.remove(0);
         let (home, a, b) = (device.stream()?, device.stream()?, device.stream()?);
         let mut x = home.alloc::<u64>(64)?;
@@ -406,7 +406,7 @@ fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
 fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
     for executor in EXECUTORS {
         let memory = Bytes(1 << 61);
-        let config = HostConfig { executor: executor.clone(), memory, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor.clone()).memory(memory);
         let device = Device::host(config)?.remove(0);
         let stream = device.stream()?;
         let error = stream.alloc::<u8>(1 << 60).expect_err("no address space is that large");

@@ -13,8 +13,7 @@ use super::{PATIENCE, open};
 fn a_thread_outside_of_a_script_goes_on_while_the_script_waits_for_it() -> Result<()> {
     let pct = Order::Pct { seed: 1, depth: 3, steps: 50 };
     for order in [Order::Greedy, Order::Seeded(1), pct] {
-        let device =
-            open(HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() })?;
+        let device = open(HostConfig::new().executor(Executor::Virtual(order)))?;
         let s = device.stream()?;
         let mut x = s.alloc_zeroed::<u32>(4)?;
         let (ask, asked) = channel::<()>();

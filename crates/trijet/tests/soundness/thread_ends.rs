@@ -120,7 +120,7 @@ fn calls_at_the_end_of_a_thread_work() -> Result<()> {
             }))
         }),
     ];
-    let config = HostConfig { executor: Executor::Threads, ..HostConfig::default() };
+    let config = HostConfig::new().executor(Executor::Threads);
     for (what, work) in works {
         for first in [First::Library, First::Program] {
             let device =

@@ -85,7 +85,7 @@ fn fill_in(stream: &Stream) -> Result<()> {
 /// that waits runs the host functions, so a running host function shows that the thread is inside.
 fn returns_during(inside: Inside, call: Call) -> Result<bool> {
     let executor = Executor::Virtual(Order::Greedy);
-    let devices = Device::host(HostConfig { devices: 2, executor, ..HostConfig::default() })?;
+    let devices = Device::host(HostConfig::new().devices(2).executor(executor))?;
     let stream = devices[0].stream_with(StreamOptions::new().blocking())?;
     let (x, mut y) = (stream.alloc::<u32>(64)?, stream.alloc::<u32>(64)?);
     let (h, g) = (devices[0].pinned::<u32>(64)?, devices[0].pinned::<u32>(64)?);
@@ -273,7 +273,7 @@ fn devices_are_not_opened_and_futures_not_made_inside_a_host_function() -> Resul
 #[test]
 fn a_default_stream_may_be_dropped_while_another_one_is_made() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);
-    let device = open(HostConfig { executor, ..HostConfig::default() })?;
+    let device = open(HostConfig::new().executor(executor))?;
     let legacy = device.legacy_stream()?;
     let mut streams = (0..64).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
     let gone = streams.pop().expect("there are 64");
@@ -403,7 +403,7 @@ fn an_operation_is_awaited_without_the_host_functions_after_it() -> Result<()> {
 #[test]
 fn a_host_function_that_waits_for_the_program_holds_only_what_comes_after_it() -> Result<()> {
     for records in [0, 200] {
-        let config = HostConfig { executor: Executor::Threads, ..HostConfig::default() };
+        let config = HostConfig::new().executor(Executor::Threads);
         let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
         let (a, b) = (device.stream()?, device.stream()?);
         let (signal, work) = (device.signal(), device.clone());

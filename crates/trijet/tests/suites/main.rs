@@ -19,7 +19,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 
 /// A host device with a checker that reads its calls while they are made.
 fn open(executor: &Executor) -> Device {
-    let config = HostConfig { executor: executor.clone(), ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor.clone());
     let opened = Device::builder().host(config).check(CheckOptions::default()).open();
     opened.expect("the machine starts a few threads")
 }

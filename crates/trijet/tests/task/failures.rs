@@ -170,7 +170,7 @@ fn work_that_fails_on_the_device_is_the_error_of_waits() -> Result<()> {
     let faults = vec![Fault { verb: Verb::Fill, nth: 2, kind: FaultKind::DeviceLost }];
     let executor = Executor::Virtual(Order::Greedy);
     let device =
-        trijet::Device::host(HostConfig { executor, faults, ..HostConfig::default() })?.remove(0);
+        trijet::Device::host(HostConfig::new().executor(executor).faults(faults))?.remove(0);
     let tasks = device.tasks();
     let x = tasks.alloc::<u8>(8)?;
     for value in 0..5 {

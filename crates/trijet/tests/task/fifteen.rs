@@ -172,7 +172,7 @@ fn b07_a_repeated_region_is_replayed_with_its_changes() -> Result<()> {
 
 #[test]
 fn b08_memory_follows_the_order_of_streams_and_its_end_is_an_error_with_a_kind() -> Result<()> {
-    let config = HostConfig { memory: Bytes(64 << 20), ..HostConfig::default() };
+    let config = HostConfig::new().memory(Bytes(64 << 20));
     let device = Device::host(config)?.remove(0);
     device.set_heap_mode(HeapMode::Footprint)?;
     let tasks = device.tasks();

@@ -30,13 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A checked device with one order of the choices that its streams leave open.
 fn device(order: Order) -> Result<Device> {
-    let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
+    let config = HostConfig::new().executor(Executor::Virtual(order));
     Ok(checked(config)?.remove(0))
 }
 
 /// Several checked devices of one driver.
 fn devices(devices: u32, order: Order) -> Result<Vec<Device>> {
     let executor = Executor::Virtual(order);
-    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).devices(devices);
     checked(config)
 }

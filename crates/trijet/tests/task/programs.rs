@@ -237,14 +237,7 @@ fn bind(tasks: &Tasks, data: &[Datum], devices: usize, program: &Program) -> Res
     };
     let bound = |place| {
         // Small queues, so that some are full.
-        let options = RunOptions {
-            policy,
-            queue: 1,
-            ring: 1,
-            workers: Some(5),
-            seed,
-            ..RunOptions::default()
-        };
+        let options = RunOptions::new().policy(policy).queue(1).ring(1).workers(5).seed(seed);
         tasks.task(arrays()).on(place).bind(&VECTORS, options, |program, arrays| {
             let arrays: [_; ON_DEVICE] = arrays.try_into().expect("as many as were bound");
             let [a, b, c, d] = arrays;

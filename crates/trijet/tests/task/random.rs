@@ -47,8 +47,7 @@ fn any_program_of_tasks_has_that_result_on_threads_too() -> Result<()> {
 fn threads_submit_to_the_same_tasks() -> Result<()> {
     const THREADS: usize = 4;
     const EACH: usize = 50;
-    let config =
-        HostConfig { executor: Executor::Virtual(Order::Seeded(5)), ..HostConfig::default() };
+    let config = HostConfig::new().executor(Executor::Virtual(Order::Seeded(5)));
     let device = Device::host(config)?.remove(0);
     let tasks = device.tasks();
     let sum = tasks.data(device.pinned::<u64>(1)?);

@@ -20,7 +20,7 @@ fn arrays(tasks: &Tasks, seed: u32) -> Result<([Data<f32>; 4], Workers)> {
     let uses = (a.update(), b.update(), c.update(), d.update());
     let workers = tasks.task(uses).bind(
         &VECTORS,
-        RunOptions { workers: Some(6), seed, ..RunOptions::default() },
+        RunOptions::new().workers(6).seed(seed),
         |program, (a, b, c, d)| program.run((a, b, c, d)),
     )?;
     Ok((arrays, workers))
@@ -188,7 +188,7 @@ fn a_run_that_fails_names_its_task_and_leaves_no_result() -> Result<()> {
     let (x, y) = (tasks.alloc::<u32>(2)?, tasks.alloc::<u32>(1)?);
     tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0))?;
     tasks.task(y.write()).run(|s, mut y| s.fill(&mut y, 9))?;
-    let options = RunOptions { queue: 1, ring: 1, workers: Some(1), ..RunOptions::default() };
+    let options = RunOptions::new().queue(1).ring(1).workers(1);
     let workers = tasks.task(x.update()).bind(&GROWS, options, |program, x| program.run((x,)))?;
     let (well, bad) = tasks.region(|tasks| {
         let node = |at: usize, children, name| {
@@ -222,7 +222,7 @@ fn the_end_of_an_earlier_run_is_looked_at_before_the_next_one() -> Result<()> {
     let tasks = device.tasks();
     let x = tasks.alloc::<u32>(2)?;
     tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0))?;
-    let options = RunOptions { queue: 1, ring: 1, workers: Some(1), ..RunOptions::default() };
+    let options = RunOptions::new().queue(1).ring(1).workers(1);
     let workers = tasks.task(x.update()).bind(&GROWS, options, |program, x| program.run((x,)))?;
     tasks.task(x.update()).named("bad").on_workers(&workers, 0, &[50])?;
     // The function of a task may wait for the device, but not for tasks.

@@ -69,7 +69,7 @@ impl Program {
             slow /= SLOWER;
         }
         let executor = Executor::Virtual(self.order.clone());
-        HostConfig { executor, faults, ..HostConfig::default() }
+        HostConfig::new().executor(executor).faults(faults)
     }
 }
 

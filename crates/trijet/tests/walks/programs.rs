@@ -16,7 +16,7 @@ const LEN: usize = 64;
 /// Operations happen on the calling thread.
 fn config() -> HostConfig {
     let executor = Executor::Virtual(Order::Greedy);
-    HostConfig { executor, devices: 2, ..HostConfig::default() }
+    HostConfig::new().executor(executor).devices(2)
 }
 
 /// A source of one small chunk. Its read starts the following of the thread.

@@ -216,10 +216,12 @@ pub(crate) fn pair(device: &Device, options: &RunOptions, n: u8) -> Result<RunRe
     Ok(report)
 }
 
-/// Every program that the policy allows, with small drawn sizes.
+/// Every program that the policy allows, with small drawn sizes. The queues of a static run must hold
+/// all tasks that it spawns.
 pub(crate) fn every(device: &Device, options: &RunOptions, seed: u32) -> Result<()> {
     let drawn = |salt: u32, most: u32| mix(seed.wrapping_mul(31) ^ salt) % most;
-    if options.policy == Policy::Levels {
+    let is = |policy| *options == options.policy(policy);
+    if is(Policy::Levels) {
         layered(device, options, 1 + drawn(0, 9), 1 + drawn(1, 40))?;
         return Ok(());
     }
@@ -228,14 +230,11 @@ pub(crate) fn every(device: &Device, options: &RunOptions, seed: u32) -> Result<
     lengths(device, options, drawn(5, 200), drawn(6, 8))?;
     rows(device, options, 1 + drawn(7, 200), seed)?;
     attention(device, options, 1 + drawn(8, 40), seed)?;
-    let can_spawn = options.policy != Policy::Static || options.queue >= 256;
-    if can_spawn {
-        tree(device, options, seed, 1 + drawn(9, 7))?;
-        search(device, options, 1 + drawn(10, 200), seed)?;
-        experts(device, options, 1 + drawn(11, 20), drawn(12, 300))?;
-        pair(device, options, [0, 1, 2, 5, 11][drawn(13, 5) as usize])?;
-    }
-    if options.policy != Policy::Static {
+    tree(device, options, seed, 1 + drawn(9, 7))?;
+    search(device, options, 1 + drawn(10, 200), seed)?;
+    experts(device, options, 1 + drawn(11, 20), drawn(12, 300))?;
+    pair(device, options, [0, 1, 2, 5, 11][drawn(13, 5) as usize])?;
+    if !is(Policy::Static) {
         layered(device, options, 1 + drawn(0, 9), 1 + drawn(1, 40))?;
     }
     Ok(())

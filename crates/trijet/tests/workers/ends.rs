@@ -12,12 +12,12 @@ use trijet_programs::tree::{self, TREE};
 fn a_run_without_tasks_ends() -> Result<()> {
     let device = device()?;
     for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
-        let options = RunOptions { policy, ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy);
         let report = answers::lengths(&device, &options, 0, 0)?;
         assert_eq!((report.ran, report.spawned), (0, 0));
     }
     for policy in [Policy::Sharing, Policy::Levels] {
-        answers::layered(&device, &RunOptions { policy, ..RunOptions::default() }, 0, 1)?;
+        answers::layered(&device, &RunOptions::new().policy(policy), 0, 1)?;
     }
     Ok(())
 }
@@ -27,7 +27,7 @@ fn a_task_without_room_ends_the_run_and_is_named() -> Result<()> {
     let device = device()?;
     let s = device.stream()?;
     let mut sums = s.alloc_zeroed::<u64>(2)?;
-    let options = RunOptions { queue: 2, ring: 2, workers: Some(8), ..RunOptions::default() };
+    let options = RunOptions::new().queue(2).ring(2).workers(8);
     let first = [tree::root(2)];
     let run = s.run_workers(&TREE, Work::Tasks(&first), &options, (&mut sums, 12u32, 8u32))?;
     let error = run.wait().unwrap_err();
@@ -83,7 +83,7 @@ fn a_run_that_would_hang_ends_with_the_worker_and_the_task_named() -> Result<()>
     let device = device()?;
     let s = device.stream()?;
     let mut flag = s.alloc_zeroed::<u32>(1)?;
-    let options = RunOptions { workers: Some(8), ..RunOptions::default() };
+    let options = RunOptions::new().workers(8);
     let work = Work::Range { kind: 0, count: 1 };
     let error = s.run_workers(&WAITS, work, &options, (&mut flag,))?.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
@@ -116,13 +116,13 @@ fn a_body_that_panics_fails_the_run() -> Result<()> {
 #[test]
 fn statistics_count_every_task_of_every_worker() -> Result<()> {
     let device = device()?;
-    let options = RunOptions { statistics: true, workers: Some(16), ..RunOptions::default() };
+    let options = RunOptions::new().statistics().workers(16);
     let report = answers::lengths(&device, &options, 300, 3)?;
     assert_eq!(report.workers.len(), 16);
     assert_eq!(report.workers.iter().map(|worker| worker.ran).sum::<u64>(), 300);
     let s = device.stream()?;
     let mut out = s.alloc::<u32>(3200)?;
-    let fixed = RunOptions { policy: Policy::Static, ..options };
+    let fixed = options.policy(Policy::Static);
     let work = Work::Range { kind: 0, count: 100 };
     let report = s.run_workers(&LENGTHS, work, &fixed, (&mut out, 1u32, 0u32))?.wait()?;
     let ran: Vec<u64> = report.workers.iter().map(|worker| worker.ran).collect();

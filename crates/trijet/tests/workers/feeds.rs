@@ -12,7 +12,7 @@ fn every_task_that_is_fed_is_answered_once() -> Result<()> {
     let s = device.stream()?;
     for policy in [Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
-        let options = RunOptions { policy, workers: Some(16), ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy).workers(16);
         let mut feed = s.feed_workers(&ECHO, &options, (&mut sum,))?;
         let mut answers = Vec::new();
         for batch in 0..20 {
@@ -52,11 +52,11 @@ fn a_feed_that_cannot_take_tasks_is_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut sum = s.alloc_zeroed::<u64>(1)?;
     for policy in [Policy::Static, Policy::Levels] {
-        let options = RunOptions { policy, ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy);
         let refused = s.feed_workers(&ECHO, &options, (&mut sum,)).unwrap_err();
         assert!(refused.to_string().contains("take no tasks later"), "{refused}");
     }
-    let alone = RunOptions { workers: Some(1), ..RunOptions::default() };
+    let alone = RunOptions::new().workers(1);
     let refused = s.feed_workers(&ECHO, &alone, (&mut sum,)).unwrap_err();
     assert!(refused.to_string().contains("allow at least two workers"), "{refused}");
     let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
@@ -75,7 +75,7 @@ fn a_chooser_tries_each_policy_and_keeps_one() -> Result<()> {
     let mut policies = Vec::new();
     for _ in 0..20 {
         let mut total = s.alloc_zeroed::<u64>(1)?;
-        let options = RunOptions { workers: Some(8), ..RunOptions::default() };
+        let options = RunOptions::new().workers(8);
         let run = chooser.run(&s, &QUEENS, Work::Tasks(&first), &options, (&mut total, 3u32))?;
         policies.push(run.policy());
         run.wait()?;

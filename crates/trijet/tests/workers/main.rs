@@ -19,16 +19,17 @@ use trijet::{Device, Result};
 /// A checked device with one order of the choices that its streams leave open.
 fn device() -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
-    let config = HostConfig { executor, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor);
     Ok(checked(config)?.remove(0))
 }
 
 #[test]
 fn every_program_has_its_answer_under_every_policy() -> Result<()> {
     let device = device()?;
-    for (policy, statistics) in Policy::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
-        let options = RunOptions { policy, statistics, workers: Some(16), ..RunOptions::default() };
+    for policy in Policy::ALL {
+        let options = RunOptions::new().policy(policy).workers(16);
         answers::every(&device, &options, 1)?;
+        answers::every(&device, &options.statistics(), 1)?;
     }
     demand_clean(&device);
     Ok(())
@@ -40,18 +41,17 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
     let device = device()?;
     for seed in 0..60 {
         let policy = Policy::ALL[seed as usize % 5];
-        let (workers, queue) = (8 << (seed % 3), 1 << (seed / 5 % 4 * 3));
+        let workers = 8 << (seed % 3);
+        let queue = if policy == Policy::Static { 1 << 14 } else { 1 << (seed / 5 % 4 * 3) };
         // A ring for all children that have no room in the queues: without one, children are
         // refused.
-        let options = RunOptions {
-            policy,
-            queue,
-            ring: 1 << 16,
-            chunk: 1 + seed % 7,
-            workers: Some(workers),
-            seed,
-            ..RunOptions::default()
-        };
+        let options = RunOptions::new()
+            .policy(policy)
+            .queue(queue)
+            .ring(1 << 16)
+            .chunk(1 + seed % 7)
+            .workers(workers)
+            .seed(seed);
         answers::every(&device, &options, seed + 1)
             .map_err(|e| e.context(format!("seed {seed}")))?;
     }
@@ -63,8 +63,7 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
 fn a_full_queue_leaves_the_work_to_the_maker_of_the_child() -> Result<()> {
     let device = device()?;
     for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
-        let options =
-            RunOptions { policy, queue: 1, ring: 1, workers: Some(8), ..RunOptions::default() };
+        let options = RunOptions::new().policy(policy).queue(1).ring(1).workers(8);
         let report = answers::queens(&device, &options, 8, 4)?;
         assert!(report.refused > 0, "{policy:?}: {report:?}");
     }
@@ -74,9 +73,9 @@ fn a_full_queue_leaves_the_work_to_the_maker_of_the_child() -> Result<()> {
 #[test]
 fn every_program_has_its_answer_on_threads() -> Result<()> {
     let executor = Executor::Threads;
-    let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
     for policy in Policy::ALL {
-        answers::every(&device, &RunOptions { policy, ..RunOptions::default() }, 3)?;
+        answers::every(&device, &RunOptions::new().policy(policy), 3)?;
     }
     Ok(())
 }
@@ -86,7 +85,7 @@ fn every_program_has_its_answer_on_threads() -> Result<()> {
 fn every_program_takes_any_payload() -> Result<()> {
     let device = device()?;
     for seed in 0..3 {
-        let options = RunOptions { workers: Some(8), ..RunOptions::default() };
+        let options = RunOptions::new().workers(8);
         payloads::every(&device, &options, seed)
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }

@@ -46,7 +46,7 @@ fn more_tasks_than_a_counter_can_pass_are_refused() -> Result<()> {
 fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut out = s.alloc::<u32>(32)?;
-    let levels = RunOptions { policy: Policy::Levels, ..RunOptions::default() };
+    let levels = RunOptions::new().policy(Policy::Levels);
     let work = Work::Range { kind: 0, count: 1 };
     let refused = s.run_workers(&LENGTHS, work, &levels, (&mut out, 1u32, 0u32)).unwrap_err();
     assert!(refused.to_string().contains("needs a graph"), "{refused}");
@@ -54,7 +54,7 @@ fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     let loaded = s.load_graph(&graph.tasks()?)?;
     let (ends, before) = (s.upload(&graph.ends)?, s.upload(&graph.before)?);
     let mut values = s.alloc::<u32>(graph.len())?;
-    let fixed = RunOptions { policy: Policy::Static, ..RunOptions::default() };
+    let fixed = RunOptions::new().policy(Policy::Static);
     let args = (&ends, &before, &mut values);
     let refused = s.run_workers(&LAYERED, Work::Graph(&loaded), &fixed, args).unwrap_err();
     assert!(refused.to_string().contains("keeps no order between workers"), "{refused}");
@@ -87,14 +87,14 @@ fn workers_without_room_are_refused() -> Result<()> {
     let work = Work::Range { kind: 0, count: 1 };
     let all = device.info().multiprocessors;
     for options in [
-        RunOptions { reserve: all, ..RunOptions::default() },
-        RunOptions { reserve: u32::MAX, ..RunOptions::default() },
-        RunOptions { workers: Some(0), ..RunOptions::default() },
+        RunOptions::new().reserve(all),
+        RunOptions::new().reserve(u32::MAX),
+        RunOptions::new().workers(0),
     ] {
         let refused = s.run_workers(&LENGTHS, work, &options, (&mut out, 1u32, 0u32)).unwrap_err();
         assert!(refused.to_string().contains("no room for a block of workers"), "{refused}");
     }
-    let options = RunOptions { queue: u32::MAX / 2, ..RunOptions::default() };
+    let options = RunOptions::new().queue(u32::MAX / 2);
     let refused = s.run_workers(&LENGTHS, work, &options, (&mut out, 1u32, 0u32)).unwrap_err();
     assert!(refused.to_string().contains("too large"), "{refused}");
     Ok(())

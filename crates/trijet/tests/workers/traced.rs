@@ -11,7 +11,7 @@ fn the_tasks_of_each_worker_are_kept_with_their_times() -> Result<()> {
     let s = crate::device()?.stream()?;
     for trace in [1, 3, 4096] {
         let mut total = s.alloc_zeroed::<u64>(1)?;
-        let options = RunOptions { workers: Some(5), trace, ..RunOptions::default() };
+        let options = RunOptions::new().workers(5).trace(trace);
         let root = [queens::root(7)];
         let run = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 4u32))?;
         let report = run.wait()?;

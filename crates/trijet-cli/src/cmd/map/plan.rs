@@ -35,7 +35,7 @@ pub(super) fn show(
     chain: &Chain,
 ) -> Result<ExitCode> {
     let executor = Executor::Virtual(Order::Greedy);
-    let device = Device::builder().host(HostConfig { executor, ..HostConfig::default() }).open()?;
+    let device = Device::builder().host(HostConfig::new().executor(executor)).open()?;
     let (layout, own) = (input.layout(), target.rows_of_input());
     let rows = own.end - own.start;
     let pipeline = chain.stages(Pipeline::on(&device).source(input), layout);

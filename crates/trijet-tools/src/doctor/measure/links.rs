@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn each_pair_has_a_link_with_four_rates_and_wrong_bytes_are_an_error() -> Result<()> {
-        let devices = Device::host(HostConfig { devices: 3, ..HostConfig::default() })?;
+        let devices = Device::host(HostConfig::new().devices(3))?;
         let links = links(devices.clone(), (1000, 2), 2)?;
         let ends: Vec<_> = links.iter().map(|link| (link.from, link.to)).collect();
         assert_eq!(ends, [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]);

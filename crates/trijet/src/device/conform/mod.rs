@@ -64,7 +64,7 @@ fn sequences() -> impl Iterator<Item = Sequence<'static>> {
 ///
 /// let executor = Executor::Virtual(Order::Greedy);
 /// let mut text = Vec::new();
-/// transcript(&Subject::Host(HostConfig { executor, ..HostConfig::default() }), &mut text)?;
+/// transcript(&Subject::Host(HostConfig::new().executor(executor)), &mut text)?;
 /// assert!(String::from_utf8_lossy(&text).contains("query e -> ok ready"));
 /// # Ok::<(), trijet::Error>(())
 /// ```
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_statement_is_understood() {
-        let config = HostConfig { devices: 2, ..HostConfig::default() };
+        let config = HostConfig::new().devices(2);
         let driver = open_host(config).expect("the system starts a few threads");
         let mut machine = Machine::new(driver.as_ref()).expect("the host device has properties");
         let mut out = Vec::new();

@@ -20,37 +20,30 @@ pub enum Executor {
 }
 
 /// The configuration of the host devices of a driver.
+///
+/// ```
+/// use trijet::sim::{Executor, HostConfig, Order};
+/// use trijet::{Bytes, Device};
+/// let executor = Executor::Virtual(Order::Greedy);
+/// let config = HostConfig::new().executor(executor).devices(2).memory(Bytes(1 << 20));
+/// assert_eq!(Device::host(config)?[1].memory()?.1, Bytes(1 << 20));
+/// # Ok::<(), trijet::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
+#[must_use = "no device is opened yet"]
 pub struct HostConfig {
-    /// The executor.
-    pub executor: Executor,
-    /// The number of devices.
-    pub devices: u32,
-    /// The memory of each device. It is taken from the system when it is allocated.
-    pub memory: Bytes,
-    /// Whether memory can be mapped into ranges of addresses. Otherwise the library has no heap,
-    /// and allocates from a pool of the driver, as with
-    /// [`DeviceBuilder::pool`](crate::DeviceBuilder::pool).
-    pub ranges: bool,
-    /// Whether each device can have access to the memory of the others. Many GPUs without NVLink
-    /// have no such access.
-    pub links: bool,
-    /// The cost model of the virtual executor.
-    pub cost: CostModel,
-    /// The number of hardware queues of each device, for the virtual executor with modelled time.
-    /// If there are more streams, they share the queues: an operation that waits for earlier work
-    /// of its stream may hold back other streams of its queue (law A47). If the number is `None`,
-    /// no stream is held back in `Order::Greedy`. In `Order::Seeded`, half of the seeds then assign
-    /// the streams to 8 queues, the default of CUDA.
-    pub hardware_queues: Option<NonZeroU32>,
-    /// Kernels with this name never end. For tests that a wait for a hung device returns an error.
-    pub never_ends: Option<String>,
-    /// Faults to inject. For tests that errors are reported and nothing hangs or leaks.
-    pub faults: Vec<Fault>,
+    pub(crate) executor: Executor,
+    pub(crate) devices: u32,
+    pub(crate) memory: Bytes,
+    pub(crate) ranges: bool,
+    pub(crate) links: bool,
+    pub(crate) cost: CostModel,
+    pub(crate) hardware_queues: Option<NonZeroU32>,
+    pub(crate) never_ends: Option<String>,
+    pub(crate) faults: Vec<Fault>,
 }
 
 impl Default for HostConfig {
-    /// One device on CPU threads with 16 GiB, the memory of a common GPU.
     fn default() -> Self {
         Self {
             executor: Executor::Threads,
@@ -63,5 +56,72 @@ impl Default for HostConfig {
             never_ends: None,
             faults: Vec::new(),
         }
+    }
+}
+
+impl HostConfig {
+    /// One device on CPU threads with 16 GiB, the memory of a common GPU.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The executor.
+    pub fn executor(mut self, executor: Executor) -> Self {
+        self.executor = executor;
+        self
+    }
+
+    /// The number of devices.
+    pub fn devices(mut self, devices: u32) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// The memory of each device. It is taken from the system when it is allocated.
+    pub fn memory(mut self, memory: Bytes) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// No memory can be mapped into ranges of addresses. So the library has no heap, and allocates
+    /// from a pool of the driver, as with [`DeviceBuilder::pool`](crate::DeviceBuilder::pool).
+    pub fn without_ranges(mut self) -> Self {
+        self.ranges = false;
+        self
+    }
+
+    /// No device has access to the memory of the others. Many GPUs without NVLink have no such
+    /// access.
+    pub fn without_links(mut self) -> Self {
+        self.links = false;
+        self
+    }
+
+    /// The cost model of the virtual executor.
+    pub fn cost(mut self, cost: CostModel) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The number of hardware queues of each device, for the virtual executor with modelled time.
+    /// If there are more streams, they share the queues: an operation that waits for earlier work
+    /// of its stream may hold back other streams of its queue (law A47). Without a number, no
+    /// stream is held back in `Order::Greedy`. In `Order::Seeded`, half of the seeds then assign
+    /// the streams to 8 queues, the default of CUDA.
+    pub fn hardware_queues(mut self, queues: impl Into<Option<NonZeroU32>>) -> Self {
+        self.hardware_queues = queues.into();
+        self
+    }
+
+    /// Kernels with this name never end. For tests that a wait for a hung device returns an error.
+    pub fn never_ends(mut self, kernel: impl Into<String>) -> Self {
+        self.never_ends = Some(kernel.into());
+        self
+    }
+
+    /// Faults to inject. For tests that errors are reported and nothing hangs or leaks.
+    pub fn faults(mut self, faults: Vec<Fault>) -> Self {
+        self.faults = faults;
+        self
     }
 }

@@ -226,7 +226,7 @@ mod tests {
         let fault = |nth, kind| Fault { verb: Verb::EventCreate, nth, kind };
         let faults = vec![fault(2, FaultKind::RefusedFrom), fault(4, FaultKind::Refused)];
         let executor = Executor::Virtual(Order::Greedy);
-        let driver = HostDriver::open(HostConfig { executor, faults, ..HostConfig::default() })?;
+        let driver = HostDriver::open(HostConfig::new().executor(executor).faults(faults))?;
         let answers: Vec<Option<ErrorKind>> = (0..5)
             .map(|_| driver.event_create(DEVICE, Timing::Off).err().map(|error| error.kind()))
             .collect();
@@ -241,7 +241,7 @@ mod tests {
     fn every_verb_refuses_a_lost_device_and_names_the_first_culprit() -> Result<()> {
         for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {
             let lost = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::DeviceLost };
-            let config = HostConfig { executor, faults: vec![lost], ..HostConfig::default() };
+            let config = HostConfig::new().executor(executor).faults(vec![lost]);
             let driver = HostDriver::open(config)?;
             let stream = driver.stream_create(DEVICE, StreamKind::NonBlocking, 0)?;
             let event = driver.event_create(DEVICE, Timing::On)?;

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_tag_that_another_owner_wrote_is_counted() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let s = device.stream()?;
         let one = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
         let (mut errors, mut block) = (s.upload(&[0u32])?, s.upload(&[0u32; 10])?);

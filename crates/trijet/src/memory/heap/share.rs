@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_last_handle_of_a_device_returns_what_lanes_keep() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let domain = Arc::clone(&device.shared().domain);
         let s = device.stream()?;
         s.fill_bytes(&mut s.alloc::<u8>(1000)?, 1)?;

@@ -350,7 +350,7 @@ impl<'a> Pipeline<'a> {
     /// use trijet::sim::{Executor, HostConfig, Order};
     /// use trijet::{Device, Pipeline};
     /// let executor = Executor::Virtual(Order::Greedy);
-    /// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    /// let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
     /// let (x, mut y) = (device.pinned::<f32>(64)?, device.pinned::<f32>(64)?);
     /// let folder = tempfile::tempdir()?;
     /// let mut prepare = || {

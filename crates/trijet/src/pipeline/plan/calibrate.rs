@@ -81,7 +81,7 @@ pub struct Copies {
 /// use trijet::{Bytes, Device};
 /// # fn main() -> trijet::Result<()> {
 /// let executor = Executor::Virtual(Order::Greedy);
-/// let device = Device::builder().host(HostConfig { executor, ..HostConfig::default() }).open()?;
+/// let device = Device::builder().host(HostConfig::new().executor(executor)).open()?;
 /// let link = Calibration::measure(&device, Bytes(4 << 20))?;
 /// let whole = Copies { count: 1, bytes: Bytes(1 << 30) };
 /// let pieces = Copies { count: 1024, ..whole };
@@ -355,7 +355,7 @@ mod tests {
 
     fn modelled() -> Device {
         let executor = Executor::Virtual(RunOrder::Greedy);
-        let config = HostConfig { executor, ..HostConfig::default() };
+        let config = HostConfig::new().executor(executor);
         Device::builder().host(config).open().expect("a host device")
     }
 

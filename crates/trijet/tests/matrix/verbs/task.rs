@@ -47,7 +47,7 @@ fn arrays(held: &Held) -> Result<(Tasks, [Data<f32>; 4])> {
 
 fn bound(tasks: &Tasks, [a, b, c, d]: [&Data<f32>; 4]) -> Result<Workers> {
     let uses = (a.update(), b.update(), c.update(), d.update());
-    let options = RunOptions { workers: Some(2), ..RunOptions::default() };
+    let options = RunOptions::new().workers(2);
     tasks.task(uses).bind(&VECTORS, options, |program, (a, b, c, d)| program.run((a, b, c, d)))
 }
 

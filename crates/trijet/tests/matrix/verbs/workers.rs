@@ -9,7 +9,7 @@ use trijet::{Buffer, Result, Stream};
 use trijet_programs::echo::{ECHO, EchoParams, Echoes};
 
 fn options() -> RunOptions {
-    RunOptions { workers: Some(2), ..RunOptions::default() }
+    RunOptions::new().workers(2)
 }
 
 /// Solutions of four queens.

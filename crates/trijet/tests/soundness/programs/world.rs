@@ -44,12 +44,10 @@ impl Setup {
     }
 
     pub(super) fn open(&self) -> Result<Vec<Device>> {
-        let config = HostConfig {
-            executor: self.executor.clone(),
-            devices: self.devices,
-            memory: Bytes(MEMORY),
-            ..HostConfig::default()
-        };
+        let config = HostConfig::new()
+            .executor(self.executor.clone())
+            .devices(self.devices)
+            .memory(Bytes(MEMORY));
         let mut builder = Device::builder().host(config);
         if let Some(pool) = self.pool {
             builder = builder.pool(pool);

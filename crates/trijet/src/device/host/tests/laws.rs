@@ -25,12 +25,7 @@ const SEEDS: u64 = 60;
 fn open(order: Order) -> HostDriver {
     // A host function delays its stream for longer than all calls of a test take.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
-    let config = HostConfig {
-        executor: Executor::Virtual(order),
-        devices: 3,
-        cost,
-        ..HostConfig::default()
-    };
+    let config = HostConfig::new().executor(Executor::Virtual(order)).devices(3).cost(cost);
     HostDriver::open(config).expect("a simulation needs no threads")
 }
 

@@ -20,7 +20,7 @@ const BAD: DeviceId = DeviceId(1);
 
 fn open(executor: &Executor, faults: &[Fault]) -> HostDriver {
     let (executor, faults) = (executor.clone(), faults.to_vec());
-    let config = HostConfig { executor, devices: 2, faults, ..HostConfig::default() };
+    let config = HostConfig::new().executor(executor).devices(2).faults(faults);
     HostDriver::open(config).expect("the machine starts a few threads")
 }
 
