@@ -129,7 +129,7 @@ fn other_meanings(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, n) in file.text.lines().zip(1..) {
         for (word, folders, instead) in ELSEWHERE {
-            if folders.iter().any(|folder| is_in(&folder)) && has_word(line, word) {
+            if folders.iter().any(&is_in) && has_word(line, word) {
                 findings.push(file.finding(n, format!("`{word}` has another meaning: {instead}")));
             }
         }
