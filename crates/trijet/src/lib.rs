@@ -33,10 +33,10 @@
 //! - [`workers`]: tasks that the device schedules itself, with queues and stealing.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
-//! - [`comm`]: data of several devices that are combined.
+//! - [`comm`]: collectives, which combine the data of several devices.
 //! - [`ranks`]: processes that work together.
 //! - [`training`]: gradients in buckets, and models whose stages are on several devices.
-//! - [`explore`]: a program under every order that its streams leave open.
+//! - [`explore`]: runs a program in every order that its streams allow.
 //! - [`sim`]: host devices, their executors, orders, faults and costs.
 //! - [`probe`], [`testing`]: for tools and for tests of the library itself.
 //!
@@ -53,10 +53,11 @@
 //! | `workers` | [`workers`] |
 //!
 //! # Panics of a program's functions
-//! A panic of a source, a stage, a sink, a task, a host function or a twin is an error with its
-//! words (`ErrorKind::Panicked`), on whichever thread the function ran. A function that runs only
-//! within the call that it is passed to, as for `Device::record` or `Tasks::region`, lets its panic
-//! go on, like `std::thread::scope`; the objects of the library stay usable.
+//! A panic of a source, a stage, a sink, a task, a host function or a twin becomes an error with
+//! the message of the panic (`ErrorKind::Panicked`), on whichever thread the function ran. A
+//! function that runs only within the call that it is passed to, as for `Device::record` or
+//! `Tasks::region`, passes its panic on to the caller, like `std::thread::scope`. The objects of
+//! the library stay usable.
 
 #![cfg_attr(
     not(all(feature = "comm", feature = "task")),
@@ -93,7 +94,7 @@ pub mod workers;
 use trijet_ledger::base;
 pub use trijet_ledger::{check, trace};
 
-/// The crate of plain data, whose derive macros elements of a program's own need; see [`Element`].
+/// The crate `bytemuck`. Its derive macros let types of a program be elements; see [`Element`].
 pub use bytemuck;
 
 pub use base::error::{Error, ErrorKind, Result};

@@ -23,8 +23,8 @@ pub fn refuse_in_child(op: &'static str) -> Result<()> {
     fork::refuse(op)
 }
 
-/// The addresses at which the heap of a device has memory, in pieces that it takes and returns as a
-/// whole. Empty for a device that allocates from a pool.
+/// The ranges of addresses at which the heap of a device has memory. The heap gets and returns each
+/// range as a whole. Empty for a device that allocates from a pool of the driver.
 ///
 /// ```
 /// use trijet::{Device, Select, probe};

@@ -39,10 +39,10 @@ pub fn script(device: &Device, threads: Vec<Script<'_>>) {
     device.script(threads);
 }
 
-/// Leaves out one wait between streams: the wait `number`, counted from 1 from now on. This shows
-/// what depends on the wait. The results of the program may then be wrong, but nothing else goes
-/// wrong. Waits of the host and of frees are never left out; if the number falls on such a wait,
-/// the next one is left out instead.
+/// Leaves out one wait between streams, to show what depends on it. `number` counts the waits from
+/// now on, starting with 1. The results of the program may then be wrong, but nothing else goes
+/// wrong. Waits of the host and of frees are never left out. If the number is the number of such a
+/// wait, the next wait between streams is left out instead.
 ///
 /// ```
 /// use trijet::{Device, Select, testing};

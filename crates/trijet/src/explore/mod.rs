@@ -1,5 +1,5 @@
-//! Exploration: the outcomes of a program under the orders that the laws allow, each with an order
-//! that repeats it.
+//! Exploration: runs a program in the orders that the laws allow, and collects its outcomes. Each
+//! outcome has an order that repeats it.
 //!
 //! ```
 //! use trijet::testing::MIX;
@@ -59,15 +59,15 @@ pub enum Strategy {
         runs: u64,
         /// The seed of the first run. Each further run has the next seed.
         seed: u64,
-        /// The number of ordering constraints that a fault needs to show.
+        /// The number of ordering constraints that a fault needs to occur.
         depth: u32,
         /// The approximate number of steps of a run.
         steps: u32,
     },
     /// Every order of atomic operations that can make a difference. For each pair of operations
-    /// that race, this includes the orders in which one runs in the middle of the other.
+    /// that race, this includes the orders in which one of the two runs in the middle of the other.
     Exhaustive {
-        /// The search ends after this number of runs.
+        /// The maximum number of runs, after which the search ends.
         runs_max: u64,
     },
 }
@@ -78,7 +78,7 @@ pub enum Strategy {
 pub struct Outcome<T> {
     /// The value that the program returned.
     pub value: T,
-    /// The first order that led to the value. [`replay`] repeats its run.
+    /// The first order that led to the value. [`replay`] repeats the run with this order.
     pub order: Order,
     /// The number of runs that led to the value.
     pub runs: u64,
@@ -88,11 +88,11 @@ pub struct Outcome<T> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Exploration<T> {
-    /// The outcomes, each once, in the order in which they were found.
+    /// The outcomes, each listed once, in the order in which they were found.
     pub outcomes: Vec<Outcome<T>>,
-    /// The number of runs, including those that repeated an earlier one.
+    /// The number of runs, including runs whose order repeated an earlier order.
     pub runs: u64,
-    /// Whether all orders were tried that can make a difference.
+    /// Whether all orders that can make a difference were tried.
     pub complete: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct Exploration<T> {
 struct Outcomes<T> {
     /// The index of each value in `orders`.
     places: HashMap<T, usize>,
-    /// For each value, the first order that led to it, and the number of runs that did.
+    /// For each value, the first order that led to it, and the number of runs that returned it.
     orders: Vec<(Order, u64)>,
     runs: u64,
 }
@@ -129,13 +129,13 @@ impl<T: Eq + Hash> Outcomes<T> {
     }
 }
 
-/// Runs `program` on new host devices under each order of `strategy`. The executor of `config` is
-/// not used. The program must be repeatable: it makes the same calls whenever the devices return
-/// the same results, so it uses no random numbers and no clock.
+/// Runs `program` on new host devices in each order of `strategy`. The executor of `config` is
+/// ignored. The program must be repeatable: it makes the same calls whenever the devices return the
+/// same results. So it must use no random numbers and no clock.
 ///
 /// # Errors
-/// `Unsupported` if the system starts no more threads; `InvalidValue` if the program turns out not
-/// to be repeatable under [`Strategy::Exhaustive`].
+/// `Unsupported` if the system starts no more threads; `InvalidValue` if [`Strategy::Exhaustive`]
+/// finds that the program is not repeatable.
 ///
 /// # Panics
 /// If `program` panics.
@@ -167,7 +167,7 @@ pub fn explore<T: Eq + Hash>(
     Ok(found.end(complete))
 }
 
-/// Runs `program` under every order that can make a difference, and returns whether all were tried.
+/// Runs `program` in every order that can make a difference. Returns whether all orders were tried.
 fn exhaust<T: Eq + Hash>(
     config: &HostConfig,
     runs_max: u64,
@@ -198,7 +198,7 @@ fn exhaust<T: Eq + Hash>(
     Ok(false)
 }
 
-/// Runs `program` on new host devices under one order.
+/// Runs `program` on new host devices in one order.
 ///
 /// # Errors
 /// `Unsupported` if the system starts no more threads.
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// The search once panicked while it held the lock of the driver, and a drop then ended the
+    /// Once, the search panicked while it held the lock of the driver. A drop then ended the
     /// process.
     #[test]
     fn a_program_that_cannot_be_repeated_is_refused() -> Result<()> {

@@ -14,8 +14,8 @@ impl Stream {
         self.lane().recorder().is_some()
     }
 
-    /// Records captured work. In every launch of the graph, it uses the memory in `uses`, even if
-    /// the launch has other arguments.
+    /// Records captured work. In every launch of the graph, the work uses the memory in `uses`,
+    /// even if the launch has other arguments.
     ///
     /// # Errors
     /// `InvalidValue` for a stream without a recording, and for memory that is not an argument of

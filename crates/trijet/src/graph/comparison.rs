@@ -1,5 +1,6 @@
-//! The comparison of a recording with a graph. Equal operations allocate nothing. The first
-//! operation that does not fit the graph, and all later ones, are collected for a new graph.
+//! The comparison of a recording with a graph. Operations that are equal to their nodes allocate
+//! nothing. The first operation that does not fit the graph, and all later ones, are collected for
+//! a new graph.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node, NodeHome};
@@ -14,7 +15,7 @@ pub(super) struct Comparison {
     pub(super) arguments: usize,
     /// The number of nodes that have been compared.
     next: usize,
-    /// The nodes with new values.
+    /// The nodes with new values, each with the index of the node that it replaces.
     pub(super) changes: Vec<(usize, Node)>,
     /// The reason why the recording does not fit the graph.
     mismatch: Option<String>,
@@ -74,7 +75,8 @@ impl Comparison {
         }
     }
 
-    /// Compares a node of a graph within the graph with the next node.
+    /// Compares a node with the next node of the graph. The node comes from a graph within the
+    /// recording, or is captured work.
     pub(super) fn node(&mut self, node: Node) {
         let number = self.next;
         self.next += 1;
@@ -85,7 +87,7 @@ impl Comparison {
         }
     }
 
-    /// The recorded operations, as nodes without edges.
+    /// All recorded operations, as nodes. New nodes have no edges yet.
     pub(super) fn into_nodes(self) -> Vec<Node> {
         let Self { known: mut nodes, changes, others, next, .. } = self;
         nodes.truncate(next - others.len());

@@ -9,16 +9,17 @@
 use super::node::{ArgumentRange, Node};
 use crate::base::interval::RangeMap;
 
-/// The nodes that use some bytes of an argument.
+/// The nodes that use the bytes of one range of an argument, or that are in one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct RangeUsers {
-    /// The last node that writes them.
+    /// The last node that writes the bytes.
     writer: Option<usize>,
-    /// The nodes that have read them since.
+    /// The nodes that read the bytes after that write.
     readers: Vec<usize>,
 }
 
-/// The last node of each stream up to a node, including the node itself.
+/// For each stream, the last node that is complete when a certain node is complete. For the stream
+/// of the node, that is the node itself.
 type LastNodes = Vec<Option<usize>>;
 
 /// Adds the edges to the nodes, except the edge with the number `dropped`, counted from 1.
@@ -41,15 +42,16 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// The number of the stream of a node, the streams that its graph is a part of, and the ranges that
-/// it touches.
+/// The number of a node's stream, the numbers of the streams that its graph is a part of, and the
+/// ranges that the node touches.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, the latest first.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
-    // A node writes its own stream, and reads the streams that its graph is a part of.
+    // A node counts as a writer of its own stream, and as a reader of the streams that its graph is
+    // a part of.
     let mut streams: Vec<RangeUsers> = Vec::new();
     let mut all = Vec::new();
     for (number, (stream, within, touches)) in nodes.enumerate() {

@@ -21,8 +21,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Memory of a kernel keeps its address modulo this number of bytes. The check of the kernel has
-/// seen the recorded addresses, and may have required an alignment.
+/// Memory that replaces recorded memory has the same address modulo this number of bytes, if a
+/// kernel uses it. The check of the kernel saw only the recorded addresses, and may have required
+/// an alignment.
 const ALIGNMENT: u64 = 256;
 /// Maximum number of operations in the name of a graph.
 const NAMED_MAX: usize = 4;
@@ -37,22 +38,23 @@ pub struct Graph {
     nodes: Vec<Node>,
     /// The name of the graph in traces.
     name: String,
-    /// The memory that the graph of the driver has now. The memory of the heap comes last.
+    /// The memory that the driver's graph uses now: the arguments, then the memory in `heap`.
     spans: Vec<Span>,
     /// The elements of each argument.
     elements: Vec<ElementKind>,
     /// The memory that was allocated while the graph was recorded.
     heap: Vec<Buffer<u8>>,
-    /// The combined uses of the arguments by all nodes.
+    /// The uses of the arguments by all nodes together.
     touches: Vec<ArgumentRange>,
-    /// The same uses, of the memory that the graph of the driver has now.
+    /// The same uses, as ranges of the memory in `spans`.
     touched: Vec<(Span, Mode)>,
     /// Whether a node is a host function.
     has_host_fn: bool,
-    /// The error of a change that the driver made only in part.
+    /// The error of the driver that stopped a change of the graph. Launches return it.
     broken: Option<Error>,
-    /// Whether a comparison with a recording has the nodes. [`Graph::change`] always returns them;
-    /// [`Graph::renew`] loses them if the recorded code panics.
+    /// Whether `nodes` is empty because a comparison with a recording has the nodes.
+    /// [`Graph::change`] always puts them back. [`Graph::renew`] loses them if the recorded code
+    /// panics.
     is_compared: bool,
 }
 
@@ -78,8 +80,9 @@ fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     format!("graph {number}: {}", labels.join(", "))
 }
 
-/// The properties of memory in which the memory of a launch must equal the memory of the recording.
-/// The search for a graph that can be launched with other memory uses them.
+/// The number of bytes, the space, and the address modulo [`ALIGNMENT`]. Memory can replace
+/// recorded memory if these are equal. The search for a graph that can be launched with other
+/// memory compares them.
 pub(crate) fn alike(span: &Span) -> (u64, Space, u64) {
     (span.bytes(), span.memory().space(), span.address() % ALIGNMENT)
 }
@@ -102,13 +105,13 @@ fn span_of(touch: &ArgumentRange, whole: &Span) -> Span {
     whole.memory().span(first + touch.range.start..first + touch.range.end)
 }
 
-/// The memory of these ranges, with its use.
+/// The memory of each range, with the mode in which the nodes use it.
 fn touched(touches: &[ArgumentRange], spans: &[Span]) -> Vec<(Span, Mode)> {
     touches.iter().map(|touch| (span_of(touch, &spans[touch.argument]), touch.mode)).collect()
 }
 
-/// The uses of all nodes, as seen from outside. An argument with many parts counts as one range,
-/// with the combined use of all parts.
+/// The uses of the arguments by the graph as a whole. If an argument would need too many ranges,
+/// the whole argument is one range with the combined use.
 fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
     maps.resize_with(arguments.len(), RangeMap::default);
@@ -147,7 +150,7 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
 }
 
 /// Refuses nodes that race, on devices that are checked. The last `own` spans are memory of the
-/// graph.
+/// graph itself.
 fn refuse_race(device: &OpenDevice, nodes: &[Node], spans: &[Span], own: usize) -> Result<()> {
     if device.domain.log().tracers.has_checker()
         && let Some(race) = race(nodes, spans, spans.len() - own)
@@ -214,7 +217,8 @@ impl Graph {
         driver.graph_ready(handle)
     }
 
-    /// Creates the graph of the driver again: operations on a condition cannot be changed in place.
+    /// Replaces the driver's graph by a new one: operations on a condition cannot be changed in
+    /// place.
     fn create_again(&mut self) -> Result<()> {
         let old = self.handle.take();
         let created = self.create();
@@ -227,7 +231,7 @@ impl Graph {
         destroyed
     }
 
-    /// Changes the graph to the recording of `work`, if only values differ.
+    /// Records `work`, and changes the graph to the recorded operations if only values differ.
     ///
     /// # Errors
     /// The outer error is the error of `work`. The inner error is the reason why the graph could
@@ -270,7 +274,8 @@ impl Graph {
         })
     }
 
-    /// Changes the graph to the recording of `work`, in place if only values differ.
+    /// Records `work`, and changes the graph to the recorded operations. If only values differ,
+    /// nodes of the driver's graph are changed. Otherwise the driver's graph is created anew.
     pub(super) fn renew(&mut self, nodes: &Nodes, work: impl FnOnce()) -> Result<Renewed> {
         self.is_compared = true;
         nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
@@ -379,8 +384,8 @@ impl Graph {
         launched
     }
 
-    /// Adds the graph to the graph that the stream records. With a `condition`, it is performed on
-    /// that condition.
+    /// Adds the operations of the graph to the graph that the stream records. With a `condition`,
+    /// they become one node, which performs them on that condition.
     pub(super) fn record_in(
         &self,
         recorder: &dyn Recorder,
@@ -412,7 +417,7 @@ impl Graph {
     ) -> Result<()> {
         let Some(graph) = self.handle else { return Ok(()) };
         self.update(graph, arguments).map_err(|error| self.device.failed(error))?;
-        // A change of operations on a condition creates another graph.
+        // `update` may have created another graph of the driver.
         let graph = self.handle.unwrap_or(graph);
         let uses = self.touches.iter().map(|touch| {
             let Use { track, range, .. } = &arguments.all[touch.argument].access;
@@ -425,7 +430,7 @@ impl Graph {
         stream.lane().enqueue(&Submission { has_host_fn: self.has_host_fn, ..submission })
     }
 
-    /// Returns an error if the memory does not fit the arguments.
+    /// Returns an error if the memory does not fit the arguments of the graph.
     fn check(&self, arguments: &Uses<'_>) -> Result<()> {
         let (given, wanted) = (arguments.all.len(), self.spans.len() - self.heap.len());
         if given != wanted {
@@ -510,7 +515,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Stores the memory that the graph of the driver has.
+    /// Stores the arguments as the memory that the driver's graph uses now.
     fn keep(&mut self, arguments: &Uses<'_>) {
         for (span, argument) in self.spans.iter_mut().zip(&arguments.all) {
             *span = argument.span.clone();
@@ -520,20 +525,22 @@ impl Graph {
 }
 
 impl Stream {
-    /// Launches a graph with this memory as its arguments, in the order in which the recording
-    /// named them. Memory that the graph writes is passed to [`Uses::write`] or [`Uses::update`],
-    /// which are the same here.
+    /// Launches a graph with this memory as its arguments. The order of the arguments is the order
+    /// in which the recording named them. Memory that the graph writes is passed to [`Uses::write`]
+    /// or [`Uses::update`], which are the same here.
     ///
     /// The launch is one operation of the stream: it follows earlier uses of the memory on every
     /// stream, and later uses follow it. It also follows the previous launch of the graph (law
     /// A31).
     ///
     /// The memory may differ from the memory of the recording. It must have the same number of
-    /// bytes, and be the same kind of memory. Tilings are encoded again for it.
+    /// bytes, and be the same kind of memory. The tilings of kernels are encoded again for the new
+    /// memory.
     ///
     /// In a stream of a [recording](super::Recording), copies of the graph's operations become a
-    /// part of the other graph. They follow earlier operations of the stream, and later operations
-    /// of the stream follow them. Later changes of this graph do not change the other one.
+    /// part of the recorded graph. They follow earlier operations of the stream, and later
+    /// operations of the stream follow them. Later changes of `graph` do not change the recorded
+    /// graph.
     ///
     /// # Errors
     /// `InvalidValue` if the arguments differ from the arguments of the graph, or for a stream of

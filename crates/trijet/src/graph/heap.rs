@@ -1,8 +1,9 @@
-//! The memory of a graph: memory that is allocated during the recording.
+//! The memory of a graph: memory that streams of the recording allocate.
 //!
-//! The addresses are fixed. After a buffer was dropped, operations that are recorded later may get
-//! its range. They use the same bytes, so they get edges like all such operations. Two graphs share
-//! no memory of this kind, and the launches of one graph follow each other (law A31).
+//! The addresses are fixed. After a buffer was dropped, a buffer that is allocated later in the
+//! recording may get its range. The operations on both use the same bytes, so they get edges like
+//! all such operations. Two graphs share no memory of this kind, and the launches of one graph
+//! follow each other (law A31).
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -32,7 +33,7 @@ pub(super) struct Heap {
 #[derive(Debug, Default)]
 struct GraphHeapState {
     chunks: Vec<GraphChunk>,
-    /// The chunk and the range of each buffer.
+    /// For each buffer in use, the index of its chunk and its range there.
     used: HashMap<BlockId, (usize, Range<u64>)>,
 }
 
@@ -42,12 +43,12 @@ struct GraphChunk {
     /// The memory; `None` after a graph has taken it.
     buffer: Option<Buffer<u8>>,
     span: Span,
-    /// The free ranges, in order. No two of them touch.
+    /// The free ranges, sorted. Adjacent free ranges are one range.
     free: Vec<Range<u64>>,
 }
 
 impl GraphChunk {
-    /// Takes the first free range of this size.
+    /// Takes `bytes` from the start of the first free range that is large enough.
     fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
         let index = self.free.iter().position(|free| free.end - free.start >= bytes)?;
         let free = &mut self.free[index];
@@ -128,14 +129,14 @@ impl Heap {
         }
     }
 
-    /// The chunk that has the bytes of a buffer, and their range there.
+    /// The index of the chunk that has a range of a buffer, and the range in the chunk.
     pub(super) fn locate(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
         let state = self.state();
         let (chunk, whole) = state.used.get(&block)?;
         Some((*chunk, whole.start + range.start..whole.start + range.end))
     }
 
-    /// Whether the chunks are as large as these spans.
+    /// Whether the chunks have the same sizes as these spans, in order.
     pub(super) fn has_sizes(&self, spans: &[Span]) -> bool {
         let state = self.state();
         state.chunks.iter().map(|chunk| chunk.span.bytes()).eq(spans.iter().map(Span::bytes))
@@ -160,8 +161,8 @@ mod tests {
     use super::*;
     use crate::device::{Executor, HostConfig, Order};
 
-    /// The law: buffers that live at the same time have no bytes in common. When all are gone, one
-    /// buffer can have all the memory.
+    /// The law: buffers that live at the same time have no bytes in common. When all are dropped,
+    /// each chunk is one free range.
     #[test]
     fn buffers_that_live_at_one_time_share_no_bytes() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);

@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of an argument, and their use.
+/// A range of an argument, and how a node uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArgumentRange {
     pub(super) argument: usize,
-    /// The range, counted from the beginning of the argument.
+    /// The range in bytes, counted from the start of the argument.
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
 }
@@ -37,7 +37,7 @@ enum NodeWork {
         args: Box<KeptArgs>,
     },
     HostFn(HostFn),
-    /// Operations on a condition. The condition is one word in this range.
+    /// Operations on a condition, which is one word in this range.
     Conditional {
         repeats: Repeats,
         condition: ArgumentRange,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for NodeWork {
     }
 }
 
-/// The values of a node. A change can replace them, or finds that they belong to another node.
+/// The values of a node: those that a change can replace, and those by which nodes are told apart.
 #[derive(Debug)]
 enum NodeValues<'a> {
     Copy,
@@ -114,12 +114,12 @@ impl NodeWork {
 /// The stream of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeHome {
-    /// Its number in the recording.
+    /// The number of the stream in the recording.
     pub(super) stream: usize,
     pub(super) device: DeviceId,
 }
 
-/// The condition on which the nodes of a graph are performed.
+/// The condition on which the operations of a graph are performed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Condition {
     pub(super) repeats: Repeats,
@@ -127,12 +127,11 @@ pub(super) struct Condition {
     pub(super) argument: usize,
 }
 
-/// A node.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     work: NodeWork,
     pub(super) home: NodeHome,
-    /// The streams that the node's graph is a part of, from the innermost one.
+    /// The numbers of the streams that the node's graph is a part of, from the innermost one.
     pub(super) within: Vec<usize>,
     /// Whether the node is a dependent launch, according to its edges.
     is_dependent: bool,
@@ -165,9 +164,9 @@ impl Node {
         Ok(Self { work, home, within, is_dependent: false, touches, after })
     }
 
-    /// A node that performs these nodes on a condition, in a stream. `touches` has the combined
-    /// uses of the nodes. Ranges that they write count as overwritten, although the content may
-    /// remain: the order is the same, and the memory need not have a content before.
+    /// A node in a stream that performs the nodes `body` on a condition. `touches` has the uses of
+    /// all these nodes together. Ranges that they write count as overwritten, although the nodes
+    /// may not run: the order is the same, and the memory needs no content before.
     pub(super) fn conditional(
         repeats: Repeats,
         condition: ArgumentRange,
@@ -201,7 +200,7 @@ impl Node {
         Self { work, home, within, is_dependent: false, touches, after }
     }
 
-    /// Whether the node always uses the memory of the recording.
+    /// Whether the node is work of another library, which always uses the memory of the recording.
     pub(super) fn is_captured(&self) -> bool {
         matches!(self.work, NodeWork::Captured(..))
     }
@@ -228,7 +227,7 @@ impl Node {
         }
     }
 
-    /// Sets the priority of a launch that has none.
+    /// Sets the priority of a launch without a priority.
     pub(super) fn set_priority(&mut self, priority: Option<i32>) {
         if let NodeWork::Kernel { config, .. } = &mut self.work {
             config.priority = config.priority.or(priority);
@@ -249,15 +248,15 @@ impl Node {
         }
     }
 
-    /// Sets the nodes that this node follows. `is_behind_launch` states that it follows only the
-    /// launch before it in its stream, as a dependent launch requires.
+    /// Sets the nodes that this node follows. `is_behind_launch` is true if it follows only one
+    /// node, a launch in the same stream, as a dependent launch requires.
     pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
         let wants = matches!(&self.work, NodeWork::Kernel { config, .. } if config.dependent);
         self.is_dependent = wants && is_behind_launch;
         self.after = after;
     }
 
-    /// Takes over the edges of a node that uses the same bytes in the same stream.
+    /// Copies the edges of a node that uses the same bytes in the same stream.
     pub(super) fn follow_as(&mut self, other: &Self) {
         self.after.clone_from(&other.after);
         self.is_dependent = other.is_dependent;
@@ -280,15 +279,16 @@ impl Node {
         }
     }
 
-    /// The name of its kernel, or of its operation.
+    /// The name of the kernel, or of the operation.
     pub(super) fn label(&self) -> String {
         self.work.values().label().to_owned()
     }
 
-    /// Whether `other` has new values for this node. If so, `other` may replace it.
+    /// Returns whether `other` has new values for this node. The caller may then replace this node
+    /// by `other`.
     ///
     /// # Errors
-    /// The reason why `other` is a different node. The graph is then a different graph.
+    /// The reason why `other` is another operation, so that the graph cannot be patched.
     pub(super) fn differs(&self, other: &Self) -> std::result::Result<bool, String> {
         let differs = match (&self.work, &other.work) {
             (
@@ -311,7 +311,7 @@ impl Node {
         Ok(differs)
     }
 
-    /// The same for an operation of a stream.
+    /// As [`differs`](Self::differs), for an operation of a stream.
     pub(super) fn differs_from(
         &self,
         action: &Action<'_>,
@@ -329,7 +329,7 @@ impl Node {
         Ok(differs)
     }
 
-    /// Returns an error for another stream or other bytes.
+    /// Returns an error if the other node is in another stream or uses other bytes.
     fn is_beside(
         &self,
         home: NodeHome,
@@ -349,7 +349,7 @@ impl Node {
 
     fn works_otherwise(&self, other: &NodeValues<'_>) -> std::result::Result<bool, String> {
         match (&self.work, other) {
-            // Closures cannot be compared; the first one stays.
+            // Closures cannot be compared, so the graph keeps the first one.
             (NodeWork::Copy, NodeValues::Copy) | (NodeWork::HostFn(_), NodeValues::HostFn) => {
                 Ok(false)
             }
@@ -360,8 +360,8 @@ impl Node {
             ) if was == function => {
                 let attributes =
                     |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
-                // These become attributes of the node and of its edge. An update does not change
-                // them.
+                // These become attributes of the node and of its edge, which an update cannot
+                // change.
                 if attributes(old) != attributes(config) {
                     return Err("its launch has other attributes".to_owned());
                 }
@@ -379,12 +379,12 @@ impl Node {
         }
     }
 
-    /// The operation of the node. `span` gives the memory of a range.
+    /// The operation of the node. `span` returns the memory of a range.
     fn owned(&self, span: &dyn Fn(&ArgumentRange) -> Span) -> OwnedNode {
         self.with_action(span, OwnedNode::of)
     }
 
-    /// Calls `with` with the operation of the node. `span` gives the memory of a range.
+    /// Calls `with` with the operation of the node. `span` returns the memory of a range.
     pub(super) fn with_action<R>(
         &self,
         span: impl Fn(&ArgumentRange) -> Span,

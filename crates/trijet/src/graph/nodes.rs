@@ -1,4 +1,4 @@
-//! The collected operations of a recording. Its streams share them.
+//! The operations that a recording has collected. The streams of the recording share them.
 #![forbid(unsafe_code)]
 
 use super::comparison::Comparison;
@@ -21,7 +21,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// During a recording, the chunks of its heap are the arguments from this number on.
+/// During a recording, argument `HEAP + n` is chunk `n` of the recording's heap.
 const HEAP: usize = usize::MAX / 2;
 
 const OTHER_MEMORY: &str = "the graph had other arguments, or other memory of its own";
@@ -30,11 +30,11 @@ const OTHER_MEMORY: &str = "the graph had other arguments, or other memory of it
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) nodes: Vec<Node>,
-    /// The memory of the arguments. The memory of the heap comes last.
+    /// The memory of the arguments, then the memory of the chunks of the heap.
     pub(super) spans: Vec<Span>,
     /// The elements of each argument.
     pub(super) elements: Vec<ElementKind>,
-    /// The chunks of the heap, unless an earlier graph of the recording has them.
+    /// The chunks of the heap that no earlier graph of the recording owns.
     pub(super) heap: Vec<Buffer<u8>>,
 }
 
@@ -52,14 +52,14 @@ pub(super) struct Nodes {
 struct RecordingState {
     arguments: Vec<RecordedArgument>,
     nodes: Vec<Node>,
-    /// The streams, in the order in which they were made. Dropped streams, and streams of graphs
-    /// within the graph, have no lane.
+    /// The lanes of the streams, in the order in which the streams were made. `None` for a dropped
+    /// stream, and for a stream of a graph within the graph.
     streams: Vec<Option<LaneId>>,
-    /// The priority of launches that have none.
+    /// The priority for launches without a priority.
     priority: Option<i32>,
-    /// The number of the edge that is left out.
+    /// The number of the edge that is left out, counted from 1.
     dropped_edge: Option<usize>,
-    /// The comparison with an existing graph. With it, operations are compared instead of
+    /// The comparison with an existing graph. While there is one, operations are compared and not
     /// collected.
     comparison: Option<Comparison>,
     /// Whether an operation was refused.
@@ -67,7 +67,7 @@ struct RecordingState {
     has_ended: bool,
 }
 
-/// Memory that an argument stands for during the recording.
+/// The memory of an argument.
 #[derive(Debug)]
 struct RecordedArgument {
     block: BlockId,
@@ -83,15 +83,16 @@ type ArgumentBytes = (usize, Range<u64>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
     pub(super) nodes: &'a [Node],
-    /// The combined uses of all nodes.
+    /// The uses of the arguments by all nodes together.
     pub(super) touches: &'a [ArgumentRange],
     /// The number of the graph's streams.
     pub(super) streams: usize,
-    /// The devices and the sizes of the graph's own memory.
+    /// The device and the number of bytes of each chunk of the graph's own memory.
     pub(super) heap: &'a [(DeviceId, u64)],
 }
 
-/// Converts a range of a graph to a range of the graph that it becomes a part of.
+/// Converts a range of an argument of a graph to a range of the graph around it. `at` has the new
+/// range of each argument.
 fn shift(touch: &mut ArgumentRange, at: &[ArgumentBytes]) {
     let (argument, range) = &at[touch.argument];
     touch.range = range.start + touch.range.start..range.start + touch.range.end;
@@ -103,7 +104,7 @@ fn invalid(cause: String) -> Error {
 }
 
 impl RecordingState {
-    /// The number of a stream.
+    /// The number of a stream. A new stream gets the next number.
     fn stream(&mut self, lane: LaneId) -> usize {
         let known = self.streams.iter().position(|known| *known == Some(lane));
         known.unwrap_or_else(|| {
@@ -112,14 +113,15 @@ impl RecordingState {
         })
     }
 
-    /// Gives a new stream the next number. It may have the lane of a dropped stream.
+    /// Gives a new stream the next number. The stream may have the lane of a dropped stream.
     fn open(&mut self, lane: LaneId) {
         let gone = self.streams.iter_mut().filter(|known| **known == Some(lane));
         gone.for_each(|known| *known = None);
         self.streams.push(Some(lane));
     }
 
-    /// The number of the first of `streams` streams of a graph within the graph.
+    /// Reserves numbers for the `streams` streams of a graph within the graph. Returns the first
+    /// number.
     fn part(&mut self, streams: usize) -> usize {
         let first = self.streams.len();
         self.streams.extend(std::iter::repeat_n(None, streams));
@@ -135,7 +137,8 @@ impl RecordingState {
         if submission.slot.is_some() {
             return Err(unsupported("a host function that runs once"));
         }
-        // If an operation cannot be a node, this is the reason of the refusal, and not its memory.
+        // An operation that cannot be a node is refused for this reason, before its memory is
+        // checked.
         submission.action.as_node().map_err(unsupported)?;
         let mut touches = SmallVec::<[ArgumentRange; 8]>::new();
         for access in submission.uses {
@@ -153,7 +156,7 @@ impl RecordingState {
         Ok(())
     }
 
-    /// Adds a node, or compares it.
+    /// Adds a node, or compares it with the next node of the existing graph.
     fn take(&mut self, node: Node) {
         match &mut self.comparison {
             Some(comparison) => comparison.node(node),
@@ -168,7 +171,7 @@ impl RecordingState {
         Ok(())
     }
 
-    /// The argument or the chunk of the heap that has these bytes.
+    /// The argument or the chunk of the heap that has these bytes, and their range there.
     fn locate(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
         let (block, range) = (used.track.id, &used.range);
         let has = |known: &RecordedArgument| {
@@ -210,7 +213,7 @@ impl Nodes {
         self.devices.lock().expect("no panic under this lock")
     }
 
-    /// Memory of the graph on a device.
+    /// Allocates memory of the graph on a device.
     fn allocate(&self, device: DeviceId, bytes: Bytes) -> Result<Temporary> {
         let known = self.devices().iter().find(|known| known.id() == device).cloned();
         let unknown = || invalid(format!("no stream of the recording is on {device}"));
@@ -226,7 +229,7 @@ impl Nodes {
         self.state().open(lane);
     }
 
-    /// The recorded operations. The streams and the heap stay.
+    /// Takes the recorded operations out. The streams and the heap stay.
     pub(super) fn take(&self) -> Recorded {
         let (memory, heap) = self.heap.take();
         let mut state = self.state();
@@ -247,13 +250,15 @@ impl Nodes {
         Recorded { nodes, spans: spans.chain(memory).collect(), elements, heap }
     }
 
-    /// Compares operations that are recorded from now on with the nodes of a graph.
+    /// Starts a comparison: operations that are recorded from now on are compared with `nodes`. The
+    /// graph has this number of arguments.
     pub(super) fn compare(&self, nodes: Vec<Node>, arguments: usize) {
         self.discard();
         self.state().comparison = Some(Comparison::new(nodes, arguments));
     }
 
-    /// Ends the comparison. `spans` is the memory of the graph.
+    /// Ends the comparison. `spans` is the memory of the graph. Returns the reason if the recording
+    /// does not fit the graph.
     pub(super) fn compared(
         &self,
         spans: &[Span],
@@ -271,7 +276,7 @@ impl Nodes {
         (comparison, mismatch)
     }
 
-    /// The operations of a comparison that did not fit the graph. The streams and the heap stay.
+    /// Takes the recorded operations out of a comparison. The streams and the heap stay.
     pub(super) fn take_compared(&self, comparison: Comparison) -> Recorded {
         let own = comparison.arguments;
         let mut nodes = comparison.into_nodes();
@@ -363,7 +368,7 @@ impl Nodes {
             node.each_touch(&mut |touch| shift(touch, &at));
             state.take(node);
         }
-        // Operations that are recorded later may use the same bytes, and then follow.
+        // Operations that are recorded later may get the same bytes. They then follow these nodes.
         lent.into_iter().for_each(|block| self.heap.release(block));
         Ok(())
     }
@@ -388,7 +393,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// Adds copies of the nodes of another graph as one node, which performs them on a condition.
+    /// Adds copies of the nodes of another graph to one new node, which performs them on a
+    /// condition.
     pub(super) fn add_conditional(
         &self,
         lane: LaneId,
@@ -424,8 +430,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// The ranges that replace the arguments of a graph, and the ranges of memory that is lent to
-    /// the graph in place of its own.
+    /// The ranges that replace the arguments of a graph, followed by ranges of this recording's
+    /// heap that replace the graph's own memory. Also returns the blocks of these heap ranges.
     fn locations(
         &self,
         state: &RecordingState,

@@ -28,18 +28,18 @@ impl Drop for Recording {
 impl Recording {
     /// A recording that continues: its streams stay, and its operations are taken out repeatedly.
     /// Launches without a priority get `priority`. `allocates` states whether the streams can
-    /// allocate. Such memory is of no use outside of the graph.
+    /// allocate. Memory that they allocate can be used only in the graph.
     pub(crate) fn continuing(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
         let nodes = Arc::new(Nodes::new(device, priority, allocates));
         Self { device: device.clone(), nodes }
     }
 
-    /// A graph of the operations that were recorded since the last call.
+    /// Makes a graph of the operations that were recorded since the last call.
     pub(crate) fn graph(&self) -> Result<Graph> {
         Graph::new(&self.device, self.nodes.take())
     }
 
-    /// Changes a graph to the recording of `work`, as [`Device::record_again`] does.
+    /// Records `work`, and changes the graph to it, as [`Device::record_again`] does.
     ///
     /// # Errors
     /// The outer error is the error of `work`. The inner error is the reason why the graph could
@@ -52,8 +52,7 @@ impl Recording {
         graph.change(&self.nodes, work)
     }
 
-    /// Changes a graph of this recording to the recording of `work`, which may have other
-    /// operations.
+    /// Records `work`, and changes a graph of this recording to it. The operations may differ.
     ///
     /// # Errors
     /// An error of the driver. The graph is then broken.
@@ -77,10 +76,10 @@ impl Recording {
         self.nodes.discard();
     }
 
-    /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills,
-    /// launches of kernels and of other graphs can be recorded, and [host
-    /// functions](Self::host_fn); other calls return `Unsupported` or `Capturing` (law A33). Memory
-    /// that the stream [allocates](Stream::alloc) belongs to the graph.
+    /// A stream whose operations are recorded, and run when the graph is launched. Copies, fills,
+    /// launches of kernels and of other graphs, and [host functions](Self::host_fn) can be
+    /// recorded. Other calls return `Unsupported` or `Capturing` (law A33). Memory that the stream
+    /// [allocates](Stream::alloc) belongs to the graph.
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -88,8 +87,8 @@ impl Recording {
         self.stream_on(&self.device)
     }
 
-    /// A stream of the recording on another device, as [`Recording::stream`]. The graph is still
-    /// launched as one operation of a stream on the recording device.
+    /// A stream of the recording on another device, otherwise as [`Recording::stream`]. The graph
+    /// is still launched as one operation of a stream on the device that recorded it.
     ///
     /// ```
     /// use trijet::Uses;
@@ -118,10 +117,11 @@ impl Recording {
     }
 
     /// Records a host function. Each launch of the graph calls `run` on a thread of the driver when
-    /// the stream reaches it (law A27). The graph owns `run`, and drops it when the graph is gone
-    /// and no launch is pending. As for [`Stream::host_fn`], `run` must not call the driver, and a
-    /// later synchronization returns a panic of `run` as its error. A signal that `run` sets orders
-    /// no memory. A graph that is [recorded again](Device::record_again) keeps the first `run`.
+    /// it reaches the function (law A27). The graph owns `run`, and drops it when the graph is
+    /// dropped and no launch is pending. As for [`Stream::host_fn`], `run` must not call the
+    /// driver, and a later synchronization returns a panic of `run` as its error. A signal that
+    /// `run` sets orders no memory. A graph that is [recorded again](Device::record_again) keeps
+    /// the first `run`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -150,8 +150,9 @@ impl Recording {
         stream.record_host_fn(Box::new(run), Location::caller())
     }
 
-    /// Leaves out one edge of the graph: the edge `number`, counted from 1 in the order of the
-    /// nodes that follow. This shows what the edge prevents, as
+    /// Leaves out one edge of the graph. `number` counts from 1 through the edges of the first
+    /// node, then through the edges of the next node, and so on. An edge belongs to the later of
+    /// its two nodes. This shows what the edge prevents, as
     /// [`testing::drop_wait`](crate::testing::drop_wait) does for streams. On a
     /// [checked](crate::DeviceBuilder::check) device the graph is then refused, unless other edges
     /// order the two nodes.
@@ -181,8 +182,8 @@ impl Recording {
     }
 
     /// Makes memory the next argument of the graph. Operations of the recording use only memory of
-    /// arguments. Two arguments have no bytes in common, because the arguments of a launch need not
-    /// have common bytes either.
+    /// arguments, and memory that its streams allocate. Arguments must not share bytes, because the
+    /// arguments of a launch may not share them either.
     ///
     /// # Errors
     /// `InvalidValue` for memory that shares bytes with an earlier argument, or of another driver.
@@ -192,8 +193,8 @@ impl Recording {
 }
 
 impl Device {
-    /// Records a graph: the operations that `work` enqueues in the streams of the recording. They
-    /// do not run. If `work` fails, the recording is dropped.
+    /// Records a graph: calls `work`, and collects the operations that it enqueues in the streams
+    /// of the recording. The operations do not run. If `work` fails, the recording is dropped.
     ///
     /// ```
     /// use trijet::Uses;
@@ -218,15 +219,16 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The error of `work`; an error of the driver when it makes the graph.
+    /// The error of `work`; an error of the driver when it creates the graph.
     pub fn record(&self, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Graph> {
         calling::refuse("record")?;
         Graph::new(self, recorded(self, work)?)
     }
 
-    /// Records the operations of a graph again, and changes the graph in place: the scalars and the
-    /// configurations of its kernels, and the values of its fills. Pending launches keep the old
-    /// values. That costs much less than a new graph, which a driver has to prepare.
+    /// Records the operations of a graph again, and changes the graph in place. The scalars and the
+    /// configurations of its kernels and the values of its fills may be new. Launches that are
+    /// pending keep the old values. This costs much less than a new graph, which the driver has to
+    /// prepare.
     ///
     /// ```
     /// use trijet::Uses;
@@ -252,8 +254,9 @@ impl Device {
     ///
     /// # Errors
     /// `InvalidValue`, with the number of the operation, if operations, kernels, streams,
-    /// attributes, arguments or bytes differ. The graph is then unchanged; so it is after an error
-    /// or a panic of `work`. After an error of the driver, launches return that error.
+    /// attributes, arguments or bytes differ. The graph is then unchanged. It is also unchanged
+    /// after an error or a panic of `work`. After an error of the driver, launches return that
+    /// error.
     pub fn record_again(
         &self,
         graph: &mut Graph,
@@ -269,7 +272,6 @@ impl Device {
     }
 }
 
-/// The recording of `work`.
 fn recorded(device: &Device, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Recorded> {
     let recording = Recording::continuing(device, None, true);
     let outcome = work(&recording);

@@ -1,8 +1,8 @@
 //! The check of a graph before it is created, on devices that are checked: do its edges order every
 //! conflict?
 //!
-//! The check compares addresses, and derives the order from the edges alone. It does not use what
-//! `edges` knows about streams and arguments, so it finds mistakes of `edges`.
+//! The check compares addresses, and derives the order from the edges alone. It does not use the
+//! knowledge of `edges` about streams and arguments, so it finds mistakes of `edges`.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};
@@ -16,8 +16,8 @@ struct TouchedBytes<'a> {
     addresses: Range<u64>,
 }
 
-/// The first two nodes that use the same bytes without an order, if one of them writes the bytes.
-/// The first `arguments` of the `spans` belong to arguments, and the others are memory of the
+/// Describes the first two nodes that use the same bytes without an order, if one of the nodes
+/// writes them. The first `arguments` spans belong to arguments. The other spans are memory of the
 /// graph.
 pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<String> {
     let before = before(nodes);
@@ -68,7 +68,7 @@ fn describe(
     )
 }
 
-/// The nodes before each node, as one bit for each.
+/// For each node, the nodes before it, with one bit per node.
 fn before(nodes: &[Node]) -> Vec<Vec<u64>> {
     let words = nodes.len().div_ceil(64);
     let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());

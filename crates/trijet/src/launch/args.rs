@@ -1,5 +1,5 @@
 //! The arguments of a launch while they are collected: the words that the kernel gets, and the uses
-//! of memory that order it.
+//! of memory that order the launch.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -11,19 +11,19 @@ use crate::order::track::Use;
 use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
 
-/// The arguments of one launch of a kernel with [`Dynamic`](super::Dynamic) parameters. A kernel
-/// with typed parameters takes a tuple of values instead.
+/// The arguments of one launch of a kernel with [`Dynamic`](super::Dynamic) parameters. The
+/// arguments of a kernel with typed parameters are a tuple of values instead.
 ///
-/// `read`, `write` and `update` pass a pointer and a 64-bit length in elements, as the kernels
-/// of this library take them. The methods ending in `_ptr` pass the pointer alone, for kernels that
-/// get their lengths in another way.
+/// `read`, `write` and `update` pass a pointer and a 64-bit length in elements, which the kernels
+/// of this library expect. The methods with names in `_ptr` pass the pointer alone, for kernels
+/// that get their lengths in another way.
 #[derive(Debug, Default)]
 pub struct Args<'a> {
     pub(super) block: ArgBlock,
     pub(super) uses: ArrayVec<Use<'a>, SPANS_MAX>,
 }
 
-/// The words that a span becomes.
+/// The words that a span becomes in the arguments of a kernel.
 #[derive(Clone, Copy)]
 pub(super) enum Passed {
     PointerAndLength,
@@ -44,7 +44,7 @@ impl<'a> Args<'a> {
         Args { block: self.block.clone(), uses: uses.collect() }
     }
 
-    /// A scalar, or a structure that the kernel takes by value.
+    /// Appends a scalar, or a structure that the kernel takes by value.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -53,7 +53,7 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
-    /// Elements that the kernel reads: a pointer and a length.
+    /// Appends elements that the kernel reads: a pointer and a length.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -62,7 +62,7 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
-    /// Elements that the kernel writes: a pointer and a length.
+    /// Appends elements that the kernel writes: a pointer and a length.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -71,7 +71,7 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
-    /// Elements that the kernel reads and writes: a pointer and a length.
+    /// Appends elements that the kernel reads and writes: a pointer and a length.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -80,7 +80,7 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
-    /// Elements that the kernel reads: a pointer alone.
+    /// Appends elements that the kernel reads: a pointer alone.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -89,7 +89,7 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
-    /// Elements that the kernel writes: a pointer alone.
+    /// Appends elements that the kernel writes: a pointer alone.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -98,7 +98,7 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
-    /// Elements that the kernel reads and writes: a pointer alone.
+    /// Appends elements that the kernel reads and writes: a pointer alone.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.

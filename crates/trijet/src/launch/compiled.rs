@@ -1,7 +1,7 @@
 //! The PTX of CUDA C++ that was compiled at run time.
 //!
-//! The compiler takes some tenths of a second. So a kernel is compiled once for all devices of one
-//! compute capability, and for each time that such a device is opened.
+//! The compiler takes some tenths of a second. So the PTX of a kernel is kept for each compute
+//! capability. All devices of one compute capability use the same PTX.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -16,7 +16,7 @@ pub(super) struct CompiledPtx {
     pub(super) module: Arc<ptx::Module>,
 }
 
-/// The PTX of one source, by the major and the minor compute capability.
+/// The PTX of one source. The keys are the major and the minor compute capability.
 #[derive(Debug)]
 pub(super) struct Compiled(Mutex<BTreeMap<(u32, u32), CompiledPtx>>);
 
@@ -25,11 +25,11 @@ impl Compiled {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Returns the PTX for `compute`, which `compile` makes at the first call that succeeds. A
-    /// second thread waits meanwhile.
+    /// Returns the PTX for the compute capability `compute`. The first call compiles it with
+    /// `compile`. A second thread waits meanwhile.
     ///
     /// # Errors
-    /// Those of `compile`. The next call compiles again.
+    /// The errors of `compile`. The next call then compiles again.
     pub(super) fn get(
         &self,
         compute: (u32, u32),

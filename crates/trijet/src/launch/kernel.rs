@@ -1,8 +1,8 @@
 //! A kernel: declared once, loaded once per device, launched with checked arguments.
 //!
-//! The declaration is the only `unsafe` a user writes: it vouches that the code has these
-//! parameters, touches only the bytes it is given and only in the declared way, and that the twin
-//! computes the same.
+//! The declaration is the only `unsafe` code of a user. It promises that the code has these
+//! parameters, that the code touches only the bytes that it is given, in the declared way, and that
+//! the twin computes the same.
 
 use super::args::Args;
 use super::compiled::Compiled;
@@ -26,9 +26,9 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A kernel with parameters `P`: a tuple of scalars, [`Read`](super::Read),
-/// [`Write`](super::Write), [`Update`](super::Update), and [`Ptr`](super::Ptr) or
-/// [`Tiled`](super::Tiled) of those; or [`Dynamic`](super::Dynamic).
+/// A kernel with parameters `P`: [`Dynamic`](super::Dynamic), or a tuple. The tuple may have
+/// scalars, [`Read`](super::Read), [`Write`](super::Write) and [`Update`](super::Update), and each
+/// of the last three in a [`Ptr`](super::Ptr) or a [`Tiled`](super::Tiled).
 ///
 /// ```
 /// use trijet::kernels::AXPY;
@@ -47,14 +47,14 @@ pub struct Kernel<P> {
     params: PhantomData<fn(P)>,
 }
 
-/// A kernel without the types of its parameters, for the steps of a launch after the arguments are
-/// collected.
+/// A kernel without the types of its parameters. The steps of a launch after the collection of the
+/// arguments need no types.
 struct Untyped {
     spec: KernelSpec,
     number: OnceLock<usize>,
-    /// The module that the PTX of the declaration describes, from the first device that loads it.
+    /// The scanned PTX of a declaration with PTX. The first device that loads the kernel sets it.
     ptx: OnceLock<Arc<ptx::Module>>,
-    /// The PTX of a source.
+    /// The PTX of a declaration with CUDA C++.
     compiled: Compiled,
 }
 
@@ -65,32 +65,33 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Declares a kernel. `examples/own_kernel.rs` declares two: one with a twin, which runs on
-    /// every device, and one that takes a plain pointer and runs in any grid. A twin takes its
-    /// arguments with [`Tile::args`](crate::kernels::Tile::args).
+    /// Declares a kernel. `examples/own_kernel.rs` declares two kernels: one with a twin, which
+    /// runs on every device, and one that takes a plain pointer and runs in any grid. A twin takes
+    /// its arguments with [`Tile::args`](crate::kernels::Tile::args).
     ///
     /// # Safety
     /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit
     /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each
-    /// [`Tiled`](super::Tiled) as a tensor map. It touches no bytes outside its spans, and writes
-    /// none of a [`Read`](super::Read). The caller chooses the boxes of a tiling, and a copy of a
-    /// box fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of this holds
-    /// for every list of arguments that the check of the declaration accepts, with every
+    /// [`Tiled`](super::Tiled) as a tensor map. It touches no bytes outside its spans, and does not
+    /// write to a [`Read`](super::Read). The caller of a launch chooses the boxes of a tiling, and
+    /// a copy of a box fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of
+    /// this holds for every list of arguments that the check of the declaration accepts, with every
     /// configuration that its shape computes or accepts.
     ///
     /// If the entry point has a `griddepcontrol.wait`, it may be launched as a
-    /// [dependent](LaunchConfig::dependent). Then each thread uses memory of other kernels only
-    /// after a wait: its own, or a wait of another thread that barriers order before the use. Each
-    /// block waits before it ends. The library compares the paths of the PTX with this, and refuses
-    /// dependent launches where they differ, unless the declaration
-    /// [promises](KernelSpec::trust_wait) that it holds.
+    /// [dependent](LaunchConfig::dependent) launch. Then each thread uses memory of other kernels
+    /// only after a wait: its own wait, or the wait of another thread that barriers order before
+    /// the use. Each block waits before it ends. The library checks on which paths of the PTX this
+    /// holds. It refuses dependent launches if the PTX has another path, unless the declaration
+    /// [promises](KernelSpec::trust_wait) that the rule holds.
     ///
-    /// With the parameters [`Dynamic`](super::Dynamic), safe code may launch it with any list of
-    /// arguments: in any number and order, with scalars of any value, which may be addresses, and
-    /// with any spans, read or written. The entry point must then fulfil the above for every list
-    /// that `check` accepts. So `check` has to refuse every list with a scalar in the place of a
-    /// span, with a span that is only read where the kernel writes, or without an argument: see
-    /// [`ArgBlock::count`] and [`ArgBlock::spans`], which has the index and the mode of each span.
+    /// Safe code may launch a kernel with the parameters [`Dynamic`](super::Dynamic) with any list
+    /// of arguments: in any number and order, with scalars of any value, which may be addresses,
+    /// and with any spans, read or written. The entry point must then obey the rules above for
+    /// every list that `check` accepts. So `check` has to refuse every list that has a scalar in
+    /// the position of a span, that has a read-only span where the kernel writes, or that lacks an
+    /// argument. [`ArgBlock::count`] returns the number of arguments, and [`ArgBlock::spans`] the
+    /// index and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
         let code = Untyped {
@@ -108,7 +109,7 @@ impl<P> Kernel<P> {
         &self.code.spec.name
     }
 
-    /// Its code, for other programs that want to launch it.
+    /// The code of the kernel, for other programs that launch it.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.code.spec.code
@@ -164,7 +165,8 @@ impl Untyped {
         Ok(loaded)
     }
 
-    /// The module of the code, which kernels of equal code share.
+    /// Returns the module of the code, and loads it if the device does not have it yet. Kernels
+    /// with equal code share a module.
     fn module(&self, device: &OpenDevice) -> Result<LoadedModule> {
         let mut modules = device.modules.lock().expect("no panic under this lock");
         if let Some(module) = modules.get(&self.spec.code) {
@@ -191,7 +193,7 @@ impl Untyped {
                 let compiled = self.compiled.get(compute, compile)?;
                 (accept(compiled.module)?, load(Image::Compiled(&compiled.text))?)
             }
-            // Only its twin, if any, runs on the host device.
+            // A host device runs only the twin of the kernel, if there is one.
             Code::Source(source) => (None, load(Image::Ptx(source))?),
         };
         let module = LoadedModule { handle, ptx };
@@ -199,7 +201,8 @@ impl Untyped {
         Ok(module)
     }
 
-    /// Adds to the error that the code lacks this entry, and the entries that it has.
+    /// Turns the error `NotFound` of the driver into an error that names the entry and the entries
+    /// that the code has.
     #[cold]
     fn absent(&self, device: &OpenDevice, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
@@ -230,15 +233,16 @@ impl Untyped {
         };
         let written = args.spans().iter().filter(|arg| arg.mode.writes());
         let longest = written.map(|arg| arg.elements).max().unwrap_or(0);
-        // A division by a number that need not be a power of two costs as much as half a launch.
+        // The usual cases divide by a constant. A division by any other number costs as much as
+        // half a launch.
         match per_thread {
             0 | 1 => LaunchConfig::covering(longest, u64::from(THREADS), THREADS),
             more => LaunchConfig::covering(longest, u64::from(THREADS) * u64::from(more), THREADS),
         }
     }
 
-    /// Refuses a given configuration that the device, or the declaration, does not allow. A grid of
-    /// no blocks is allowed, since it launches nothing.
+    /// Refuses a configuration of the caller that the device or the declaration does not allow. A
+    /// grid without blocks is allowed, because it launches nothing.
     fn check_given(
         &self,
         config: &LaunchConfig,
@@ -264,8 +268,8 @@ impl Untyped {
         check(args, config).map_err(|why| self.refused(&why))
     }
 
-    /// Refuses a launch that the device has no room for. The driver would refuse it without a
-    /// reason.
+    /// Refuses a launch for which the device has too little room. The driver would refuse it
+    /// without a reason.
     fn check_room(
         &self,
         device: &OpenDevice,
@@ -278,7 +282,7 @@ impl Untyped {
         config.check_room(room, multiprocessors).map_err(|why| self.refused(&why))
     }
 
-    /// Refuses tilings on a GPU that lacks them. The twins of a host device have them.
+    /// Refuses tilings on a GPU that does not support them. Twins on a host device support them.
     #[cold]
     fn check_tiled(&self, compute: (u32, u32)) -> Result<()> {
         let (host, since) = ((0, 0), (9, 0));
@@ -304,12 +308,12 @@ fn limits(device: &OpenDevice) -> LaunchLimits {
 }
 
 impl Device {
-    /// Loads a kernel now. The first use of a kernel can hold back every stream until running work
-    /// ends (law A42), so load it before a pipeline starts.
+    /// Loads a kernel now. The first use of a kernel can stop every stream until running work ends
+    /// (law A42), so load the kernel before a pipeline starts.
     ///
-    /// PTX, including PTX compiled from a source, is compared with the device and its driver before
-    /// the driver gets it, see [`PtxRule`](crate::kernels::PtxRule). Cubins and fatbins are not
-    /// scanned.
+    /// Before the driver gets PTX, the library compares it with the device and its driver, see
+    /// [`PtxRule`](crate::kernels::PtxRule). This includes PTX that is compiled from a source.
+    /// Cubins and fatbins are not scanned.
     ///
     /// ```
     /// use trijet::kernels::{Code, KernelSpec, Shape};
@@ -329,7 +333,7 @@ impl Device {
     ///
     /// # Errors
     /// `Compile`, with the rule, the value and the limit, or with the message of the compiler;
-    /// `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
+    /// `NotFound` for code without the entry; `NoTwin`; `Unsupported` without a compiler.
     #[track_caller]
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
         calling::refuse("load")?;
@@ -337,8 +341,9 @@ impl Device {
     }
 
     /// The size in bytes of each parameter of a kernel's entry point. Loads the kernel if
-    /// necessary. `None` if the driver does not tell: before CUDA 12.4, and on a host device. If
-    /// the driver tells, a launch is refused whose arguments have another number or another size.
+    /// necessary. `None` on a host device and on a driver before CUDA 12.4, which do not know the
+    /// sizes. If the sizes are known, a launch is refused if the number or the size of its
+    /// arguments differs.
     ///
     /// # Errors
     /// As for [`Device::load`].
@@ -351,9 +356,9 @@ impl Device {
 }
 
 impl Device {
-    /// The number of blocks and clusters of a kernel that run at the same time with this
-    /// configuration, on a device that does nothing else. The grid has no meaning here. Loads the
-    /// kernel if necessary.
+    /// The numbers of blocks and of clusters of a kernel that run at the same time with this
+    /// configuration, on a device that does nothing else. The grid of the configuration is ignored.
+    /// Loads the kernel if necessary.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -368,7 +373,7 @@ impl Device {
     ///
     /// # Errors
     /// `InvalidValue` for blocks or clusters that no device allows; `Unsupported` for clusters on a
-    /// driver that has none; as for [`Device::load`].
+    /// driver that has none; the errors of [`Device::load`].
     #[track_caller]
     pub fn occupancy<P>(&self, kernel: &Kernel<P>, config: &LaunchConfig) -> Result<Occupancy> {
         calling::refuse("occupancy")?;

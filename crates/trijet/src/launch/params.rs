@@ -1,5 +1,5 @@
-//! The parameters of a kernel as types, and the values that can stand for each: `&` reads, `&mut`
-//! writes.
+//! The parameters of a kernel as types, and the values that may be passed for each: `&` for memory
+//! that the kernel reads, `&mut` for memory that it writes.
 #![forbid(unsafe_code)]
 
 use super::args::{Args, Passed};
@@ -24,31 +24,31 @@ pub struct Update<T>(PhantomData<fn() -> T>);
 /// their lengths in another way: `Ptr<Read<f32>>` is `const float*`.
 #[derive(Debug)]
 pub struct Ptr<P>(PhantomData<fn() -> P>);
-/// A [`Read`], [`Write`] or [`Update`] that the kernel copies by boxes of a matrix:
-/// `Tiled<Read<f32>>` is `const __grid_constant__ CUtensorMap`, a structure of 128 bytes, aligned
-/// to 64 (Tensor Memory Accelerator). Its arguments are [views with a tiling](crate::View::tiled).
+/// A [`Read`], [`Write`] or [`Update`] that the kernel copies in boxes of a matrix (Tensor Memory
+/// Accelerator). `Tiled<Read<f32>>` is `const __grid_constant__ CUtensorMap`, a structure of 128
+/// bytes, aligned to 64. Its arguments are [views with a tiling](crate::View::tiled).
 #[derive(Debug)]
 pub struct Tiled<P>(PhantomData<fn() -> P>);
-/// The parameters of a kernel that is known only at run time: the arguments that the caller
-/// collected in [`Args`]. The check of the kernel's declaration decides which lists the kernel
-/// takes.
+/// The parameters of a kernel that is known only at run time. The arguments are an [`Args`], which
+/// the caller has collected. The check of the kernel's declaration decides which lists the kernel
+/// accepts.
 #[derive(Debug)]
 pub struct Dynamic;
 
 /// Other crates cannot implement [`Arg`] and [`ArgsFor`], because they cannot name these traits.
-/// Such an implementation could pass, in safe code, an address, or a shared view to a kernel that
-/// writes.
+/// Such an implementation could, in safe code, pass an address, or pass a shared view to a kernel
+/// that writes to it.
 mod sealed {
-    /// A value that can stand for the parameter `P`.
+    /// A value that may be passed for the parameter `P`.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
     pub trait One<P> {}
-    /// Values that can stand for all parameters `P`.
+    /// Values that may be passed for all parameters `P`.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
     pub trait All<P> {}
 }
 
-/// A value that can stand for the parameter `P`. Sealed: the promise of a kernel's declaration
-/// covers the implementations of this library only.
+/// A value that may be passed for the parameter `P`. Sealed: the promise of a kernel's declaration
+/// covers only the implementations of this library.
 #[diagnostic::on_unimplemented(
     message = "an argument of the type `{Self}` does not fit the parameter `{P}` of the kernel",
     label = "the kernel takes `{P}` here",
@@ -157,7 +157,7 @@ tiled! {
     Update Update;
 }
 
-/// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
+/// Values that may be passed for all parameters `P` of a kernel. Sealed, like [`Arg`].
 pub trait ArgsFor<'a, P>: sealed::All<P> {
     /// Appends the values in order.
     ///
@@ -251,7 +251,8 @@ mod tests {
         Ok(())
     }
 
-    /// The check of such a kernel sees lists of pointers and scalars, and need not handle tilings.
+    /// The check of a kernel with dynamic parameters sees lists of pointers and scalars, and need
+    /// not handle tilings.
     #[test]
     fn a_kernel_with_dynamic_parameters_takes_no_tilings() -> Result<()> {
         let s = Device::host(HostConfig::default())?.remove(0).stream()?;

@@ -21,23 +21,23 @@ pub enum Exactness {
     Relative(f64),
 }
 
-/// A check of the arguments of a launch. The text of a refusal names what is wrong with them.
+/// A check of the arguments of a launch. The text of a refusal states what is wrong with them.
 pub type CheckArgs = fn(&ArgBlock) -> std::result::Result<(), String>;
 
-/// Where the configuration of a launch comes from.
+/// The origin of the configuration of a launch.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Shape {
     /// One thread for `per_thread` elements of the longest written span, in blocks of 256 threads.
     Elements {
-        /// The number of elements of each thread.
+        /// The number of elements per thread.
         per_thread: u32,
     },
-    /// The function computes it from the arguments.
+    /// The function computes the configuration from the arguments.
     Computed(fn(&ArgBlock) -> Result<LaunchConfig>),
-    /// The caller gives it to [`Stream::launch_with`](crate::Stream::launch_with). The function
-    /// refuses, with a reason, the configurations with which the kernel is not correct for these
-    /// arguments.
+    /// The caller passes the configuration to [`Stream::launch_with`](crate::Stream::launch_with).
+    /// The function refuses, with a reason, the configurations with which the kernel is not correct
+    /// for these arguments.
     Given(fn(&ArgBlock, &LaunchConfig) -> std::result::Result<(), String>),
 }
 
@@ -83,20 +83,21 @@ impl KernelSpec {
         }
     }
 
-    /// Names the file that the code was read from, for messages.
+    /// Sets the name of the file that the code was read from. Messages name it.
     #[must_use]
     pub fn file(mut self, name: String) -> Self {
         self.file = Some(name);
         self
     }
 
-    /// Checks, without a device, that CUDA C++ compiles for the compute capability `compute`, that
-    /// a binary is whole, and that the code has the entry. The entries of a fatbin are not known.
+    /// Checks the code without a device: that CUDA C++ compiles for the compute capability
+    /// `compute`, that a binary is complete, and that the code has the entry. The entries of a
+    /// fatbin are not known.
     ///
     /// # Errors
-    /// `Unsupported` without the run-time compiler; `Compile` with its messages, which name lines
-    /// of the source, or with the damage of a binary; `NotFound` with the entries that the code
-    /// has.
+    /// `Unsupported` without the run-time compiler; `Compile` with the messages of the compiler,
+    /// which name lines of the source, or with the damage of a binary; `NotFound` with the entries
+    /// that the code has.
     pub fn check_code(&self, compute: (u32, u32)) -> Result<()> {
         match self.entries(compute)? {
             Some(names) if !names.iter().any(|entry| *entry == self.name) => {
@@ -124,7 +125,7 @@ impl KernelSpec {
         }
     }
 
-    /// The file of the code, or a name in its place.
+    /// The name of the code's file. Without a file, a name that is made from the kernel's name.
     pub(super) fn file_name(&self) -> String {
         let extension = match self.code {
             Code::Ptx(_) => "ptx",
@@ -134,7 +135,7 @@ impl KernelSpec {
         self.file.clone().unwrap_or_else(|| format!("{}.{extension}", self.name))
     }
 
-    /// The error of code that has these entries, and not the entry of the kernel.
+    /// The error for code that has these entries and lacks the entry of the kernel.
     #[cold]
     pub(super) fn absent(&self, entries: &[String]) -> Error {
         let names: Vec<String> = entries.iter().map(|entry| format!("`{entry}`")).collect();
@@ -176,11 +177,12 @@ impl KernelSpec {
         self
     }
 
-    /// Promises that a [dependent](LaunchConfig::dependent) launch of the kernel is right, although
-    /// [`lint`](crate::kernels::lint) finds a use of memory before its `griddepcontrol.wait`, or a
-    /// path without it: no kernel writes the memory, no thread takes the path, or barriers order
-    /// the threads after one that waits. Without the promise such a launch is refused. It is a part
-    /// of what the caller of [`Kernel::declare`](crate::Kernel::declare) promises.
+    /// Promises that a [dependent](LaunchConfig::dependent) launch of the kernel is correct,
+    /// although [`lint`](crate::kernels::lint) finds a use of memory before its
+    /// `griddepcontrol.wait`, or a path without a wait. It is correct if no kernel writes the
+    /// memory, if no thread takes the path, or if barriers order the threads after a thread that
+    /// waits. Without the promise such a launch is refused. The promise is a part of the contract
+    /// of [`Kernel::declare`](crate::Kernel::declare).
     #[must_use]
     pub const fn trust_wait(mut self) -> Self {
         self.wait = WaitProof::Promise;
@@ -206,7 +208,7 @@ pub fn any_lengths(_: &ArgBlock) -> std::result::Result<(), String> {
 /// Accepts arguments whose spans all have the same number of elements.
 ///
 /// # Errors
-/// The two lengths that differ.
+/// The two lengths that differ, as text.
 pub fn equal_lengths(args: &ArgBlock) -> std::result::Result<(), String> {
     let mut lengths = args.spans().iter().map(|arg| arg.elements);
     let Some(first) = lengths.next() else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! The arguments of a twin as one tuple, with the types of the kernel's parameters, so that the
-//! twin need not count them.
+//! The arguments of a twin as one tuple, with the types of the kernel's parameters. The twin then
+//! uses no indices of arguments.
 #![forbid(unsafe_code)]
 
 use super::params::{Ptr, Read, Tiled, Update, Write};
@@ -7,7 +7,7 @@ use crate::device::tiling::{Matrix, Tiling};
 use crate::device::twin::Tile;
 use bytemuck::Pod;
 
-/// The trait of one parameter, which only this library needs to name.
+/// The trait of one parameter. Only this library needs its name.
 mod sealed {
     use crate::device::twin::Tile;
 
@@ -16,14 +16,14 @@ mod sealed {
     pub trait TwinParam {
         /// The type of the argument in the twin.
         type Taken<'a>;
-        /// Takes argument `index`, and sets `index` to the next one.
+        /// Takes the argument `index`, and sets `index` to the index of the next argument.
         fn take<'a>(tile: &mut Tile<'a>, index: &mut usize) -> Self::Taken<'a>;
     }
 }
 use sealed::TwinParam;
 
-/// The parameters of a kernel, whose arguments its twin takes with [`Tile::args`]: a tuple with up
-/// to eleven parameters.
+/// The parameters of a kernel that has a twin: a tuple with up to eleven parameters. The twin takes
+/// the arguments with [`Tile::args`].
 ///
 /// | parameter | the twin gets |
 /// |---|---|
@@ -44,7 +44,8 @@ pub trait TwinParams {
 }
 
 impl<'a> Tile<'a> {
-    /// All arguments, as the parameters `P` of the kernel name them. A tile takes them once.
+    /// Takes all arguments, with the types of the kernel's parameters `P`. A twin calls this once
+    /// per tile.
     ///
     /// ```
     /// use trijet::kernels::{Code, Cost, Read, KernelSpec, Write, Shape, Twin};
@@ -73,7 +74,7 @@ impl<'a> Tile<'a> {
     ///
     /// # Panics
     /// When the kernel has other parameters, or after an argument was taken. The message lists the
-    /// arguments, and the error of the launch has it.
+    /// arguments. The launch returns it as its error.
     #[must_use]
     pub fn args<P: TwinParams>(&mut self) -> P::Taken<'a> {
         P::take(self)

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A pipeline over items of type `I`. The [module](crate::staged) explains it.
 pub struct Staged<'a, I> {
     parts: Parts<'a>,
-    /// A wrong call on this builder. A run returns it as an error.
+    /// The description of a wrong call on this builder. A run returns it as an error.
     mistake: Option<String>,
     items: PhantomData<fn(I)>,
 }
@@ -31,7 +31,7 @@ impl<I> fmt::Debug for Staged<'_, I> {
 }
 
 impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
-    /// A pipeline on a device, without a stage.
+    /// A pipeline on a device, with a source and no stage.
     #[must_use]
     pub fn on(device: &Device) -> Self {
         let source = Stage {
@@ -52,7 +52,7 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         Self { parts, mistake: None, items: PhantomData }
     }
 
-    /// The items of the source.
+    /// The items of the source, as a value that stages can take.
     #[must_use]
     pub fn item(&self) -> Value<I> {
         Value::of_stage(0)
@@ -74,9 +74,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.append(name, inputs, StageBody::Enqueue(Box::new(run)))
     }
 
-    /// Appends a stage whose values are used again: `make` makes at most `slots` of them, and `run`
-    /// writes the next one for each item. Work may still read the value of an earlier item. The
-    /// stream of this stage waits for that work on the device.
+    /// Appends a stage that reuses its values. `make` makes at most `slots` values, and `run`
+    /// writes the next value for each item. Work of an earlier item may still read that value. Then
+    /// the stream of this stage waits for that work on the device.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -128,9 +128,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.append(name, inputs, StageBody::Recycle { slots, make, run })
     }
 
-    /// Appends a stage that computes a value on a pool of threads. `run` is called with the number
-    /// of the item, once for each item, and for several items at once. Other threads may read its
-    /// value at the same time. `run` may wait for the device, for example with
+    /// Appends a stage that computes a value on a pool of threads. `run` is called once for each
+    /// item, with the number of the item. It is called for several items at once. Other threads may
+    /// read the resulting value at the same time. `run` may wait for the device, for example with
     /// [`Buffer::read`](crate::Buffer::read).
     pub fn host_stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
@@ -170,8 +170,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.mistake.get_or_insert(mistake);
     }
 
-    /// Deals the items of a stage to `count` streams in turn. Then the stage can run for one item
-    /// and for the next one at the same time.
+    /// Distributes the items of a stage over `count` streams in turn. Then the stage can run for
+    /// several items at the same time.
     pub fn lanes<U>(&mut self, value: Value<U>, count: usize) {
         match self.parts.stages.get_mut(value.stage) {
             Some(stage) if count > 0 => stage.lanes = count,
@@ -181,22 +181,23 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         }
     }
 
-    /// The maximum number of items in flight. The default is the number of stages plus two. The
-    /// source is read at most this number of items ahead.
+    /// Sets the maximum number of items in flight. The default is the number of stages plus two.
+    /// The source is read at most this number of items ahead.
     #[must_use]
     pub fn depth(mut self, items: usize) -> Self {
         self.parts.depth = Some(items);
         self
     }
 
-    /// Which stage is enqueued first if there are several; [`Issue::DepthFirst`] by default.
+    /// Sets which stage is enqueued first if several could be enqueued; [`Issue::DepthFirst`] by
+    /// default.
     #[must_use]
     pub fn issue(mut self, issue: Issue) -> Self {
         self.parts.issue = issue;
         self
     }
 
-    /// Lets the run be stopped between two items.
+    /// Lets `cancel` stop the run between two items.
     #[must_use]
     pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
         self.parts.cancel = cancel.clone();
@@ -219,11 +220,11 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.run_until(items, result, move |value| sink(value).map(ControlFlow::Continue))
     }
 
-    /// Runs items as [`run`](Self::run) does, until `sink` breaks. Then no more items begin, and
+    /// As [`run`](Self::run), but ends when `sink` returns `Break`. Then no more items begin, and
     /// the results of items in flight are dropped. Returns the number of results that the sink got.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn run_until<U: Send + Sync + 'static>(
         mut self,
         items: impl IntoIterator<Item = Result<I>, IntoIter: Send>,
@@ -248,8 +249,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 }
 
-/// The error for a value of another pipeline. The types are compared when a stage is appended, so a
-/// run does not return it.
+/// The error for a value of another pipeline. A run does not return it, because the types are
+/// compared when a stage is appended.
 fn foreign() -> Error {
     Error::new(ErrorKind::InvalidValue, "staged pipeline", "a value of another pipeline")
 }
