@@ -1,10 +1,10 @@
 //! Pipelines: source, upload, kernels, download and sink at once, over chunks of rows.
 //!
-//! A pipeline places no events. A slot is a set of buffers, and every wait between the streams of
-//! a run follows from the uses of the buffers in the slots.
+//! A pipeline records no events by itself. A slot is a set of buffers, and every wait between the
+//! streams of a run follows from the uses of the buffers in the slots.
 //!
-//! Data come from and go to files, or any type that implements [`Source`] and [`Sink`]; page-locked
-//! memory, without a copy; and, typed, slices and vectors ([`rows_of`]), iterators
+//! The data may be in files, or in any type that implements [`Source`] or [`Sink`]. Page-locked
+//! memory is used without a copy. Typed data may be in slices and vectors ([`rows_of`]), iterators
 //! ([`rows_from_iter`]) and functions ([`rows_from_fn`], [`rows_to_fn`]).
 //!
 //! A pipeline is described (`describe`), planned (`plan`), run (`run`) and reported (`report`). A

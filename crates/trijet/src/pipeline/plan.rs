@@ -1,6 +1,6 @@
-//! The plan of a run: the rows of each chunk. The same input gives the same plan.
+//! The plan of a run: the rows of each chunk. The same input always leads to the same plan.
 //!
-//! `tune` chooses the size of chunks; this file only cuts them.
+//! `tune` chooses the size of chunks. This file only divides the rows into chunks.
 #![forbid(unsafe_code)]
 
 pub(super) mod calibrate;
@@ -17,17 +17,17 @@ use schedule::Schedule;
 use std::fmt;
 use std::ops::Range;
 
-/// The largest chunk that is chosen by default: copies of this size reach 99 % of the link's rate
+/// The largest chunk that is chosen by default. Copies of this size reach 99 % of the link's rate
 /// on an H200.
 pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
-/// The smallest chunk that is chosen by default. In a smaller one, the fixed cost of a copy
-/// matters.
+/// The smallest chunk that is chosen by default. For a smaller chunk, the fixed cost of a copy is
+/// significant.
 pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
-/// The default number of chunks in flight: one in each of upload, compute and download.
+/// The default number of slots: one chunk each in upload, compute and download.
 const DEPTH: usize = 3;
-/// Maximum number of chunks of a plan: enough for 256 TiB in chunks of 16 MiB.
+/// Maximum number of chunks of a plan. It is enough for 256 TiB in chunks of 16 MiB.
 const CHUNKS_MAX: u64 = 1 << 24;
-/// The first chunk of a ramp is the full size divided by two this many times.
+/// Number of halvings from a full chunk to the first chunk of a ramp.
 const RAMP_STEPS: u32 = 4;
 
 /// One chunk of a run.
@@ -38,8 +38,8 @@ pub struct Chunk {
     pub index: u64,
     /// The rows that the chunk produces.
     pub rows: Range<u64>,
-    /// The rows that the chunk reads: its own and the halos of all stages, where the data have such
-    /// rows.
+    /// The rows that the chunk reads: the rows that it produces, and the halos of all stages around
+    /// them. At the ends of the data the halos are shorter.
     pub input: Range<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Chunk {
         self.rows.end - self.rows.start
     }
 
-    /// Adds the chunk and its stage to an error.
+    /// Adds the chunk and the name of a stage to an error.
     pub(super) fn context(&self, stage: impl fmt::Display, error: Error) -> Error {
         error.context(format!("chunk {} (rows {:?}), {stage}", self.index, self.rows))
     }
@@ -64,14 +64,14 @@ impl Chunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChunkChoice {
-    /// The bytes of the run.
+    /// The default size for the number of bytes of the run.
     #[default]
     Bytes,
     /// A measurement of the first chunks.
     Measurement,
-    /// The caller, with [`Pipeline::chunk`](super::Pipeline::chunk).
+    /// A choice of the caller, with [`Pipeline::chunk`](super::Pipeline::chunk).
     Caller,
-    /// The memory of the device, which was too small for the wanted chunks.
+    /// The memory of the device or of the host, which was too small for larger chunks.
     Memory,
 }
 
@@ -100,7 +100,7 @@ pub struct Plan {
     pub chunk_rows: u64,
     /// The origin of the size of the chunks.
     pub chunk_choice: ChunkChoice,
-    /// The chunks in order.
+    /// The chunks, in the order of their rows.
     pub chunks: Vec<Chunk>,
 }
 
@@ -110,9 +110,9 @@ pub(crate) enum Ramp {
     /// All chunks have one size; the last one may be smaller.
     #[default]
     Flat,
-    /// Sizes double from a sixteenth of the full size, and are halved again at the end. If one
-    /// engine limits a pipeline, that engine then starts earlier, and the others end sooner after
-    /// it.
+    /// Sizes double from a sixteenth of the full size up to the full size, and are halved again at
+    /// the end. If one engine limits a pipeline, that engine then starts earlier, and the other
+    /// engines end sooner after it.
     Both,
 }
 
@@ -121,7 +121,7 @@ pub(crate) enum Ramp {
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
-    /// The origin of `chunk`.
+    /// The origin of the size in `chunk`.
     pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
     pub(crate) depth: Option<usize>,
@@ -200,7 +200,8 @@ impl Plan {
         self.chunks.iter().map(Chunk::rows_out).max().unwrap_or(0)
     }
 
-    /// The name of the schedule, for reports. Chunk sizes that the user chose are not tuned.
+    /// The name of the schedule, for reports. A tuned schedule has another name if the user chose
+    /// the size of the chunks.
     #[must_use]
     pub fn schedule_name(&self) -> &'static str {
         match (self.schedule, self.chunk_choice) {
@@ -219,20 +220,20 @@ impl Plan {
         self.chunks.iter().map(Chunk::rows_out).sum()
     }
 
-    /// The number of slots that a run needs. It never exceeds the number of chunks.
+    /// The number of slots of a run: the depth, but at most one slot per chunk.
     pub(super) fn slots(&self) -> usize {
         self.depth.min(self.chunks.len().max(1))
     }
 }
 
-/// The usual chunk size for `total` bytes: the balanced optimum of `tune` for a link of 50 GB/s and
-/// 4 us per chunk.
+/// The default chunk size for `total` bytes: the optimum of the balanced case in `tune`, for a link
+/// of 50 GB/s and a cost of 4 us per chunk.
 pub(super) fn usual_chunk(total: u64) -> Bytes {
     let balanced = total.saturating_mul(200_000).isqrt();
     Bytes(balanced.clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2))
 }
 
-/// The sizes of chunks of `full` rows. The last chunk may be smaller.
+/// The sizes of chunks of `full` rows, in rows. The last chunk may be smaller.
 pub(super) fn even(rows: u64, full: u64) -> Vec<u64> {
     let mut sizes = vec![full; usize::try_from(rows / full).unwrap_or(usize::MAX)];
     if !rows.is_multiple_of(full) {
@@ -241,13 +242,13 @@ pub(super) fn even(rows: u64, full: u64) -> Vec<u64> {
     sizes
 }
 
-/// The sizes of chunks that double up to `full` rows and halve again at the end.
+/// The sizes of chunks, in rows, that double up to `full` rows and halve again at the end.
 pub(super) fn ramp(rows: u64, full: u64, granule: u64) -> Vec<u64> {
     let step = |n: u32| ((full >> n) / granule * granule).max(granule);
     let mut up: Vec<u64> = (1..=RAMP_STEPS).rev().map(step).collect();
     let both = 2 * up.iter().sum::<u64>();
     if rows < both + full {
-        // There are too few rows for two ramps. So chunks are equal, and enough of them to overlap.
+        // There are too few rows for two ramps. So about eight equal chunks overlap instead.
         let size = (rows / 8 / granule * granule).max(granule).min(full);
         return even(rows, size);
     }

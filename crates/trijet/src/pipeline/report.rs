@@ -27,14 +27,14 @@ use crate::trace::summary::{Audience, Settings, Summary, TimeKind, summarize};
 use std::ops::Range;
 use std::{fmt, mem};
 
-/// The engines of a pipeline, in the order of a chunk's stages.
+/// The engines of a pipeline, in the order in which a chunk uses them.
 const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
 
 /// The measurements of a run.
 pub(super) struct Measured {
     pub(super) trace: Trace,
-    /// Start and end of the run on the clock of the trace, if it was traced.
+    /// Start and end of the run on the clock of the trace; `None` if the run was not traced.
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
     pub(super) wall: Option<Nanos>,
@@ -45,10 +45,11 @@ pub(super) struct Measured {
     pub(super) bytes_out: Bytes,
     pub(super) rows: u64,
     pub(super) in_place: bool,
-    /// Whether a trace was requested, but there is none.
+    /// Whether the run was not traced because its trace would have been too large.
     pub(super) without_trace: bool,
     pub(super) audience: Audience,
-    /// The findings of a checker that runs along, for all streams of the device's driver.
+    /// The findings of a checker that runs with the program. They concern all streams of the
+    /// device's driver.
     pub(super) found: Option<Verdict>,
 }
 
@@ -56,28 +57,28 @@ pub(super) struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Cold {
-    /// Allocating slots and page-locked memory, and loading kernels.
+    /// The time to allocate slots and page-locked memory, and to load kernels.
     pub setup: Nanos,
 }
 
-/// One engine's part in a run.
+/// The part of one engine in a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EngineReport {
     /// The name of the engine: `upload`, `compute`, `download`, or `reader`, `writer` and `sync`
     /// for the host.
     pub name: &'static str,
-    /// The time in which it was busy: the union of its operations.
+    /// The time in which the engine was busy: the union of the times of its operations.
     pub busy: Nanos,
-    /// The work of the engine, measured alone; `None` if only the busy time is known.
+    /// The time that the work of the engine takes alone; `None` if only the busy time is known.
     pub isolated: Option<Nanos>,
-    /// The observed time divided by the isolated time. Above 1, sharing the machine slowed the
+    /// The observed time divided by the isolated time. If it is above 1, other work slowed the
     /// engine down.
     pub contention: Option<f64>,
 }
 
 impl EngineReport {
-    /// W_e: the isolated work if it was measured, otherwise the observed busy time.
+    /// W_e: the isolated time if it is known, otherwise the observed busy time.
     #[must_use]
     pub fn work(&self) -> Nanos {
         self.isolated.unwrap_or(self.busy)
@@ -88,7 +89,7 @@ impl EngineReport {
     }
 }
 
-/// The work of engines, measured while no other engine worked.
+/// The work of engines, as measured while no other engine worked.
 #[derive(Debug, Clone, Default)]
 struct Alone {
     link: Option<Calibration>,
@@ -101,9 +102,9 @@ fn length(op: &Op) -> u64 {
 }
 
 impl Alone {
-    /// The time that an operation of a run takes alone, if it is known. The kernels were observed
-    /// for `computed` nanoseconds together. With `serial`, the run had one stream and nothing
-    /// overlapped, so each operation was measured alone.
+    /// The time that an operation of a run takes alone, if it is known. All kernels of the run
+    /// together were busy for `computed` nanoseconds. `serial` means that the run had one stream.
+    /// Then nothing overlapped, so each operation was measured alone.
     fn time(&self, op: &Op, computed: u64, serial: bool) -> Option<Nanos> {
         let copy = Copies { count: 1, bytes: Bytes(op.bytes) };
         match op.engine {
@@ -119,7 +120,8 @@ impl Alone {
     }
 }
 
-/// The report of a run: its work, and how close it came to its bound. It prints as a short table.
+/// The report of a run: its work, and how close it came to its bound. `Display` prints a short
+/// table.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
@@ -133,44 +135,46 @@ pub struct Report {
     pub times: TimeSource,
     /// The reason why the times come from pairs of events although another source was requested.
     pub instead: Option<String>,
-    /// Operations without a time.
+    /// The number of operations without a time.
     pub untimed: usize,
     /// The plan that the run followed.
     pub plan: Plan,
-    /// Rows produced.
+    /// The number of rows that the run produced.
     pub rows: u64,
-    /// Bytes that the first stage reads, halos included. They are uploaded, unless the run was
-    /// [in place](Report::in_place).
+    /// Bytes that the first stage reads, including halos. They are uploaded, unless the run was [in
+    /// place](Report::in_place).
     pub bytes_in: Bytes,
-    /// Bytes of the results, which are downloaded unless the run was in place.
+    /// Bytes of the results. They are downloaded, unless the run was in place.
     pub bytes_out: Bytes,
-    /// Whether the stages used the memory of source and sink without copies: because the device has
-    /// the memory of the host, or by [`Schedule::InPlace`].
+    /// Whether the stages used the memory of source and sink without copies: because the device
+    /// shares the memory of the host, or because of [`Schedule::InPlace`].
     pub in_place: bool,
-    /// T: from the start of the run to the end of its last operation, on the device's clock. The
-    /// figures of [`Report::summary`] refer to the same time, unless [`Report::timed`] set another
-    /// one.
+    /// T: the time from the start of the run to the end of its last operation, on the device's
+    /// clock. The figures of [`Report::summary`] refer to the same time, unless [`Report::timed`]
+    /// has set another time.
     pub elapsed: Nanos,
     /// The elapsed time on the host's clock, including reading and writing; `None` if time is
     /// modelled.
     pub wall: Option<Nanos>,
-    /// The least time that copies and kernels allow. `None` without a calibration. Also `None` if
-    /// the kernels were not measured alone and took longer than the copies with the cost of each.
+    /// The least time that copies and kernels need. `None` without a calibration. Also `None` if
+    /// the kernels were not measured alone and were busy for longer than the copies need, including
+    /// the cost of each copy.
     pub bound: Option<Nanos>,
-    /// The bound, the bound with the cost of each copy, and the same with fill and drain. `None`
-    /// without a calibration, and if the run was in place, so that nothing was copied.
+    /// The bound, the bound with the cost of each copy, and the bound with the cost of each copy
+    /// and with fill and drain. `None` without a calibration, and for a run in place, which copies
+    /// nothing.
     pub limits: Option<Limits>,
     /// The engines of the device and of the host; empty if the run was not traced.
     pub engines: Vec<EngineReport>,
-    /// Waits, records and over-waits of the run.
+    /// The numbers of waits, event records and over-waits of the run.
     pub ordering: OrderingCounts,
     /// The time before the first chunk.
     pub cold: Cold,
     /// The entries of the trace.
     pub ops: Vec<Op>,
     /// The limit of the run: the part that needs the most time alone, if the critical path agrees.
-    /// `None` if the run was not traced. `docs/metrics.md` explains the choice if only busy times
-    /// are known.
+    /// `None` if the run was not traced. `docs/metrics.md` explains how the limit is chosen if only
+    /// busy times are known.
     pub limit: Option<Limit>,
     without_trace: bool,
     pub(super) window: Option<Range<u64>>,
@@ -181,7 +185,7 @@ pub struct Report {
     host: Vec<HostWorked>,
 }
 
-/// Times and lines of operations that others stand in for.
+/// The times and sites that operations had before [`settle`](Report::settle) replaced them.
 struct OwnFields {
     times: Vec<Option<Times>>,
     sites: Vec<Option<Site>>,
@@ -205,14 +209,14 @@ fn part(metrics: &Metrics, role: Engine, name: &'static str) -> EngineReport {
     }
 }
 
-/// Findings that are errors.
+/// The number of findings that are errors.
 fn hazards(found: &Verdict) -> usize {
     let errors = found.findings.iter().filter(|f| f.class.severity() == Severity::Error);
     errors.count() + usize::try_from(found.more).unwrap_or(usize::MAX)
 }
 
 impl Report {
-    /// The head of a file with the run's trace, for [`crate::trace::file::Writer`].
+    /// The header of a file with the run's trace, for [`crate::trace::file::Writer`].
     #[must_use]
     pub fn about(&self, program: &str) -> About {
         About { program: program.to_owned(), ..self.about.clone() }
@@ -267,23 +271,25 @@ impl Report {
         report
     }
 
-    /// The graph of the operations.
+    /// The graph of the dependencies between the operations.
     pub(super) fn dag(&self) -> Dag {
-        // A modelled kernel fills the device; on a GPU several may run at once.
+        // A modelled kernel uses the whole device. On a GPU several kernels may run at once.
         let one = self.clock == Clock::Model;
         let kernels = if one { Kernels::OneAtATime } else { Kernels::Several };
         Dag::with_times(&self.ops, kernels, self.times)
     }
 
-    /// The operations with the times at which the engines worked, as far as they are known. The
-    /// user of a command cannot change the lines that enqueued them, so these lines are left out.
+    /// A copy of the operations with the times at which the engines worked, as far as they are
+    /// known. For the user of a command, the sites of the enqueue calls are left out, because this
+    /// reader cannot change them.
     pub(super) fn settled(&self, dag: &Dag) -> Vec<Op> {
         let mut ops = self.ops.clone();
         self.settle(&mut ops, dag);
         ops
     }
 
-    /// Gives operations the times and lines of [`settled`](Self::settled). Returns their own.
+    /// Replaces the times and sites of operations as [`settled`](Self::settled) does. Returns the
+    /// old times and sites.
     fn settle(&self, ops: &mut [Op], dag: &Dag) -> OwnFields {
         let times = dag.settle_in_place(ops);
         let sites = if self.audience == Audience::User {
@@ -294,7 +300,7 @@ impl Report {
         OwnFields { times, sites }
     }
 
-    /// Computes the figures that follow from the trace and from isolated work.
+    /// Computes the figures that follow from the trace and from the isolated work of engines.
     fn judge(&mut self) {
         let link = self.alone.link.as_ref().filter(|_| !self.in_place);
         let copies =
@@ -305,7 +311,8 @@ impl Report {
             return;
         };
         let dag = self.dag();
-        // A copy of the operations would double the memory of a long trace.
+        // The operations are changed in place: a copy of them would double the memory of a long
+        // trace.
         let mut ops = mem::take(&mut self.ops);
         let own = self.settle(&mut ops, &dag);
         self.judge_settled(&ops, &dag, window, copies.as_ref());
@@ -313,7 +320,8 @@ impl Report {
         self.ops = ops;
     }
 
-    /// As [`judge`](Self::judge), from the settled operations of a trace, whose graph is `dag`.
+    /// The part of [`judge`](Self::judge) that uses the settled operations of a trace. `dag` is
+    /// their graph.
     fn judge_settled(
         &mut self,
         ops: &[Op],
@@ -371,14 +379,14 @@ impl Report {
         self.engine(name).map_or(Nanos(0), |engine| engine.busy)
     }
 
-    /// The limits of these copies and the kernels.
+    /// The limits of a run with these copies and with the kernels of the report.
     fn limits_of(&self, copies: &CopyTimes) -> Limits {
         let alone = self.engine("compute").and_then(|kernels| kernels.isolated);
         copies.limits_with(alone, self.busy("compute"))
     }
 
-    /// Sets the isolated work of the kernels, measured in a run of one stream, and computes the
-    /// bound and all figures from it.
+    /// Sets the time that the kernels take alone, as measured in a run of one stream. Computes the
+    /// bound and all figures again.
     #[must_use]
     pub fn with_kernels_alone(mut self, kernels: Nanos) -> Self {
         self.alone.kernels = Some(kernels);
@@ -386,9 +394,9 @@ impl Report {
         self
     }
 
-    /// Checks the trace for hazards among the accesses of the run's operations. The trace of a
-    /// pipeline has no accesses of host threads. So use this only for runs between page-locked
-    /// buffers: the trace does not show that the run waits for a source or a sink.
+    /// Checks the trace for hazards between the accesses of the run's operations. Use this only for
+    /// runs between page-locked buffers. The trace of a pipeline has no accesses of host threads,
+    /// so it does not show that the run waits for a source or a sink.
     #[must_use]
     pub fn checked(mut self) -> Self {
         let options = CheckOptions::new().names(self.names());
@@ -403,9 +411,9 @@ impl Report {
         self.found.as_ref()
     }
 
-    /// Sets the time of the same run without a trace, because tracing itself costs time. Elapsed
-    /// time, efficiency and overlap then refer to that time. The summary still refers to the traced
-    /// run.
+    /// Sets the elapsed time of the same run without a trace, because tracing itself takes time.
+    /// Elapsed time, efficiency and overlap then refer to that time. The summary still refers to
+    /// the traced run.
     #[must_use]
     pub fn timed(mut self, elapsed: Nanos) -> Self {
         self.elapsed = elapsed;
@@ -418,7 +426,7 @@ impl Report {
         self.summary.as_ref()
     }
 
-    /// The number of chunks, the size of a whole chunk, and what determined the size.
+    /// The number of chunks, the size of a full chunk, and the origin of the size, in words.
     pub(super) fn chunks(&self) -> String {
         let plan = &self.plan;
         let row = self.bytes_in.0 / plan.rows_in().max(1);
@@ -426,7 +434,7 @@ impl Report {
         format!("{} of {size} ({})", plan.chunks.len(), plan.chunk_choice.words())
     }
 
-    /// The report on an engine, by its name.
+    /// The report on the engine with this name.
     #[must_use]
     pub fn engine(&self, name: &str) -> Option<&EngineReport> {
         self.engines.iter().find(|engine| engine.name == name)
@@ -439,8 +447,8 @@ impl Report {
         (self.elapsed.0 > 0).then(|| bound.0 as f64 / self.elapsed.0 as f64)
     }
 
-    /// Achieved overlap: 0 for a serial run, 1 for a perfect run. `None` if there is nothing to
-    /// overlap, as with one chunk or with a single working engine.
+    /// The achieved overlap: 0 for a serial run, 1 for a perfect run. `None` if nothing can
+    /// overlap, for example with one chunk or with a single working engine.
     #[must_use]
     pub fn overlap(&self) -> Option<f64> {
         let work = ENGINES.iter().map(|(_, name)| self.engine(name).map(|e| e.work().0));
@@ -450,7 +458,7 @@ impl Report {
         achieved_overlap(work, self.elapsed, metrics.bound)
     }
 
-    /// A phrase that names the source of the times.
+    /// A phrase that names the source of the times of operations.
     #[must_use]
     pub fn clock_words(&self) -> &'static str {
         match (self.clock, self.times) {
@@ -463,9 +471,10 @@ impl Report {
         }
     }
 
-    /// Limits of the times: engines for which operations of several streams queued, if times
-    /// include the queueing; more streams with pairs of events than hardware queues; operations
-    /// without a time; and the reason why the times do not come from the requested source.
+    /// Warnings about the times of operations, each as a sentence: times of an engine that include
+    /// queueing of operations of several streams; pairs of events on more streams than there are
+    /// hardware queues; operations without a time; the reason why the times do not come from the
+    /// requested source; a trace that was left out because of its size.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut words: Vec<_> =

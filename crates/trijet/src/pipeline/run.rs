@@ -1,4 +1,4 @@
-//! A run of a pipeline, step by step.
+//! A run of a pipeline, step by step: tuning, allocation, chunks, report.
 #![forbid(unsafe_code)]
 
 mod allocate;
@@ -38,7 +38,7 @@ impl Pipeline<'_> {
     /// # Errors
     /// `InvalidValue` for parts that do not fit together; `OutOfMemory` if even the smallest chunk
     /// does not fit; `Cancelled`; the error of a source, stage or sink, with its chunk. After an
-    /// error nothing more is enqueued, and everything enqueued has ended.
+    /// error nothing more is enqueued, and the run waits for everything that was enqueued.
     pub fn run(self) -> Result<Report> {
         let start = Instant::now();
         let mut job = Job::validate(self)?;
@@ -48,9 +48,9 @@ impl Pipeline<'_> {
         measurement.end(&job, resources, outcome)
     }
 
-    /// The plan of a run with this source, these stages and this sink, and the memory that it
-    /// needs. Nothing is allocated and nothing is measured. A run that is tuned on a GPU may choose
-    /// other chunks. A run that finds too little memory on the device chooses smaller chunks.
+    /// The plan of a run with this source, these stages and this sink, and the memory that the run
+    /// needs. Nothing is allocated and nothing is measured. A tuned run on a GPU may choose other
+    /// chunks. A run that finds too little memory on the device chooses smaller chunks.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -67,14 +67,15 @@ impl Pipeline<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run), before the first chunk.
+    /// The errors of [`run`](Self::run) that occur before the first chunk.
     pub fn needs(self) -> Result<Needs> {
         let job = Job::validate(self)?;
         fitting(&job, |plan| Ok(Needs::of(&job, plan)))
     }
 }
 
-/// Everything before the first chunk: chunk sizes, memory and kernels.
+/// Does everything that comes before the first chunk: chooses the chunk size, allocates memory and
+/// loads kernels.
 fn prepare(job: &mut Job<'_, '_>) -> Result<Resources> {
     tune(job)?;
     let mut resources = Resources::allocate(job)?;

@@ -1,37 +1,37 @@
-//! The order in which a run issues its stages: the next stage of the next item. It knows no device,
-//! no values and no threads.
+//! The order in which a run issues its stages: chooses the next stage and item. This file knows no
+//! device, no values and no threads.
 //!
-//! Each stage takes the items in their order. A stage of an item may be issued when the item has
-//! the values of its inputs, and, if its value is recycled, when a slot is free. A slot becomes
-//! free when every stage that takes its value was issued, because then the device knows all uses of
-//! the value.
+//! Each stage takes the items in the order of their numbers. A stage of an item may be issued when
+//! the item has the values of its inputs. If the value of the stage is recycled, a slot must also
+//! be free. A slot becomes free when every stage that takes its value was issued, because then the
+//! device knows all uses of the value.
 //!
-//! The oldest item can always proceed: its inputs depend on no later item, and older items, which
-//! are complete, hold the slots for which it waits. So no set of slots and no issue order can stop
-//! a run.
+//! The oldest item can always proceed. Its inputs depend on no later item. The slots for which it
+//! waits belong to older items, which are complete. So no number of slots and no issue order can
+//! stop a run.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
-/// Which stage is issued first if several could be issued.
+/// The stage that is issued first if several could be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Issue {
-    /// All stages of an item before the stages of the next item.
+    /// All stages of an item are issued before the stages of the next item.
     #[default]
     DepthFirst,
-    /// A stage of all items in flight before the next stage.
+    /// A stage is issued for all items in flight before the next stage.
     BreadthFirst,
 }
 
-/// The properties of a stage that decide about the order.
+/// The properties of a stage on which the order depends.
 #[derive(Debug, Clone)]
 pub(super) struct StageShape {
     /// The stages whose values this stage takes.
     pub(super) inputs: Vec<usize>,
-    /// Whether the stage runs on a thread of the pool, so that its value comes later.
+    /// Whether the stage runs on a thread of the pool. Then its value comes later than the issue.
     pub(super) is_host: bool,
-    /// The number of values that are used in turn; `None` if each item gets a new value.
+    /// The number of values that the stage reuses in turn; `None` if each item gets a new value.
     pub(super) slots: Option<usize>,
 }
 
@@ -44,18 +44,18 @@ struct ItemProgress {
     is_sunk: bool,
 }
 
-/// The state of a run. Stage 0 is the source.
+/// The progress of a run. Stage 0 is the source.
 #[derive(Debug)]
 pub(super) struct StagedOrder {
     stages: Vec<StageShape>,
     issue: Issue,
     depth: usize,
     out: usize,
-    /// The next item of each stage.
+    /// For each stage, the number of the next item that it takes.
     next: Vec<u64>,
     free: Vec<Option<usize>>,
-    /// The stages whose slots an item keeps until it ends: the result, and stages whose value no
-    /// stage takes.
+    /// Recycled stages whose slots an item keeps until it ends: the stage of the result, and stages
+    /// whose value no stage takes.
     kept: Vec<usize>,
     /// The number of the oldest item in flight.
     first: u64,
@@ -96,7 +96,7 @@ impl StagedOrder {
         self.next[0]
     }
 
-    /// Begins the next item. Its value of stage 0 is there.
+    /// Begins the next item, which has its value of stage 0.
     pub(super) fn begin(&mut self) {
         let mut takers = vec![0; self.stages.len()];
         for input in self.stages.iter().flat_map(|stage| &stage.inputs) {
@@ -127,8 +127,8 @@ impl StagedOrder {
         self.items.get_mut(place)
     }
 
-    /// The next stage and item to issue, if any can be issued. The caller issues it, and then calls
-    /// [`issued`](Self::issued).
+    /// Returns the next stage and item to issue, if any can be issued. The caller issues the stage,
+    /// and then calls [`issued`](Self::issued).
     pub(super) fn next(&self) -> Option<(usize, u64)> {
         let could = (1..self.stages.len()).filter_map(|stage| {
             let number = self.next[stage];
@@ -142,8 +142,8 @@ impl StagedOrder {
         }
     }
 
-    /// Registers that a stage of an item was issued. Returns the stages whose slots this made free:
-    /// no other stage will take their values of this item.
+    /// Registers that a stage of an item was issued. Returns the stages whose slots became free,
+    /// because no other stage will take their values of this item.
     pub(super) fn issued(&mut self, stage: usize, number: u64) -> Vec<usize> {
         self.next[stage] += 1;
         if let Some(free) = &mut self.free[stage] {
@@ -155,8 +155,8 @@ impl StagedOrder {
         }
     }
 
-    /// Registers that a stage of an item has its value. Returns the same as
-    /// [`issued`](Self::issued).
+    /// Registers that a stage of an item has its value. Returns the stages whose slots became free,
+    /// as [`issued`](Self::issued) does.
     pub(super) fn done(&mut self, stage: usize, number: u64) -> Vec<usize> {
         let inputs = self.stages[stage].inputs.clone();
         let Some(item) = self.item_mut(number) else { return Vec::new() };
@@ -168,7 +168,7 @@ impl StagedOrder {
                 taken.push(input);
             }
         }
-        // The sink holds the result.
+        // The sink keeps the result until the item ends.
         taken.retain(|stage| *stage != self.out && self.free[*stage].is_some());
         taken.iter().for_each(|stage| self.release(*stage));
         taken
@@ -180,7 +180,7 @@ impl StagedOrder {
         }
     }
 
-    /// The next item whose result goes to the sink, if the result is there.
+    /// Returns the next item whose result goes to the sink, if the item has the result.
     pub(super) fn next_to_sink(&mut self) -> Option<u64> {
         let number = self.next_sunk;
         let has_result = self.item(number)?.has[self.out];
@@ -198,7 +198,7 @@ impl StagedOrder {
     }
 
     /// Ends the oldest item, if all of its stages have run and the sink has its result. Returns the
-    /// stages whose slots the item still held.
+    /// stages whose slots the item kept until now.
     pub(super) fn end_first(&mut self) -> Option<Vec<usize>> {
         let item = self.items.front()?;
         if !item.is_sunk || !item.has.iter().all(|has| *has) {
@@ -234,12 +234,12 @@ mod tests {
         })
     }
 
-    /// A run of `items` items in which threads answer in the order that `draws` choose.
+    /// A run of `items` items. `draws` choose the order in which the threads answer.
     struct Simulated {
         stages: Vec<StageShape>,
         order: StagedOrder,
         out: usize,
-        /// The values of each stage that are held, by item.
+        /// For each stage, the items whose values are in use.
         held: Vec<Vec<u64>>,
         issued: Vec<u64>,
         has: Vec<Vec<bool>>,

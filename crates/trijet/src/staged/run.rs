@@ -1,9 +1,10 @@
-//! A run: the source on a thread, host stages on a pool, the sink on a thread, and all other stages
-//! on the calling thread.
+//! A run: the source is read on a thread, host stages run on a pool, the sink is called on a
+//! thread, and all other stages run on the calling thread.
 //!
-//! The calling thread does not wait for the device. It waits for messages of the other threads, and
-//! after each issues everything that the order allows. The other threads end when the calling
-//! thread drops its ends of the channels. So an error or a panic on any thread ends all of them.
+//! The calling thread does not wait for the device. It waits for messages of the other threads.
+//! After each message it issues everything that the order allows. The other threads end when the
+//! calling thread drops its ends of the channels. So an error or a panic on any thread ends all of
+//! them.
 #![forbid(unsafe_code)]
 
 use super::order::StagedOrder;
@@ -22,7 +23,7 @@ use std::thread::{Builder, Scope, available_parallelism, scope};
 /// Maximum number of threads that compute the host stages of a run.
 const POOL_MAX: usize = 16;
 
-/// A message of another thread.
+/// A message of another thread to the calling thread.
 enum News<I> {
     /// The source has read an item.
     Item(I),
@@ -41,14 +42,14 @@ enum News<I> {
     Failed(Error),
 }
 
-/// A host stage of an item, and its input values.
+/// A host stage to compute for an item, and its input values.
 struct HostJob {
     stage: usize,
     item: u64,
     values: Values,
 }
 
-/// The function that takes the results.
+/// The function that gets the results.
 pub(super) type ResultSink<'a> = dyn FnMut(&HeldValue) -> Result<ControlFlow<()>> + Send + 'a;
 
 /// Runs all items, and calls `sink` with each item's value of the stage `result`.
@@ -79,7 +80,7 @@ pub(super) fn run<I: Send + Sync + 'static>(
             let (to, next, computes, names) = (send.clone(), &next, &computes, &names);
             spawn(scope, "host stage", move || compute(computes, names, next, &to))?;
         }
-        // When the other threads are gone, there are no more messages.
+        // Now `news` ends when the other threads have ended.
         drop(send);
         let run = StagedRun {
             stages: &stages,
@@ -126,7 +127,7 @@ fn panicked(side: &str, words: &str) -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", format!("{side} panicked: {words}"))
 }
 
-/// Reads one item per credit. Returns when the run has dropped its side of a channel.
+/// Reads one item per credit. Returns when the run has closed a channel.
 fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: &Sender<News<I>>) {
     let mut items = items;
     let mut number = 0;
@@ -146,7 +147,7 @@ fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: 
     }
 }
 
-/// Computes host stages.
+/// Computes host stages on a thread of the pool until the run ends.
 fn compute<I>(
     computes: &BTreeMap<usize, Compute<'_>>,
     names: &[String],
@@ -192,15 +193,15 @@ fn take<I>(
     }
 }
 
-/// The state of the calling thread.
+/// The state of the calling thread in a run.
 struct StagedRun<'r, 'a> {
     stages: &'r [Stage<'a>],
     lanes: &'r [Vec<Stream>],
     order: StagedOrder,
     result: usize,
-    /// The values of the items in flight, in their order.
+    /// The values of the items in flight, from the oldest item to the newest.
     values: VecDeque<Values>,
-    /// Values of each stage that no item uses any more.
+    /// For each stage, values that no item uses any more.
     spare: Vec<Vec<HeldValue>>,
     jobs: Sender<HostJob>,
     results: Sender<(u64, HeldValue)>,
@@ -221,7 +222,7 @@ impl StagedRun<'_, '_> {
             self.advance()?;
             // An item that has ended makes room for the next one.
             while self.order.can_begin() && !queue.is_empty() {
-                // Items in flight are finished, like the chunks of other pipelines.
+                // A cancelled run finishes the items in flight, like other pipelines.
                 is_cancelled |= cancel.is_cancelled();
                 match queue.pop_front() {
                     Some(item) if !is_cancelled => self.begin(item),
@@ -257,7 +258,7 @@ impl StagedRun<'_, '_> {
         }
     }
 
-    /// Lets the source read one more item. A source that has ended needs no more credits.
+    /// Lets the source read one more item. After the end of the source, the credit has no effect.
     fn read_one(&self) {
         let _ended = self.credits.send(());
     }
@@ -280,10 +281,10 @@ impl StagedRun<'_, '_> {
             }
             while let Some(item) = self.order.next_to_sink() {
                 let result = self.values_of(item).held(self.result).cloned().ok_or_else(ended)?;
-                // A sink that has ended has sent its reason.
+                // A sink that has ended has already sent the reason.
                 let _ended = self.results.send((item, result));
             }
-            // An item that ends may have held a slot for which another item waits.
+            // The end of an item may free a slot for which another item waits.
             let Some(released) = self.order.end_first() else { return Ok(()) };
             let mut values = self.values.pop_front().ok_or_else(ended)?;
             for stage in released {
@@ -326,7 +327,7 @@ impl StagedRun<'_, '_> {
         Ok(())
     }
 
-    /// Keeps the values of these stages of an item for later items.
+    /// Takes the values of these stages from an item, for use by later items.
     fn recycle(&mut self, item: u64, stages: &[usize]) {
         for stage in stages {
             let value = self.values_mut(item).take(*stage);
@@ -356,7 +357,7 @@ fn cancelled(item: u64) -> Error {
     Error::new(ErrorKind::Cancelled, "run", format!("cancelled before item {item}"))
 }
 
-/// A thread ended without a message. No panic of a user's function can cause this.
+/// The error for a thread that ended without a message. No panic of a user's function can cause it.
 fn ended() -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", "a thread of the run has ended early")
 }

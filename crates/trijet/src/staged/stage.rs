@@ -32,13 +32,13 @@ impl Deref for ItemCx<'_> {
     }
 }
 
-/// Enqueues a stage, which makes a new value.
+/// Enqueues the work of a stage for an item, and returns a new value.
 type Enqueue<'a> = Box<dyn Fn(&ItemCx<'_>, &Values) -> Result<HeldValue> + 'a>;
 /// Makes a value that is used for several items.
 type Make<'a> = Box<dyn Fn(&Stream) -> Result<HeldValue> + 'a>;
-/// Enqueues a stage, which overwrites a value of an earlier item.
+/// Enqueues the work of a stage for an item, which overwrites a value of an earlier item.
 type Rewrite<'a> = Box<dyn Fn(&ItemCx<'_>, &Values, &mut HeldValue) -> Result<()> + 'a>;
-/// Computes a stage on the host.
+/// Computes a host stage for the item with this number.
 pub(super) type Compute<'a> = Box<dyn Fn(u64, &Values) -> Result<HeldValue> + Send + Sync + 'a>;
 
 /// The work of a stage.
@@ -50,16 +50,15 @@ pub(super) enum StageBody<'a> {
         make: Make<'a>,
         run: Rewrite<'a>,
     },
-    /// The pool has the work.
+    /// A host stage. Its function is in [`Parts::computes`].
     Host,
 }
 
-/// A stage.
 pub(super) struct Stage<'a> {
     pub(super) name: String,
     pub(super) inputs: Vec<usize>,
     pub(super) body: StageBody<'a>,
-    /// The number of streams to which its items are dealt in turn.
+    /// The number of streams over which the items are distributed in turn.
     pub(super) lanes: usize,
     pub(super) gives: TypeId,
 }

@@ -6,11 +6,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A value of an item, shared by its item and the threads that use it.
+/// A value of an item. The item and the threads that use the value share it.
 pub(super) type HeldValue = Arc<dyn Any + Send + Sync>;
 
-/// The value that a stage makes of each item. It is a handle with which other stages name their
-/// input.
+/// A handle of the value that a stage makes for each item. Other stages name their inputs with it.
 pub struct Value<T> {
     /// The index of the stage.
     pub(super) stage: usize,
@@ -37,7 +36,7 @@ impl<T> fmt::Debug for Value<T> {
     }
 }
 
-/// The values of one item, by stage.
+/// The values of one item. The indices are the numbers of the stages.
 #[derive(Debug, Clone)]
 #[expect(unnameable_types, reason = "only inputs of this library look into it")]
 pub struct Values(Vec<Option<HeldValue>>);
@@ -48,7 +47,7 @@ impl Values {
         Self(vec![None; stages])
     }
 
-    /// Only the values of these stages.
+    /// A copy with only the values of these stages.
     pub(super) fn only(&self, stages: &[usize]) -> Self {
         let mut values = Self::new(self.0.len());
         for stage in stages {
@@ -85,16 +84,15 @@ mod sealed {
         type Refs<'a>;
 
         /// The stages and the types of the values.
-        ///
         fn stages(&self) -> Vec<(usize, TypeId)>;
 
-        /// The values of an item; `None` if they are of another pipeline.
+        /// References to the values of an item; `None` if the handles belong to another pipeline.
         fn refs<'a>(&self, values: &'a Values) -> Option<Self::Refs<'a>>;
     }
 }
 
-/// The inputs of a stage: a [`Value`], or a tuple of two to four. The stage gets a reference to
-/// each: `&A`, or `(&A, &B)`.
+/// The inputs of a stage: a [`Value`], or a tuple of two to four values. The function of the stage
+/// gets a reference to each: `&A`, or `(&A, &B)`.
 pub trait Inputs: sealed::Take {}
 
 impl<T: sealed::Take> Inputs for T {}

@@ -64,7 +64,7 @@ pub struct Pipeline<'a> {
     pub(in crate::pipeline) stages: Vec<Stage<'a>>,
     pub(in crate::pipeline) output: Option<Output<'a>>,
     pub(in crate::pipeline) settings: PipelineSettings<'a>,
-    /// A wrong call on this builder. A run returns it as an error.
+    /// The description of a wrong call on this builder. A run returns it as an error.
     mistake: Option<&'static str>,
 }
 
@@ -146,16 +146,16 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Sets the source of the data: [`rows_of`](crate::pipeline::rows_of) a slice, an iterator or a
-    /// function ([`rows_from_iter`](crate::pipeline::rows_from_iter),
-    /// [`rows_from_fn`](crate::pipeline::rows_from_fn)), or another [`Source`].
+    /// Sets the source of the data: a slice ([`rows_of`](crate::pipeline::rows_of)), an iterator
+    /// ([`rows_from_iter`](crate::pipeline::rows_from_iter)), a function
+    /// ([`rows_from_fn`](crate::pipeline::rows_from_fn)), or another [`Source`].
     #[must_use]
     pub fn source(mut self, source: impl Source + 'a) -> Self {
         self.input = Some(Input::Source(Box::new(source)));
         self
     }
 
-    /// Uses data in page-locked memory as the source, as rows of `row_len` elements. They are
+    /// Uses data in page-locked memory as the source, in rows of `row_len` elements. The data are
     /// uploaded directly, without a copy on the host.
     ///
     /// ```
@@ -176,9 +176,10 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `x` has rows
-    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`], each with as
-    /// many elements as in `x`. `x` has the same rows and the [halo](Self::halo) of the stage.
-    /// Before the first chunk, the function is called with an empty chunk, which loads its kernels.
+    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`], and a row of
+    /// `y` has as many elements as a row of `x`. `x` has the same rows and the [halo](Self::halo)
+    /// of the stage. Before the first chunk, the function is called with an empty chunk, which
+    /// loads its kernels.
     #[must_use]
     #[track_caller]
     pub fn stage<T: Element, U: Element>(
@@ -190,10 +191,11 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Lets the stage that was appended last read this number of rows before and after the rows
-    /// that it writes, where the data have such rows.
+    /// that it writes. At the ends of the data there are fewer such rows.
     ///
-    /// Each stage may have a halo. A stage before one with a halo also computes the rows in that
-    /// halo, so the bytes are the same as if the stages ran one after another, each over all data.
+    /// Each stage may have a halo. A stage before a stage with a halo also computes the rows in
+    /// that halo. So the bytes are the same as if the stages ran one after another, each over all
+    /// data.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -237,31 +239,31 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the target of the results: the end of a `&mut Vec`, a `&mut` slice, a function
-    /// ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`].
+    /// Sets the target of the results: a `&mut Vec`, at whose end they are appended, a `&mut`
+    /// slice, a function ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`].
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
         self.output = Some(Output::Sink(Box::new(sink)));
         self
     }
 
-    /// Uses page-locked memory as the target of the results, each row at its index. A run refuses
-    /// memory that is too short for all rows.
+    /// Uses page-locked memory as the target of the results. Each row is written at its index. A
+    /// run refuses memory that is too short for all rows.
     #[must_use]
     pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
         self.output = Some(Output::pinned(data));
         self
     }
 
-    /// How chunks share streams; tuned by default.
+    /// Sets how chunks share streams; [`Schedule::Tuned`] by default.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.settings.plan.schedule = schedule;
         self
     }
 
-    /// The size of a chunk's input in bytes, rounded to whole rows. While the device has too little
-    /// memory, the size is halved.
+    /// Sets the size of a chunk's input in bytes. It is rounded to whole rows. While the device has
+    /// too little memory, a run halves the size.
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
         self.settings.plan.chunk = Some(bytes);
@@ -269,16 +271,16 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// The number of slots, which is the maximum number of chunks in flight.
+    /// Sets the number of slots, which is the maximum number of chunks in flight.
     #[must_use]
     pub fn depth(mut self, slots: usize) -> Self {
         self.settings.plan.depth = Some(slots);
         self
     }
 
-    /// How the run shares its device with other runs; [alone](Sharing::Alone) by default. Other
-    /// values need a schedule with separate streams for copies, or, for [`Sharing::Latency`], a
-    /// schedule without copies.
+    /// Sets how the run shares its device with other runs; [alone](Sharing::Alone) by default.
+    /// Other values need a schedule with separate streams for copies. [`Sharing::Latency`] also
+    /// works with a schedule without copies.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -301,12 +303,14 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph. By default
-    /// they are if a run has many short launches. [`run`](Self::run) ignores this.
+    /// Sets whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph. By
+    /// default they are launches of a graph if a run has many short launches. [`run`](Self::run)
+    /// ignores this setting.
     ///
-    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases: with [`Sharing::Bulk`],
-    /// because its runs wait between operations, and with [`Sharing::Latency`] and any schedule
-    /// except [`Schedule::InPlace`], because a graph does not copy in shared streams.
+    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases. The first is
+    /// [`Sharing::Bulk`], because its runs wait between operations. The second is
+    /// [`Sharing::Latency`] with any schedule except [`Schedule::InPlace`], because a graph does
+    /// not copy in shared streams.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -331,19 +335,20 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Declares memory that stages read in addition to their input, such as weights. Only a
-    /// [graph](Self::replay) of runs needs this.
+    /// Declares memory that stages read in addition to their input, such as weights. This is
+    /// necessary only if runs are launches of a [graph](Self::replay).
     #[must_use]
     pub fn reads<V: AsView + ?Sized>(mut self, memory: &'a V) -> Self {
         self.settings.reads.push(memory.as_view().as_bytes());
         self
     }
 
-    /// Stores in a file the measurements of [`prepare`](Self::prepare) for this job. If the file
-    /// has them already, nothing is measured. The library cannot see what kernels compute, so
-    /// `name` stands for them; it also compares the device, its driver, the sharing, the rows and
-    /// the settings. A damaged file, or a file of another version of the library, counts as empty.
-    /// A file with other content is kept, and `prepare` returns `InvalidValue`.
+    /// Stores in a file the result of the measurements of [`prepare`](Self::prepare) for this job.
+    /// If the file already has a result for the job, nothing is measured. `name` identifies the
+    /// kernels, because the library cannot see what they compute. A result is used only if the
+    /// name, the device, its driver, the sharing, the rows and the settings are the same. A damaged
+    /// file, or a file of another version of the library, counts as empty. A file with other
+    /// content is kept, and `prepare` returns `InvalidValue`.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -372,84 +377,87 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Limits the memory of the host that the run allocates: page-locked memory, and the trace of
-    /// the chunks. Chunks are made smaller until they fit. If the trace alone does not fit, the run
-    /// is [untraced](Self::untraced), and its report states this. There is no limit by default.
+    /// the chunks. Chunks are made smaller until they fit. If the trace does not fit beside the
+    /// page-locked memory, the run is [untraced](Self::untraced), and its report states this. There
+    /// is no limit by default.
     #[must_use]
     pub fn host_memory(mut self, most: Bytes) -> Self {
         self.settings.host_memory = Some(most);
         self
     }
 
-    /// Produces only these ranges of rows, sorted and disjoint: the rows that an earlier run left
-    /// undone. A range begins and ends at a multiple of the [granule](Layout::granule), or at the
-    /// end of the data.
+    /// Produces only these ranges of rows, for example the rows that an earlier run did not finish.
+    /// The ranges are sorted and disjoint. A range begins and ends at a multiple of the
+    /// [granule](Layout::granule), or at the end of the data.
     #[must_use]
     pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
         self.settings.plan.todo = todo;
         self
     }
 
-    /// Where source and sink are called. By default each has its own thread.
+    /// Sets the threads that call the source and the sink. By default each has its own thread.
     #[must_use]
     pub fn host_work(mut self, host_work: HostWork) -> Self {
         self.settings.host_work = host_work;
         self
     }
 
-    /// Lets the run be stopped between two chunks.
+    /// Lets `cancel` stop the run between two chunks.
     #[must_use]
     pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
         self.settings.cancel = cancel.clone();
         self
     }
 
-    /// Calls `progress` after each chunk that is finished, in order.
+    /// Calls `progress` after each finished chunk, one call at a time.
     #[must_use]
     pub fn on_progress(mut self, progress: impl Fn(Progress) + Sync + 'a) -> Self {
         self.settings.progress = Some(Box::new(progress));
         self
     }
 
-    /// Sets the rates of the link, from which the report computes the bound. Without them the bound
-    /// is unknown.
+    /// Sets the measured rates of the link. The report computes the bound from them. Without them
+    /// the bound is unknown.
     #[must_use]
     pub fn calibrated(mut self, calibration: &Calibration) -> Self {
         self.settings.calibration = Some(calibration.clone());
         self
     }
 
-    /// Does not trace the operations, which saves two events per operation. The report then has the
-    /// elapsed time, but no engines.
+    /// Turns the trace of the operations off, which saves two events per operation. The report then
+    /// has the elapsed time, but no engines.
     #[must_use]
     pub fn untraced(mut self) -> Self {
         self.settings.traced = Traced::No;
         self
     }
 
-    /// Sets the reader of the report, which determines the advice, and whether the timeline names
-    /// lines of the program. The default is the author of the program.
+    /// Sets the reader for whom the report is written. The advice depends on the reader, and so
+    /// does the timeline, which names lines of the program or not. The default is the author of the
+    /// program.
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = audience;
         self
     }
 
-    /// The source of the times of operations; pairs of events by default.
+    /// Sets the source of the times of operations; pairs of events by default.
     #[must_use]
     pub fn times(mut self, from: TimesFrom) -> Self {
         self.settings.times = from;
         self
     }
 
-    /// Leaves out one wait between streams of the run, counted from 1, to show what depends on the
-    /// wait; see [`testing::drop_wait`](crate::testing::drop_wait).
+    /// Leaves out one wait between streams of the run, to show what depends on the wait. `number`
+    /// counts the waits of the run, starting with 1. See
+    /// [`testing::drop_wait`](crate::testing::drop_wait).
     #[must_use]
     pub fn drop_wait(mut self, number: u64) -> Self {
         self.settings.drop_wait = Some(number);
         self
     }
 
-    /// The plan of a run, if memory suffices.
+    /// The plan of a run, provided that there is enough memory for it.
     ///
     /// # Errors
     /// `InvalidValue` when there is no source, its data are not whole rows, the options do not fit
@@ -463,7 +471,7 @@ impl<'a> Pipeline<'a> {
         Reach::new(layout, self.stages.iter().map(|stage| stage.halo))
     }
 
-    /// The layout of the input, after the checks of the input and of the calls.
+    /// Checks the input and the calls on this builder, and returns the layout of the input.
     pub(in crate::pipeline) fn layout(&self) -> Result<Layout> {
         self.check_calls()?;
         match &self.input {
@@ -488,7 +496,7 @@ impl<'a> Input<'a> {
         Self::Pinned { bytes: data.view().as_bytes(), layout: Layout::of::<T>(rows, row_len) }
     }
 
-    /// The layout, after its checks.
+    /// Checks the layout, and returns it.
     pub(in crate::pipeline) fn layout(&self) -> Result<Layout> {
         let layout = match self {
             Input::Source(source) => {

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// A switch that stops nothing yet.
+    /// A handle that has not stopped a run yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops the run: chunks in flight are finished and written, and no other begins.
+    /// Stops the run: chunks in flight are finished and written, and no new chunk begins.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

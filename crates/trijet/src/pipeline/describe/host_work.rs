@@ -10,18 +10,19 @@ use std::sync::Mutex;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
-/// Where source and sink are called.
+/// The threads that call the source and the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HostWork {
-    /// On a thread for each, so that reading, enqueuing and writing overlap.
+    /// The source and the sink have a thread each, so that reading, enqueuing and writing overlap.
     #[default]
     Threads,
-    /// On the calling thread, in turn: every call happens in the same order in every run.
+    /// The calling thread does all work. The order of the calls is the same in every run.
     Inline,
 }
 
-/// Wall-clock spans of host work since the start of a run, in nanoseconds.
+/// Spans of time in which the host worked, in nanoseconds since the start of the run on the host's
+/// clock.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Spans {
     start: Instant,
@@ -44,14 +45,15 @@ impl Spans {
         result
     }
 
-    /// The spans, on a clock with the time `begin` at the start of the run.
+    /// The union of the spans on another clock, which has the time `begin` at the start of the run.
     fn union(self, begin: u64) -> Union {
         let spans = self.spans.into_inner().expect("no panic under this lock");
         Union::of(spans.into_iter().map(|span| span.start + begin..span.end + begin))
     }
 }
 
-/// The times in which a side of the host worked, and in which the enqueuing thread waited for it.
+/// For the source or for the sink: the times in which it worked, and the times in which the
+/// enqueuing thread waited for it.
 #[derive(Debug)]
 pub(in crate::pipeline) struct SideSpans {
     pub(in crate::pipeline) busy: Spans,
@@ -63,7 +65,8 @@ impl SideSpans {
         Self { busy: Spans::new(start), waited_for: Spans::new(start) }
     }
 
-    /// The times of `engine` in a trace with the time `begin` at the start of the run.
+    /// The times of `engine` on the clock of a trace, which has the time `begin` at the start of
+    /// the run.
     fn worked(self, engine: HostEngine, begin: u64) -> HostWorked {
         let busy = self.busy.union(begin);
         let waited_for = busy.and(&self.waited_for.union(begin));
@@ -71,7 +74,8 @@ impl SideSpans {
     }
 }
 
-/// The times in which the host read, wrote, and synchronized the results with their disk.
+/// The times in which the host read, in which it wrote, and in which it synchronized the results
+/// with their disk.
 #[derive(Debug)]
 pub(in crate::pipeline) struct HostSpans {
     pub(in crate::pipeline) read: SideSpans,
@@ -85,8 +89,8 @@ impl HostSpans {
         Self { read: new(), write: new(), sync: new() }
     }
 
-    /// The times of the engines that worked, in a trace with the time `begin` at the start of the
-    /// run.
+    /// The times of the engines of the host that worked, on the clock of a trace, which has the
+    /// time `begin` at the start of the run.
     pub(in crate::pipeline) fn worked(self, begin: u64) -> Vec<HostWorked> {
         let Self { read, write, sync } = self;
         let all =
@@ -96,18 +100,18 @@ impl HostSpans {
     }
 }
 
-/// The error of a side that finds the channel of the other side closed. The other side has the
-/// cause.
+/// The error for a side whose channel was closed by the other side. The error of the other side has
+/// the cause.
 pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }
 
-/// Number of chunks that a source or a sink handles at once if it works in parts. While the last
-/// parts of one chunk are read or written, idle threads of the crew begin the next chunk.
+/// Number of chunks that a parallel source or sink handles at once. While the last parts of one
+/// chunk are read or written, idle threads of the crew begin the next chunk.
 pub(in crate::pipeline) const CHUNKS_AT_ONCE: usize = 2;
 
-/// Deals the buffers of a side to at most `threads` threads, which take the chunks in turn. Each
-/// thread has a buffer.
+/// Distributes the buffers of the source or the sink over at most `threads` threads, which take the
+/// chunks in turn. Each thread gets at least one buffer.
 pub(in crate::pipeline) fn deal<B>(buffers: Vec<B>, threads: usize) -> Vec<Vec<B>> {
     let threads = threads.min(buffers.len());
     let mut dealt: Vec<Vec<B>> = (0..threads).map(|_| Vec::new()).collect();
@@ -117,7 +121,7 @@ pub(in crate::pipeline) fn deal<B>(buffers: Vec<B>, threads: usize) -> Vec<Vec<B
     dealt
 }
 
-/// Starts a thread for a side.
+/// Starts a thread for the source or the sink.
 ///
 /// # Errors
 /// `Io` when the system does not start a thread.
@@ -132,7 +136,7 @@ pub(in crate::pipeline) fn spawn<'scope, 'env>(
     })
 }
 
-/// Waits for the threads of a side, and returns their first error.
+/// Waits for the threads of the source or the sink, and returns their first error.
 pub(in crate::pipeline) fn join<'scope>(
     side: &'static str,
     threads: impl Iterator<Item = ScopedJoinHandle<'scope, Result<()>>>,

@@ -18,7 +18,7 @@ pub struct Progress {
 
 pub(in crate::pipeline) type OnProgress<'a> = Box<dyn Fn(Progress) + Sync + 'a>;
 
-/// Counts the finished rows of a run, and reports them to its user, one report at a time.
+/// Counts the finished rows of a run, and reports them to the user, one report at a time.
 pub(in crate::pipeline) struct Tally<'a> {
     rows_done: Mutex<u64>,
     rows: u64,
@@ -26,7 +26,8 @@ pub(in crate::pipeline) struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    /// Starts with the rows that the plan leaves out: an earlier run finished them.
+    /// Starts the count with the rows that the plan leaves out, because an earlier run finished
+    /// them.
     pub(in crate::pipeline) fn new(
         plan: &Plan,
         rows: u64,
@@ -36,7 +37,7 @@ impl<'a> Tally<'a> {
         Self { rows_done, rows, report }
     }
 
-    /// Counts a chunk.
+    /// Counts the rows of a finished chunk, and reports the progress.
     ///
     /// # Errors
     /// `Panicked` if the report panics.

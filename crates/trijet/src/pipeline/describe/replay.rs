@@ -12,21 +12,21 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Replay {
-    /// From the second run on, if a run has at least 8 launches, two for each copy or fill, and at
-    /// most 1024 chunks. Each run calls the stages, as without a graph, and compares their
-    /// operations with the graph. Other scalars and other memory change nodes of the graph. The
-    /// graph is given up if stages enqueue other operations, or operations that a graph cannot
-    /// have, allocate memory, or use their own streams. Then this run and later ones are ordinary,
-    /// and this run calls its stages twice.
+    /// Runs are launches of a graph from the second run on, if a run has at least 8 launches, at
+    /// least two launches for each copy or fill, and at most 1024 chunks. Each run still calls the
+    /// stages, and compares their operations with the graph. If only scalars or memory differ, the
+    /// nodes of the graph are changed. The graph is dropped if a stage enqueues other operations,
+    /// enqueues operations that a graph cannot have, allocates memory, or uses its own streams. The
+    /// run in which this happens calls its stages twice. This run and all later runs are ordinary.
     /// [`Prepared::replayed`](crate::pipeline::Prepared::replayed) states whether there is a graph.
     #[default]
     Automatic,
-    /// In every run. `prepare` calls each stage once for each chunk, and runs call no stage. So
-    /// values that a stage computes from the state of the program stay as they were in `prepare`,
-    /// and memory that it allocates belongs to the graph. `prepare` returns the error of a stage
-    /// that enqueues an operation that a graph cannot have.
+    /// Every run is a launch of a graph. `prepare` calls each stage once for each chunk, and runs
+    /// call no stage. So values that a stage computes from the state of the program stay as they
+    /// were in `prepare`, and memory that the stage allocates belongs to the graph. If a stage
+    /// enqueues an operation that a graph cannot have, `prepare` returns its error.
     Fixed,
-    /// In no run.
+    /// No run is a launch of a graph.
     Never,
 }
 
@@ -35,7 +35,7 @@ pub enum Replay {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replayed {
-    /// Not yet: the second run decides.
+    /// No graph was tried yet: the second run decides.
     Undecided,
     /// The run was a launch of a graph.
     Yes {

@@ -1,9 +1,9 @@
 //! Typed rows. Sources are slices, iterators and functions; sinks are vectors, slices and
 //! functions.
 //!
-//! The layout of a source or sink has its type `T` of elements, and a run refuses stages of another
-//! type. Bytes and elements are the same memory: `T` is an [`Element`], so every bit pattern is a
-//! value.
+//! The layout of a typed source or sink has its element type `T`, and a run refuses stages of
+//! another type. The same memory is used as bytes and as elements: `T` is an [`Element`], so every
+//! bit pattern is a value.
 #![forbid(unsafe_code)]
 
 use super::sink::Sink;
@@ -88,8 +88,8 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for MemoryRows<T, D> {
 /// A source of rows that an iterator yields, `row_len` elements each: vectors, arrays or slices.
 /// The run takes the first `rows` rows.
 ///
-/// An iterator only goes forwards. So the source keeps the rows of the last chunk for the halo of
-/// the next one. A run fails if the iterator ends early or a row has another length.
+/// An iterator cannot go back. So the source keeps the rows of the last chunk that the halo of the
+/// next chunk may need. A run fails if the iterator ends early or a row has another length.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -124,7 +124,7 @@ struct Forward<T, I: Iterator> {
     elements: PhantomData<fn() -> T>,
 }
 
-/// An iterator and the rows that a later chunk may need again.
+/// An iterator, and the rows that it has yielded and that a later chunk may need.
 struct RowWindow<I: Iterator> {
     iter: I,
     kept: VecDeque<I::Item>,
@@ -133,7 +133,7 @@ struct RowWindow<I: Iterator> {
 }
 
 impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Forward<T, I> {
-    /// The row after the kept rows.
+    /// Takes the row after the kept rows from the iterator.
     fn next(&self, window: &mut RowWindow<I>) -> Result<I::Item> {
         let row = window.first + window.kept.len() as u64;
         let Some(values) = window.iter.next() else {
@@ -183,9 +183,9 @@ impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Source for Forward
 
 /// A source of `rows` rows of `row_len` elements, which a function computes or reads.
 ///
-/// `read` is called with the numbers of some rows and a slice for their elements. It fills the
-/// whole slice, which may hold elements of an earlier chunk. The halo around a chunk is read with
-/// each chunk that needs it.
+/// `read` is called with a range of row numbers and a slice for the elements of these rows. It
+/// fills the whole slice, which may have elements of an earlier chunk. The halo around a chunk is
+/// read with each chunk that needs it.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -235,7 +235,7 @@ where
         if let Ok(values) = bytemuck::try_cast_slice_mut(into) {
             return (self.read)(rows, values);
         }
-        // The bytes are not aligned for the elements.
+        // `into` may not be aligned for the elements.
         let mut values: Vec<T> = bytemuck::pod_collect_to_vec(into);
         (self.read)(rows, &mut values)?;
         into.copy_from_slice(bytemuck::cast_slice(&values));
@@ -243,12 +243,12 @@ where
     }
 }
 
-/// Appends the results. After an error, the vector holds the rows that were finished before the
+/// Appends the results. After an error, the vector has the rows that were finished before the
 /// error.
 ///
-/// A run refuses rows of another element type than `T`. But `u8` stands for plain bytes: a
-/// `Vec<u8>` takes rows of any type as their bytes, and a vector of any type takes rows of `u8`
-/// that are whole elements.
+/// A run refuses rows of another element type than `T`, except for `u8`, which means plain bytes. A
+/// `Vec<u8>` takes rows of any type as their bytes. A vector of any type takes rows of `u8` that
+/// consist of whole elements.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -285,7 +285,7 @@ impl<T: Element> Sink for Vec<T> {
     }
 }
 
-/// Puts each row at its index: row 0 at the start of the slice. A run refuses a slice that is too
+/// Writes each row at its index: row 0 at the start of the slice. A run refuses a slice that is too
 /// short for all rows. Rows of another element type are refused as for a vector, with `u8` for
 /// plain bytes.
 ///
@@ -324,8 +324,9 @@ impl<T: Element> Sink for [T] {
     }
 }
 
-/// A sink that calls a function with the numbers of some rows and their elements, in the order of
-/// the rows. Rows of another element type are refused as for a vector, with `u8` for plain bytes.
+/// A sink that calls a function with a range of row numbers and the elements of these rows, in the
+/// order of the rows. Rows of another element type are refused as for a vector, with `u8` for plain
+/// bytes.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -362,7 +363,7 @@ impl<T: Element, F: FnMut(Range<u64>, &[T]) -> Result<()> + Send> Sink for RowCa
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         match bytemuck::try_cast_slice(bytes) {
             Ok(values) => (self.write)(rows, values),
-            // The bytes are not aligned for the elements.
+            // `bytes` may not be aligned for the elements.
             Err(_) => (self.write)(rows, &bytemuck::pod_collect_to_vec::<u8, T>(bytes)),
         }
     }

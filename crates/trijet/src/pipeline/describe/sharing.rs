@@ -1,27 +1,27 @@
-//! How runs on one device share its copy engines.
+//! How the runs on one device share its copy engines.
 #![forbid(unsafe_code)]
 
 /// How a run shares its device with other runs.
 ///
-/// A copy engine that one stream keeps busy may let the copies of another stream wait for a long
-/// time: 21 ms for 64 KiB beside a bulk job on an H200. Priorities of streams do not change that.
-/// So runs with [`Latency`](Self::Latency) and [`Bulk`](Self::Bulk) on one device share a stream
-/// for uploads and a stream for downloads.
+/// If one stream keeps a copy engine busy, the copies of another stream may wait for a long time:
+/// 21 ms for 64 KiB beside a bulk job on an H200. Priorities of streams do not change that. So all
+/// runs with [`Latency`](Self::Latency) and [`Bulk`](Self::Bulk) on one device use the same stream
+/// for uploads and the same stream for downloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {
-    /// The run has its own streams for all its work.
+    /// The run uses its own streams for all its work.
     #[default]
     Alone,
     /// A small job that should end soon. Its kernels have the highest priority. It shares a device
-    /// best if it works [in place](crate::pipeline::Schedule::InPlace), because then its kernels
-    /// copy. A [prepared](crate::pipeline::Pipeline::prepare) job chooses that by itself if it is
-    /// the fastest way. Otherwise the job copies in the shared streams, after at most two copies of
+    /// best if it works [in place](crate::pipeline::Schedule::InPlace), because its kernels then do
+    /// the copies. A [prepared](crate::pipeline::Pipeline::prepare) job chooses that schedule if it
+    /// is the fastest. Otherwise the job copies in the shared streams, after at most two copies of
     /// each bulk run in each direction.
     Latency,
-    /// A large job that leaves space for small ones. It copies in the shared streams, with at most
+    /// A large job that leaves time for small jobs. It copies in the shared streams, with at most
     /// two enqueued copies in each direction. While a job with [`Latency`](Self::Latency) copies in
-    /// these streams, copies of the large job have at most 1 MiB, so the link is slower then. The
-    /// enqueuing thread waits for these copies.
+    /// these streams, copies of the large job have at most 1 MiB, so the link is slower. The
+    /// enqueuing thread waits for the copies.
     Bulk,
 }

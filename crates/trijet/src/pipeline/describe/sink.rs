@@ -5,7 +5,8 @@ use crate::base::error::Result;
 use crate::pipeline::plan::layout::Layout;
 use std::ops::Range;
 
-/// A target of results. Called in the order of the rows, unless it is [parallel](Sink::parallel).
+/// A target of results. A run calls it in the order of the rows, unless it is
+/// [parallel](Sink::parallel).
 ///
 /// A `Vec` is a sink that appends the results. A slice is a sink that puts each row at its index.
 /// Both refuse rows of another element type; with `u8`, they take rows of any type as plain bytes.
@@ -43,8 +44,8 @@ use std::ops::Range;
             buffer goes to `Pipeline::pinned_sink`"
 )]
 pub trait Sink: Send {
-    /// Returns the reason if the sink cannot take the results. Called before anything is allocated,
-    /// with the layout of all results. By default there is no reason.
+    /// Returns an error if the sink cannot take the results. Called before anything is allocated,
+    /// with the layout of all results. By default every layout is accepted.
     ///
     /// # Errors
     /// `InvalidValue`, with the reason.
@@ -59,13 +60,15 @@ pub trait Sink: Send {
     /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// The sink for several threads, if it takes rows in any order; `None` by default.
+    /// The sink as one that several threads may call, if it takes rows in any order; `None` by
+    /// default.
     fn parallel(&self) -> Option<&dyn ParallelSink> {
         None
     }
 
     /// Whether [`finish`](Self::finish) waits until the results are durable; true by default.
-    /// Reports attribute its time to the engine *sync* if so, and to the writer otherwise.
+    /// Reports then attribute the time of `finish` to the engine *sync*, and otherwise to the
+    /// writer.
     fn is_durable(&self) -> bool {
         true
     }
@@ -110,7 +113,7 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
 }
 
-/// A sink that is lent to a pipeline. It has the results after the run.
+/// A sink that is lent to a pipeline, so that the program can use it after the run.
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn check(&self, results: Layout) -> Result<()> {
         (**self).check(results)

@@ -1,15 +1,16 @@
-//! Sources: the origins of the data of a pipeline.
+//! Sources: where the data of a pipeline come from.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
 use crate::pipeline::plan::layout::Layout;
 use std::ops::Range;
 
-/// Data to be read, chunk by chunk.
+/// Data that a pipeline reads chunk by chunk.
 ///
 /// A run reads forwards, one chunk at a time: each call begins at or after the first row of the
-/// previous call. Rows may be read again, because the halos of chunks overlap and tuning reads the
-/// first chunk more than once. Several threads read a [parallel](Source::is_parallel) source.
+/// previous call. Rows may be read again, because the halos of chunks overlap, and because tuning
+/// reads the first chunk more than once. Several threads read a [parallel](Source::is_parallel)
+/// source.
 ///
 /// ```
 /// use std::ops::Range;
@@ -49,8 +50,8 @@ pub trait Source: Send + Sync {
     /// The layout of the data.
     fn layout(&self) -> Layout;
 
-    /// Returns the reason if the data cannot be read according to the layout. Called before
-    /// anything is allocated. By default there is no reason.
+    /// Returns an error if the data cannot be read in their layout. Called before anything is
+    /// allocated. By default there is no error.
     ///
     /// # Errors
     /// `InvalidValue`, with the reason.
@@ -58,14 +59,14 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
-    /// Whether several threads may read at once, each a part of a chunk, in any order; false by
-    /// default.
+    /// Whether several threads may read at once, each a different part of a chunk, in any order;
+    /// false by default.
     fn is_parallel(&self) -> bool {
         false
     }
 
-    /// Fills `into` with the rows. Their number is a multiple of the granule of the layout, unless
-    /// they end at the end of the data. `into` has exactly their length.
+    /// Fills `into` with these rows. The number of rows is a multiple of the granule of the layout,
+    /// except at the end of the data. `into` is exactly as long as the rows.
     ///
     /// # Errors
     /// `Io`, with the file and what failed. The pipeline adds the chunk.

@@ -11,7 +11,8 @@ use crate::stream::Stream;
 use std::ops::{Deref, Range};
 use std::panic::Location;
 
-/// The stream on which a stage enqueues, the chunk on which it works, and the rows of its spans.
+/// The context of a call of a stage: the stream on which the stage enqueues, the chunk on which it
+/// works, and the rows of its spans. It dereferences to the stream.
 #[derive(Debug)]
 pub struct StageCx<'a> {
     pub(in crate::pipeline) stream: &'a Stream,
@@ -28,13 +29,13 @@ impl StageCx<'_> {
         self.chunk
     }
 
-    /// The rows of `x`, counted over all data.
+    /// The rows that `x` has. Row 0 is the first row of all data.
     #[must_use]
     pub fn x_rows(&self) -> Range<u64> {
         self.x_rows.clone()
     }
 
-    /// The rows of `y`, counted over all data.
+    /// The rows that `y` has. Row 0 is the first row of all data.
     #[must_use]
     pub fn y_rows(&self) -> Range<u64> {
         self.y_rows.clone()
@@ -50,7 +51,7 @@ impl Deref for StageCx<'_> {
 
 type StageFn<'a> = Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Result<()> + 'a>;
 
-/// A stage with the types of its elements.
+/// A stage, and the types of the elements that it reads and writes.
 pub(in crate::pipeline) struct Stage<'a> {
     pub(in crate::pipeline) run: StageFn<'a>,
     pub(super) takes: ElementKind,
@@ -74,17 +75,18 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The stages of a pipeline, with the bytes of a row and the rows of a chunk before the first stage
-/// and after each stage.
+/// The stages of a pipeline. Their points are numbered like the buffers of a slot: point 0 is the
+/// input, and point n is the output of stage n - 1.
 pub(in crate::pipeline) struct Stages<'a> {
     pub(in crate::pipeline) stages: Vec<Stage<'a>>,
-    /// One entry more than there are stages.
+    /// The number of bytes of a row at each point.
     pub(in crate::pipeline) row_bytes: Vec<u64>,
     pub(in crate::pipeline) reach: Reach,
 }
 
 impl Stages<'_> {
-    /// The rows of a chunk at a point of its way: 0 is its input, and n the output of stage n - 1.
+    /// The rows of a chunk at a point: point 0 is the input, and point n is the output of stage n -
+    /// 1.
     pub(in crate::pipeline) fn rows(&self, place: usize, chunk: &Chunk) -> Range<u64> {
         self.reach.rows_at(place, &chunk.rows)
     }

@@ -11,7 +11,7 @@ use crate::pipeline::plan::reach::Reach;
 use crate::pipeline::plan::schedule::{Schedule, StageId};
 use crate::stream::Device;
 
-/// A pipeline whose parts fit together. Its stages may outlive its data.
+/// A pipeline whose parts fit together. Its stages (`'s`) may live longer than its data (`'a`).
 pub(in crate::pipeline) struct Job<'a, 's> {
     pub(in crate::pipeline) device: Device,
     pub(in crate::pipeline) input: Input<'a>,
@@ -35,7 +35,7 @@ impl<'a> Job<'a, 'a> {
 }
 
 impl<'a, 's> Job<'a, 's> {
-    /// The job of a pipeline with these data instead of its own.
+    /// The job of a pipeline that uses these data instead of its own.
     pub(in crate::pipeline) fn between(
         pipeline: Pipeline<'s>,
         input: Input<'a>,
@@ -56,7 +56,7 @@ impl<'a, 's> Job<'a, 's> {
     }
 }
 
-/// Refuses a way of sharing that the schedule does not allow.
+/// Refuses a sharing that the schedule does not allow.
 fn check_sharing(settings: &PipelineSettings<'_>) -> Result<()> {
     let (sharing, schedule) = (settings.sharing, settings.plan.schedule);
     let allows = match schedule {
@@ -73,8 +73,8 @@ fn check_sharing(settings: &PipelineSettings<'_>) -> Result<()> {
     )))
 }
 
-/// Follows a row through the stages. Returns the stages, with the bytes of a row around each, and
-/// the layout of the results.
+/// Checks that each stage accepts the rows of the previous stage. Returns the stages, with the
+/// bytes of a row before and after each stage, and the layout of the results.
 fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, Layout)> {
     let mut layout = input;
     let mut row_bytes = vec![layout.row_bytes];

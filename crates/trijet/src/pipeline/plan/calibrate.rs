@@ -1,16 +1,17 @@
 //! Calibration: the rates of the link between host and device, for each direction alone and for
-//! both at once, and the cost of each copy beyond its bytes.
+//! both directions at once, and the cost of each copy beyond the time of its bytes.
 //!
-//! The bound of a pipeline that moves bytes both ways follows from the rate of both directions at
-//! once, which is lower than the rate of one alone (50.8 and 55.5 GB/s on an H200). A single
-//! pattern of copies can be 5 % slower than the link allows, so several are measured and the
-//! fastest counts.
+//! The bound of a pipeline that moves bytes in both directions follows from the rate of both
+//! directions at once, which is lower than the rate of one direction alone (50.8 and 55.5 GB/s on
+//! an H200). A single pattern of copies can be 5 % slower than the link allows. So several patterns
+//! are measured, and the fastest one counts.
 //!
-//! A copy occupies its engine for longer than its bytes need. The time of n copies of b bytes
-//! together is modelled as a line, b / rate + n x cost. The same bytes are copied in few and in
-//! many pieces, and the difference of the times is divided by the difference of the numbers. A run
-//! also has a time before its first copy begins; a run with almost no bytes shows it. Rates include
-//! neither of the two.
+//! A copy occupies its engine for longer than its bytes need. The model for the time of n copies
+//! with b bytes in total is a line: b / rate + n x cost. To find the cost, the same bytes are
+//! copied in few pieces and in many pieces. The difference of the times is divided by the
+//! difference of the numbers of pieces. A run also takes some time before its first copy begins. A
+//! run with almost no bytes shows this time. The rates include neither this time nor the cost of
+//! copies.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -21,10 +22,10 @@ use crate::stream::{Device, Stream};
 use std::fmt;
 use std::ops::Range;
 
-/// Number of measurements per pattern. The fastest counts, because the result is a bound.
+/// Number of measurements per pattern. The fastest one counts, because the result is a bound.
 const REPEATS: usize = 3;
-/// The size of the pieces that show the cost of a copy. With fewer than [`PIECES_MIN`] of them,
-/// pieces are smaller.
+/// The size in bytes of the pieces that show the cost of a copy. If there are fewer than
+/// [`PIECES_MIN`] pieces of this size, the pieces are smaller.
 const PIECE: usize = 1 << 20;
 /// The minimum number of such pieces.
 const PIECES_MIN: usize = 4;
@@ -34,13 +35,13 @@ const TINY: usize = 1 << 10;
 /// The order in which copies of both directions are enqueued.
 #[derive(Debug, Clone, Copy)]
 enum CopyOrder {
-    /// One upload and one download in turn.
+    /// An upload and a download alternate.
     Alternate,
-    /// All of one direction, then all of the other.
+    /// All copies of one direction, then all copies of the other direction.
     OneAfterTheOther,
 }
 
-/// A number of bytes, in pieces of `piece` bytes.
+/// Copies of `bytes` bytes in each direction, in pieces of `piece` bytes.
 #[derive(Debug, Clone, Copy)]
 struct Pattern {
     order: CopyOrder,
@@ -49,13 +50,13 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// The number of copies of each direction.
+    /// The number of copies in each direction.
     fn copies(self) -> u64 {
         self.bytes.div_ceil(self.piece) as u64
     }
 }
 
-/// The directions that a run of copies has.
+/// The directions in which a run copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyWay {
     Up,
@@ -72,8 +73,8 @@ pub struct Copies {
     pub bytes: Bytes,
 }
 
-/// Rates of the link between host and device, as the times of some bytes, and the cost of each
-/// copy.
+/// Rates of the link between host and device, and the cost of each copy. A rate is stored as the
+/// time of a number of bytes.
 ///
 /// ```
 /// use trijet::pipeline::{Calibration, Copies};
@@ -93,39 +94,38 @@ pub struct Copies {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Calibration {
-    /// The number of bytes per direction to which the times apply.
+    /// The number of bytes, in each direction, to which the times apply.
     pub bytes: Bytes,
-    /// The time of `bytes` in uploads alone, without the cost of each copy.
+    /// The time of uploads of `bytes` bytes while no download runs, without the cost of each copy.
     pub upload: Nanos,
-    /// The time of `bytes` in downloads alone, without the cost of each copy.
+    /// The time of downloads of `bytes` bytes while no upload runs, without the cost of each copy.
     pub download: Nanos,
-    /// The time of `bytes` each way at once, without the cost of each copy.
+    /// The time of `bytes` bytes in each direction at once, without the cost of each copy.
     pub duplex: Nanos,
-    /// The cost of each upload on its engine beyond its bytes, while no download runs.
+    /// The cost of each upload beyond the time of its bytes, while no download runs.
     pub upload_copy: Nanos,
-    /// The cost of each download on its engine beyond its bytes, while no upload runs.
+    /// The cost of each download beyond the time of its bytes, while no upload runs.
     pub download_copy: Nanos,
-    /// The cost of each pair of an upload and a download beyond their bytes, while both engines
-    /// work.
+    /// The cost of one upload and one download at the same time, beyond the time of their bytes.
     pub duplex_copy: Nanos,
 }
 
-/// The least times of the runs in one direction, in nanoseconds.
+/// The least times of the runs in one direction or in both at once, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Least {
-    /// Almost no bytes in one copy: the time before the first copy of a run, and one copy.
+    /// The time of a run with one copy of almost no bytes: the time before the copy, and its cost.
     tiny: u64,
-    /// All bytes in few copies, and the number of copies.
+    /// The time of all bytes in few copies, and the number of these copies.
     whole: (u64, u64),
-    /// All bytes in many copies, and the number of copies.
+    /// The time of all bytes in many copies, and the number of these copies.
     pieces: (u64, u64),
 }
 
 impl Least {
     const NONE: Self = Self { tiny: u64::MAX, whole: (u64::MAX, 1), pieces: (u64::MAX, 1) };
 
-    /// The time of the bytes, and the cost of each copy. At least half of the time belongs to the
-    /// bytes, whatever the noise of a short run.
+    /// The time of all bytes, and the cost of each copy. The time of the bytes is at least half of
+    /// the measured time, because noise of a short run could make it too small.
     fn line(self) -> (Nanos, Nanos) {
         let ((time, few), (longer, many)) = (self.whole, self.pieces);
         let copy = longer.saturating_sub(time) / many.saturating_sub(few).max(1);
@@ -135,7 +135,8 @@ impl Least {
 }
 
 impl Calibration {
-    /// Measures with `bytes` per direction. At 256 MiB and above, the results are stable on a GPU.
+    /// Measures with `bytes` bytes per direction. At 256 MiB and above, the results are stable on a
+    /// GPU.
     ///
     /// # Errors
     /// `OutOfMemory`, or an error of the driver.
@@ -152,7 +153,7 @@ impl Calibration {
         let pieces = in_pieces(CopyOrder::Alternate, PIECE.min(bytes / PIECES_MIN));
         let tiny = Pattern { order: CopyOrder::Alternate, bytes: TINY, piece: TINY };
         let mut least = [Least::NONE; 3];
-        // Modelled times do not vary. Elsewhere the first round is the warm-up.
+        // Modelled times do not vary. On other clocks, the first round includes the warm-up.
         let modelled = device.info().clock == Clock::Model;
         for _ in 0..if modelled { 1 } else { 1 + REPEATS } {
             for (way, least) in
@@ -174,28 +175,25 @@ impl Calibration {
         Ok(Self { bytes, upload, download, duplex, upload_copy, download_copy, duplex_copy })
     }
 
-    /// The least time to move these bytes in both directions: both at once while both have bytes,
-    /// then one alone. Ignores the cost of copies beyond their bytes.
+    /// The least time to move these bytes in both directions, without the cost of each copy. Both
+    /// directions run at once while both have bytes, and then one direction runs alone.
     #[must_use]
     pub fn bound(&self, up: Bytes, down: Bytes) -> Nanos {
         let copies = |bytes| Copies { count: 0, bytes };
         self.bound_with_copies(copies(up), copies(down))
     }
 
-    /// The least time of these copies, including the cost of each: both directions at once while
-    /// both have copies, then one alone.
-    ///
-    /// The direction with less work runs completely beside the other direction. The other direction
-    /// does the rest of its work alone.
+    /// The least time of these copies, including the cost of each copy. Both directions run at once
+    /// while both have copies. Then the direction with more work does the rest of its work alone.
     #[must_use]
     pub fn bound_with_copies(&self, up: Copies, down: Copies) -> Nanos {
         Nanos::from_seconds(self.both_ns(up, down) * 1e-9)
     }
 
-    /// The least time of the copies of a pipeline. The first upload has `first` bytes and the last
-    /// download has `last` bytes. No download can run beside the first upload, and no upload beside
-    /// the last download, so both are alone. The other copies take the time of
-    /// [`bound_with_copies`](Self::bound_with_copies).
+    /// The least time of the copies of a pipeline. The first upload has `first` bytes, and the last
+    /// download has `last` bytes. No download can run beside the first upload, and no upload can
+    /// run beside the last download, so these two copies run alone. The other copies take the time
+    /// of [`bound_with_copies`](Self::bound_with_copies).
     #[must_use]
     pub fn bound_with_fill_and_drain(
         &self,
@@ -213,31 +211,33 @@ impl Calibration {
         Nanos::from_seconds(time * 1e-9)
     }
 
-    /// The time of an upload of `first` bytes alone and of a download of `last` bytes alone.
+    /// The time of an upload of `first` bytes alone, plus the time of a download of `last` bytes
+    /// alone.
     pub(super) fn fill_and_drain(&self, first: Bytes, last: Bytes) -> Nanos {
         let copy = |bytes: Bytes| Copies { count: bytes.0.min(1), bytes };
         Nanos(self.uploads_alone(copy(first)).0 + self.downloads_alone(copy(last)).0)
     }
 
-    /// The least time of these uploads without a download.
+    /// The least time of these uploads if there is no download.
     pub(in crate::pipeline) fn uploads_alone(&self, copies: Copies) -> Nanos {
         self.bound_with_copies(copies, Copies::default())
     }
 
-    /// The least time of these downloads without an upload.
+    /// The least time of these downloads if there is no upload.
     pub(in crate::pipeline) fn downloads_alone(&self, copies: Copies) -> Nanos {
         self.bound_with_copies(Copies::default(), copies)
     }
 
-    /// The nanoseconds of these copies, from the time of all bytes and the cost of a copy in a
-    /// direction.
+    /// The time of these copies in nanoseconds. `time` is the time of `self.bytes` bytes, and
+    /// `copy` is the cost of a copy.
     fn ns(&self, copies: Copies, (time, copy): (Nanos, Nanos)) -> f64 {
         let share = copies.bytes.0 as f64 / self.bytes.0 as f64;
         share * time.0 as f64 + copies.count as f64 * copy.0 as f64
     }
 
     fn both_ns(&self, up: Copies, down: Copies) -> f64 {
-        // A time below the time of each direction alone would be noise of the measurement.
+        // If both directions at once seem faster than one direction alone, that is noise of the
+        // measurement.
         let beside = (
             self.duplex.max(self.upload).max(self.download),
             self.duplex_copy.max(self.upload_copy).max(self.download_copy),
@@ -267,15 +267,15 @@ impl fmt::Display for Calibration {
 
 type CopyPair = (PinnedBuffer<u8>, Buffer<u8>);
 
-/// A stream for each direction, with the memory of its copies.
+/// A stream for each direction, and the memory that its copies use.
 struct Bench {
     device: Device,
     up: (Stream, CopyPair),
     down: (Stream, CopyPair),
 }
 
-/// Memory of the host and of the device, with every page written: copies of pages that were never
-/// written can be faster than others.
+/// Memory of the host and of the device for copies of a stream. Every page is written first,
+/// because copies of pages that were never written can be faster.
 fn pair(device: &Device, stream: Stream, bytes: usize) -> Result<(Stream, CopyPair)> {
     let mut host = device.pinned::<u8>(bytes)?;
     for (index, page) in host.write()?.chunks_mut(4096).enumerate() {
@@ -372,7 +372,7 @@ mod tests {
         (time.0 as f64 - wanted).abs() <= part * wanted
     }
 
-    /// The rates once included the cost of a copy and the time before the first one. With 1 MiB
+    /// Once, the rates included the cost of a copy and the time before the first copy. With 1 MiB
     /// they were a fifth too low.
     #[test]
     fn the_costs_of_the_model_are_found_with_few_and_with_many_bytes() {
@@ -417,7 +417,8 @@ mod tests {
     }
 
     proptest! {
-        /// More work never takes less time, and each limit includes the previous one.
+        /// More work never takes less time, and each limit is at least as long as the previous
+        /// limit.
         #[test]
         fn the_bounds_grow(
             rates in [40e9..60e9_f64, 40e9..60e9_f64, 30e9..65e9_f64],

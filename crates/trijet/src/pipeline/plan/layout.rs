@@ -28,14 +28,15 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `rows` rows of `row_bytes` bytes, with chunks that begin at any row.
+    /// A layout of `rows` rows of `row_bytes` bytes, with chunks that begin at any row.
     #[must_use]
     pub fn rows(rows: u64, row_bytes: u64) -> Self {
         Self { rows, row_bytes, granule: 1, element: None }
     }
 
-    /// `rows` rows of `row_len` elements of type `T`, with chunks that begin at any row. A run
-    /// refuses stages and sinks that take another type; `u8` fits every type.
+    /// A layout of `rows` rows of `row_len` elements of type `T`, with chunks that begin at any
+    /// row. A run refuses stages and sinks that take another type, except for `u8`, which fits
+    /// every type.
     ///
     /// ```
     /// use trijet::pipeline::Layout;
@@ -55,8 +56,9 @@ impl Layout {
         self
     }
 
-    /// The number of rows before and after a chunk on which its results depend, after stages with
-    /// these halos. Chunks are whole granules, so each halo is rounded up to whole granules.
+    /// The number of rows before and after a chunk on which the results of the chunk depend, if
+    /// there are stages with these halos. Chunks are whole granules, so each halo is rounded up to
+    /// whole granules.
     ///
     /// ```
     /// use trijet::pipeline::Layout;
@@ -91,8 +93,8 @@ impl Layout {
         Err(Error::new(ErrorKind::InvalidValue, "layout", cause))
     }
 
-    /// Refuses rows that do not consist of elements of type `T`. For
-    /// [`Sink::check`](crate::pipeline::Sink).
+    /// Refuses rows that do not consist of elements of type `T`. Implementations of
+    /// [`Sink::check`](crate::pipeline::Sink::check) call it.
     ///
     /// # Errors
     /// `InvalidValue` when the rows have elements of another type, or are not a whole number of
@@ -102,7 +104,7 @@ impl Layout {
             .map_err(|cause| Error::new(ErrorKind::InvalidValue, "sink", cause))
     }
 
-    /// Returns the reason if a row does not consist of elements of type `wanted`.
+    /// Returns an error with the reason if a row does not consist of elements of type `wanted`.
     pub(in crate::pipeline) fn check_element(
         &self,
         wanted: ElementKind,

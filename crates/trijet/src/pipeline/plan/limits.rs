@@ -1,14 +1,14 @@
-//! The limits of a run in chunks, and the part of the run that needs the most time.
+//! The limits of a run with chunks, and the part of the run that needs the most time.
 //!
-//! A run is compared with three limits. Each includes one more cost that no run of the plan avoids:
+//! A run is compared with three limits. Each adds one more cost that no run of the plan can avoid:
 //!
-//! 1. the bytes at the rates of the link, or the kernels;
-//! 2. the cost of each copy of the plan beyond its bytes;
+//! 1. the time of the bytes at the rates of the link, or the time of the kernels if it is longer;
+//! 2. the cost of each copy of the plan beyond the time of its bytes;
 //! 3. the upload of the first chunk and the download of the last one: the other direction and the
 //!    kernels cannot run beside them.
 //!
-//! The part that needs the most time alone limits a run. The observed time of an engine in a run is
-//! not such a time: engines that work beside others take longer.
+//! The part that would need the most time alone limits a run. The observed time of an engine in a
+//! run does not show this time, because engines that work at the same time slow each other.
 #![forbid(unsafe_code)]
 
 use super::Plan;
@@ -21,34 +21,35 @@ use crate::trace::metrics::{EngineMetrics, Metrics};
 use std::cmp::Reverse;
 use std::fmt;
 
-/// Times are equal if they differ by less than this fraction of them, one fiftieth. Smaller
-/// differences are noise of the calibration.
+/// Times are equal if they differ by less than one fiftieth. Smaller differences are noise of the
+/// calibration.
 const NEARLY: u64 = 50;
 
-/// Maximum slowdown of an engine while others work, as numerator and denominator. In a run whose
-/// engines were measured alone, the maximum was 1.16 (`overlap-4gib.txt`).
+/// Maximum slowdown of an engine while other engines work, as numerator and denominator. In a run
+/// whose engines were measured alone, the largest slowdown was 1.16 (`overlap-4gib.txt`).
 pub(in crate::pipeline) const STRETCH: [u64; 2] = [5, 4];
 
-/// Three limits of a run. Each is at least as long as the previous one. It prints as a phrase.
+/// Three limits of a run. Each limit is at least as long as the previous one. `Display` prints them
+/// as a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The least time of the bytes on the link, or of the kernels if they take longer. Ignores the
-    /// cost of copies beyond their bytes. Equals [`Report::bound`](crate::pipeline::Report::bound),
-    /// if that is known.
+    /// The least time of the bytes on the link, or of the kernels if they take longer. The cost of
+    /// each copy is not included. Equals [`Report::bound`](crate::pipeline::Report::bound), if that
+    /// is known.
     pub bound: Nanos,
-    /// The bound with the cost of each copy of the plan.
+    /// The bound, including the cost of each copy of the plan.
     pub with_copies: Nanos,
-    /// The same with fill and drain: the first upload and the last download run alone.
+    /// `with_copies`, including fill and drain: the first upload and the last download run alone.
     pub with_ends: Nanos,
-    /// Whether the kernels may need more than these limits: they were not measured alone, and were
-    /// busy for longer than the copies need.
+    /// Whether the limits are limits of the copies only. Then the kernels may need more time: they
+    /// were not measured alone, and were busy for longer than the copies need.
     pub of_copies_only: bool,
     is_of_kernels: bool,
 }
 
 impl Limits {
-    /// The last limit divided by the elapsed time of a run: 1 is perfect. `None` without an elapsed
+    /// `with_ends` divided by the elapsed time of a run: 1 is perfect. `None` without an elapsed
     /// time.
     #[must_use]
     pub fn reached(&self, elapsed: Nanos) -> Option<f64> {
@@ -79,14 +80,14 @@ impl fmt::Display for Limits {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::pipeline) struct CopyTimes {
     limits: Limits,
-    /// The uploads without a download, and the downloads without an upload, with the cost of each.
+    /// The time of all uploads alone and of all downloads alone, with the cost of each copy.
     directions: [(Engine, Nanos); 2],
-    /// The first upload and the last download.
+    /// The time of the first upload plus the time of the last download.
     ends: Nanos,
 }
 
 impl CopyTimes {
-    /// The copies of a plan: an upload and a download for each chunk.
+    /// The times of the copies of a plan, which has an upload and a download for each chunk.
     pub(in crate::pipeline) fn new(
         link: &Calibration,
         plan: &Plan,
@@ -116,19 +117,20 @@ impl CopyTimes {
         }
     }
 
-    /// The copies of both directions at once, with the cost of each.
+    /// The time of the copies of both directions at once, with the cost of each copy.
     pub(in crate::pipeline) fn both(&self) -> Nanos {
         self.limits.with_copies
     }
 
-    /// The limits of the copies.
+    /// The limits of the copies without kernels.
     pub(in crate::pipeline) fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// The limits of copies and kernels. The time of the kernels is `alone`, or else the time
-    /// `busy` in which they were busy in the run. Kernels that were busy for no longer than the
-    /// copies need add nothing.
+    /// The limits of copies and kernels, with `alone` as the time that the kernels need. If the
+    /// kernels were not measured alone, the limits of the copies are returned. Then `busy`, the
+    /// time in which the kernels were busy, decides whether the kernels may need more time than
+    /// these limits.
     pub(in crate::pipeline) fn limits_with(&self, alone: Option<Nanos>, busy: Nanos) -> Limits {
         let Limits { bound, with_copies, with_ends, .. } = self.limits;
         let Some(kernels) = alone else {
@@ -144,7 +146,8 @@ impl CopyTimes {
     }
 }
 
-/// The time that a part of a run needs alone, as far as it is known: from `least` to `most`.
+/// The time that a part of a run needs alone, as far as it is known: at least `least`, and at most
+/// `most`.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
     limit: Limit,
@@ -172,13 +175,13 @@ impl Estimate {
     }
 }
 
-/// Whether a time exceeds another by more than noise.
+/// Whether a time exceeds another time by more than noise.
 fn exceeds(time: Nanos, other: Nanos) -> bool {
     time.0 > other.0 + other.0 / NEARLY
 }
 
-/// The time that the copies need. They are named as the link, unless one direction alone needs as
-/// much time as both at once, and more than the other.
+/// The time that the copies need. The limit is the link. The limit is one direction if this
+/// direction alone needs as much time as both at once, and more time than the other direction.
 fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     let copies = |e: &&EngineMetrics| matches!(e.engine.1, Engine::Upload | Engine::Download);
     let longest = metrics.engines.iter().filter(copies).max_by_key(|e| e.work)?;
@@ -202,12 +205,13 @@ fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     Some(if is_link { Estimate { limit: Limit::Link, ..need } } else { need })
 }
 
-/// The part of a run that needs the most time alone, and the next one. `host` has the busy times of
-/// the engines of the host.
+/// The part of a run that needs the most time alone, and the part that needs the second most.
+/// `host` returns the busy time of an engine of the host.
 ///
-/// If the kernels were not measured alone, they are named only if the copies beside them cannot
-/// explain how much longer they were busy. Otherwise the copies are named, if their time is known
-/// from a calibration. Without a calibration, neither is named.
+/// If the kernels were not measured alone, they may have been busy for longer because copies ran
+/// beside them. If the copies cannot explain the whole difference, the kernels are the limit.
+/// Otherwise the copies are the limit, if a calibration tells their time. Without a calibration,
+/// the limit is unclear.
 pub(in crate::pipeline) fn needs(
     metrics: &Metrics,
     times: Option<&CopyTimes>,
@@ -231,7 +235,7 @@ pub(in crate::pipeline) fn needs(
         (one, other) => [one.or(other), None],
     };
     of_device[0]?;
-    // The second needs no more than the first, so its busy time was longer than its need.
+    // The first part needs more, so the second part was slowed, and its least time is its need.
     if let [_, Some(second)] = &mut of_device {
         second.most = second.least;
     }
@@ -241,7 +245,7 @@ pub(in crate::pipeline) fn needs(
         Estimate::known(Limit::of_output(writer, sync), Nanos(writer.0 + sync.0)),
     ];
     let mut all: Vec<Estimate> = of_device.into_iter().flatten().chain(of_host).collect();
-    // Of equal times, the engine of the device comes first.
+    // If times are equal, the engine of the device comes before the engine of the host.
     all.sort_by_key(|one| Reverse(one.most));
     let next = all.get(1).filter(|next| next.most.0 > 0).map(|next| (next.limit, next.most));
     all.first().map(|first| Need { limit: first.limit, time: first.most, next })
@@ -264,8 +268,8 @@ mod tests {
         Nanos(time * 1000)
     }
 
-    /// 1 GiB in each direction in chunks of 1 MiB, over a link of 53 and 50 GB/s with round
-    /// numbers.
+    /// The copies of 1 GiB in each direction in chunks of 1 MiB. The link has 55 GB/s in one
+    /// direction alone and 50 GB/s in each of both, as whole microseconds per MiB.
     fn in_small_chunks() -> CopyTimes {
         let link = Calibration {
             bytes: GIB,
@@ -288,7 +292,7 @@ mod tests {
         CopyTimes::new(&link, &plan, GIB, GIB)
     }
 
-    /// The figures of engines with these works, measured alone or observed.
+    /// The metrics of engines with these works. A work is marked if it was measured alone.
     fn figures(works: [(u64, bool); 3]) -> Metrics {
         let dag = Dag::new(&[], Kernels::Several);
         let mut metrics = measure(&[], &dag, Some(0..1), &Parameters::default());
@@ -315,12 +319,12 @@ mod tests {
         let Limits { bound, with_copies, with_ends, .. } = in_small_chunks().limits();
         // 1024 pairs of copies cost 3.6 us each.
         assert_eq!((bound, with_copies), (us(21 * 1024), Nanos(25_190_400)));
-        // One upload and one download run alone, instead of one pair of copies at once.
+        // One upload and one download run alone, and not as a pair at the same time.
         assert_eq!(with_ends.0, with_copies.0 - (21_000 + 3_600) + 2 * (19_000 + 2_600));
     }
 
-    /// During copies, kernels were once busy for longer than the copies need, and the report named
-    /// compute.
+    /// Once, kernels were busy during copies for longer than the copies need, and the report named
+    /// compute as the limit.
     #[test]
     fn busy_kernels_are_named_only_where_contention_does_not_explain_it() {
         let (times, link) = (in_small_chunks(), Some("the link in both directions"));
@@ -348,7 +352,7 @@ mod tests {
         ] {
             assert_eq!(named(works.map(|work| (work, false)), None), name, "{works:?}");
         }
-        // In one stream, all are measured alone.
+        // In one stream, all engines are measured alone.
         for (works, name) in [
             ([25_000, 25_500, 20_000], Some("compute")),
             ([25_500, 25_000, 20_000], Some("upload")),

@@ -1,28 +1,29 @@
-//! The reach of the stages: the rows that a run handles around the rows of a chunk.
+//! The reach of the stages: the rows around a chunk that a run needs at each point.
 //!
 //! A stage that reads a halo needs results of the previous stage in that halo. So the previous
 //! stage writes more rows than the chunk has, and reads its own halo around those rows. The law: a
-//! stage reads the rows that it would read in a pipeline with this stage alone, whose chunk has the
-//! rows that the stage writes. Both are whole granules and end at the end of the data. So a stage
-//! computes the same bytes in a row of stages as alone.
+//! stage in a pipeline with several stages computes the same bytes as in a pipeline with this stage
+//! alone. In both cases it writes whole granules of rows, up to the end of the data, and reads the
+//! same rows for them.
 //!
-//! Places are numbered like the buffers of a slot: 0 is the input, and n the output of stage n - 1.
+//! Points are numbered like the buffers of a slot: 0 is the input, and n is the output of stage n -
+//! 1.
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
 use std::ops::Range;
 
-/// The rows around a chunk at each point of its way.
+/// The number of rows around a chunk at each point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::pipeline) struct Reach {
     /// The number of rows of the data.
     rows: u64,
-    /// The number of rows around a chunk at each point; 0 at the last point.
+    /// The number of rows before and after a chunk at each point; 0 at the last point.
     around: Vec<u64>,
 }
 
 impl Reach {
-    /// The reach of stages with these halos, in their order.
+    /// The reach of stages that have these halos. The first halo belongs to the first stage.
     pub(in crate::pipeline) fn new(
         layout: Layout,
         halos: impl DoubleEndedIterator<Item = u64>,
@@ -35,7 +36,7 @@ impl Reach {
         Self { rows: layout.rows, around }
     }
 
-    /// The rows at a point for a chunk that produces `rows`.
+    /// The rows at a point, for a chunk that produces `rows`.
     pub(in crate::pipeline) fn rows_at(&self, place: usize, rows: &Range<u64>) -> Range<u64> {
         let around = self.around[place];
         rows.start.saturating_sub(around)..rows.end.saturating_add(around).min(self.rows)

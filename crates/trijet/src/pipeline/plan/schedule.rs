@@ -1,8 +1,8 @@
 //! Schedules: the stream on which each stage of each chunk runs.
 //!
 //! A schedule is a [`Table`] from (stage, chunk) to stream. A row of the table has the streams of
-//! one stage, and successive chunks take them in turn. The rest of a run only looks streams up, so
-//! another schedule, or a pipeline with more stages, is another table.
+//! one stage, and successive chunks use them in turn. The rest of a run only looks up streams, so
+//! another schedule, or a pipeline with more stages, only needs another table.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -16,24 +16,24 @@ const COMPUTE_STREAMS: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// Everything in one stream: nothing overlaps.
+    /// All operations in one stream: nothing overlaps.
     OneStream,
-    /// A stream for each slot, with upload, kernels and download of its chunks one after another.
+    /// A stream for each slot. It does the upload, the kernels and the download of its chunks.
     SlotStreams,
-    /// A stream for each engine: upload, compute, download.
+    /// A stream for each role: upload, compute, download.
     RoleStreams,
-    /// Everything in one stream, and nothing is copied: the first stage reads the page-locked
-    /// input, and the last one writes the page-locked output, over the link. This is the fastest
-    /// way for small jobs whose kernels access each byte once; see
+    /// All operations in one stream, and nothing is copied: over the link, the first stage reads
+    /// the page-locked input, and the last stage writes the page-locked output. This is the fastest
+    /// schedule for small jobs whose kernels access each byte once; see
     /// [`Pipeline::prepare`](crate::pipeline::Pipeline::prepare). Without a stage, the data are
     /// copied.
     InPlace,
     /// A stream for each copy engine, two streams for kernels that chunks use in turn, and chunk
-    /// sizes from a measurement of the first chunks. On a device that has the memory of the host
+    /// sizes from a measurement of the first chunks. On a device that shares the memory of the host
     /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the first
     /// stage reads the page-locked input, and the last stage writes the page-locked output. With a
-    /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), such a device copies too,
-    /// because the checker needs the copies and waits of a GPU.
+    /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), such a device copies as
+    /// well, because the checker needs the copies and waits of a GPU.
     #[default]
     Tuned,
 }
@@ -71,12 +71,13 @@ impl fmt::Display for StageId {
     }
 }
 
-/// The streams of a run by stage and chunk. Streams are numbered from 0.
+/// The stream of each stage and chunk in a run. Streams are numbered from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::pipeline) struct Table {
     /// The name of each stream.
     names: Vec<String>,
-    /// The streams of each stage: upload, the stages with kernels, download.
+    /// The numbers of the streams of each stage: first the upload, then the stages with kernels,
+    /// then the download.
     rows: Vec<Range<usize>>,
 }
 
@@ -105,7 +106,7 @@ impl Table {
         Self { names, rows }
     }
 
-    /// The names of the streams, by number.
+    /// The names of the streams, in the order of their numbers.
     pub(in crate::pipeline) fn names(&self) -> &[String] {
         &self.names
     }
@@ -122,7 +123,7 @@ impl Table {
     }
 }
 
-/// The index of the thing that chunk `chunk` uses, if chunks use `count` things in turn.
+/// The index of the thing that chunk `chunk` uses, if successive chunks use `count` things in turn.
 pub(in crate::pipeline) fn turn(chunk: u64, count: usize) -> usize {
     usize::try_from(chunk % count as u64).expect("less than `count`")
 }
@@ -195,7 +196,7 @@ download  download   download   download   download
         assert_eq!(printed(Schedule::Tuned, 0, 3), table);
     }
 
-    /// A stage of any chunk finds a stream that exists.
+    /// The table has a stream for every stage and chunk.
     #[test]
     fn every_entry_names_a_stream() {
         let schedules =

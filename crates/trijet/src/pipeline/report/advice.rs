@@ -1,9 +1,9 @@
 //! Changes that would make a run faster, and the time that each of them saves.
 //!
-//! The times are bounds. A change of the program saves at least its time, so the reader who follows
-//! the advice is never told too much. The times come from a model of the run: engines that overlap
-//! take as long as the busiest one, and the others add their part of one chunk. The model has no
-//! more terms than the advice needs.
+//! The saved times are bounds. For most changes, a run becomes faster by at least this time, so a
+//! reader who follows the advice is not promised too much. The times come from a model of the run:
+//! engines that overlap take as long as the busiest engine, and each other engine adds its work on
+//! one chunk. The model has no more terms than the advice needs.
 #![forbid(unsafe_code)]
 
 use super::Report;
@@ -17,11 +17,11 @@ use crate::trace::summary::Audience;
 use std::cmp::Reverse;
 use std::fmt;
 
-/// The least part of the elapsed time that is worth advice: a hundredth.
+/// The smallest part of the elapsed time that is worth advice: one hundredth.
 const LEAST: u64 = 100;
-/// A number of chunks in which the first and the last one take little of a run.
+/// With this number of chunks, the first and the last chunk take a small part of a run.
 const ENOUGH_TO_OVERLAP: u64 = 16;
-/// A number of chunks whose calls take little of a run.
+/// With this number of chunks, the calls of the host take a small part of a run.
 const FEW_CALLS: u64 = 64;
 
 /// A change of a run.
@@ -34,7 +34,7 @@ pub enum Change {
     SmallerChunks,
     /// More slots, so that the work of several chunks overlaps.
     MoreSlots,
-    /// No wait for the disk after the last row.
+    /// No wait until the results are on their disk after the last row.
     NoSync,
     /// Faster storage for the input.
     FasterInput,
@@ -66,12 +66,13 @@ impl Change {
     }
 }
 
-/// How exactly it is known what a change saves.
+/// The kind of bound that a saved time is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// At least this much.
+    /// The change saves at least this time.
     AtLeast,
-    /// At most this much: it depends on facts that the run does not show.
+    /// The change saves at most this time. The saved time depends on facts that the run does not
+    /// show.
     AtMost,
 }
 
@@ -95,15 +96,15 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A change, and what it saves.
+/// A change, and the time that it saves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advice {
     /// The change.
     pub change: Change,
-    /// The time by which the run would be shorter, within `bound`.
+    /// The time that the change saves; `bound` states how exactly this is known.
     pub saves: Nanos,
-    /// Whether that is the least or the most that it saves.
+    /// Whether the change saves at least or at most this time.
     pub bound: Bound,
     /// The cause and the change in words, for the reader of the report.
     pub text: String,
@@ -115,32 +116,33 @@ impl fmt::Display for Advice {
     }
 }
 
-/// The work of each engine of a run in nanoseconds, and the chunks.
+/// The work of each engine of a run in nanoseconds, and the number of chunks.
 #[derive(Debug, Clone, Copy)]
 struct EngineWork {
     reader: u64,
     copies_and_kernels: [u64; 3],
-    /// With bringing the output to its disk.
+    /// Includes the time to bring the results to their disk.
     writer: u64,
     chunks: u64,
 }
 
 impl EngineWork {
-    /// The work of the engines that overlap. With one slot, the engines of the device work in turn.
+    /// The work of each engine that can overlap with the others. With one slot, the engines of the
+    /// device cannot overlap and count as one engine.
     fn of_engines(&self, slots: usize) -> Vec<u64> {
         let device = &self.copies_and_kernels;
         let device = if slots == 1 { vec![device.iter().sum()] } else { device.to_vec() };
         [vec![self.reader, self.writer], device].concat()
     }
 
-    /// The time of a run with this many chunks and slots.
+    /// The modelled time of a run with this number of chunks and slots.
     fn time(&self, chunks: u64, slots: usize) -> u64 {
         let work = self.of_engines(slots);
         let most = work.iter().max().copied().unwrap_or(0);
         most + (work.iter().sum::<u64>() - most) / chunks.max(1)
     }
 
-    /// The work of the busiest engine.
+    /// The work of the busiest engine, with several slots.
     fn most(&self) -> u64 {
         self.of_engines(2).into_iter().max().unwrap_or(0)
     }
@@ -150,7 +152,8 @@ impl EngineWork {
         self.copies_and_kernels.contains(&self.most())
     }
 
-    /// The time that the busiest engine takes beyond the others, if it is this one.
+    /// If `one` is the work of the busiest engine, the time by which it exceeds the work of the
+    /// next one. Otherwise 0.
     fn without(&self, one: u64) -> u64 {
         let mut all = self.of_engines(2);
         all.sort_unstable_by_key(|work| Reverse(*work));
@@ -159,8 +162,9 @@ impl EngineWork {
 }
 
 impl Report {
-    /// The changes that would make the run faster by at least a hundredth, the largest first.
-    /// They do not add up. The list is empty if the run was not traced.
+    /// The changes that would make the run faster by at least a hundredth. The change that saves
+    /// the most time comes first. The saved times do not add up. The list is empty if the run was
+    /// not traced.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -194,7 +198,8 @@ impl Report {
         let on_path = |category| summary.critical.by_category.get(category).map_or(0, |t| t.0);
         let calls: u64 = calls.iter().map(on_path).sum();
         let is_by_caller = plan.chunk_choice == ChunkChoice::Caller;
-        // Engines with one slot may overlap in part.
+        // With one slot, the engines may still overlap in part. So the elapsed time is an upper
+        // bound.
         let now = work.time(work.chunks, plan.depth).min(self.elapsed.0);
         let limits = |engine| self.limit.is_some_and(|limit| limit.includes(engine));
         let mut all = Vec::new();
@@ -209,7 +214,7 @@ impl Report {
         add(Change::LargerChunks, is_by_caller && work.chunks > FEW_CALLS, too_many.min(spare));
         let overlaps = work.is_of_device() && self.clock != Clock::Processor;
         let few = is_by_caller && plan.depth > 1 && work.chunks < ENOUGH_TO_OVERLAP && overlaps;
-        // Engines that work beside others take longer.
+        // Engines that work at the same time slow each other.
         let stretched = |time: u64| time * STRETCH[0] / STRETCH[1];
         let overlapped = stretched(work.time(ENOUGH_TO_OVERLAP, plan.depth));
         add(Change::SmallerChunks, few, now.saturating_sub(overlapped));
@@ -296,7 +301,7 @@ mod tests {
         assert_eq!(WORK.without(40), 0);
     }
 
-    /// A traced run of 10 us that waits for its disk for this time, and does nothing else.
+    /// A traced run of 10 us that only waits for its disk, for `sync` nanoseconds.
     fn waiting_for_the_disk(sync: u64) -> Report {
         let device = Device::open(Select::Host(0)).expect("a host device");
         let mut results: Vec<u8> = Vec::new();
@@ -310,7 +315,7 @@ mod tests {
         report
     }
 
-    /// The largest cost of short runs once had no cause and no advice.
+    /// Once, the largest cost of short runs had no advice.
     #[test]
     fn a_run_that_waits_for_its_disk_for_a_hundredth_of_its_time_is_told_of_no_sync() {
         for sync in [100, 101, 9_999, 10_000] {

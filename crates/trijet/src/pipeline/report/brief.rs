@@ -7,7 +7,7 @@ use crate::pipeline::plan::Chunk;
 use crate::trace::limit::{LINK, Limit, OUTPUT};
 
 impl Report {
-    /// The report in three lines. The `Display` of [`Report`] prints all of it.
+    /// The report in three lines. The `Display` of [`Report`] prints the whole report.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -32,7 +32,8 @@ impl Report {
         format!("{}\n{}\n{to_do}", self.pace(), self.limit_words())
     }
 
-    /// The bytes that two chunks read, because one of them needs the rows around its own.
+    /// A phrase with the number of input bytes that are read twice, because the inputs of
+    /// neighbouring chunks overlap. Empty if there are none.
     fn twice(&self) -> String {
         let chunks = &self.plan.chunks;
         let shared = |pair: &[Chunk]| pair[0].input.end.saturating_sub(pair[1].input.start);
@@ -44,7 +45,7 @@ impl Report {
         }
     }
 
-    /// The time, the rate, and the least time.
+    /// A line with the time of the run, its rate, and the least time that it needs.
     fn pace(&self) -> String {
         let pace = format!(
             "{}: {} for {} in{} and {} out, {} in",
@@ -69,10 +70,10 @@ impl Report {
         }
     }
 
-    /// The limit of the run, with its time.
+    /// A line with the limit of the run and the time of the limit.
     fn limit_words(&self) -> String {
         let Some(limit) = self.limit else { return "the limit is not known".to_owned() };
-        // The traced run may be another one than the run that was timed.
+        // The traced run and the timed run may be two runs.
         let traced = self.summary.as_ref().map_or(self.elapsed, |one| one.metrics.elapsed());
         let share = |time: Nanos| time.0 as f64 / traced.0.max(1) as f64 * 100.0;
         let part = |time: Nanos| format!(", busy for {time} ({:.0} %)", share(time));

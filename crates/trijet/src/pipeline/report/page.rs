@@ -23,7 +23,8 @@ impl Report {
         }
     }
 
-    /// The trace with the times at which the engines worked, as far as they are known.
+    /// The operations of the trace with the times at which the engines worked, as far as they are
+    /// known.
     #[must_use]
     pub fn timeline(&self) -> Vec<Op> {
         self.settled(&self.dag())
@@ -78,7 +79,7 @@ impl Report {
         }
     }
 
-    /// The checker's findings about operations of the trace, as texts.
+    /// The checker's findings about operations of the trace, as texts for the page.
     fn notes(&self) -> Vec<HazardNote> {
         let Some(found) = &self.found else { return Vec::new() };
         let names = self.names();
@@ -92,8 +93,9 @@ impl Report {
         found.findings.iter().filter_map(note).collect()
     }
 
-    /// The operation of the trace that a finding names. A checker that runs along has numbers of
-    /// its own. It also knows operations of other runs and threads, which the trace does not have.
+    /// The index of the operation of the trace that a finding names. A checker that runs with the
+    /// program numbers operations itself. It also knows operations of other runs and threads, which
+    /// are not in the trace.
     fn index_of(&self, party: &Party) -> Option<usize> {
         let is = |op: &Op| op.position == party.position && op.kind == party.kind;
         let index = usize::try_from(party.op).expect("a ledger in memory");
@@ -103,8 +105,8 @@ impl Report {
         }
     }
 
-    /// Names for the texts of findings. A stream has the name that the program gave it, or else its
-    /// number.
+    /// The names that the texts of findings use. A stream has the name that the program gave it. A
+    /// stream without a name has its number.
     #[must_use]
     pub fn names(&self) -> Names {
         let of_stream = |op: &&Op| op.kind == OpKind::Note(LedgerNote::Name { of: Named::Stream });

@@ -17,18 +17,18 @@ use crate::pipeline::plan::schedule::Table;
 pub(in crate::pipeline) struct Resources {
     pub(super) plan: Plan,
     pub(super) streams: Streams,
-    /// The pace of a run that leaves space for others.
+    /// The pace of a bulk run, which leaves time for small jobs; `None` for other runs.
     pub(super) pace: Option<Pace>,
     pub(super) slots: Vec<Slot>,
-    /// Page-locked buffers for the chunks of a source; none for an input that is page-locked.
+    /// Page-locked buffers for the chunks of a source. Empty for an input in page-locked memory.
     pub(super) pinned_in: Vec<PinnedBuffer<u8>>,
-    /// Page-locked buffers for the results of a sink; none for an output that is page-locked.
+    /// Page-locked buffers for the results of a sink. Empty for an output in page-locked memory.
     pub(super) pinned_out: Vec<PinnedBuffer<u8>>,
 }
 
 impl Resources {
-    /// Allocates for the plan of the job. While that does not fit into memory or into the limit of
-    /// the job, tries plans with smaller chunks.
+    /// Allocates for the plan of the job. If the plan does not fit into memory or into the limit of
+    /// the job, tries plans with smaller and smaller chunks.
     pub(super) fn allocate(job: &Job<'_, '_>) -> Result<Self> {
         fitting(job, |plan| Self::try_allocate(job, plan))
     }
@@ -50,7 +50,7 @@ impl Resources {
             let buffers = places.iter().map(buffer).collect::<Result<_>>()?;
             Ok(Slot { buffers, in_place })
         };
-        // One more than the number of slots: the host fills one while the others are in flight.
+        // One buffer more than there are slots: the host fills one while the others are in flight.
         let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
             let buffer =
                 |_| job.device.pinned::<u8>(Bytes(bytes).to_usize())?.expect_crossing(None);

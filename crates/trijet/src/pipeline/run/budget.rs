@@ -8,8 +8,9 @@ use crate::pipeline::describe::validate::Job;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::plan::schedule::Schedule;
 
-/// Maximum memory for the trace of one operation of a chunk: its entry, and the entries of its
-/// waits, its records and the accesses of the host to its memory.
+/// Maximum memory for the trace of one operation of a chunk. The trace has an entry for the
+/// operation, for each of its waits and event records, and for each access of the host to the
+/// memory that the operation uses.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 
 /// The memory that a run needs. It is known before anything is allocated.
@@ -21,7 +22,7 @@ pub struct Needs {
     pub plan: Plan,
     /// Page-locked memory of the host.
     pub pinned: Bytes,
-    /// Memory of the host for the trace of the operations, estimated.
+    /// An estimate of the memory of the host for the trace of the operations.
     pub trace: Bytes,
     /// Memory of the device.
     pub device: Bytes,
@@ -36,10 +37,10 @@ impl Needs {
     }
 }
 
-/// The page-locked memory of a plan.
+/// The page-locked memory that a plan needs.
 fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     let stages = &job.stages;
-    // One more than the number of slots: the host fills one while the others are in flight.
+    // One buffer more than there are slots: the host fills one while the others are in flight.
     let buffers = plan.slots() as u64 + 1;
     let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
     let read = match job.input {
@@ -53,9 +54,9 @@ fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     Bytes(read.saturating_add(written))
 }
 
-/// The memory for the trace of a plan, estimated.
+/// An estimate of the memory for the trace of a plan.
 fn trace(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
-    // Upload, a kernel for each stage, download.
+    // An upload, one kernel for each stage, and a download.
     let operations = plan.chunks.len() as u64 * (job.stages.stages.len() as u64 + 2);
     Bytes(operations.saturating_mul(TRACED_OPERATION.0))
 }
@@ -66,7 +67,8 @@ pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
     job.settings.host_memory.is_none_or(|limit| both <= limit.0)
 }
 
-/// The largest chunk of each buffer of a slot, and whether the stages work in place.
+/// The size of each buffer of a slot, which is the size of the largest chunk there, and whether the
+/// stages work in place.
 pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let stages = &job.stages;
     let last = stages.stages.len();
@@ -89,8 +91,8 @@ pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     ((0..=last).map(largest).collect(), in_place)
 }
 
-/// Calls `attempt` with the plan of the job. While that does not fit into memory or into the limit
-/// of the job, tries plans with smaller chunks.
+/// Calls `attempt` with the plan of the job. If the plan does not fit into memory or into the limit
+/// of the job, tries plans with smaller and smaller chunks.
 pub(super) fn fitting<R>(
     job: &Job<'_, '_>,
     mut attempt: impl FnMut(Plan) -> Result<R>,

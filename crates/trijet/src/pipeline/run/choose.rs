@@ -1,10 +1,11 @@
-//! The choice of a prepared pipeline: the fastest of several plans, measured in whole runs.
+//! The choice of a plan for a prepared pipeline: several plans are measured in whole runs, and the
+//! fastest one is chosen.
 //!
-//! A model proposes sizes of chunks (`tune`), and measurements decide. The first round measures the
-//! sizes that the model finds best, and the ways without chunks. The second round varies the
-//! streams and the slots of the winner. For a job that is too long for this, the model decides
-//! alone: if a run takes a second, a plan can gain only a small part, and the model knows that part
-//! well.
+//! A model (`tune`) proposes sizes of chunks, and measurements decide. The first round measures the
+//! sizes that the model finds best, and plans with a single chunk. The second round varies the
+//! streams and the slots of the winner. A job that is too long for these measurements gets the best
+//! plan of the model. For such a job another plan could save only a small part of the time, and the
+//! model predicts it well.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -23,11 +24,11 @@ use crate::pipeline::plan::schedule::Schedule;
 use crate::pipeline::plan::{ChunkChoice, Plan, PlanOptions, even};
 use std::time::{Duration, Instant};
 
-/// The time for all measurements of a job.
+/// The total time for the measurements of a job.
 const BUDGET: Duration = Duration::from_millis(1200);
 /// Maximum number of timed runs per plan.
 const REPEATS_MAX: usize = 7;
-/// Number of proposed chunk sizes that are measured.
+/// Number of chunk sizes that the model proposes and that are measured.
 const SIZES: usize = 6;
 /// The smallest chunk that is tried.
 const CHUNK_MIN: Bytes = Bytes(32 << 10);
@@ -35,26 +36,26 @@ const CHUNK_MIN: Bytes = Bytes(32 << 10);
 const CHUNK_MAX: Bytes = Bytes(64 << 20);
 /// Maximum number of chunks of a plan that is tried.
 const CHUNKS_MAX: u64 = 8192;
-/// A larger job is not tried in one piece, because a single engine at a time is then clearly worse.
+/// A larger job is not tried in one chunk, because nothing would overlap, which is clearly slower.
 const WHOLE_MAX: Bytes = Bytes(64 << 20);
-/// The number of slots of a plan, if the caller has not chosen.
+/// The number of slots of a measured plan, if the caller has not chosen it.
 const DEPTH: usize = 3;
 
-/// A way to run a job, and the least time of its runs.
+/// A schedule with a chunk size and a number of slots, and the least time of its measured runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tried {
     /// How chunks share streams.
     pub schedule: Schedule,
-    /// The bytes of a chunk's input.
+    /// The size of a chunk's input in bytes.
     pub chunk: Bytes,
     /// The number of slots.
     pub depth: usize,
-    /// From the call to the end of the last operation, in the fastest run.
+    /// The time of the fastest run, from the call to the end of the last operation.
     pub time: Nanos,
 }
 
-/// Chooses a plan for the job, and allocates for it.
+/// Chooses a plan for the job, and allocates for it. Returns the measured ways as well.
 pub(in crate::pipeline) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     let steady = job.device.info().clock != Clock::Processor;
     let is_open = job.settings.plan.schedule == Schedule::Tuned && job.layout.rows > 0;
@@ -73,7 +74,8 @@ pub(in crate::pipeline) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, V
     Ok((resources, tried))
 }
 
-/// The remembered choice for the job. Without one, the best of the measured ways.
+/// Returns the remembered choice for the job. If there is none, measures, and returns and remembers
+/// the fastest way.
 fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
     if let Some(known) = remember::find(job)? {
         return Ok((Some(known), Vec::new()));
@@ -84,11 +86,11 @@ fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
     Ok((best, tried))
 }
 
-/// Measures the ways that may be best.
+/// Measures the ways that may be the fastest.
 fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     let end = Instant::now() + BUDGET;
     let sharing = job.settings.sharing;
-    // The probes of the model copy in their own stream, which takes seconds beside a bulk run.
+    // The probes of the model would copy in their own stream. Beside a bulk run that takes seconds.
     let model = if sharing == Sharing::Latency { None } else { measure(job)? };
     let wanted = (job.settings.plan.chunk, job.settings.plan.depth);
     let depth = wanted.1.unwrap_or(DEPTH);
@@ -116,7 +118,7 @@ fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// Sizes of chunks, starting with the best according to the model.
+/// Ways with different chunk sizes. The best size according to the model comes first.
 fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
     let way = |chunk| Way { schedule: Schedule::Tuned, chunk, depth };
     if let Some(chunk) = job.settings.plan.chunk {
@@ -131,7 +133,7 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
         .map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
             let time = |model: &Model| model.time(&even(layout.rows, full), depth);
-            // Without a model, starting with the largest.
+            // Without a model, the largest size comes first.
             (model.map_or(-(bytes as f64), time), way(Bytes(bytes)))
         })
         .collect();
@@ -139,7 +141,8 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
     timed.into_iter().take(SIZES).map(|(_, way)| way).collect()
 }
 
-/// Other streams and slots for the best way so far.
+/// Ways with the chunk size of the best way so far, and with other streams or another number of
+/// slots.
 fn around(best: Option<Way>, depth: Option<usize>, sharing: Sharing) -> Vec<Way> {
     let Some(best) = best.filter(|best| best.schedule == Schedule::Tuned) else {
         return Vec::new();
@@ -159,8 +162,8 @@ fn best(tried: &[Tried]) -> Option<Way> {
     Some(Way { schedule: best.schedule, chunk: best.chunk, depth: best.depth })
 }
 
-/// Measures a way, with its share of the time that is left for `ways` ways. Skips the way if there
-/// is not enough time or memory.
+/// Measures a way, for an equal share of the time that is left for `ways` ways. Skips the way if
+/// there is not enough time or memory.
 fn try_way(
     job: &mut Job<'_, '_>,
     way: Way,
@@ -177,7 +180,7 @@ fn try_way(
     load(&resources.streams, &mut resources.slots, &job.stages)?;
     let (bytes, target) = match (&job.input, &mut job.output) {
         (Input::Pinned { bytes, .. }, Output::Pinned { target, .. }) => (*bytes, target),
-        // Prepared jobs have page-locked data.
+        // A prepared job always has page-locked data.
         (Input::Source(_), _) | (_, Output::Sink(_)) => return Ok(()),
     };
     let driver = job.device.shared().domain.driver();
@@ -189,8 +192,8 @@ fn try_way(
         let begin = Reading::now(&**driver);
         pass(&mut resources, &job.stages, bytes, target.reborrow())?;
         let time = Reading::now(&**driver).since(begin);
-        // Modelled times do not vary. Elsewhere the first run is the warm-up, if there is time for
-        // another run.
+        // Modelled times do not vary. On other clocks, the first run is the warm-up, if there is
+        // time for another run.
         let is_last = is_modelled || nanos(start.elapsed()) + time.0 > share;
         if run > 0 || is_last {
             least = least.min(time);

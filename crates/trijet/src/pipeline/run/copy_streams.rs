@@ -1,10 +1,10 @@
 //! The streams for copies that the runs on one device share.
 //!
-//! A copy engine works on one of its streams while that stream has copies, and may reach another
-//! stream only seconds later. Copies in one stream keep their order, so a small copy waits only for
-//! copies that were enqueued before it. Bulk runs therefore keep few copies enqueued. Each run
-//! limits its own copies: a lock that all runs hold while they wait could stop the host threads of
-//! a simulation.
+//! A copy engine works on one of its streams as long as that stream has copies, and may reach
+//! another stream only seconds later. Copies in one stream keep their order, so a small copy waits
+//! only for copies that were enqueued before it. So bulk runs keep few copies enqueued. Each run
+//! limits only its own copies. A common lock, which a run would keep while it waits, could stop the
+//! host threads of a simulation.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -13,19 +13,19 @@ use crate::stream::{Device, Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The largest copy of a bulk run beside small jobs: 20 us on PCIe 5.
+/// The largest copy of a bulk run beside small jobs. It takes 20 us on PCIe 5.
 pub(in crate::pipeline) const PIECE: Bytes = Bytes(1 << 20);
 
-/// The shared streams of a device. They exist while a run holds them.
+/// The shared streams of a device. They exist as long as a run uses them.
 pub(in crate::pipeline) struct CopyStreams {
     pub(super) up: Arc<Stream>,
     pub(super) down: Arc<Stream>,
-    /// The number of small jobs that copy in the streams.
+    /// The number of small jobs that copy in the streams now.
     small: AtomicUsize,
 }
 
 impl CopyStreams {
-    /// The shared streams of the device. They are opened if no run holds them.
+    /// Returns the shared streams of the device, and opens them if no run uses them.
     pub(super) fn of(device: &Device) -> Result<Arc<Self>> {
         let mut shared = device.shared().copy_streams.lock().expect("no panic under this lock");
         if let Some(Ok(copies)) = shared.upgrade().map(Arc::downcast::<Self>) {
@@ -39,7 +39,7 @@ impl CopyStreams {
         Ok(copies)
     }
 
-    /// The largest copy that a bulk run may enqueue now.
+    /// The size of the largest copy that a bulk run may enqueue now, in bytes.
     pub(in crate::pipeline) fn piece(&self) -> usize {
         match self.small.load(Ordering::Relaxed) {
             0 => usize::MAX,
@@ -48,7 +48,7 @@ impl CopyStreams {
     }
 }
 
-/// A small job that copies in the shared streams.
+/// Counts a small job that copies in the shared streams, until it is dropped.
 pub(super) struct Small(Arc<CopyStreams>);
 
 impl Small {

@@ -1,9 +1,9 @@
 //! A crew: threads that share the reading or the writing of each chunk.
 //!
 //! One thread copies a few gigabytes per second from or to the page cache, but the link moves
-//! fifty. So a chunk is cut into parts of whole granules, one for each thread. The best number of
+//! fifty. So a chunk is cut into parts of whole granules, one part per thread. The best number of
 //! parts depends on the file system and on the other work of the processors. The crew tries several
-//! numbers on the first chunks, and keeps the smallest number that is nearly the fastest.
+//! numbers on the first chunks. It keeps the smallest number that is nearly as fast as the fastest.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -17,18 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-/// Maximum number of threads. More do not copy faster on a processor with 16 cores.
+/// Maximum number of threads. More threads do not copy faster on a processor with 16 cores.
 const THREADS_MAX: usize = 16;
-/// Minimum size of a part. A smaller part takes less time than handing it to another thread and
-/// waiting for the end.
+/// Minimum size of a part in bytes. A smaller part takes less time than the hand-over to another
+/// thread and the wait for its end.
 const PART_MIN: Bytes = Bytes(64 << 10);
-/// Number of chunks that are cut into each number of parts before the choice. The least time
-/// counts.
+/// Number of chunks on which each number of parts is tried. The least time counts.
 const TRIES: usize = 2;
 /// A number of parts is as good as the fastest if it takes at most this multiple of the least time.
 const NEARLY_BEST: f64 = 1.05;
 
-/// The layout of a chunk: the bytes of a row, and the granule at whose multiples a part may begin.
+/// The bytes of a row, and the number of rows of a granule. Parts begin at multiples of a granule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pipeline) struct Grain {
     pub(in crate::pipeline) row_bytes: u64,
@@ -42,7 +41,8 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts one thread per processor. The threads are named after a side of the pipeline.
+    /// Starts one thread per processor, at most [`THREADS_MAX`]. `side`, the source or the sink, is
+    /// in the names of the threads.
     ///
     /// # Errors
     /// `Io` when the system does not start a thread.
@@ -56,8 +56,8 @@ impl Crew {
         Ok(Self { pool, width: Mutex::new(Width::of(threads)) })
     }
 
-    /// Calls `read` to fill each part of `into`, which holds `rows`. Returns the error of the first
-    /// part that failed.
+    /// Calls `read` for each part of `into`, which is filled with `rows`. Returns the error of the
+    /// first part that failed.
     pub(super) fn read(
         &self,
         rows: &Range<u64>,
@@ -71,8 +71,8 @@ impl Crew {
         })
     }
 
-    /// Calls `write` with each part of `bytes`, which hold `rows`. Returns the error of the first
-    /// part that failed.
+    /// Calls `write` for each part of `bytes`, which has the content of `rows`. Returns the error
+    /// of the first part that failed.
     pub(super) fn write(
         &self,
         rows: &Range<u64>,
@@ -86,7 +86,7 @@ impl Crew {
         })
     }
 
-    /// Runs `work` on the threads with the parts of a chunk, and records the time.
+    /// Calls `work` on the threads with the parts of a chunk, and stores the time of the chunk.
     fn share(
         &self,
         rows: &Range<u64>,
@@ -116,7 +116,7 @@ struct ChunkParts {
 }
 
 impl ChunkParts {
-    /// At most `count` parts of `chunk`.
+    /// Cuts `chunk` into at most `count` parts.
     fn new(chunk: Range<u64>, grain: Grain, count: usize) -> Self {
         let all = (chunk.end - chunk.start).max(1);
         let enough = PART_MIN.0.div_ceil(grain.row_bytes.max(1));
@@ -133,11 +133,11 @@ impl ChunkParts {
     }
 }
 
-/// The number of parts, and the times from which it is chosen.
+/// The numbers of parts that are tried, and their times. The number of parts is chosen from them.
 #[derive(Debug)]
 struct Width {
-    /// Numbers of parts, with the least time per row of each. The first one is for jobs with few
-    /// chunks.
+    /// The numbers of parts, in the order in which they are tried, each with its least time per row
+    /// in seconds. In a job with few chunks, only the first numbers are used.
     tried: Vec<(usize, f64)>,
     chunks: usize,
 }
@@ -152,7 +152,7 @@ impl Width {
         Self { tried: widths.into_iter().map(|width| (width, f64::INFINITY)).collect(), chunks: 0 }
     }
 
-    /// The number of parts of the next chunk, and its index among the tried numbers.
+    /// For the next chunk: the index of a number of parts in `tried`, and that number.
     fn next(&mut self) -> (usize, usize) {
         let number = self.chunks / TRIES;
         self.chunks += 1;
@@ -162,13 +162,14 @@ impl Width {
         }
     }
 
-    /// Records the time of a chunk.
+    /// Stores the time of a chunk that was cut into the number of parts with this index.
     fn took(&mut self, number: usize, per_row: f64) {
         let least = &mut self.tried[number].1;
         *least = least.min(per_row);
     }
 
-    /// The smallest number of parts that is nearly the fastest.
+    /// The smallest number of parts that is nearly as fast as the fastest, after its index in
+    /// `tried`.
     fn best(&self) -> (usize, usize) {
         let least = self.tried.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let tried =
@@ -185,7 +186,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The parts are the rows of the chunk, in order, and each part begins at a granule.
+        /// The parts are the rows of the chunk, in the same order, and each part begins at a
+        /// granule.
         #[test]
         fn parts_cover_a_chunk_once(
             first in 0u64..5, granules in 1u64..40, granule in 1u64..7, cut in 0u64..7,
@@ -217,7 +219,7 @@ mod tests {
         assert_eq!(width.next().1, 4);
     }
 
-    /// A change of the times after the choice affects the least times only if they fall.
+    /// Times that are measured after the choice change the least times only if they are smaller.
     #[test]
     fn every_width_is_tried_before_the_choice() {
         let mut width = Width::of(6);

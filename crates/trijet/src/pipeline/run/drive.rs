@@ -64,7 +64,7 @@ pub(super) fn drive(
         };
         let written = writer.finish();
         let read = reader.finish();
-        // The side that failed has the cause. The others only found its channel closed.
+        // The side that failed returns the cause. The other sides only found its channel closed.
         read.and(written).and(driven)
     })?;
     let ends = match output {
@@ -83,7 +83,7 @@ fn finish(output: &mut Output<'_>) -> Result<()> {
     }
 }
 
-/// The crews of a run, for a source and a sink that several threads may use.
+/// The crews of a run: one for a source, and one for a sink, if several threads may call them.
 #[derive(Default)]
 struct Crews {
     source: Option<Crew>,
@@ -102,7 +102,7 @@ impl Crews {
     }
 }
 
-/// Fails when the run was cancelled.
+/// Returns an error if the run was cancelled.
 fn check(cancel: &Cancel, chunk: &Chunk) -> Result<()> {
     if cancel.is_cancelled() {
         let cause = format!("cancelled before chunk {}", chunk.index);

@@ -1,7 +1,7 @@
 //! The operations of a chunk: upload into a slot, kernels, download from the slot.
 //!
-//! Overlap comes from `submit` alone: it waits for nothing on the host, and every wait between
-//! streams follows from the uses of the slot's buffers.
+//! Overlap comes from `submit` alone: it never waits on the host, and every wait between streams
+//! follows from the uses of the slot's buffers.
 #![forbid(unsafe_code)]
 
 use super::streams::Streams;
@@ -15,14 +15,14 @@ use std::ops::Range;
 
 /// The memory of the device for one chunk in flight.
 pub(in crate::pipeline) struct Slot {
-    /// The input, and then the output of each stage.
+    /// The input of the first stage, then the output of each stage.
     pub(super) buffers: Vec<Buffer<u8>>,
     /// Whether the stages use the memory of source and sink in place. Then the first and the last
     /// buffer are empty.
     pub(in crate::pipeline) in_place: bool,
 }
 
-/// Enqueues one chunk.
+/// Enqueues the upload, the kernels and the download of one chunk.
 pub(super) fn submit(
     chunk: &Chunk,
     streams: &Streams,
@@ -43,8 +43,8 @@ pub(super) fn submit(
     download.copy(&result, &mut output).map_err(|error| chunk.context(StageId::Download, error))
 }
 
-/// Enqueues the kernels of a chunk. With `in_place`, the first stage reads the input and the last
-/// stage writes the output. Otherwise both use the memory of the slot.
+/// Enqueues the kernels of a chunk. `in_place` is the input, which the first stage reads, and the
+/// output, which the last stage writes. Without it, both stages use the memory of the slot.
 pub(in crate::pipeline) fn kernels(
     chunk: &Chunk,
     streams: &Streams,
@@ -59,7 +59,8 @@ pub(in crate::pipeline) fn kernels(
         let cx = StageCx { stream: streams.of(id, chunk), chunk, x_rows, y_rows };
         let (before, after) = slot.buffers.split_at_mut(index + 1);
         let (x, y) = (before[index].slice(..), after[0].slice_mut(..));
-        // The program is responsible for the content of its own memory.
+        // Only memory of the slot is discarded. The program is responsible for the content of its
+        // own memory.
         let is_in_slot = in_place.is_none() || index + 1 < stages.stages.len();
         let (x, y) = match &mut in_place {
             Some((input, output)) => (
@@ -82,7 +83,7 @@ pub(in crate::pipeline) fn kernels(
     Ok(())
 }
 
-/// Calls every stage with an empty chunk, which loads its kernels and does nothing else.
+/// Calls every stage with an empty chunk. This loads the kernels of the stages.
 pub(in crate::pipeline) fn load(
     streams: &Streams,
     slots: &mut [Slot],

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Traces the calls of host threads until it is dropped, for example when a stage panics.
+/// Traces the calls of host threads until it is dropped. A panic of a stage also drops it.
 struct HostCalls(Arc<Tracers>, Arc<Tracer>);
 
 impl HostCalls {
@@ -46,7 +46,7 @@ pub(in crate::pipeline) struct Measurement {
 }
 
 impl Measurement {
-    /// Begins to measure, before the first chunk. `setup` is the start of the run.
+    /// Begins to measure, before the first chunk. `setup` is the time at which the run started.
     pub(in crate::pipeline) fn begin(
         job: &Job<'_, '_>,
         streams: &Streams,
@@ -65,8 +65,8 @@ impl Measurement {
         }
         let ordering = device.ordering();
         let begin = device.timed_event()?;
-        // This comes before the record: the elapsed time of the host includes the time of the
-        // device.
+        // The host's clock is read before the record, so that the elapsed time on the host includes
+        // the elapsed time on the device.
         let start = Instant::now();
         begin.record(streams.first())?;
         let host_work = HostSpans::new(Instant::now());
@@ -89,7 +89,7 @@ impl Measurement {
         let log = streams.first().lane().domain.log();
         let trace = self.tracer.take(&*log.driver, &log.instants)?;
         let modelled = job.device.info().clock == Clock::Model;
-        // Times of the host cannot be compared with modelled times.
+        // Times of the host have no meaning on a modelled clock.
         let begin = window.as_ref().map_or(0, |window: &Range<u64>| window.start);
         let host = if modelled { Vec::new() } else { self.host_work.worked(begin) };
         let measured = Measured {
@@ -120,8 +120,8 @@ fn nanos(time: Duration) -> Nanos {
 /// Waits for every stream, even after an error, because no operation may outlive the host side of
 /// its buffers.
 ///
-/// All ends are recorded before the first wait. If an end is recorded on a stream that is already
-/// complete, it gets the time of the call. A wait before it would make that time late.
+/// The end of each stream is recorded before the first wait. An event that is recorded on a stream
+/// without work gets the time of the call. After a wait, that time would be too late.
 fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Vec<TimedEvent>> {
     let mark = |stream: &Stream| {
         stream.set_chunk(None);
@@ -138,8 +138,9 @@ fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Ve
     ends
 }
 
-/// Start and end of a run on the clock of its trace, if it has one, and the elapsed time. Both come
-/// from the same events, so that all figures of a traced run refer to the same time.
+/// The start and the end of a run on the clock of its trace, `None` without a trace, and the
+/// elapsed time. All come from the same events, so that all figures of a traced run refer to the
+/// same time.
 fn extent(
     tracer: &Tracer,
     stream: &Stream,

@@ -1,8 +1,9 @@
 //! Bulk runs in the shared streams of a device: they enqueue few copies, and wait on the host.
 //!
 //! A copy in a shared stream must never wait there for a kernel, because all later copies would
-//! wait too. So a chunk is downloaded two steps after its upload, when the host has seen the end of
-//! its kernels. Uploads and downloads alternate, because each of them may make the host wait.
+//! wait for it as well. So a chunk is downloaded two steps after its upload, when the host knows
+//! that its kernels have ended. Pieces of uploads and downloads alternate, because each of them may
+//! make the host wait.
 #![forbid(unsafe_code)]
 
 use super::copy_streams::CopyStreams;
@@ -20,18 +21,18 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of chunks that are uploaded before the first one is downloaded, if there are enough
+/// Number of chunks that are uploaded before the first chunk is downloaded, if there are enough
 /// slots.
 const AHEAD: usize = 2;
 
-/// Maximum number of enqueued copies of a run in one direction: one that runs, and one that follows
-/// it without a pause.
+/// Maximum number of enqueued copies of a run in one direction: a copy that runs, and a copy that
+/// follows it without a pause.
 const UNDER_WAY: usize = 2;
 
 /// The copies of a run in one direction.
 struct Turns {
     stream: Arc<Stream>,
-    /// The ends of the last copies, used in turn.
+    /// An event for the end of each of the last copies. New copies use the events in turn.
     ends: [Event; UNDER_WAY],
     next: Cell<usize>,
 }
@@ -42,7 +43,8 @@ impl Turns {
         Ok(Self { stream: Arc::clone(stream), ends, next: Cell::new(0) })
     }
 
-    /// Enqueues a piece of a chunk as soon as the run has at most one other enqueued copy.
+    /// Copies a piece of a chunk. First waits until the run has at most one other enqueued copy in
+    /// this direction.
     fn enqueue(
         &self,
         (stage, chunk): (StageId, &Chunk),
@@ -60,12 +62,12 @@ impl Turns {
     }
 }
 
-/// The pace of a bulk run.
+/// The state of a bulk run that paces its copies.
 pub(super) struct Pace {
     copies: Arc<CopyStreams>,
     up: Turns,
     down: Turns,
-    /// The end of the kernels in each slot.
+    /// For each slot, an event for the end of the last kernel in the slot.
     ends: Vec<Event>,
 }
 
@@ -76,7 +78,7 @@ impl Pace {
         Ok(Self { copies: Arc::clone(copies), up, down, ends })
     }
 
-    /// The steps of a run: in each, a chunk to upload and compute, and a chunk to download.
+    /// The steps of a run. A step has a chunk to upload and compute, and a chunk to download.
     pub(super) fn steps<'c>(
         &self,
         chunks: &'c [Chunk],
@@ -87,8 +89,8 @@ impl Pace {
         (0..steps).map(move |step| (chunks.get(step), behind(step)))
     }
 
-    /// Uploads the chunk `ahead` from its input and computes it, and downloads the chunk `behind`
-    /// to the memory for its results.
+    /// Uploads the chunk of `ahead` from its input and enqueues its kernels. Downloads the chunk of
+    /// `behind` to the memory for its results.
     pub(super) fn step(
         &self,
         streams: &Streams,
@@ -141,7 +143,7 @@ impl Pace {
         turn(chunk.index, self.ends.len())
     }
 
-    /// The end of the kernels in the slot of a chunk.
+    /// The event for the end of the kernels in the slot of a chunk.
     fn end(&self, chunk: &Chunk) -> &Event {
         &self.ends[self.slot(chunk)]
     }

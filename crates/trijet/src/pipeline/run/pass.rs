@@ -1,4 +1,4 @@
-//! One run of a plan between page-locked buffers, without a reader and a writer.
+//! One run of a plan between page-locked buffers, without threads for a source and a sink.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;

@@ -1,8 +1,8 @@
 //! A pipeline that is made once and runs many times, between page-locked buffers.
 //!
-//! It keeps its streams, its slots and its plan. A run enqueues the chunks and waits for them, and
-//! makes no allocation and no other driver call. The cost of a plan is measured once, in whole
-//! runs, so small jobs are tuned as well as large ones.
+//! A prepared pipeline keeps its streams, its slots and its plan. A run enqueues the chunks and
+//! waits for them, without an allocation or another call of the driver. The time of each plan is
+//! measured once, in whole runs, so small jobs are tuned as well as large jobs.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -45,10 +45,10 @@ pub struct Prepared<'a, T, U> {
     sharing: Sharing,
     stages: Stages<'a>,
     resources: Resources,
-    /// Other memory that the stages read.
+    /// Memory that the stages read in addition to their input.
     reads: Vec<View<'a, u8>>,
     replayer: Replayer,
-    /// The lengths of the data.
+    /// The number of elements of the input and of the results.
     lens: (usize, usize),
     tried: Vec<Tried>,
     elements: PhantomData<fn(&T) -> U>,
@@ -61,16 +61,17 @@ impl<T, U> fmt::Debug for Prepared<'_, T, U> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Prepares the pipeline for many runs over page-locked data like `x`, in rows of `row_len`
-    /// elements. The pipeline needs no source and no sink, and does not use those that it has.
+    /// Prepares the pipeline for many runs over page-locked data of the same lengths as `x` and
+    /// `y`, in rows of `row_len` elements. The pipeline needs no source and no sink. If it has
+    /// them, they are ignored.
     ///
     /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for at most
     /// 2 seconds, and keeps the fastest way. The content of `y` is then unspecified. One of the
-    /// ways is [`Schedule::InPlace`], which needs no copies. A [chunk size](Self::chunk) or
-    /// [depth](Self::depth) that was set is kept. With another schedule nothing is measured.
+    /// ways is [`Schedule::InPlace`], which needs no copies. If a [chunk size](Self::chunk) or
+    /// [depth](Self::depth) was set, it is kept. With another schedule nothing is measured.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn prepare<T: Element, U: Element>(
         self,
         x: &PinnedBuffer<T>,
@@ -106,7 +107,8 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
     ///
     /// # Errors
     /// `InvalidValue` for buffers of other lengths; the error of a stage, with its chunk; an error
-    /// of the driver. After an error nothing more is enqueued, and everything enqueued has ended.
+    /// of the driver. After an error nothing more is enqueued, and the run waits for everything
+    /// that was enqueued.
     pub fn run(&mut self, x: &PinnedBuffer<T>, y: &mut PinnedBuffer<U>) -> Result<()> {
         if (x.len(), y.len()) != self.lens {
             let (x, y, (len_in, len_out)) = (x.len(), y.len(), self.lens);
@@ -137,7 +139,7 @@ impl<T, U> Prepared<'_, T, U> {
         self.replayer.state()
     }
 
-    /// The measured ways, including the chosen one; empty if nothing was measured.
+    /// The ways that were measured, including the chosen way; empty if nothing was measured.
     #[must_use]
     pub fn tried(&self) -> &[Tried] {
         &self.tried

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// A source with its rows, its crew, and the spans of its calls.
+/// A source, the layout of its rows, its crew, and the spans of the calls.
 #[derive(Clone, Copy)]
 struct SourceReading<'env> {
     source: &'env dyn Source,
@@ -27,7 +27,7 @@ struct SourceReading<'env> {
 }
 
 impl SourceReading<'_> {
-    /// Reads one chunk into `buffer`, after the upload that still uses it.
+    /// Reads one chunk into `buffer`. First waits for the upload that still uses the buffer.
     fn read(&self, chunk: &Chunk, buffer: &mut PinnedBuffer<u8>) -> Result<()> {
         let bytes = Bytes(chunk.rows_in() * self.grain.row_bytes).to_usize();
         let mut guard = buffer.write().map_err(|error| chunk.context("upload", error))?;
@@ -45,7 +45,7 @@ impl SourceReading<'_> {
     }
 }
 
-/// The source of the chunks' input: page-locked memory, or a source that is called.
+/// Provides the input of each chunk: from page-locked memory, or by calls of a source.
 pub(super) struct ChunkReader<'scope, 'env> {
     row_bytes: u64,
     spans: &'env SideSpans,
@@ -58,11 +58,11 @@ enum ReadSource<'scope, 'env> {
         reading: SourceReading<'env>,
         free: VecDeque<PinnedBuffer<u8>>,
     },
-    /// Threads that take the chunks in turn.
+    /// Threads that read the chunks in turn.
     Threads(Vec<ReaderSide<'scope>>),
 }
 
-/// A thread that reads chunks.
+/// A thread that reads chunks, and its channels.
 struct ReaderSide<'scope> {
     free: Sender<PinnedBuffer<u8>>,
     filled: Receiver<PinnedBuffer<u8>>,
@@ -119,7 +119,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
                 let mut buffer = free.pop_front().ok_or_else(|| closed("source"))?;
                 self.spans.waited_for.time(|| reading.read(chunk, &mut buffer))?;
                 upload(buffer.slice(..bytes))?;
-                // The stamps of the buffer keep it from being overwritten before the upload has
+                // The buffer can be reused at once: its next write waits until the upload has
                 // ended.
                 free.push_back(buffer);
                 Ok(())
@@ -130,7 +130,8 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
                 let buffer = self.spans.waited_for.time(|| filled.recv());
                 let buffer = buffer.map_err(|_| closed("source"))?;
                 upload(buffer.slice(..bytes))?;
-                // A thread that has read all its chunks needs no more buffers.
+                // The thread may have ended, if it has read all its chunks. Then it needs no more
+                // buffers.
                 drop(free.send(buffer));
                 Ok(())
             }
@@ -142,7 +143,8 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
         match self.reads {
             ReadSource::Pinned(_) | ReadSource::Inline { .. } => Ok(()),
             ReadSource::Threads(sides) => {
-                // All channels are closed first: a thread that is joined may wait for one.
+                // All channels are closed first, because a thread that is joined may wait for a
+                // channel.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
                 join("source", threads.into_iter())
             }
@@ -161,14 +163,14 @@ impl<'scope> ReaderSide<'scope> {
         let (free, free_in) = channel();
         let (filled_out, filled) = sync_channel(buffers.len());
         for buffer in buffers {
-            // The receiver is alive: it moves into the thread below.
+            // This cannot fail: the receiver moves into the thread below.
             drop(free.send(buffer));
         }
         let thread = spawn(scope, "source", move || {
             let (free_in, filled_out): (Receiver<PinnedBuffer<u8>>, SyncSender<_>) =
                 (free_in, filled_out);
             for chunk in chunks {
-                // The run closes this channel when it is cancelled. That is no error of the source.
+                // A cancelled run closes this channel. That is no error of the source.
                 let Ok(mut buffer) = free_in.recv() else { return Ok(()) };
                 reading.read(chunk, &mut buffer)?;
                 if filled_out.send(buffer).is_err() {

@@ -1,8 +1,8 @@
 //! A file that stores the choices of prepared pipelines, so that the next process measures nothing.
 //!
 //! The file is a cache. A damaged file, or a file of another version, counts as empty and is
-//! replaced. A file with other content is refused. If two processes write at once, the choices of
-//! one of them remain.
+//! replaced. A file with other content is refused. If two processes write at the same time, only
+//! the choices of one process remain.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A way to run a job, as a tuner chooses it.
+/// A way to run a job, which a tuner can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pipeline) struct Way {
     pub(in crate::pipeline) schedule: Schedule,
@@ -22,7 +22,7 @@ pub(in crate::pipeline) struct Way {
     pub(super) depth: usize,
 }
 
-/// The first bytes of each file of choices.
+/// The first bytes of each file with choices.
 const BEGIN: &[u8] = b"trijet choices\n";
 
 /// The schedules that a choice may have.
@@ -60,7 +60,7 @@ struct RememberedChoice {
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Choices {
-    /// The version of the library. Another version may choose otherwise.
+    /// The version of the library. The choices of another version are ignored.
     version: String,
     entries: Vec<RememberedChoice>,
 }
@@ -81,7 +81,7 @@ impl ChoiceKey {
     }
 }
 
-/// The choice for a job, if its file has it.
+/// Returns the remembered choice for a job, if the job has a file and the file has the choice.
 pub(in crate::pipeline) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
     let Some((file, name)) = &job.settings.remember else { return Ok(None) };
     let key = ChoiceKey::of(job, name);
@@ -92,7 +92,7 @@ pub(in crate::pipeline) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
     }))
 }
 
-/// Adds the choice for a job to its file, if it has one.
+/// Stores the choice for a job in its file, if the job has one.
 pub(super) fn keep(job: &Job<'_, '_>, way: Way) -> Result<()> {
     let Some((file, name)) = &job.settings.remember else { return Ok(()) };
     let key = ChoiceKey::of(job, name);
@@ -103,7 +103,7 @@ pub(super) fn keep(job: &Job<'_, '_>, way: Way) -> Result<()> {
     let failed = |error: io::Error| failed("write", file, error);
     let bytes = postcard::to_extend(&choices, BEGIN.to_vec());
     let bytes = bytes.map_err(|error| failed(io::Error::other(error)))?;
-    // A reader sees the old file or the new one.
+    // The file is replaced at once, so a reader sees either the old file or the new one.
     let part = file.with_extension(format!("part-{}", std::process::id()));
     fs::write(&part, bytes).map_err(failed)?;
     fs::rename(&part, file).map_err(failed)

@@ -17,16 +17,16 @@ use crate::stream::Device;
 
 /// The minimum number of launches in a run for which a graph is worthwhile.
 const LAUNCHES_MIN: usize = 8;
-/// Maximum number of chunks of a recorded run. A recording keeps every operation. In a run with
-/// more chunks, the host has enough time to stay ahead of the device.
+/// Maximum number of chunks of a recorded run. A recording keeps every operation. A run with more
+/// chunks is so long that the host stays ahead of the device without a graph.
 const CHUNKS_MAX: usize = 1024;
-/// The minimum number of launches per other operation. Copies cost the same in a graph as in a
+/// The minimum number of launches per other operation. Copies cost the same in a graph and in a
 /// stream.
 const LAUNCHES_FOR_EACH: usize = 2;
 
-/// The graph of a prepared pipeline, or its state before there is a graph.
+/// The graph of a prepared pipeline, or the state without a graph.
 pub(super) enum Replayer {
-    /// The next run is ordinary, and the one after it is recorded.
+    /// No run was made yet. The next run is ordinary, and the run after it is recorded.
     First,
     Second,
     Fixed(Graph),
@@ -37,19 +37,19 @@ pub(super) enum Replayer {
     Off(String),
 }
 
-/// The data of a run.
+/// The memory that a run uses in addition to the slots.
 pub(super) struct Ends<'r, 'a> {
     pub(super) input: View<'a, u8>,
     pub(super) output: ViewMut<'a, u8>,
-    /// Other memory that the stages read.
+    /// Memory that the stages read in addition to their input.
     pub(super) reads: &'r [View<'r, u8>],
 }
 
 /// The reason why a run is not a launch of a graph.
 pub(super) enum Stop {
-    /// The run has failed.
+    /// The run has failed with this error.
     Failed(Error),
-    /// The run can be made without a graph.
+    /// A graph is not possible for this reason. The run can be made without a graph.
     NoGraph(Error),
 }
 
@@ -60,7 +60,8 @@ impl Stop {
     }
 }
 
-/// An error of the graph itself. A run without a graph has this error only if the device is lost.
+/// The reason for an error of the graph. A run without a graph would return the error only if the
+/// device is lost.
 fn of_graph(error: Error) -> Stop {
     if error.is_loss() { Stop::Failed(error) } else { Stop::NoGraph(error) }
 }
@@ -72,8 +73,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// An automatic replay does not allow allocations: a stage might keep the buffer for runs
-    /// without a graph.
+    /// Opens the streams. In an automatic replay they refuse allocations: a stage might keep the
+    /// buffer for runs without a graph.
     pub(super) fn new(
         (device, sharing): (&Device, Sharing),
         resources: &Resources,
@@ -86,7 +87,7 @@ impl Recorder {
         Ok(Self { recording, streams })
     }
 
-    /// Records a run.
+    /// Records the operations of a run.
     fn record(
         &self,
         resources: &mut Resources,
@@ -110,14 +111,15 @@ impl Recorder {
                 submit(chunk, &self.streams, &mut slots[slot], stages, x, y)
             })
         });
-        // An error of a stage itself, which an ordinary run would have too.
+        // If the recording has refused nothing, an ordinary run would return the same error.
         recorded.map_err(|error| {
             let is_refused = g.has_refused() || error.kind() == ErrorKind::Capturing;
             if is_refused { Stop::NoGraph(error) } else { Stop::Failed(error) }
         })
     }
 
-    /// A graph of a run. Returns an error if an automatic replay would gain nothing.
+    /// Records a run, and makes a graph of it. Returns an error if a graph would gain nothing in an
+    /// automatic replay.
     pub(super) fn graph(
         &self,
         wish: Replay,
@@ -135,7 +137,7 @@ impl Recorder {
 }
 
 impl Replayer {
-    /// Before the first run.
+    /// The state before the first run.
     pub(super) fn new(wish: Replay, sharing: Sharing, schedule: Schedule) -> Self {
         match (wish, check(sharing, schedule)) {
             (Replay::Never, _) => Self::Off("`Replay::Never` was set".to_owned()),
@@ -154,8 +156,8 @@ impl Replayer {
         }
     }
 
-    /// Runs as a launch of the graph, if there is one or this run makes it. Returns whether it did
-    /// so.
+    /// Makes a run as a launch of the graph, if there is a graph or this run can create it. Returns
+    /// whether the run was made.
     pub(super) fn run(
         &mut self,
         job: (&Device, Sharing),
@@ -186,7 +188,7 @@ impl Replayer {
         }
     }
 
-    /// The graph of this run: a new graph, or the existing one with its changes.
+    /// Records this run. Returns a new graph, or the existing graph after its change to this run.
     fn recorded(
         &mut self,
         job: (&Device, Sharing),
@@ -213,7 +215,7 @@ impl Replayer {
     }
 }
 
-/// The reason why runs cannot be launches of a graph.
+/// Returns the reason as an error if runs cannot be launches of a graph.
 pub(in crate::pipeline) fn check(
     sharing: Sharing,
     schedule: Schedule,
@@ -231,7 +233,7 @@ pub(in crate::pipeline) fn check(
     }
 }
 
-/// Refuses a graph with too few launches per other operation to gain anything.
+/// Returns an error if a graph has too few launches per other operation to gain anything.
 fn pays((launches, others): (usize, usize)) -> Result<()> {
     if launches >= LAUNCHES_MIN && launches >= LAUNCHES_FOR_EACH * others {
         return Ok(());
@@ -255,8 +257,8 @@ fn launch(
     let buffers = slots.iter_mut().flat_map(|slot| &mut slot.buffers);
     let arguments = buffers.fold(arguments, |all, buffer| all.write(buffer.view_mut()));
     streams.first().launch_graph(graph, arguments).map_err(|error| match error.kind() {
-        // The graph was refused before a call of the driver: memory has another offset within 256
-        // bytes.
+        // The graph was refused before any call of the driver, because the address of memory modulo
+        // 256 bytes differs from the recording.
         ErrorKind::InvalidValue => Stop::NoGraph(error),
         _ => Stop::Failed(error),
     })?;

@@ -6,7 +6,7 @@ use crate::pipeline::describe::stage::Stages;
 use crate::pipeline::plan::Chunk;
 use std::ops::Range;
 
-/// Finds the bytes of chunks.
+/// Computes which bytes of the input and of the output belong to a chunk.
 pub(in crate::pipeline) struct Spans<'a>(pub(super) &'a Stages<'a>);
 
 impl Spans<'_> {

@@ -10,7 +10,7 @@ use crate::pipeline::plan::schedule::{Schedule, StageId, Table};
 use crate::stream::{Device, Event, Stream, StreamOptions};
 use std::sync::Arc;
 
-/// The streams of a run, by the table of its schedule.
+/// The streams of a run. The table of its schedule assigns them to stages and chunks.
 pub(in crate::pipeline) struct Streams {
     table: Table,
     streams: Vec<Arc<Stream>>,
@@ -18,20 +18,19 @@ pub(in crate::pipeline) struct Streams {
     shared: Option<SharedCopies>,
 }
 
-/// The data of a run in the shared streams of its device.
+/// The part of a run that concerns the shared streams of its device.
 struct SharedCopies {
     copies: Arc<CopyStreams>,
     sharing: Sharing,
-    /// The ends of the run in both shared streams.
+    /// Events for the end of the run's copies in the two shared streams.
     ends: [Event; 2],
-    /// Kept for its drop.
+    /// Counts a small job until it is dropped.
     _small: Option<Small>,
 }
 
 impl Streams {
-    /// Opens the streams. Runs that share the copy engines copy in the shared streams of the
-    /// device. A run that copies in the streams of its kernels, or copies nothing, does not use the
-    /// shared streams.
+    /// Opens the streams. Runs with [`Sharing::Latency`] or [`Sharing::Bulk`] copy in the shared
+    /// streams of the device, unless they copy in the streams of their kernels or copy nothing.
     pub(in crate::pipeline) fn open(
         device: &Device,
         table: Table,
@@ -65,7 +64,7 @@ impl Streams {
         Ok(Self { table, streams, shared })
     }
 
-    /// The same streams in a recording.
+    /// Opens streams of a recording with the same table.
     pub(super) fn recorded(&self, recording: &Recording) -> Result<Self> {
         let open = |_| Ok(Arc::new(recording.stream()?));
         let streams = self.streams.iter().map(open).collect::<Result<_>>()?;
@@ -76,27 +75,28 @@ impl Streams {
         &self.streams
     }
 
-    /// The stream on which the run begins.
+    /// The stream on which the start of the run is recorded.
     pub(in crate::pipeline) fn first(&self) -> &Stream {
         &self.streams[0]
     }
 
-    /// The stream of a stage of a chunk. Operations enqueued on it from now on belong to this
-    /// chunk.
+    /// The stream of a stage for a chunk. The trace attributes later operations on the stream to
+    /// this chunk.
     pub(super) fn of(&self, stage: StageId, chunk: &Chunk) -> &Stream {
         let stream = &self.streams[self.table.stream(stage, chunk.index)];
         stream.set_chunk(Some(chunk.index));
         stream
     }
 
-    /// The shared streams of a bulk run.
+    /// The shared streams of the device, if this is a bulk run.
     pub(super) fn bulk(&self) -> Option<&Arc<CopyStreams>> {
         let shared = self.shared.as_ref()?;
         (shared.sharing == Sharing::Bulk).then_some(&shared.copies)
     }
 
     /// Waits for all operations of the run, even after an error. In the shared streams, it does not
-    /// wait for later operations of other runs. Another call returns panics of host functions.
+    /// wait for later operations of other runs. It does not return panics of host functions: see
+    /// `take_panic`.
     pub(in crate::pipeline) fn wait(&self) -> Result<()> {
         let Some(SharedCopies { copies, ends, .. }) = &self.shared else {
             return self.streams.iter().map(|s| s.complete()).fold(Ok(()), Result::and);

@@ -1,20 +1,22 @@
-//! Tuning: measures the first chunks alone, and chooses the chunk size of the run with a model.
+//! Tuning: measures the first chunk in two sizes, and chooses the chunk size of the run with a
+//! model.
 //!
 //! Each chunk has a fixed cost, which is a reason for large chunks. Nothing overlaps with the
-//! upload of the first chunk and the download of the last, which is a reason for small ones. With
-//! both directions equally busy and n bytes at rate r, T = n/r + c/r + (n/c) g has its minimum at c
-//! = sqrt(n g r). Ramps then do not help: a chunk twice as long as the previous one leaves the
+//! upload of the first chunk and the download of the last chunk, which is a reason for small
+//! chunks. Let a run have n bytes, chunks of c bytes, the rate r and the fixed cost g per chunk,
+//! with both directions equally busy. Then T = n/r + c/r + (n/c) g has its minimum at c = sqrt(n g
+//! r). Ramps do not help in this case: a chunk twice as long as the previous chunk leaves the
 //! download idle for the difference. If one engine limits, small first and last chunks do help. The
-//! recurrences of a pipeline with three streams give both results, so every candidate is computed
-//! with them.
+//! recurrences of a pipeline with three streams lead to both results, so the model computes every
+//! candidate with them.
 //!
-//! T is flat near its minimum, and the measurements vary, so the size with the least T varies from
-//! run to run. The choice must not vary. So the candidates are powers of two. Among the candidates
-//! that are nearly the best, the one nearest to the usual size for the number of bytes is taken.
-//! Ramps are only for jobs in which one engine clearly limits.
+//! T is flat near its minimum, and the measurements vary. So the size with the least T varies from
+//! run to run, but the choice must not vary. So the candidates are powers of two. Among the
+//! candidates that are nearly as good as the best, the candidate nearest to the default size for
+//! the number of bytes is chosen. Ramps are used only for jobs in which one engine clearly limits.
 //!
-//! If a processor plays the device, its times depend on the other work of the machine. Then nothing
-//! is measured, and the size follows from the number of bytes alone.
+//! If a processor does the work of the device, the times depend on the other work of the machine.
+//! Then nothing is measured, and the size follows from the number of bytes alone.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -33,9 +35,10 @@ use crate::pipeline::plan::{
 };
 use std::sync::Arc;
 
-/// The sizes of the two probes. Each runs alone. The line through their times gives the cost.
+/// The sizes of the two probes, which run alone. The line through their times shows the cost per
+/// chunk and per row.
 const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
-/// Maximum number of chunks of a candidate that the model computes.
+/// Maximum number of chunks of a candidate for which the model computes the time.
 const CANDIDATE_CHUNKS_MAX: u64 = 1 << 16;
 /// Number of timed runs of a probe after its warm-up. The least time counts, because other work of
 /// the machine can only add to it.
@@ -46,16 +49,17 @@ const NEARLY_BEST: f64 = 1.02;
 /// An engine limits a job if its time per row is this multiple of the time of each other engine.
 /// Below that, the difference may be noise.
 const CLEARLY: f64 = 1.25;
-/// A smaller run ends before a measurement pays off.
+/// Minimum size of a run that is measured. A smaller run is shorter than the measurement.
 const WORTH_TUNING: Bytes = Bytes(32 << 20);
 /// The largest chunk of a run that has a source or a sink. Their threads copy each chunk, and small
-/// chunks stay in the caches of the processor: 1 GiB from ordinary memory took 25 ms in chunks of
-/// 16 MiB and 30 ms in chunks of 32 (`staging-chunks.txt`).
+/// chunks stay in the caches of the processor. 1 GiB from ordinary memory took 25 ms in chunks of
+/// 16 MiB and 30 ms in chunks of 32 MiB (`staging-chunks.txt`).
 const STAGED_MAX: Bytes = Bytes(16 << 20);
-/// Slowdown of one direction of the link while the other is busy (an H200: 55.5 to 50.8 GB/s).
+/// Slowdown of one direction of the link while the other direction is busy. On an H200 the rate
+/// falls from 55.5 to 50.8 GB/s.
 const DUPLEX: f64 = 1.09;
-/// The time between two dependent operations of different streams. The probes use only one stream,
-/// so they do not show it.
+/// The time in nanoseconds between two dependent operations of different streams. The probes use
+/// only one stream, so they do not show it.
 const GAP_NS: f64 = 3_000.0;
 
 /// The cost of one engine in nanoseconds: per chunk, and per row.
@@ -83,8 +87,9 @@ impl CostLine {
 pub(in crate::pipeline) struct Model([CostLine; 3]);
 
 impl Model {
-    /// The nanoseconds of chunks with these rows in `depth` slots. Each stage of a chunk waits for
-    /// the previous chunk in its stream, for the previous stage of its chunk, and for its slot.
+    /// The time in nanoseconds of a run with `depth` slots. `sizes` has the rows of each chunk.
+    /// Each stage of a chunk waits for the previous chunk in its stream, for the previous stage of
+    /// its chunk, and for its slot.
     pub(in crate::pipeline) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
         let mut ends = vec![[0.0f64; 3]; sizes.len()];
         for (k, rows) in sizes.iter().enumerate() {
@@ -99,21 +104,22 @@ impl Model {
         ends.last().map_or(0.0, |end| end[2])
     }
 
-    /// Whether one engine clearly limits.
+    /// Whether one engine needs clearly more time per row than each other engine.
     fn is_limited(&self) -> bool {
         let mut rows = self.0.map(|line| line.row);
         rows.sort_by(f64::total_cmp);
         rows[2] > CLEARLY * rows[1]
     }
 
-    /// The size of a full chunk for `rows` rows, at most `max`, and whether to ramp.
+    /// The size of a full chunk for a run of `rows` rows, which is at most `max`, and whether to
+    /// ramp.
     fn choose(&self, rows: u64, layout: Layout, depth: usize, max: Bytes) -> (Bytes, Ramp) {
         let shape = if self.is_limited() { Ramp::Both } else { Ramp::Flat };
         let granule = layout.granule;
         let candidates = std::iter::successors(Some(CHUNK_MIN.0), |bytes| Some(2 * bytes));
         let timed = candidates.take_while(|bytes| *bytes <= max.0).filter_map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
-            // A larger number of chunks is never the best, and the model would take seconds.
+            // Such a small chunk is never the best, and the model would take seconds.
             if rows / full > CANDIDATE_CHUNKS_MAX && bytes < max.0 {
                 return None;
             }
@@ -133,7 +139,7 @@ impl Model {
     }
 }
 
-/// Chooses the chunk size of a job that leaves it open.
+/// Chooses the chunk size of a tuned job, if its user has not chosen it.
 pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
     let (layout, options) = (job.layout, &job.settings.plan);
     let open = options.schedule == Schedule::Tuned && options.chunk.is_none();
@@ -154,7 +160,7 @@ pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Times the probes. `None` when they do not fit into the device's memory.
+/// Measures the probes, and returns the model. `None` if they do not fit into the device's memory.
 pub(in crate::pipeline) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
     for size in PROBES {
@@ -181,7 +187,8 @@ pub(in crate::pipeline) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
     Ok(Some(Model(lines)))
 }
 
-/// The nanoseconds that upload, kernels and download of one chunk take, one after another.
+/// The times of upload, kernels and download of one chunk in nanoseconds, measured one after
+/// another.
 fn probe(job: &Job<'_, '_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64; 3]> {
     let stages = &job.stages;
     load(&resources.streams, &mut resources.slots, stages)?;
@@ -201,7 +208,7 @@ fn probe(job: &Job<'_, '_>, chunk: &Chunk, mut resources: Resources) -> Result<[
     };
     let stream = resources.streams.first();
     let slot = &mut resources.slots[0];
-    // Modelled times do not vary. Other devices warm up first.
+    // Modelled times do not vary. On other clocks, the first pass is the warm-up.
     let modelled = job.device.info().clock == Clock::Model;
     let mut least = [u64::MAX; 3];
     for pass in 0..if modelled { 1 } else { 1 + REPEATS } {
@@ -240,7 +247,7 @@ mod tests {
         assert_eq!(model.time(&[1, 1], 1), 2.0 * 35.0 - 5.0, "one slot of input and of output");
     }
 
-    /// 4 KiB at 51 GB/s.
+    /// The time of a row of 4 KiB at 51 GB/s, in nanoseconds.
     const LINK: f64 = 80.0;
 
     fn gib(count: u64) -> Layout {
@@ -264,22 +271,23 @@ mod tests {
         assert_eq!(shape, Ramp::Both);
     }
 
-    /// Expensive chunks must be larger than usual: here each of them loads several kernels.
+    /// If chunks are expensive, they must be larger than usual. Here each chunk loads several
+    /// kernels.
     #[test]
     fn a_large_fixed_cost_wants_larger_chunks() {
         let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));
         assert_eq!(dear.choose(1 << 18, gib(1), 3, CHUNK_MAX).0, CHUNK_MAX);
     }
 
-    /// The threads that copy between ordinary and page-locked memory limit such a run.
+    /// Runs with threads that copy between ordinary and page-locked memory have a smaller limit.
     #[test]
     fn a_largest_size_is_kept_and_tried() {
         let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));
         assert_eq!(dear.choose(1 << 18, gib(1), 3, STAGED_MAX).0, STAGED_MAX);
     }
 
-    /// The chunk counts of one job once went from 7 to 46, because the minimum of the model is flat
-    /// and the size with the least time depends on noise.
+    /// Once, the number of chunks of one job varied from 7 to 46. The minimum of the model is flat,
+    /// so the size with the least time depends on noise.
     #[test]
     fn twenty_noisy_measurements_of_a_job_give_chunks_within_one_step() {
         let jobs = [

@@ -18,13 +18,13 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// How a sink takes the bytes of a chunk.
+/// How a sink takes the bytes of a chunk: in the order of the rows, or in parts on several threads.
 enum Taking<'env> {
     InOrder(&'env mut dyn Sink),
     InParts(&'env dyn ParallelSink, &'env Crew),
 }
 
-/// A sink with its rows, the spans of its calls, and the tally of its chunks.
+/// A sink, the layout of its rows, the spans of its calls, and the count of finished rows.
 struct Writing<'env> {
     sink: Taking<'env>,
     grain: Grain,
@@ -33,7 +33,7 @@ struct Writing<'env> {
 }
 
 impl Writing<'_> {
-    /// Writes one chunk from `buffer`, after its download.
+    /// Writes one chunk from `buffer`. First waits for the download into the buffer.
     fn write(&mut self, chunk: &Chunk, buffer: &PinnedBuffer<u8>) -> Result<()> {
         let bytes = Bytes(chunk.rows_out() * self.grain.row_bytes).to_usize();
         let guard = buffer.read().map_err(|error| chunk.context("download", error))?;
@@ -49,10 +49,10 @@ impl Writing<'_> {
     }
 }
 
-/// A chunk on its way out, and the buffer that its download fills.
+/// A chunk that is downloaded, and the buffer that its download fills.
 type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
 
-/// The target of the chunks' results: page-locked memory, or a sink that is called.
+/// Takes the results of each chunk: into page-locked memory, or by calls of a sink.
 pub(super) struct ChunkWriter<'scope, 'env> {
     row_bytes: u64,
     spans: &'env SideSpans,
@@ -70,11 +70,11 @@ enum WriteTarget<'scope, 'env> {
         pending: VecDeque<Outgoing<'env>>,
         failed: bool,
     },
-    /// Threads that take the chunks in turn.
+    /// Threads that write the chunks in turn.
     Threads(Vec<WriterSide<'scope, 'env>>),
 }
 
-/// A thread that writes chunks.
+/// A thread that writes chunks, and its channels.
 struct WriterSide<'scope, 'env> {
     free: Receiver<PinnedBuffer<u8>>,
     filled: Sender<Outgoing<'env>>,
@@ -113,7 +113,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
             },
             (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
                 let sink: &'env dyn Sink = sink;
-                // The guard cannot lend the sink, because the next arm takes it.
+                // The match guard cannot lend the result, because the next arm moves the sink.
                 let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
                 let start = |buffers| {
                     WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
@@ -129,8 +129,9 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
         Ok(Self { row_bytes, spans, writes })
     }
 
-    /// Calls `download`, which enqueues the download of the chunk, with the memory for its results.
-    /// Inline, the oldest results are written first when no buffer is free.
+    /// Calls `download`, which enqueues the download of the chunk, with the memory for the results
+    /// of the chunk. With [`HostWork::Inline`], the oldest results are written first if no buffer
+    /// is free.
     pub(super) fn lend(
         &mut self,
         chunk: &'env Chunk,
@@ -168,7 +169,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
         }
     }
 
-    /// Writes the remaining chunks. Returns the first error of a thread.
+    /// Writes the remaining chunks, and ends the threads. Returns the first error.
     pub(super) fn finish(self) -> Result<()> {
         let Self { spans, writes, .. } = self;
         spans.waited_for.time(|| Self::end(writes))
@@ -177,13 +178,14 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
     fn end(writes: WriteTarget<'scope, 'env>) -> Result<()> {
         match writes {
             WriteTarget::Pinned { .. } => Ok(()),
-            // After an error of a sink, the sink is not called again.
+            // A sink that has returned an error is not called again.
             WriteTarget::Inline { failed: true, .. } => Ok(()),
             WriteTarget::Inline { mut writing, pending, .. } => {
                 pending.iter().try_for_each(|(chunk, buffer)| writing.write(chunk, buffer))
             }
             WriteTarget::Threads(sides) => {
-                // All channels are closed first: a thread that is joined may wait for one.
+                // All channels are closed first, because a thread that is joined may wait for a
+                // channel.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
                 join("sink", threads.into_iter())
             }
@@ -193,7 +195,6 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
 
 impl<'scope, 'env> WriterSide<'scope, 'env> {
     /// Starts a thread that writes each chunk from the buffer that it receives.
-    ///
     fn start(
         scope: &'scope Scope<'scope, 'env>,
         mut writing: Writing<'env>,
@@ -202,13 +203,14 @@ impl<'scope, 'env> WriterSide<'scope, 'env> {
         let (free_out, free) = channel();
         let (filled, filled_in) = channel::<Outgoing<'env>>();
         for buffer in buffers {
-            // The receiver is alive: the run has it until its end.
+            // This cannot fail: `free` is alive until this function returns.
             drop(free_out.send(buffer));
         }
         let thread = spawn(scope, "sink", move || {
             while let Ok((chunk, buffer)) = filled_in.recv() {
                 writing.write(chunk, &buffer)?;
-                // A run that has submitted every chunk needs no more buffers.
+                // The run may have ended its part, if it has submitted every chunk. Then it needs
+                // no more buffers.
                 drop(free_out.send(buffer));
             }
             Ok(())
