@@ -1,4 +1,4 @@
-//! Common parts of the elementwise kernels: their shape, tiles of equal size, and a cost in bytes.
+//! Common parts of the elementwise kernels: the shape, the size of a tile, and the cost in bytes.
 #![forbid(unsafe_code)]
 
 use crate::device::LaunchConfig;
@@ -6,15 +6,16 @@ use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, KernelSpec, Shape};
 
-/// The number of elements of a tile: enough to be worth a call, and few enough to split a chunk
-/// into several tiles.
+/// The number of elements of a tile. A tile is large enough to be worth a call, and small enough
+/// that a chunk has several tiles.
 const TILE: u64 = 16 * 1024;
 
 fn tile(_: &ArgBlock) -> u64 {
     TILE
 }
 
-/// The cost of an operation that moves each span once, or twice if it reads and writes the span.
+/// The cost of an operation that moves each span once. A span that is read and written counts
+/// twice.
 fn bytes_moved(args: &ArgBlock) -> Cost {
     let bytes = args.spans().iter().map(|arg| {
         let passes = if arg.mode == crate::base::ledger::Mode::Update { 2 } else { 1 };
@@ -23,7 +24,7 @@ fn bytes_moved(args: &ArgBlock) -> Cost {
     Cost { bytes: bytes.sum(), ops: 0 }
 }
 
-/// A twin that runs tile by tile. Its cost is the bytes that it moves.
+/// A twin that runs tile by tile, with the bytes that it moves as its cost.
 pub(super) const fn twin(run: fn(&mut Tile<'_>)) -> Twin {
     Twin { tile_elements: tile, run, cost: bytes_moved }
 }
@@ -39,8 +40,8 @@ pub(super) const fn declaration(
     KernelSpec::new(name, Code::ptx(ptx), Shape::Elements { per_thread: 1 }).check(check).twin(twin)
 }
 
-/// The elements of the read-only span `index` with the same indices as the `len` elements of a
-/// tile.
+/// The elements of the read-only span `index` that have the same indices as the elements of a tile.
+/// The tile has `len` elements.
 pub(super) fn tile_input<'a, T: bytemuck::Pod>(
     tile: &Tile<'a>,
     index: usize,

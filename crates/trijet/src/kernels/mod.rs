@@ -1,15 +1,15 @@
-//! The kernels of the library. Each has its device source, the PTX generated from it, and the same
-//! function over slices for the host device.
+//! The kernels of the library. Each kernel has its device source, the PTX that is generated from
+//! the source, and a twin: the same function over slices, for the host device.
 //!
-//! `<name>/<name>.cu` is CUDA C++ without any header; `<name>/<name>.ptx` is generated from it by
-//! `cargo xtask ptx` and carries the hash of its source. `<name>/host.rs` computes one tile of the
-//! output with the same arithmetic in the same order, so both devices agree bit for bit: the
-//! device sources are built with `--fmad=false`, integers wrap, and floats are rounded after every
-//! operation.
+//! `<name>/<name>.cu` is CUDA C++ without any header. `cargo xtask ptx` generates
+//! `<name>/<name>.ptx` from it, which has the hash of its source. `<name>/host.rs` computes one
+//! tile of the output with the same arithmetic in the same order, so both devices agree bit for
+//! bit: the device sources are built with `--fmad=false`, integers wrap, and floats are rounded
+//! after every operation.
 //!
-//! PTX is compared with its device and its launches: see [`lint`] and [`PtxRule`]. Most kernels run
-//! on compute capability 8.0 and later. The documentation of a kernel states if it needs 9.0. An
-//! older GPU refuses to load such a kernel, with [`PtxRule::Target`].
+//! The library compares PTX with its device and its launches: see [`lint`] and [`PtxRule`]. Most
+//! kernels run on compute capability 8.0 and later. The documentation of a kernel states if it
+//! needs 9.0. An older GPU refuses to load such a kernel, with [`PtxRule::Target`].
 //!
 //! Every pointer parameter of an entry is followed by its length in elements. No entry reads or
 //! writes beyond these lengths.

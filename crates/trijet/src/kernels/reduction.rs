@@ -8,11 +8,12 @@ use crate::stream::Stream;
 use half::bf16;
 use std::marker::PhantomData;
 
-/// The numbers of NCCL for the elements `T` and for an operation: `ncclDataType_t` and
+/// The numbers that NCCL uses for the elements `T` and for an operation: `ncclDataType_t` and
 /// `ncclRedOp_t` of `nccl.h`.
 ///
-/// NCCL accesses memory by the type of the elements. Only this library makes such numbers, and only
-/// for `T`. So no [`Reduction`] can name a larger element than it has.
+/// NCCL accesses memory according to the number of the element type. Only this library makes such
+/// numbers, and only the right number for `T`. So no [`Reduction`] can name an element type that is
+/// larger than its elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NcclNames<T> {
     pub(crate) element: i32,
@@ -20,14 +21,14 @@ pub struct NcclNames<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// A way to combine elements: the parts of tasks ([`Data::reduce`](crate::task::Data::reduce)), or
-/// the data of several devices
+/// A way to combine elements. It combines the parts of tasks
+/// ([`Data::reduce`](crate::task::Data::reduce)), or the data of several devices
 /// ([`Communicator::all_reduce`](crate::comm::Communicator::all_reduce)).
 pub trait Reduction<T: Element>: Send + Sync + 'static {
-    /// The identity, which changes no value: 0 for a sum.
+    /// The identity. Combining it with a value does not change the value: 0 for a sum.
     const IDENTITY: T;
 
-    /// The numbers of NCCL for this combination of these elements; `None` if NCCL has none.
+    /// The numbers of NCCL for this combination of these elements; `None` if NCCL does not have it.
     const NCCL: Option<NcclNames<T>> = None;
 
     /// Combines the elements of `part` into the elements of `total`, which has the same length.
@@ -50,8 +51,8 @@ pub struct Min;
 #[derive(Debug, Clone, Copy)]
 pub struct Max;
 
-// Minima and maxima of floating-point numbers have no numbers of NCCL, because NCCL ignores a NaN
-// there.
+// NCCL ignores a NaN in minima and maxima of floating-point numbers, so these have no numbers of
+// NCCL.
 macro_rules! reductions {
     ($($of:ty, $type:ty, $identity:expr, $kernel:ident $(, $element:literal, $operation:literal)?;)*) => {$(
         impl Reduction<$type> for $of {

@@ -3,8 +3,8 @@
 
 use trijet_twins::device_float;
 
-/// The rows `y` of the product of `x` and `w`. `x` has the same rows, with `inner` elements each.
-/// `w` has rows of `columns` elements.
+/// Computes rows of the product of `x` and `w` into `y`. `x` has the same rows as `y`, with `inner`
+/// elements each. `w` has rows of `columns` elements.
 pub(crate) fn matmul(inner: usize, columns: usize, x: &[f32], w: &[f32], y: &mut [f32]) {
     for (row, y) in y.chunks_mut(columns).enumerate() {
         let x = &x[row * inner..][..inner];

@@ -18,12 +18,12 @@ pub(crate) const PTX: &str = include_str!("cluster.ptx");
 pub type ClusterParams = (u32, u32, Read<f32>, Read<f32>, Write<f32>);
 
 const THREADS: u32 = 256;
-/// The number of rows, and of columns, of the result that a block computes.
+/// The numbers of rows and of columns of the result that a block computes.
 const ROWS: u64 = 16;
 const COLUMNS: u64 = 64;
 
-/// The configuration of a launch for a result with `rows` rows of `columns` elements, in vertical
-/// clusters of `cluster` blocks: 1, 2, 4 or 8. The last cluster of a column may have blocks without
+/// The configuration of a launch for a result with `rows` rows of `columns` elements. A vertical
+/// cluster has `cluster` blocks: 1, 2, 4 or 8. The last cluster of a column may have blocks without
 /// rows.
 ///
 /// ```
@@ -82,7 +82,7 @@ fn check_shape(args: &ArgBlock, given: &LaunchConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// The number of elements of whole rows, about as many as a block computes.
+/// The number of elements of a tile of the twin: [`ROWS`] whole rows of the result.
 fn tile_elements(args: &ArgBlock) -> u64 {
     u64::from(args.scalar::<u32>(1)) * ROWS
 }
@@ -100,8 +100,8 @@ fn cost(args: &ArgBlock) -> Cost {
 
 /// `y = x * w` in single precision. Its arguments are `(inner, columns, &x, &w, &mut y)`. `x` has
 /// rows of `inner` elements. `w` has `inner` rows of `columns` elements. `y` has as many rows as
-/// `x`, with `columns` elements each. Each element is the sum of its products in order, rounded
-/// after every operation. [`config`] makes its configurations.
+/// `x`, with `columns` elements each. Each element of `y` is a sum of products, added in order and
+/// rounded after every operation. [`config`] makes the configuration of a launch.
 ///
 /// ```
 /// use trijet::testing::cluster::{MATMUL, config};

@@ -9,9 +9,9 @@ use trijet_twins::device_float;
 pub(crate) trait Combinable: Copy {
     /// The sum, as the device rounds or wraps it.
     fn sum(self, other: Self) -> Self;
-    /// The smaller of both. Among floats, a NaN wins, and -0 is less than 0.
+    /// The smaller one of both. Among floats, a NaN wins, and -0 is less than 0.
     fn least(self, other: Self) -> Self;
-    /// The larger of both. Among floats, a NaN wins, and -0 is less than 0.
+    /// The larger one of both. Among floats, a NaN wins, and -0 is less than 0.
     fn most(self, other: Self) -> Self;
 }
 
@@ -27,8 +27,8 @@ macro_rules! floats {
                     None => Self::from_bits($nan),
                     Some(Less) => self,
                     Some(Greater) => other,
-                    // Two zeros, or twice the same number. The result has the sign bit if either
-                    // has it.
+                    // Both are zeros, or both are the same number. The result has the sign bit if
+                    // one of them has it.
                     Some(Equal) => Self::from_bits(self.to_bits() | other.to_bits()),
                 }
             }
@@ -82,12 +82,12 @@ pub(crate) fn sum<T: Combinable>(x: &[T], y: &mut [T]) {
     each(x, y, T::sum);
 }
 
-/// The smaller of both, over the shorter of `x` and `y`.
+/// `y[i] = min(x[i], y[i])` over the shorter of `x` and `y`.
 pub(crate) fn min<T: Combinable>(x: &[T], y: &mut [T]) {
     each(x, y, T::least);
 }
 
-/// The larger of both, over the shorter of `x` and `y`.
+/// `y[i] = max(x[i], y[i])` over the shorter of `x` and `y`.
 pub(crate) fn max<T: Combinable>(x: &[T], y: &mut [T]) {
     each(x, y, T::most);
 }
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(y, [i32::MIN, 7]);
     }
 
-    /// Bits of NaNs, and zeros of both signs, in both orders.
+    /// Compares the bits of NaNs, and of zeros of both signs, in both orders.
     #[test]
     fn a_nan_wins_and_zeros_have_an_order() {
         let (one, nan, zero) = (0x3f80_0000, 0x7fff_ffff, 0x8000_0000);

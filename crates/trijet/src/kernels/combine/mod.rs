@@ -1,5 +1,5 @@
-//! Sums, minima and maxima of two spans, element by element, into the second span: `sum_f32` and
-//! its siblings.
+//! Sums, minima and maxima of two spans, element by element. The results are written to the second
+//! span. The kernels are `sum_f32`, `min_f32`, `max_f32`, and the same for other types.
 
 pub(crate) mod host;
 

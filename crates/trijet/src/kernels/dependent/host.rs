@@ -3,14 +3,15 @@
 
 use trijet_twins::work;
 
-/// The hash of one word.
+/// The hash of one word, with `rounds` rounds.
 fn hashed(rounds: u32, v: u32) -> u32 {
     let mut y = [0];
     work(rounds, &[v], &mut y);
     y[0]
 }
 
-/// The elements of a sequence at index `first` and above. Element `i` is the hash of `seed + i`.
+/// Fills `y` with elements of a sequence, starting at index `first`. Element `i` is the hash of
+/// `seed + i`.
 #[expect(clippy::cast_possible_truncation, reason = "the device too adds the low 32 bits of i")]
 pub(crate) fn produce(seed: u32, rounds: u32, first: usize, y: &mut [u32]) {
     for (i, y) in (first..).zip(y) {
@@ -18,8 +19,8 @@ pub(crate) fn produce(seed: u32, rounds: u32, first: usize, y: &mut [u32]) {
     }
 }
 
-/// The elements of a sequence at index `first` and above. Element `i` is the hash, with a key, of
-/// the element of `x` at the same distance from the end of `x`.
+/// Fills `y` with elements of a sequence, starting at index `first`. Element `i` is the hash, with
+/// a key, of the element of `x` at index `i` from the end.
 pub(crate) fn consume(salt: u32, rounds: u32, first: usize, x: &[u32], y: &mut [u32]) {
     let key = hashed(rounds, salt);
     for (y, x) in y.iter_mut().zip(x.iter().rev().skip(first)) {
@@ -58,7 +59,7 @@ mod tests {
     fn the_consumer_reads_from_the_end() {
         let mut y = [0; 3];
         consume(0, 0, 0, &[0, 0, 1], &mut y);
-        // One round. The twin of `work` is tested separately.
+        // The hash has one round. The twin of `work` is tested separately.
         assert_eq!(
             y,
             [270_369_u32.wrapping_mul(0x9e37_79b1), 0, 0].map(|v| v.wrapping_add(0x7f4a_7c15))

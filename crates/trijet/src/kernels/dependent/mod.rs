@@ -1,6 +1,6 @@
-//! A producer and a consumer for dependent launches ([`LaunchConfig::dependent`]). Each begins
-//! while the previous kernel still runs, and waits inside for the results of that kernel. A chain
-//! is a producer and any number of consumers.
+//! A producer and a consumer for dependent launches ([`LaunchConfig::dependent`]). Each kernel
+//! begins while the previous kernel still runs, and waits inside for the results of the previous
+//! kernel. A chain is a producer and any number of consumers.
 //!
 //! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
 
@@ -19,17 +19,19 @@ pub(crate) const PTX: &str = include_str!("dependent.ptx");
 /// The parameters of [`CONSUME`]: `(salt, rounds, trigger, x, y)`.
 pub type Consumer = (u32, u32, Trigger, Read<u32>, Write<u32>);
 
-/// Instructions of one round of the hash, as in `work.cu`.
+/// Number of instructions of one round of the hash, as in `work.cu`.
 const OPS_PER_ROUND: u64 = 7;
 
-/// When a kernel lets the next kernel of its stream begin, if that is a dependent launch. The
-/// results are the same, because the next kernel waits for the data that it needs (law A35).
+/// When a kernel lets the next kernel of its stream begin, if the next kernel is a dependent
+/// launch. The results do not depend on it, because the next kernel waits for the data that it
+/// needs (law A35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, NoUninit)]
 #[repr(u32)]
 pub enum Trigger {
-    /// After the results are written. Only the end of the kernel overlaps the next kernel.
+    /// After the results are written. Only the end of this kernel overlaps the next kernel.
     Late = 0,
-    /// At once. Everything that the next kernel does before its wait overlaps.
+    /// At the start of this kernel. All work of the next kernel before its wait overlaps this
+    /// kernel.
     Early = 1,
 }
 
@@ -65,8 +67,9 @@ pub static PRODUCE: Kernel<(u32, u32, Trigger, Write<u32>)> = {
 };
 
 /// `y[i]` is one round of the hash over `x[len - 1 - i] ^ key`. The key is the hash of `salt` after
-/// `rounds` rounds, and is computed before the wait. Its arguments are `(salt, rounds, trigger, &x,
-/// &mut y)`; `x` and `y` have equal lengths. Any one-dimensional grid of blocks is valid.
+/// `rounds` rounds. The kernel computes the key before its wait. Its arguments are `(salt, rounds,
+/// trigger, &x, &mut y)`; `x` and `y` have equal lengths. Any one-dimensional grid of blocks is
+/// valid.
 ///
 /// ```
 /// use trijet::testing::dependent::{CONSUME, PRODUCE, Trigger};
@@ -94,7 +97,7 @@ pub static CONSUME: Kernel<Consumer> = {
 mod tests {
     use super::PTX;
 
-    /// The declarations promise laws A34 and A35. This test needs no GPU.
+    /// The declarations promise laws A34 and A35. This test checks them in the PTX, without a GPU.
     #[test]
     fn memory_is_used_after_the_wait_and_both_triggers_are_there() {
         let entries: Vec<&str> = PTX.split(".visible .entry").skip(1).collect();

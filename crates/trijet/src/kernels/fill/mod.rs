@@ -1,5 +1,5 @@
-//! Kernels that set every element of a span, `y[i] = value`: one kernel for each size of an
-//! element, and the function that chooses a kernel.
+//! Kernels that set every element of a span, `y[i] = value`. There is one kernel for each size of
+//! an element, and a function that chooses the kernel.
 
 pub(crate) mod host;
 

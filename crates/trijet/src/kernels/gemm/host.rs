@@ -4,8 +4,8 @@
 use crate::device::tiling::{Matrix, Tiling};
 use half::bf16;
 
-/// The elements `run` of the result, starting at the element `first` of its memory. Elements
-/// between its rows keep their values.
+/// Computes the elements of the result that are in `run`. The first element of `run` has the index
+/// `first` in the memory of the result. Elements between the rows of the result keep their values.
 pub(crate) fn matmul(
     a: &Matrix<'_, bf16>,
     b: &Matrix<'_, bf16>,
@@ -13,7 +13,7 @@ pub(crate) fn matmul(
     first: usize,
     run: &mut [bf16],
 ) {
-    // A row of a is used for a whole row of the result.
+    // A row of `a` is converted once, for a whole row of the result.
     let mut of_row = (usize::MAX, Vec::new());
     for (at, d_element) in (first..).zip(run) {
         let (row, column) = (at / d.pitch, at % d.pitch);

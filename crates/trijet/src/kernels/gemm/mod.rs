@@ -1,8 +1,8 @@
-//! A product of bf16 matrices on tensor cores. Warps have different roles, the copy engine fills a
-//! ring of boxes, warpgroups multiply, and the two blocks of a cluster share the boxes that both
-//! need.
+//! A product of bf16 matrices on tensor cores. The warps of a block have different roles. The copy
+//! engine fills a ring of boxes in shared memory, and warpgroups multiply them. The two blocks of a
+//! cluster share the boxes that both need.
 //!
-//! Needs compute capability 9.0 on a GPU, and does not run on later ones: see
+//! Needs compute capability 9.0 on a GPU, and does not run on later GPUs: see
 //! [`PtxRule::Target`](super::PtxRule::Target).
 
 pub(crate) mod host;
@@ -22,27 +22,27 @@ pub(crate) const PTX: &str = include_str!("gemm.ptx");
 /// The parameters of [`MATMUL`]: `(a, b, d, [m, n, k])`.
 pub type GemmParams = (Tiled<Read<bf16>>, Tiled<Read<bf16>>, Tiled<Write<bf16>>, [u32; 3]);
 
-/// Two warpgroups that multiply and one that loads.
+/// The threads of a block: two warpgroups that multiply, and one that loads.
 const THREADS: u32 = 384;
 /// The number of rows, and of columns, of the result that a block computes at a time.
 const SIDE: u32 = 128;
-/// The shared memory of a block: six slots of two boxes, the data that the warps store, and the
-/// barriers.
+/// The shared memory of a block in bytes: six slots of two boxes each, the data that the warps
+/// store, and the barriers.
 const SHARED_BYTES: u32 = 229_472;
-/// The numbers of rows of the boxes of a, b and d. Boxes have 64 columns, the 128 bytes of the
-/// swizzle.
+/// The numbers of rows of the boxes of a, b and d. Boxes have 64 columns, which are the 128 bytes
+/// of the swizzle.
 const BOX_ROWS: [u32; 3] = [SIDE, SIDE / 2, 16];
 const BOX_COLUMNS: u32 = 64;
-/// Maximum side of a matrix. Places in a matrix are signed 32-bit numbers, and the last tiles end
-/// beyond the matrix.
+/// Maximum side of a matrix. Positions in a matrix are signed 32-bit numbers, and the last tiles
+/// reach beyond the end of the matrix.
 const SIDE_MAX: u32 = (1 << 31) - 1024;
 
 const fn tiling(sides: [usize; 2], pitch: usize, box_rows: u32) -> Tiling {
     Tiling::new(sides, [box_rows, BOX_COLUMNS]).pitch(pitch).swizzle(Swizzle::Bytes128)
 }
 
-/// The first matrix of a product, `[m, k]`. The distance of its rows is `pitch` elements, a
-/// multiple of 8.
+/// The first matrix of a product, with `[m, k]` rows and columns. The distance between the starts
+/// of two rows is `pitch` elements, a multiple of 8.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -50,8 +50,8 @@ pub fn left(a: View<'_, bf16>, sides: [usize; 2], pitch: usize) -> Result<TiledV
     a.tiled(tiling(sides, pitch, BOX_ROWS[0]))
 }
 
-/// The second matrix of a product, `[n, k]`. The factors of one sum follow each other in a row, as
-/// in the first matrix.
+/// The second matrix of a product, with `[n, k]` rows and columns. As in the first matrix, the
+/// factors of one sum are neighbours in a row.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -59,8 +59,8 @@ pub fn right(b: View<'_, bf16>, sides: [usize; 2], pitch: usize) -> Result<Tiled
     b.tiled(tiling(sides, pitch, BOX_ROWS[1]))
 }
 
-/// The result, `[m, n]`. If `n` is not a multiple of 8, the elements of a row up to the next
-/// multiple are overwritten too.
+/// The result, with `[m, n]` rows and columns. If `n` is not a multiple of 8, the elements of a row
+/// up to the next multiple of 8 are overwritten as well.
 ///
 /// # Errors
 /// As for [`ViewMut::tiled`].
@@ -72,9 +72,9 @@ pub fn result(
     d.tiled(tiling(sides, pitch, BOX_ROWS[2]))
 }
 
-/// A configuration for a result of `m` rows and `n` columns on a GPU with this number of
-/// multiprocessors. It has as many blocks as run at once, but at most one for each tile. The blocks
-/// are in clusters of two if there are two rows of tiles.
+/// The configuration for a result of `m` rows and `n` columns on a GPU with this number of
+/// multiprocessors. It has as many blocks as can run at once, but at most one for each tile. The
+/// blocks are in clusters of two if there is more than one row of tiles.
 ///
 /// ```
 /// use trijet::kernels::gemm;
@@ -92,8 +92,8 @@ pub fn config(m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
     shaped(blocks, cluster)
 }
 
-/// A configuration of `blocks` blocks in clusters of `cluster`. Each cluster continues with the
-/// next tile.
+/// A configuration of `blocks` blocks in clusters of `cluster` blocks. When a cluster has finished
+/// a tile, it continues with the next one.
 const fn shaped(blocks: u32, cluster: u32) -> LaunchConfig {
     LaunchConfig::new([blocks, 1, 1], [THREADS, 1, 1])
         .cluster([cluster, 1, 1])
@@ -154,13 +154,13 @@ fn cost(args: &ArgBlock) -> Cost {
 
 /// `d = a * b^T` of bf16 matrices, summed in single precision and rounded to bf16 at the end. Its
 /// arguments are `(a, b, d, [m, n, k])`. `a` has `m` rows of `k` elements, `b` has `n` rows of `k`
-/// elements, and `d` has `m` rows of `n` elements. [`left`], [`right`] and [`result`] make them,
-/// and [`config`] makes configurations. The tensor cores determine the order of the sums. So the
-/// kernel and its twin agree within the error of single-precision sums, and exactly if no sum is
-/// rounded.
+/// elements, and `d` has `m` rows of `n` elements. [`left`], [`right`] and [`result`] make these
+/// arguments, and [`config`] makes the configuration of a launch. The tensor cores determine the
+/// order of the sums. So the kernel and its twin agree within the error of single-precision sums.
+/// They agree exactly if no sum is rounded.
 ///
 /// The kernel waits for the previous kernel as a [dependent](LaunchConfig::dependent) launch does.
-/// It lets the next kernel begin when a block has loaded its last box.
+/// It lets the next kernel begin when its blocks have loaded their last boxes.
 ///
 /// ```
 /// use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};

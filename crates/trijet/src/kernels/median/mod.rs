@@ -1,11 +1,11 @@
-//! An exact integer median filter of 8 and 16 bit images, radius 1 to 7.
+//! An exact median filter of images with 8 or 16 bit integers, with a radius of 1 to 7.
 //!
-//! The data are a stack of images, each `height` rows of `width` pixels. Rows are numbered over the
-//! whole stack: global row `g` belongs to image `g / height`. Work is divided between any two rows,
-//! into whole output rows. The values of a window beyond the edges of its image follow from the
-//! pixels of this image ([`Edges`]). So a chunk needs a halo of up to `radius` rows on each side,
-//! or whole images with [`Edges::Wrap`]. Neither device needs to know the places of the images of
-//! other chunks.
+//! The data are a stack of images, each with `height` rows of `width` pixels. Rows are numbered
+//! over the whole stack: row `g` belongs to image `g / height`. Work can be divided between any two
+//! rows of the output. The values of a window beyond the edges of its image follow from the pixels
+//! of this image ([`Edges`]). So a chunk needs a halo of up to `radius` rows on each side. With
+//! [`Edges::Wrap`], it needs whole images. Neither device needs to know where the images of other
+//! chunks are.
 
 pub(crate) mod plan;
 
@@ -25,15 +25,15 @@ pub(crate) const PTX: &str = include_str!("median.ptx");
 /// Output rows of one tile of the twin.
 const TILE_ROWS: u64 = 16;
 
-/// The parameters: `(width, height, first_out_row, first_in_row, x, y, edges)`.
+/// The parameters of a filter: `(width, height, first_out_row, first_in_row, x, y, edges)`.
 pub type MedianParams<T> = (u32, u32, u64, u64, Read<T>, Write<T>, u32);
 
 /// The window of the filter: a square with sides of `2 * radius + 1` pixels around a pixel.
 ///
-/// A radius alone is a window with [`Edges::Nearest`].
+/// A radius alone converts to a window with [`Edges::Nearest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The pixels on each side of the middle, 1 to 7.
+    /// The number of pixels on each side of the middle, 1 to 7.
     pub radius: u32,
     /// The values of the window beyond the edges of the image.
     pub edges: Edges,
@@ -45,22 +45,22 @@ impl From<u32> for Window {
     }
 }
 
-/// The position of the pixels of a call in their stack of images.
+/// The position of the pixels of one call in the stack of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
-    /// Pixels of a row.
+    /// The number of pixels of a row.
     pub width: u32,
-    /// Rows of an image.
+    /// The number of rows of an image.
     pub height: u32,
-    /// The first row to be written, counted over the whole stack.
+    /// The number of the first row of the output. Row 0 is the first row of the stack.
     pub first_out: u64,
-    /// The first row of the input, counted over the whole stack.
+    /// The number of the first row of the input. Row 0 is the first row of the stack.
     pub first_in: u64,
 }
 
 /// A pixel type of the filter: `u8` or `u16`.
 pub trait MedianPixel: Element {
-    /// The kernel of a radius from 1 to 7.
+    /// The kernel for a radius from 1 to 7.
     ///
     /// # Errors
     /// `InvalidValue` for another radius.
@@ -91,10 +91,11 @@ impl MedianPixel for u16 {
 }
 
 /// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
-/// it. The window uses only the image of the pixel. The image is continued beyond its edges: with a
-/// radius alone, by the pixel at the edge, as in SciPy's `median_filter(.., mode='nearest')`. `x`
-/// holds the rows of `y` and the rows that their windows reach. With [`Edges::Wrap`], it holds all
-/// rows of an image that a window leaves.
+/// it. A window uses only pixels of one image. Beyond the edges of the image, it has the values of
+/// its [`Edges`]. With a radius alone, these are the values of the nearest pixels at the edge, as
+/// in SciPy's `median_filter(.., mode='nearest')`. `x` has the rows of `y` and all other rows that
+/// their windows reach. With [`Edges::Wrap`], if a window leaves an image, `x` has all rows of this
+/// image.
 ///
 /// ```
 /// use trijet::kernels::median::{Edges, Rows, Window, median};
@@ -129,7 +130,8 @@ pub fn median<T: MedianPixel>(
     stream.launch(T::kernel(radius)?, args)
 }
 
-/// Loads the filter of a radius, so that its first use does not wait for running work (law A42).
+/// Loads the filter for a radius, so that the first use of the filter does not wait for running
+/// work (law A42).
 ///
 /// # Errors
 /// `InvalidValue` for a radius outside 1 to 7; an error of the driver.
@@ -137,8 +139,8 @@ pub fn load<T: MedianPixel>(device: &Device, radius: u32) -> Result<()> {
     device.load(T::kernel(radius)?)
 }
 
-/// Checks the arguments: the spans are whole rows, and the input has every row that a window
-/// reaches.
+/// Checks the arguments: the spans are whole rows, and the input has every row that the windows
+/// reach.
 fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let (width, height) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
     let (first_out, first_in) = (args.scalar::<u64>(2), args.scalar::<u64>(3));
@@ -190,8 +192,8 @@ fn tile<T: Median + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     T::median(&geometry, (R, edges), x, first..first + rows, y);
 }
 
-/// The cost in instructions per pixel and bit: counted in disassembled code for radius 1, 2 and 7,
-/// and estimated between.
+/// The cost. The instructions per pixel and bit were counted in disassembled code for radius 1, 2
+/// and 7, and are estimated for other radii.
 fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
     let bytes: u64 = args.spans().iter().map(|arg| arg.bytes()).sum();
     let pixels = args.spans()[1].bytes() * 8 / u64::from(T::BITS);

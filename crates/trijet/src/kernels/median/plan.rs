@@ -2,13 +2,14 @@
 //! type, its block and its grid.
 //!
 //! Every entry takes `(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x, u64
-//! x_len, T* y, u64 y_len, u32 edges)`, one block shape and no dynamic shared memory. Blocks stride
-//! over tiles, so any grid computes the right result. The grid of a plan has one block per tile.
+//! x_len, T* y, u64 y_len, u32 edges)`, and needs no dynamic shared memory. An entry has one fixed
+//! shape of blocks. Blocks stride over tiles, so any grid computes the right result. The grid of a
+//! plan has one block per tile.
 #![forbid(unsafe_code)]
 
 use trijet_twins::RADIUS_MAX;
 
-/// Rows of a tile, `TILE_ROWS` in `median.cu`.
+/// The number of rows of a tile, `TILE_ROWS` in `median.cu`.
 const TILE_ROWS: u64 = 32;
 
 /// Maximum number of blocks along the second axis of a grid (CUDA C++ Programming Guide, compute
@@ -29,16 +30,17 @@ pub(crate) enum PixelType {
 pub(crate) struct MedianPlan {
     /// The entry in [`super::PTX`].
     pub(crate) entry: &'static str,
-    /// Threads per block along x, y, z.
+    /// The number of threads per block along x, y and z.
     pub(crate) block: [u32; 3],
     /// Dynamic shared memory per block, in bytes.
     pub(crate) shared_bytes: u32,
-    /// Columns of a tile.
+    /// The number of columns of a tile.
     tile_columns: u32,
 }
 
 impl MedianPlan {
-    /// The grid for `rows` output rows of `width` pixels: one block per tile, at least one.
+    /// The grid for `rows` output rows of `width` pixels: one block per tile, and at least one
+    /// block.
     pub(crate) fn grid(&self, width: u32, rows: u64) -> [u32; 3] {
         let row_tiles = rows.div_ceil(TILE_ROWS).clamp(1, GRID_Y_MAX);
         let y = u32::try_from(row_tiles).unwrap_or(u32::MAX);
@@ -46,10 +48,9 @@ impl MedianPlan {
     }
 }
 
-/// The launch for `radius` and `element`.
+/// The plan of a launch for `radius` and `element`.
 ///
 /// # Panics
-///
 /// If `radius` is not in `1..=7`.
 pub(crate) fn plan(radius: u32, element: PixelType) -> MedianPlan {
     assert!((1..=RADIUS_MAX).contains(&radius), "median radius {radius} is not in 1..=7");

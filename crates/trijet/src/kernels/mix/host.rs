@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn the_finaliser_is_that_of_splitmix64() {
-        // First output of the reference generator for seed 1234567.
+        // This is the first output of the reference generator for the seed 1234567.
         assert_eq!(finalise(1_234_567_u64.wrapping_add(GOLDEN)), 6_457_827_717_110_365_317);
     }
 

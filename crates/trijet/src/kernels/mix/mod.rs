@@ -1,5 +1,5 @@
-//! A hash `y[i] = hash(y[i], x[i], salt)`, whose result shows the order and the number of its
-//! applications: `mix_u64`.
+//! A hash `y[i] = hash(y[i], x[i], salt)`: `mix_u64`. Its result shows how many times and in which
+//! order it was applied.
 
 pub(crate) mod host;
 
@@ -16,8 +16,8 @@ fn tile(tile: &mut Tile<'_>) {
     host::mix(tile.scalar(0), tile_input(tile, 1, y.len()), y);
 }
 
-/// Hashes `x` into `y`. Its arguments are `(salt, &x, &mut y)`; `x` and `y` have equal lengths. Two
-/// applications in the other order give another result, which tests of ordering need.
+/// Hashes `x` into `y`. Its arguments are `(salt, &x, &mut y)`; `x` and `y` have equal lengths. If
+/// two calls are exchanged, the result differs. Tests of ordering need this.
 pub static MIX: Kernel<(u64, Read<u64>, Update<u64>)> =
     // SAFETY: `mix_u64` takes (u64, const u64*, u64, u64*, u64) and stays within both lengths.
     unsafe { Kernel::declare(declaration("mix_u64", PTX, equal_lengths, twin(tile))) };

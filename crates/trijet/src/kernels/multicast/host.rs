@@ -4,7 +4,8 @@
 use crate::device::tiling::Matrix;
 use trijet_twins::device_float;
 
-/// The elements `y` of the product of `x` and `w`, starting at the element `first`, row by row.
+/// Computes elements of the product of `x` and `w` into `y`, row by row. The first element of `y`
+/// has the index `first` in the product.
 pub(crate) fn matmul(x: &Matrix<'_, f32>, w: &Matrix<'_, f32>, first: usize, y: &mut [f32]) {
     let columns = w.tiling.columns;
     for (at, y) in (first..).zip(y) {

@@ -20,18 +20,19 @@ pub(crate) const PTX: &str = include_str!("multicast.ptx");
 /// The parameters of [`MATMUL`]: `(x, w, y, [rows, inner, columns])`.
 pub type MulticastParams = (Tiled<Read<f32>>, Tiled<Read<f32>>, Write<f32>, [u32; 3]);
 
-/// Eight warps that compute and one that loads.
+/// The threads of a block: eight warps that compute, and one that loads.
 const THREADS: u32 = 288;
 /// The number of rows, and of columns, of the result that a block computes at a time.
 const SIDE: u32 = 32;
-/// The boxes of x and of w, in rows and columns.
+/// The numbers of rows and columns of a box of x and of a box of w.
 const BOX_OF_X: [u32; 2] = [8, SIDE];
 const BOX_OF_W: [u32; 2] = [SIDE, SIDE];
-/// Maximum side of a matrix. Places in a matrix are signed 32-bit numbers, and blocks of the last
-/// cluster may be beyond the end of the matrix.
+/// Maximum side of a matrix. Positions in a matrix are signed 32-bit numbers, and blocks of the
+/// last cluster may be beyond the end of the matrix.
 const SIDE_MAX: u32 = (1 << 31) - 1024;
 
-/// The first matrix of a product, `[rows, columns]`. The distance of its rows is `pitch` elements.
+/// The first matrix of a product, with `[rows, inner]` rows and columns. The distance between the
+/// starts of two rows is `pitch` elements.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -39,7 +40,8 @@ pub fn left(x: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledVi
     x.tiled(Tiling::new(sides, BOX_OF_X).pitch(pitch))
 }
 
-/// The second matrix of a product, as for [`left`].
+/// The second matrix of a product, with `[inner, columns]` rows and columns. The distance between
+/// the starts of two rows is `pitch` elements.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -47,9 +49,9 @@ pub fn right(w: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledV
     w.tiled(Tiling::new(sides, BOX_OF_W).pitch(pitch))
 }
 
-/// A configuration for a result of `rows` rows and `columns` columns, with a block for each part,
-/// in clusters of `cluster` neighbours: 1, 2, 4 or 8. Fewer clusters compute the same, because each
-/// cluster continues with the next part.
+/// The configuration for a result of `rows` rows and `columns` columns, with a block for each part
+/// of the result. A cluster has `cluster` neighbouring blocks: 1, 2, 4 or 8. Fewer clusters compute
+/// the same result, because each cluster continues with the next part.
 ///
 /// ```
 /// use trijet::testing::multicast;
@@ -61,7 +63,7 @@ pub fn config(rows: u32, columns: u32, cluster: u32) -> LaunchConfig {
     let cluster = cluster.max(1);
     let groups = columns.div_ceil(SIDE).div_ceil(cluster);
     let clusters = u64::from(rows.div_ceil(SIDE)) * u64::from(groups);
-    // The maximum number of blocks of a grid suffices for any result.
+    // A grid with the maximum number of blocks suffices for any result.
     let most = u64::from(i32::MAX.cast_unsigned() / cluster);
     let clusters = u32::try_from(clusters.min(most)).expect("at most 2^31 - 1");
     LaunchConfig::new([clusters * cluster, 1, 1], [THREADS, 1, 1]).cluster([cluster, 1, 1])
@@ -129,9 +131,9 @@ fn cost(args: &ArgBlock) -> Cost {
 
 /// `y = x * w` in single precision. Its arguments are `(x, w, &mut y, [rows, inner, columns])`. `x`
 /// has `rows` rows of `inner` elements, and `w` has `inner` rows of `columns` elements; [`left`]
-/// and [`right`] make them. `y` has `rows` contiguous rows of `columns` elements. Each element is
-/// the sum of its products in order, rounded after every operation. [`config`] makes
-/// configurations.
+/// and [`right`] make them. `y` has `rows` contiguous rows of `columns` elements. Each element of
+/// `y` is a sum of products, added in order and rounded after every operation. [`config`] makes the
+/// configuration of a launch.
 ///
 /// ```
 /// use trijet::testing::multicast::{MATMUL, config, left, right};

@@ -1,5 +1,5 @@
-//! Tags in the memory of allocations, which show whether another owner writes the memory: `tag_u32`
-//! and `has_tag_u32`.
+//! Tags in the memory of allocations: `tag_u32` and `has_tag_u32`. They show whether another owner
+//! writes to the memory.
 
 use super::elementwise::refuse_unless_line;
 use crate::device::args::ArgBlock;
@@ -48,9 +48,9 @@ const fn spec(name: &'static str, run: fn(&mut Tile<'_>)) -> KernelSpec {
     KernelSpec::new(name, Code::ptx(PTX), shape).check(check).twin(twin)
 }
 
-/// Writes the tag of an owner into the first and the last word of its block, and runs for at least
-/// `ns` nanoseconds. Its arguments are `(tag, ns, &mut errors, &mut block)`. If the words have
-/// another tag at the end, `errors` is increased by 1.
+/// Writes the tag of an owner into the first and the last word of the owner's block, and runs for
+/// at least `ns` nanoseconds. Its arguments are `(tag, ns, &mut errors, &mut block)`. If one of the
+/// two words has another tag at the end, the kernel adds 1 to `errors`.
 pub static TAG: Kernel<(u32, u32, Update<u32>, Write<u32>)> =
     // SAFETY: `tag_u32` takes (u32, u32, u32*, u64, u32*, u64). One of its threads uses the first
     // word of `errors` and the first and the last word of the block, which exist according to the
@@ -58,8 +58,8 @@ pub static TAG: Kernel<(u32, u32, Update<u32>, Write<u32>)> =
     unsafe { Kernel::declare(spec("tag_u32", write)) };
 
 /// Compares the first and the last word of a block with the tag of its owner, and runs for at least
-/// `ns` nanoseconds. Its arguments are as for [`TAG`]. If the words have another tag, at the start
-/// or at the end, `errors` is increased by 1.
+/// `ns` nanoseconds. Its arguments are the same as for [`TAG`]. If one of the two words has another
+/// tag at the start or at the end, the kernel adds 1 to `errors`.
 pub static HAS_TAG: Kernel<(u32, u32, Update<u32>, Update<u32>)> =
     // SAFETY: as for `TAG`; it writes `errors` only.
     unsafe { Kernel::declare(spec("has_tag_u32", compare)) };

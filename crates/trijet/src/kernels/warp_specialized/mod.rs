@@ -1,6 +1,6 @@
-//! A sum by blocks whose warps have different roles: one loads, one adds, one stores. Each warp
-//! works on another tile of a ring in shared memory. So copies and arithmetic overlap inside a
-//! block too.
+//! A sum by blocks whose warps have different roles: one warp loads, one adds, and one stores. At
+//! any time, each warp works on a different tile of a ring in shared memory. So copies and
+//! arithmetic overlap inside a block as well.
 //!
 //! Needs compute capability 9.0 on a GPU, for bulk copies: see
 //! [`PtxRule::Target`](super::PtxRule::Target).
@@ -20,13 +20,12 @@ pub(crate) const PTX: &str = include_str!("warp_specialized.ptx");
 /// The threads of a block: a warp for each role.
 const THREADS: u32 = 96;
 
-/// The number of elements of a tile. A block takes every n-th tile, where n is the number of
-/// blocks.
+/// The number of elements of a tile. With n blocks, a block takes every n-th tile.
 pub const TILE: usize = 1024;
 
-/// The configuration of a launch over `elements`: a block for each tile, but at most `blocks_max`.
-/// The roles of a block overlap only over several tiles. So a good choice of `blocks_max` is the
-/// number of multiprocessors.
+/// The configuration of a launch over `elements` elements: a block for each tile, but at most
+/// `blocks_max` blocks. The roles of a block overlap only if the block has several tiles. So a good
+/// choice for `blocks_max` is the number of multiprocessors.
 ///
 /// ```
 /// use trijet::testing::warp_specialized;
@@ -54,8 +53,8 @@ fn check_shape(_: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
     }
 }
 
-/// `z[i] = x[i] + y[i]` in single precision. Its arguments are `(&x, &y, &mut z)`. They have equal
-/// lengths and may begin at any element. [`config`] makes its configurations.
+/// `z[i] = x[i] + y[i]` in single precision. Its arguments are `(&x, &y, &mut z)`. The three spans
+/// have equal lengths and may begin at any element. [`config`] makes the configuration of a launch.
 ///
 /// ```
 /// use trijet::testing::warp_specialized::{ADD, config};

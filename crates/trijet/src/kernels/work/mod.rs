@@ -10,7 +10,7 @@ use crate::launch::{Kernel, Read, Write};
 /// The device code, generated from `work.cu`.
 pub(crate) const PTX: &str = include_str!("work.ptx");
 
-/// Instructions of one round, from the loop in `work.cu`: three shifts, three xors, one
+/// Number of instructions of one round, from the loop in `work.cu`: three shifts, three xors, one
 /// multiply-add.
 const OPS_PER_ROUND: u64 = 7;
 
@@ -29,7 +29,6 @@ const TWIN: Twin = twin(tile);
 
 /// `y[i]` is `x[i]` after `rounds` rounds of an integer hash; 0 rounds make a copy. Its arguments
 /// are `(rounds, &x, &mut y)`; `x` and `y` have equal lengths.
-///
 pub static WORK: Kernel<(u32, Read<u32>, Write<u32>)> =
     // SAFETY: `work_u32` takes (u32, const u32*, u64, u32*, u64) and stays within both lengths.
     unsafe {
