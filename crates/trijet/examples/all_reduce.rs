@@ -1,8 +1,8 @@
-//! Gradients of two GPUs are summed under the kernels that compute the next ones.
+//! Gradients of two GPUs are summed while kernels compute the next gradients.
 //!
-//! Each sum starts when both GPUs have computed a gradient, and the update of a layer waits only
-//! for its sum. CUDA programs record an event before each sum and one after it; here both follow
-//! from the data.
+//! Each sum starts when both GPUs have computed a gradient. The update of a layer waits only for
+//! the sum of its gradients. CUDA programs record an event before and after each sum. Here both
+//! orders follow from the uses of the data.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     let communicator = Communicator::builder().devices(devices).open()?;
     let start: Vec<f32> = (0..LEN).map(sample).collect();
     let upload = |_| streams.iter().map(|s| s.upload(&start)).collect::<Result<Vec<_>>>();
-    // Of each layer: the weights on each device, and their gradients.
+    // For each layer and device, the weights and the gradients.
     let mut weights = (0..LAYERS).map(upload).collect::<Result<Vec<_>>>()?;
     let mut gradients: Vec<Vec<Buffer<f32>>> = (0..LAYERS).map(upload).collect::<Result<_>>()?;
     let before = devices[0].ordering().waits;

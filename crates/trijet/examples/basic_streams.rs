@@ -2,7 +2,7 @@
 //!
 //! A stream runs its kernels in the order of the launches (law A1). Two streams may overlap or not
 //! (law A3). A launch returns before its kernel has run, so the host computes the expected values
-//! meanwhile. The maps do not commute, so a wrong order shows in the result.
+//! meanwhile. The maps do not commute, so a wrong order changes the result.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn apply(s: &Stream, k: (f32, f32), from: &Buffer<f32>, to: &mut Buffer<f32>) ->
     s.launch(&AFFINE_F32, (k.0, k.1, from, to))
 }
 
-/// The values that the host computes while the streams work.
+/// The expected values. The host computes them while the streams work.
 fn cpu(maps: &[(f32, f32)]) -> Vec<f32> {
     let chain = |x| maps.iter().fold(x, |x, (scale, offset)| scale * x + offset);
     (0..N).map(|i| chain(sample(i))).collect()

@@ -1,8 +1,8 @@
 //! Batches on three streams in turn: allocate, upload, compute, download, free.
 //!
 //! Each batch stays in one stream, which orders all its steps (law A1), including the allocation
-//! and the free (laws A21, A22). Parts of a buffer that do not overlap need no order, so no stream
-//! waits for another one: the library inserts no wait, and the host waits once, for the result.
+//! and the free (laws A21, A22). Parts of a buffer that do not overlap need no order. So the
+//! library inserts no wait between streams, and the host waits once, for the result.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A capture of two streams, as a framework makes one: the second stream joins back, or the capture
-//! is lost.
+//! A capture of two streams, as a framework makes it. The capture is lost if the second stream does
+//! not join the first one at the end.
 //!
 //! A graph of `Device::record` needs no join: its edges follow from the memory that its operations
 //! use.
@@ -14,7 +14,7 @@ use trijet::{Buffer, Device, Result, Stream};
 
 const N: usize = 20_000;
 
-/// A stream that another library may capture.
+/// A stream that belongs to another library, which may capture it.
 fn theirs(device: &Device) -> Result<Stream> {
     let stream = device.stream()?;
     // SAFETY: the stream moves into its owner. The buffers live as long as the graph, and nothing
@@ -22,7 +22,7 @@ fn theirs(device: &Device) -> Result<Stream> {
     unsafe { device.stream_from_raw(stream.as_raw(), stream) }
 }
 
-/// Adds to two sums, each in its own stream.
+/// Captures additions to two sums, each in its own stream.
 fn capture(
     [a, b]: &[Stream; 2],
     x: &Buffer<f32>,

@@ -1,9 +1,9 @@
 //! Four streams in a chain, by explicit events: A uploads, B and C compute, D downloads.
 //!
-//! A record makes an event stand for the work of its stream (law A4), and a wait takes the state of
-//! the event at the call (law A7). The event from D back to A keeps a batch from overwriting a slot
-//! in use. It is recorded before the first batch, because a wait for an event without a record is
-//! no wait (law A5), and the checker warns of that. Buffers would order themselves, but the events
+//! A record makes an event mark the work of its stream so far (law A4). A wait uses the state of
+//! the event at the call (law A7). The event from D to A prevents that a batch overwrites a slot in
+//! use. It is recorded before the first batch, because a wait for an event without a record does
+//! not wait (law A5), and the checker warns about it. Buffers order themselves, but here the events
 //! suffice, so the library adds no wait.
 
 mod common;

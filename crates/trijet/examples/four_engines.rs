@@ -1,8 +1,8 @@
 //! Uploads, kernels, copies between GPUs and downloads at once: a model in two halves.
 //!
-//! While GPU 0 computes one micro-batch, the next one is uploaded. The last one is copied to GPU 1,
-//! which computes the one before. The memory between layers is dropped for each one, and no copy
-//! waits for it. The trace shows exposed copies. `four_engines host plain FILE.html` writes a page.
+//! GPU 0 computes a micro-batch, while the next one is uploaded and the previous one is copied to
+//! GPU 1, which computes an earlier one. Memory between layers is freed, and no copy waits for it.
+//! The trace shows exposed copies. `four_engines host plain FILE.html` writes a page.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A training step on two GPUs as one graph. A layer is updated when its gradient bucket is summed.
+//! A training step on two GPUs as one graph. A layer is updated after the sum of its bucket.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Gradients are clipped in a graph: the device halves them as long as their norm is too large.
+//! A graph clips gradients: the device halves them as long as their norm is too large.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! A graph with its own memory, a graph within it, and values that change between launches.
 //!
 //! Memory that a stream of a recording allocates belongs to the graph. A graph that is launched in
-//! a recording becomes a part of the other one. Recording the work again changes two kernels in
-//! place, and allocates nothing.
+//! a recording becomes a part of the recorded graph. The work is recorded again for new values,
+//! which changes two kernels in place and allocates nothing.
 
 mod common;
 
@@ -15,7 +15,7 @@ use trijet::{Buffer, Device, Result, Uses};
 const N: usize = 30_011;
 const STEPS: usize = 9;
 
-/// Half of `x` and one, through a buffer that only the graph has.
+/// `y = 0.5 * x + 1`, through a buffer that belongs to the graph.
 fn gradient(g: &Recording, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result<()> {
     g.argument(x)?;
     g.argument(y)?;
@@ -25,7 +25,7 @@ fn gradient(g: &Recording, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result<()> {
     s.launch(&AFFINE_F32, (1.0, 1.0, &scaled, y))
 }
 
-/// `w += size * gradient(x)`, twice.
+/// The arguments of `step`, which computes `w += size * gradient(x)` twice.
 type Step<'a> = (&'a mut Graph, f32, &'a Buffer<f32>, &'a mut Buffer<f32>);
 fn step(g: &Recording, (part, size, x, w): Step<'_>) -> Result<()> {
     g.argument(x)?;

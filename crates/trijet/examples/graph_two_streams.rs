@@ -1,9 +1,10 @@
 //! A step of work on two streams, recorded once and launched many times, with other memory each
 //! time.
 //!
-//! The recording does not run. Its edges follow from the bytes: both kernels follow the upload, and
-//! the sum follows both. A launch is one operation of a stream (law A31), ordered with all other
-//! uses of its memory, so the host can fill one buffer while the graph still reads the other.
+//! The recorded operations do not run. The edges follow from the bytes that they use: both kernels
+//! follow the upload, and the sum follows both. A launch is one operation of a stream (law A31).
+//! All other uses of its memory are ordered with it, so the host may fill the other buffer
+//! meanwhile.
 
 mod common;
 

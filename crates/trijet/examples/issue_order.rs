@@ -1,8 +1,8 @@
-//! Chunks over streams, issued depth first (chunk by chunk) and breadth first (step by step).
+//! Chunks on several streams, issued depth first (chunk by chunk) or breadth first (step by step).
 //!
 //! In both orders the steps of a chunk follow each other in its stream (law A1), so the bytes are
-//! the same, even in the shorter last chunk. The device decides which streams overlap (law A3). The
-//! buffers are allocated in another stream, so a wait for an allocation is no wait for a chunk.
+//! the same. The device decides which streams overlap (law A3). The buffers are allocated in
+//! another stream, so the streams wait for the allocation, but not for each other.
 
 mod common;
 
@@ -16,12 +16,12 @@ const CHUNK: usize = 30_000;
 const CHUNKS: usize = 11;
 const N: usize = CHUNK * (CHUNKS - 1) + 17;
 
-/// The steps as `(step, chunk)` in the order of issue.
+/// Maps the number of an issue to the `(step, chunk)` that is issued.
 type Order = fn(usize) -> (usize, usize);
 const DEPTH_FIRST: Order = |n| (n % 3, n / 3);
 const BREADTH_FIRST: Order = |n| (n / CHUNKS, n % CHUNKS);
 
-/// The result, and the waits between streams that the library inserted.
+/// The result, and the number of waits between streams that the library inserted.
 fn issue(device: &Device, order: Order) -> Outcome<(Vec<f32>, u64)> {
     let streams: Vec<Stream> = (0..STREAMS).map(|_| device.stream()).collect::<Result<_>>()?;
     let (mut input, mut output) = (device.pinned::<f32>(N)?, device.pinned(N)?);

@@ -1,9 +1,9 @@
-//! The cache of keys and values of a language model: it grows by a token in each step, and is never
+//! The cache of keys and values of a language model. It grows by a token in each step, and is never
 //! copied.
 //!
-//! Each layer of a sequence has a growing buffer. Prompts are loaded in one stream while another
-//! one decodes, and results go to the host in a third one; the library orders them. A sequence that
-//! ends leaves its memory to the next one, so calls for memory become rare.
+//! Each layer of a sequence has a buffer that grows. One stream loads prompts while another
+//! decodes, and a third copies results to the host; the library orders them. A later sequence gets
+//! the memory of a sequence that has ended, so calls for memory become rare.
 
 mod common;
 

@@ -1,8 +1,8 @@
-//! A model in two halves: layers 0 to 5 on one stream, layers 6 to 11 on another one.
+//! A model in two halves: layers 0 to 5 on one stream, and layers 6 to 11 on another.
 //!
-//! Two buffers carry the activations of micro-batches from half to half. The second half waits
-//! until a buffer is written. The first half waits until it was read before it writes it again.
-//! Both edges follow from the buffer. On one stream there are none, with the same results.
+//! Two buffers carry the activations of micro-batches from the first half to the second. The second
+//! half waits until a buffer is written. The first half waits until the buffer was read before it
+//! writes the buffer again. The waits follow from the buffers. On one stream there are no waits.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn half(s: &Stream, mut layers: Range<usize>, x: Buffer<f32>) -> Result<Buffer<f
     })
 }
 
-/// The results, and the waits between streams that the library inserted.
+/// The results, and the number of waits between streams that the library inserted.
 fn model(device: &Device, first: &Stream, second: &Stream) -> Outcome<(Vec<Vec<f32>>, u64)> {
     let mut slots = [first.alloc(LEN)?, first.alloc(LEN)?];
     let inputs = (0..COUNT).map(|n| (0..LEN).map(|i| sample(n + i)).collect::<Vec<f32>>());

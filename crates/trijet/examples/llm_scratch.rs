@@ -1,8 +1,8 @@
 //! Scratch memory for batches of different lengths, while another lane works on.
 //!
-//! A batch allocates the memory for its tokens and frees it, in stream order (laws A21, A22), so
-//! the peak is the memory of the two batches in flight. No stream waits for an allocation: on a
-//! simulated GPU the uploads of another lane follow each other without a gap.
+//! A batch allocates memory for its tokens and frees it, in stream order (laws A21, A22). So the
+//! peak is the memory of the two batches in flight. No stream waits for an allocation: on a
+//! simulated GPU, the uploads of another stream follow each other without a gap.
 
 mod common;
 
@@ -14,11 +14,11 @@ use trijet::{Device, Nanos};
 
 const TOKENS: [usize; 10] = [512, 1024, 64, 300, 2048, 17, 700, 1, 1024, 90];
 const WIDTH: usize = 64;
-/// Bytes of scratch for the longest two neighbours, and for two batches of the longest.
+/// Bytes of scratch memory for the longest two neighbours, and for two of the longest batches.
 const PEAK: u64 = 4 * WIDTH as u64 * (300 + 2048);
 const MOST: u64 = 4 * WIDTH as u64 * (2048 + 2048);
 
-/// The time of the second upload, and the sum of its time and the times of all later ones.
+/// The time of the second upload, and the time from its start to the end of the last upload.
 fn batches(device: &Device) -> Outcome<[Nanos; 2]> {
     let (other, lanes) = (device.stream()?, [device.stream()?, device.stream()?]);
     let prompt = lanes[0].upload(&(0..2048 * WIDTH).map(sample).collect::<Vec<f32>>())?;
@@ -32,7 +32,7 @@ fn batches(device: &Device) -> Outcome<[Nanos; 2]> {
         other.copy(&locked, &mut weights)?;
         [&begin, &one, &end][n.min(2)].record(&other)?;
         let (s, len) = (&lanes[n % 2], tokens * WIDTH);
-        scratch[n % 2] = None; // frees that of batch n - 2
+        scratch[n % 2] = None; // frees the memory of batch n - 2
         let y = scratch[n % 2].insert(s.alloc::<f32>(len)?);
         s.launch(&AFFINE_F32, (3.0, n as f32, prompt.slice(..len), &mut *y))?;
         s.copy(&y.slice(len - WIDTH..), &mut rows.slice_mut(WIDTH * n..WIDTH * (n + 1)))?;

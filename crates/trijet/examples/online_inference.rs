@@ -1,9 +1,9 @@
 //! Online requests over background work: an urgent stream and one that has no hurry.
 //!
-//! The background stream has all its work from the start. A request is enqueued on the urgent
-//! stream. If both streams have kernels, a GPU prefers the urgent ones (law A43), and the host
-//! waits only for the answer. The two share no memory, so neither waits for the other one. Every
-//! request gets its answer, in order, and the background work is complete in the end.
+//! All background work is enqueued at the start. Each request is enqueued on the urgent stream. If
+//! both streams have kernels, a GPU prefers the urgent ones (law A43). The host waits only for the
+//! answer. The streams share no memory, so neither waits for the other. Every request gets its
+//! answer, in order, and the background work is complete in the end.
 
 mod common;
 
@@ -15,10 +15,10 @@ use trijet::{Buffer, Device, PinnedBuffer, Readiness, Stream, StreamOptions};
 const REQUESTS: usize = 50;
 const LEN: usize = 2_048;
 const STEPS: usize = 200;
-/// The elements of the background work. A GPU needs more of them to be busy while requests come.
+/// The number of background elements, for a host device and for a GPU, which must stay busy.
 const BACKGROUND: [usize; 2] = [100_003, 16_000_003];
 
-/// The answer to a request: `3 * x + 1`, weighed by a model that stays on the device.
+/// Computes `3 * x + 1` for a request, and combines it with a model that stays on the device.
 fn answer(s: &Stream, model: &Buffer<f32>, h: &mut PinnedBuffer<f32>, n: usize) -> Outcome<()> {
     h.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(n + i));
     let (mut x, mut y) = (s.alloc(LEN)?, s.alloc(LEN)?);

@@ -1,7 +1,7 @@
-//! Your own kernels: one with a twin, which runs on every device, and one without.
+//! Two kernels of the program: one with a twin, which runs on every device, and one without.
 //!
-//! A twin computes the result on the host device. The kernel without one needs a GPU, takes a plain
-//! pointer, and runs in any grid.
+//! A twin computes the result on the host device. The kernel without a twin needs a GPU, takes a
+//! plain pointer, and runs in any grid.
 
 mod common;
 

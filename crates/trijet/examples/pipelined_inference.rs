@@ -1,7 +1,7 @@
-//! Images of different sizes through three models on separate streams, while others are decoded.
+//! Images of different sizes pass through three models on separate streams.
 //!
-//! Two models read the same pixels, and the third one joins their results. Image n is in one stage
-//! while n - 1 and n - 2 are in the stages after it, and every result comes out once, in order.
+//! Two models read the same pixels, and the third one combines their results. While image n is in
+//! one stage, n - 1 and n - 2 are in the stages after it, and later images are decoded.
 
 mod common;
 

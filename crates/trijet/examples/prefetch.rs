@@ -1,8 +1,8 @@
-//! A loader that uploads the next batches while one is consumed, and loses none.
+//! A loader that uploads the next batches while a batch is consumed. No batch is lost.
 //!
 //! The loader is at most `DEPTH` batches ahead. The consumer works on another stream. It waits for
 //! each upload, and the free of a batch waits for it (law A22), without explicit events. Dropping
-//! the loader frees the batches that were not consumed. All counts and all early stops are tried.
+//! the loader frees the batches that are left. All counts and all early stops are tried.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn load(device: &Device, upload: &Stream, k: usize) -> Result<Buffer<f32>> {
     Ok(batch)
 }
 
-/// The items of `loads` in order; up to `DEPTH` of them are loaded before they are needed.
+/// The items of `loads` in order. Up to `DEPTH` items are loaded before they are needed.
 fn prefetch<T>(mut loads: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     let mut ready = VecDeque::new();
     std::iter::from_fn(move || {

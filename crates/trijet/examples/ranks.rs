@@ -1,5 +1,5 @@
-//! Processes with a device each train the same model. Without a launcher, this process is the only
-//! one. With one: `torchrun --no-python --nproc_per_node 2 target/release/examples/ranks cuda:0`
+//! Several processes, each with a device, train one model. Without a launcher there is one process.
+//! A launcher: `torchrun --no-python --nproc_per_node 2 target/release/examples/ranks cuda:0`
 
 mod common;
 
@@ -15,7 +15,7 @@ use trijet::{Buffer, Device, Result};
 const LAYERS: usize = 4;
 const LEN: usize = 10_007;
 const STEPS: usize = 3;
-/// If a rank ends, or is late for this long, the others end with an error that names it.
+/// If a rank ends, or is late by this time, the others end with an error that names the rank.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn example(devices: &[Device]) -> Outcome<String> {
@@ -35,7 +35,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     for _ in 0..STEPS {
         gradients.begin()?;
         for layer in (0..LAYERS).rev() {
-            // Each rank has other data, so another gradient.
+            // Each rank has other data, so its gradient differs.
             let (scale, add) = (1.0 + rank as f32, layer as f32);
             let gradient = gradients.gradient_mut(0, layer);
             stream.launch(&AFFINE_F32, (scale, add, &weights[layer], gradient))?;

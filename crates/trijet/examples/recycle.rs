@@ -1,9 +1,9 @@
-//! Three staging buffers for sixteen batches: a host function returns each one.
+//! Sixteen batches through three staging buffers. A host function returns each buffer.
 //!
 //! A host function runs after the earlier work of its stream (law A27), so it can report that the
 //! upload no longer reads its buffer. It must not call the driver (law A28), so it only sends a
-//! number. After a context loss it never runs (law A29). So the host waits not for the number
-//! alone, but for a ticket that was taken after it, which returns the error.
+//! number. After a context loss it never runs (law A29). So the host also waits for a ticket that
+//! was taken after the host function. The ticket returns the error.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn example(device: &Device) -> Outcome<String> {
         let (mut x, mut y, mut output) = (s.alloc(LEN)?, s.alloc(LEN)?, device.pinned(LEN)?);
         s.copy(input, &mut x)?;
         let recycle = recycle.clone();
-        s.host_fn(move || recycle.send(index).unwrap_or(()))?; // fails only after an error
+        s.host_fn(move || recycle.send(index).unwrap_or(()))?; // the send fails only after an error
         tickets.push_back(s.ticket()?);
         s.launch(&AFFINE_F32, (2.0, 5.0, &x, &mut y))?;
         s.copy(&y, &mut output)?;

@@ -1,8 +1,8 @@
-//! Work on a side stream, as a block of code that others write into `with stream:`.
+//! Work on a side stream, like a block `with stream:` in a Python framework.
 //!
-//! Such a block needs two edges: the side stream waits for its inputs, and the caller's stream
-//! waits for the results. Here the buffers bring both. An error in the block leaves nothing: memory
-//! that the block had allocated is freed in stream order, and the caller goes on.
+//! Such a block needs two waits: the side stream waits for its inputs, and the caller's stream
+//! waits for the results. Here both follow from the buffers. An error in the block has no other
+//! effect: memory of the block is freed in stream order, and the caller continues.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn on_side_stream<T>(device: &Device, block: impl FnOnce(&Stream) -> Result<T>) 
     block(&device.stream()?.named("side"))
 }
 
-/// `2 x + 1`; the error of a user's code in some rounds.
+/// Computes `2 x + 1`. In some rounds it returns an error, as user code may do.
 fn prepare(side: &Stream, x: &Buffer<f32>, round: usize) -> Result<Buffer<f32>> {
     let mut y = side.alloc::<f32>(x.len())?;
     side.launch(&AFFINE_F32, (2.0, 1.0, x, &mut y))?;

@@ -1,9 +1,9 @@
-//! Scratch memory of the size that each batch needs, from the heap of the device.
+//! Each batch allocates scratch memory of the size that it needs, from the heap of the device.
 //!
 //! A freed buffer is allocated again in the order of its users, without a call of the driver.
 //! Unused memory may return to the device at every synchronization (law A25); `keep_memory` sets
-//! how much is kept. So nothing new is reserved after the first round of sizes, and nothing is in
-//! use at the end.
+//! the amount that is kept. So no memory is reserved after the first round of sizes, and no memory
+//! is in use at the end.
 
 mod common;
 
@@ -12,11 +12,11 @@ use std::process::ExitCode;
 use trijet::kernels::{AFFINE_F32, AXPY};
 use trijet::{Bytes, Device, Stream};
 
-/// The elements of the batches, in turn. The longest batch comes early.
+/// The numbers of elements of the batches, used in turn. The longest batch comes early.
 const LENGTHS: [usize; 4] = [70_001, 262_144, 1, 131_072];
 const ROUNDS: usize = 5;
 
-/// `2 * (3 * x + 1) + x`, with the bracket in scratch memory.
+/// Computes `2 * (3 * x + 1) + x`. The term in brackets is in scratch memory.
 fn batch(device: &Device, s: &Stream, len: usize) -> Outcome<()> {
     let mut h = device.pinned::<f32>(len)?;
     h.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(i));

@@ -1,5 +1,5 @@
-//! Tasks: frames are made on the host, uploaded, scaled, summed into a total, and downloaded. Each
-//! step declares its reads and writes. Its stream and its waits follow from these.
+//! Tasks make frames on the host, upload and scale them, add them to a total, and download them. A
+//! task declares its reads and writes. The library derives its stream and its waits from them.
 
 mod common;
 
@@ -29,8 +29,8 @@ fn example(device: &Device) -> Outcome<String> {
         tasks.task(uses).named("scale").run(|s, (x, y)| s.launch(&AFFINE_F32, (2.0, 1.0, x, y)))?;
         let uses = (y.read(), total.update());
         tasks.task(uses).named("sum").run(|s, (y, total)| s.launch(&AXPY, (1.0, y, total)))?;
-        // The host memory of the frame is used again, after the upload and at the same time as the
-        // sum.
+        // The host memory of the frame is reused. The download into it follows the upload, and runs
+        // at the same time as the sum.
         let uses = (y.read(), host.write());
         tasks.task(uses).named("download").run(|s, (y, mut host)| s.copy(&y, &mut host))?;
         scaled.push(host);

@@ -1,7 +1,7 @@
-//! A model in two halves on two GPUs: layers 0 to 5 on one, layers 6 to 11 on the other.
+//! A model in two halves on two GPUs: layers 0 to 5 on one GPU, layers 6 to 11 on the other.
 //!
-//! Micro-batches go through both halves. While the second GPU computes one, the first one computes
-//! the next, and copies between them run at the same time. The waits between copies and kernels
+//! Micro-batches go through both halves. While the second GPU computes one, the first GPU computes
+//! the next, and copies between the GPUs run at the same time. The waits between copies and kernels
 //! follow from the memory that they use. On one device the results are the same.
 
 mod common;
@@ -14,7 +14,7 @@ use trijet::{Device, Result, Stream, View, ViewMut};
 
 const COUNT: usize = 16;
 const LEN: usize = 20_011;
-/// The layers of a half.
+/// The number of layers of a half.
 const LAYERS: usize = 6;
 /// Layer k computes `SCALE[k % 2] * x + k`. The layers do not commute.
 const SCALE: [f32; 2] = [2.0, 1.0];

@@ -1,8 +1,8 @@
 //! Images and questions: two encoders on separate streams, and a model that joins their results.
 //!
-//! The encoders write recycled buffers. The buffer of image n is written again for image n + 2, and
-//! its stream waits until the model has read it: a back edge that the program does not place. The
-//! model has two streams in turn, so neighbouring pairs are computed at the same time.
+//! The encoders reuse their buffers. The buffer of image n is written again for image n + 2. This
+//! write waits until the model has read the buffer, without a call in the program. The model has
+//! two streams, used in turn, so two pairs are computed at the same time.
 
 mod common;
 

@@ -1,9 +1,9 @@
 //! Sums of batches with two levels of overlap: batches over streams, and tiles over warps.
 //!
 //! Uploads, sums and downloads have separate streams, so three batches are in flight at once.
-//! Inside a block of the kernel, one warp loads a tile, one adds the tile before, and one stores
-//! the one before that. Both numbers of a sum come in one upload, so the second half starts at any
-//! element.
+//! Inside a block of the kernel, one warp loads a tile, one warp adds the previous tile, and one
+//! warp stores the tile before that. Both operands of a sum are in one upload, so the second one
+//! may start at any element.
 
 mod common;
 

@@ -6,10 +6,10 @@ use trijet::check::CheckOptions;
 use trijet::sim::HostConfig;
 use trijet::{Device, DeviceBuilder, Select};
 
-/// A wrong result is an error like any other.
+/// The result of an example. A wrong result is an error like any other error.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The devices that an example takes: one, or a slice of two.
+/// The devices that an example takes: one device, or a slice of two.
 pub(crate) trait Devices {
     const COUNT: u32;
 
@@ -24,8 +24,8 @@ impl Devices for Device {
     }
 }
 
-/// Two host devices, or the GPU of the argument and the next one. On a host with one GPU, only this
-/// one.
+/// Two host devices, or the GPU of the first argument and the next GPU. If there is no next GPU,
+/// one GPU.
 impl Devices for [Device] {
     const COUNT: u32 = 2;
 
@@ -35,8 +35,8 @@ impl Devices for [Device] {
 }
 
 /// Runs an example on the device that its first argument names: `host`, the default, or `cuda:N`.
-/// With the second argument `check`, the checker runs along, and a finding is an error; `plain` is
-/// the same as no second argument.
+/// With the second argument `check`, a checker runs with the example, and a finding is an error.
+/// The second argument `plain` has no effect.
 pub(crate) fn run<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> ExitCode {
     let name = env!("CARGO_BIN_NAME");
     match attempt(example) {
@@ -66,7 +66,7 @@ fn open(count: u32, is_checked: bool) -> Outcome<Vec<Device>> {
         return Ok(check(Device::builder().host(config)).open_all()?);
     };
     let first: u32 = ordinal.parse().map_err(|e| format!("`{named}`: {e}"))?;
-    // The checker sees all GPUs of the process.
+    // One checker sees all GPUs of the process.
     let mut devices = vec![check(Device::builder().select(Select::Cuda(first))).open()?];
     let gpus = u32::try_from(Device::cuda_devices()?.len())?;
     for next in 1..count.min(gpus) {
@@ -92,18 +92,18 @@ fn attempt<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> Outcome<S
         }
         shown += &format!(" (checked: {} accesses, no finding)", verdict.accesses);
     }
-    // Also returns errors of earlier drops.
+    // This also returns errors of earlier drops.
     devices.into_iter().try_for_each(Device::close)?;
     Ok(shown)
 }
 
-/// Element `i` of every example's input: a small whole number, so that sums and products of a few
-/// are exact in single precision.
+/// Element `i` of every example's input. It is a small whole number, so that sums and products of a
+/// few elements are exact in single precision.
 pub(crate) fn sample(i: usize) -> f32 {
     (i % 1021) as f32
 }
 
-/// Compares every element with what the CPU computes for it.
+/// Compares every element of `got` with the expected value `want`.
 pub(crate) fn verify<T: PartialEq + Debug>(
     what: &str,
     got: &[T],

@@ -1,6 +1,6 @@
-//! A library for Python: computes on PyTorch tensors in a PyTorch stream, without a copy.
+//! A library for Python. It computes on PyTorch tensors in a PyTorch stream, without a copy.
 //!
-//! `tensor.py` loads it and passes tensors by DLPack.
+//! `tensor.py` loads the library and passes tensors by DLPack.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -8,8 +8,8 @@ use trijet::kernels::AXPY;
 use trijet::memory::dlpack::DlManagedTensor;
 use trijet::{Device, Result, Select};
 
-/// Computes `y += a * x` in a stream of PyTorch. Writes the addresses of the two buffers to
-/// `addresses`. Returns 0, or 1 after printing why it failed.
+/// Computes `y += a * x` in a stream of PyTorch. Writes the addresses of `x` and `y` to
+/// `addresses`. Returns 0 on success. On an error, prints the error and returns 1.
 ///
 /// # Safety
 /// `x` and `y` are tensors of 32-bit floats on the first GPU, which are handed over; `stream` is a
@@ -55,7 +55,7 @@ unsafe fn compute(
     let addresses = [x.address(), y.address()];
     stream.launch(&AXPY, (a, &x, &mut y))?;
     drop((x, y));
-    // The tensors go back when the kernel is complete.
+    // The tensors are returned to PyTorch when the kernel is complete.
     stream.synchronize()?;
     stream.synchronize()?;
     Ok(addresses)

@@ -1,14 +1,16 @@
-//! Stage 3: 4096 tokens for the patches of an image, 64 to 400 for each.
+//! Stage 3: distributes 4096 tokens over the patches of an image, 64 to 400 tokens per patch.
 //!
-//! The three scores are balanced into a weight, in whole numbers. With `a`, `b` and `c` the scores
-//! times 65536, rounded to the nearest, ties to even:
+//! The three scores of a patch become a weight, in whole numbers. `a`, `b` and `c` are the scores
+//! times 65536, rounded to the nearest whole number, ties to even. `max` and `min` are the largest
+//! and the smallest of them:
 //!
 //! `weight = 1 + (a + b + c) * (1 - (max - min) / 131072)`, rounded down.
 //!
-//! So scores that agree count more. Each patch gets 64 tokens. The others are shared in proportion
-//! to the weights. A patch whose share is more than 336 gets 336, and the rest of its share is
-//! shared again, until no patch exceeds 336. Then each share is rounded down, and the remaining
-//! tokens go to the largest remainders, one each; of equal remainders, the first patch comes first.
+//! So a patch whose scores agree gets a larger weight. Each patch gets 64 tokens. The other tokens
+//! are shared in proportion to the weights. A patch whose share is more than 336 gets 336, and the
+//! rest of its share is shared again, until no patch exceeds 336. Then each share is rounded down,
+//! and the remaining tokens go to the largest remainders, one token each. If remainders are equal,
+//! the first patch comes first.
 
 use crate::patches::{PER_PATCH, TOKENS, check_count};
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Write};
@@ -36,7 +38,7 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes: 16 * patches, ops: 8 * patches * patches }
 }
 
-/// The tile is the whole image.
+/// Computes the tokens of all patches: the tile is the whole image.
 fn run(tile: &mut Tile<'_>) {
     let room = u64::from(PER_PATCH.end() - PER_PATCH.start());
     let weights: Vec<u64> = tile.read::<f32>(0).chunks_exact(3).map(weight).collect();

@@ -1,6 +1,7 @@
-//! Budgets of scores that images seldom have: all equal, one patch with the largest budget, many
-//! full patches, and scores halfway between two whole numbers. Some numbers of patches cannot have
-//! the total, which is an error: of the launch, of the reference and of an image.
+//! Tests budgets with scores that images seldom have: all equal, one patch with the largest budget,
+//! many patches with the maximum, and scores halfway between two whole numbers. For some numbers of
+//! patches, no budget has the right total. This is an error of the launch, of the reference, and of
+//! an image.
 
 use crate::budgets::BUDGETS;
 use crate::common::{Outcome, sample, verify};
@@ -32,7 +33,7 @@ pub(crate) fn try_all(device: &Device) -> Outcome<()> {
     verify("is an image of 3 x 3 pixels refused", &[Patches::of(3, 3).is_err()], |_| true)
 }
 
-/// The tokens, or none if the launch is refused.
+/// The tokens from the device; `None` if the launch is refused.
 fn on_device(s: &Stream, scores: &[f32]) -> trijet::Result<Option<Vec<u32>>> {
     let scores = s.upload(scores)?;
     let mut tokens = s.alloc(scores.len() / 3)?;

@@ -1,21 +1,21 @@
 //! The results of the device compared with the reference.
 //!
-//! The device computes in single precision. Each tolerance is an upper bound of the roundings of
-//! the definition, as a multiple of 2^-24, which is half of the last place of 1. The errors of
-//! `powf`, `cbrtf` and `log2f` come from the CUDA C++ Programming Guide. The budgets are exact.
+//! The device computes in single precision. Each tolerance is an upper bound for the rounding
+//! errors of the definition, in units of 2^-24, half of the last digit of 1. The errors of `powf`,
+//! `cbrtf` and `log2f` come from the CUDA C++ Programming Guide. The budgets must be equal.
 
 use crate::patches::{PER_PATCH, Patches, TOKENS};
 use crate::reference;
 use crate::texture::CHANNELS;
 
-/// Counting in integers leaves at most four roundings. The colour space has about 24 before the
-/// cube root, and the cube root leaves a third of them. For a* their difference is taken 500 / 128
-/// times.
+/// The tolerance of each channel. Integer arithmetic leaves at most four roundings. Colours have
+/// about 24 roundings before the cube root, and the cube root leaves a third of the error. For a*,
+/// the difference of two such values is multiplied by 500 / 128.
 const CHANNEL: [f64; CHANNELS] =
     [4.0, 4.0, 4.0, 16.0, 80.0, 36.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0];
-/// 16 terms of an entropy; three means of exact channels; an angle between means. The means of a*
-/// and b* have the errors above, and the length of the mean is at least 0.57, because of the
-/// channels of the place.
+/// The tolerance of each score: 16 terms of an entropy; three means of exact channels; an angle
+/// between means. The means of a* and b* have the errors above. The vector of the means is at least
+/// 0.57 long, because of the channels of the pixel's position.
 const SCORE: [f64; 3] = [16.0, 32.0, 120.0];
 const UNIT: f64 = 1.0 / 16_777_216.0;
 
@@ -26,7 +26,7 @@ pub(crate) struct Computed<'a> {
     pub(crate) tokens: &'a [u32],
 }
 
-/// The largest parts of their tolerances that the channels and scores of an image used.
+/// The largest errors of the channels and of the scores of an image, as parts of the tolerances.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     pub(crate) channels: f64,
@@ -71,7 +71,7 @@ pub(crate) fn compare(
     Ok(used)
 }
 
-/// The largest difference, as a part of its tolerance.
+/// The largest difference between `got` and `want`, as a part of the tolerance.
 fn largest(
     what: &str,
     got: &[f32],

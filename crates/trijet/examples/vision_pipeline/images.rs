@@ -1,4 +1,4 @@
-//! A folder of images: its files, a folder of drawn ones, and decoding.
+//! Images as files: lists the files of a folder, draws images into a folder, and decodes images.
 
 use crate::common::{Outcome, sample};
 use png::{BitDepth, ColorType, Decoder, Encoder, Transformations};
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-/// The sizes of the drawn images. The first one has 16 patches and the last one 64.
+/// The widths and heights of the drawn images. The first image has 16 patches and the last one 64.
 const SIZES: [(u32, u32); 10] = [
     (16, 16),
     (96, 80),
@@ -20,7 +20,7 @@ const SIZES: [(u32, u32); 10] = [
     (64, 64),
 ];
 
-/// The PNG files of a folder, by name.
+/// The PNG files of a folder, sorted by name.
 pub(crate) fn of_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
     let mut paths = paths.collect::<io::Result<Vec<PathBuf>>>()?;
@@ -29,8 +29,8 @@ pub(crate) fn of_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Draws an image of each size: noise, a disk on a ramp, stripes, black, one colour. Every third
-/// one is gray.
+/// Draws an image of each size. The images show noise, a disk on a ramp, stripes, black, or one
+/// colour. Every third image is gray.
 pub(crate) fn draw(folder: &Path) -> Outcome<()> {
     for (number, (width, height)) in SIZES.into_iter().enumerate() {
         let is_gray = number % 3 == 2;

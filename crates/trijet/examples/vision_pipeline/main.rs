@@ -1,13 +1,13 @@
-//! Images of a folder through three stages: their texture, scores of their patches, and a budget of
-//! tokens.
+//! The images of a folder pass through three stages: the texture of an image, scores of its
+//! patches, and a budget of tokens for each patch.
 //!
-//! Decoding runs on a pool of threads. Each stage has its own stream, with memory of exactly the
-//! size that the image needs, so image n is in one stage while n - 1 and n - 2 are in the stages
-//! after it. The program places no event: the edges between the streams follow from the buffers. A
+//! Decoding runs on a pool of threads. Each stage has its own stream, and memory of exactly the
+//! size that the image needs. So image n is in one stage while n - 1 and n - 2 are in the stages
+//! after it. The program records no event: the waits between the streams follow from the buffers. A
 //! host stage compares every result with a reference in double precision.
 //!
-//! `vision_pipeline host check FOLDER` takes the PNG files of a folder; `plain` in place of `check`
-//! leaves out the checker. Without a folder the program draws images of several sizes.
+//! `vision_pipeline host check FOLDER` processes the PNG files of a folder. With `plain` instead of
+//! `check`, there is no checker. Without a folder, the program draws images of several sizes.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -39,7 +39,7 @@ struct Image {
     query: PinnedBuffer<f32>,
 }
 
-/// The results of the device.
+/// The results that the device computed for an image.
 struct Downloaded {
     texture: PinnedBuffer<f32>,
     scores: PinnedBuffer<f32>,
@@ -69,8 +69,8 @@ fn judge(image: &Image, down: &Downloaded) -> Result<Used> {
         .map_err(|why| Error::new(ErrorKind::InvalidValue, "compare", why))
 }
 
-/// Takes each image through the stages, and returns the parts of the tolerances that its values
-/// used.
+/// Sends each image through the stages. Returns, for each image, how much of the tolerances its
+/// values used.
 fn process(device: &Device, paths: &[PathBuf]) -> Result<Vec<Used>> {
     let mut staged = Staged::<PathBuf>::on(device);
     let path = staged.item();

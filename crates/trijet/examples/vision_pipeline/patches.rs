@@ -1,14 +1,14 @@
-//! The patches of an image, and how many of them the total of the tokens allows.
+//! The patches of an image. The number of patches must fit the total number of tokens.
 
 use std::ops::RangeInclusive;
 
-/// The tokens of an image.
+/// The total number of tokens of an image.
 pub(crate) const TOKENS: u32 = 4096;
-/// The least and the most tokens of a patch.
+/// The minimum and the maximum number of tokens of a patch.
 pub(crate) const PER_PATCH: RangeInclusive<u32> = 64..=400;
 
-/// A cut of an image into squares, row by row. The squares at the right and lower edge may be
-/// smaller.
+/// The division of an image into square patches, row by row. Patches at the right and lower edges
+/// may be smaller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patches {
     pub(crate) width: u32,
@@ -17,13 +17,13 @@ pub(crate) struct Patches {
 }
 
 impl Patches {
-    /// The largest side of a patch, whose pixels a kernel counts in 32 bits.
+    /// Maximum side of a patch. A kernel counts the pixels of a patch in 32 bits.
     const SIDE_MAX: u32 = 1 << 15;
 
-    /// The smallest squares that are not too many.
+    /// Chooses the smallest patches whose number is not too large.
     ///
     /// # Errors
-    /// An image with too few pixels, or with too many.
+    /// The image has too few or too many pixels.
     pub(crate) fn of(width: u32, height: u32) -> Result<Self, String> {
         let cut = |side| Self { width, height, side };
         let most = u64::from(TOKENS / PER_PATCH.start());
@@ -41,7 +41,7 @@ impl Patches {
         u64::from(self.columns()) * u64::from(self.height.div_ceil(self.side))
     }
 
-    /// The columns and rows of patch `index`.
+    /// The ranges of columns and of rows of patch `index`.
     pub(crate) fn pixels(self, index: usize) -> [std::ops::Range<usize>; 2] {
         let (side, columns) = (self.side as usize, self.columns() as usize);
         let part = |at: usize, size: u32| at * side..((at + 1) * side).min(size as usize);
@@ -49,7 +49,8 @@ impl Patches {
     }
 
     /// # Errors
-    /// No pixels, squares without a side or too large, and the errors of [`check_count`].
+    /// There are no pixels, or the side of a patch is 0 or too large; the errors of
+    /// [`check_count`].
     pub(crate) fn check(self) -> Result<(), String> {
         let Self { width, height, side } = self;
         if width == 0 || height == 0 || !(1..=Self::SIDE_MAX).contains(&side) {
@@ -60,7 +61,7 @@ impl Patches {
 }
 
 /// # Errors
-/// Too few patches to take all tokens, or too many for each to have the least.
+/// There are too few patches for all tokens, or too many for the minimum of each.
 pub(crate) fn check_count(patches: u64) -> Result<(), String> {
     let (least, most) =
         (patches * u64::from(*PER_PATCH.start()), patches * u64::from(*PER_PATCH.end()));

@@ -1,11 +1,11 @@
-//! The three stages once more, in double precision, from the definitions alone. It shares no code
-//! with the kernels and their twins.
+//! A second implementation of the three stages, in double precision, from the definitions alone. It
+//! shares no code with the kernels and their twins.
 
 use crate::patches::{PER_PATCH, Patches, TOKENS, check_count};
 use crate::texture::CHANNELS;
 use std::cmp::Reverse;
 
-/// Gray values from 0 to 1, for columns and rows even beyond the edges.
+/// Gray values from 0 to 1. Columns and rows beyond the edges have the values at the edges.
 struct Gray<'a> {
     width: isize,
     height: isize,
@@ -28,7 +28,8 @@ impl Gray<'_> {
         f64::from(self.weighed(x, y)) / 65_280.0
     }
 
-    /// The differences of the sides of a window, whose middles count twice.
+    /// For x and for y, the difference of two opposite sides of the window. The middle of a side
+    /// counts twice.
     fn sobel(&self, x: isize, y: isize) -> (f64, f64) {
         let sides = [(-1, 1.0), (0, 2.0), (1, 1.0)];
         let across = |by: isize| sides.iter().map(|(d, w)| w * self.at(x + by, y + d)).sum::<f64>();
@@ -131,10 +132,10 @@ fn of_patch(pixels: &[usize], rgb: &[u8], texture: &[[f64; CHANNELS]], query: &[
     [entropy, salience, f64::midpoint(1.0, cosine)]
 }
 
-/// The tokens of each patch, from three scores of each.
+/// The tokens of each patch, computed from its three scores.
 ///
 /// # Errors
-/// Patches that cannot have the total.
+/// The number of patches does not fit the total number of tokens.
 pub(crate) fn budgets(scores: &[[f32; 3]]) -> Result<Vec<u32>, String> {
     check_count(scores.len() as u64)?;
     let (least, room) =
@@ -143,7 +144,8 @@ pub(crate) fn budgets(scores: &[[f32; 3]]) -> Result<Vec<u32>, String> {
     let mut heavy: Vec<usize> = (0..weights.len()).collect();
     heavy.sort_by_key(|patch| Reverse(weights[*patch]));
 
-    // The heaviest patches are full, as long as the share of the next one is too large.
+    // The patches with the largest weights get the maximum, as long as the share of the next patch
+    // is too large.
     let mut left = u64::from(TOKENS) - least * scores.len() as u64;
     let mut sum: u64 = weights.iter().sum();
     let mut tokens = vec![least; weights.len()];
@@ -167,7 +169,7 @@ pub(crate) fn budgets(scores: &[[f32; 3]]) -> Result<Vec<u32>, String> {
     tokens.into_iter().map(|tokens| u32::try_from(tokens).map_err(|e| e.to_string())).collect()
 }
 
-/// The weight by its definition. In double precision every step of it is exact.
+/// The weight of a patch by its definition. In double precision every step is exact.
 #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^18")]
 #[expect(clippy::cast_sign_loss, reason = "a score is 0 to 1")]
 fn weight(scores: [f32; 3]) -> u64 {

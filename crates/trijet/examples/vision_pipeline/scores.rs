@@ -1,9 +1,9 @@
 //! Stage 2: three scores of each patch, from 0 to 1.
 //!
 //! - *Propositional*, the information in the patch: the Shannon entropy of the gray values in 16
-//!   classes of equal width, divided by the maximum of 4 bits. The classes are counted from the
-//!   bytes, which the channels R, G and B return exactly. So no rounding moves a pixel to another
-//!   class.
+//!   classes of equal width, divided by its maximum of 4 bits. The gray values are computed from
+//!   the bytes, which can be restored exactly from the channels R, G and B. So no rounding moves a
+//!   pixel to another class.
 //! - *Perspectival*, the contrast of the patch: half the sum of the mean gradient and the mean
 //!   local contrast, times `1 - e / 2`, where `e` is the mean eccentricity.
 //! - *Participatory*, the similarity to the query: `(1 + cos) / 2`, with the angle between the
@@ -17,7 +17,7 @@ use trijet::kernels::{
 };
 use trijet::{Error, ErrorKind, Kernel, LaunchConfig, Result};
 
-/// Width, height, side, texture, query, and the scores.
+/// The width, the height, the side of a patch, the texture, the query, and the scores.
 type Params = (u32, u32, u32, Read<f32>, Read<f32>, Write<f32>);
 
 /// `scores(width, height, side, texture, query, out)`.
@@ -59,7 +59,7 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes: args.spans()[0].bytes(), ops: 6 * args.spans()[0].elements }
 }
 
-/// A tile is one patch.
+/// Computes the scores of one patch, which is a tile.
 fn run(tile: &mut Tile<'_>) {
     let [width, height, side] = [0, 1, 2].map(|index| tile.scalar::<u32>(index));
     let patches = Patches { width, height, side };
@@ -79,7 +79,7 @@ fn run(tile: &mut Tile<'_>) {
     tile.write::<f32>(7).copy_from_slice(&scores.map(|score| score.clamp(0.0, 1.0)));
 }
 
-/// The pixels of a patch by class of gray, and the means of its channels.
+/// The number of pixels of a patch in each class of gray, and the means of the channels.
 fn summed(patches: Patches, index: usize, texture: &[f32]) -> ([u32; 16], [f32; CHANNELS]) {
     let plane = texture.len() / CHANNELS;
     let (mut classes, mut sum, mut lost) = ([0; 16], [0.0_f32; CHANNELS], [0.0_f32; CHANNELS]);

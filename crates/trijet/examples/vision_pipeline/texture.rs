@@ -18,7 +18,7 @@ use trijet::kernels::{
 };
 use trijet::{Error, ErrorKind, Kernel, LaunchConfig, Result};
 
-/// The channels of a pixel.
+/// The number of channels of a pixel.
 pub(crate) const CHANNELS: usize = 13;
 
 /// `texture(width, height, rgb, out)`.
@@ -57,7 +57,7 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes: 55 * pixels(args), ops: 300 * pixels(args) }
 }
 
-/// A tile is one plane.
+/// The number of elements of a tile: a tile is the plane of one channel.
 fn tile_elements(args: &ArgBlock) -> u64 {
     pixels(args)
 }
@@ -71,7 +71,7 @@ fn run(tile: &mut Tile<'_>) {
     }
 }
 
-/// The arithmetic of `texture.cu`, pixel by pixel.
+/// An image, for the same arithmetic as in `texture.cu`, pixel by pixel.
 struct Image<'a> {
     width: usize,
     height: usize,
@@ -111,7 +111,7 @@ impl Image<'_> {
         [self.rgb[at], self.rgb[at + 1], self.rgb[at + 2]]
     }
 
-    /// The gray values around a pixel, row by row, each times 65280.
+    /// The gray values of the window around a pixel, row by row, each times 65280.
     fn window(&self, x: usize, y: usize) -> [i64; 9] {
         let inside =
             |at: usize, by: usize, count: usize| (at + by).saturating_sub(1).min(count - 1);

@@ -1,9 +1,10 @@
-//! The program: its only kind of tasks, with a body in CUDA C++ and one in Rust.
+//! The program of the workers. It has one kind of task, with a body in CUDA C++ and one in Rust.
 
 use trijet::kernels::Update;
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The bodies for a GPU: first a lane for each half, later a lane for each number of a part.
+/// The body for a GPU. If a part is large, two lanes each create a task for a half. Otherwise each
+/// number of the part has a lane.
 const BODIES: &str = "
 DEV void part(Worker& w, const Args& args, u64 payload) {
   const u64 first = payload >> 28, count = payload & 0xfffffff, half = count / 2;
@@ -17,14 +18,14 @@ DEV void part(Worker& w, const Args& args, u64 payload) {
   atomicAdd(args.sum, steps);
 }";
 
-/// The kinds of the program.
+/// The kinds of tasks of the program: only `part`.
 pub(crate) struct Parts;
 
 impl Kinds for Parts {
     const KINDS: &'static [(&'static str, Body)] = &[("part", part)];
 }
 
-/// The steps of a number to 1.
+/// The number of steps from a number to 1.
 pub(crate) fn steps(mut n: u64) -> u64 {
     let mut steps = 0;
     while n > 1 {
@@ -44,7 +45,8 @@ fn part(w: &mut Worker<'_>, payload: u64) {
     w.shared::<u64>(0).update(0, |sum| sum + all);
 }
 
-/// Sums the steps of a range of numbers: the first one, and their number in the lower 28 bits.
+/// Sums the steps of a range of numbers. A payload has the first number, shifted by 28 bits, and
+/// the count of numbers in its lower 28 bits.
 pub(crate) static COLLATZ: Program<Parts, (Update<u64>,)> = {
     let spec = ProgramSpec::new("collatz", BODIES, "u64* sum, u64 length").check(|args| {
         let has_one = args.spans()[0].elements == 1;

@@ -1,6 +1,6 @@
-//! Workers: a range of numbers is halved until its parts are small, and the steps of each number to
-//! 1 (Collatz) are summed. The lengths of the tasks differ, and the tasks make each other on the
-//! device.
+//! Workers: a range of numbers is halved until its parts are small. For each number, the steps to 1
+//! (Collatz) are counted and summed. The lengths of the tasks differ, and tasks create other tasks
+//! on the device.
 
 mod collatz;
 #[path = "../common/mod.rs"]
