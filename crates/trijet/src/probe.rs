@@ -10,8 +10,8 @@ use crate::stream::Device;
 use std::ops::Range;
 
 /// Refuses a call in a child of a `fork` that came after a device was opened. A library with its
-/// own locks calls this before it takes one, because a thread that holds the lock may exist only in
-/// the parent.
+/// own locks calls this before it takes a lock, because a thread that has the lock may exist only
+/// in the parent.
 ///
 /// ```
 /// assert!(trijet::probe::refuse_in_child("allocate").is_ok());

@@ -75,9 +75,9 @@ pub mod cluster {
 }
 
 /// A producer and a consumer for dependent launches
-/// ([`LaunchConfig::dependent`](crate::LaunchConfig::dependent)). Each begins while the previous
-/// kernel still runs, and waits inside for the results of that kernel. A chain is a producer and
-/// any number of consumers.
+/// ([`LaunchConfig::dependent`](crate::LaunchConfig::dependent)). Each kernel begins while the
+/// previous kernel still runs, and waits inside for the results of the previous kernel. A chain is
+/// a producer and any number of consumers.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod dependent {
@@ -92,8 +92,8 @@ pub mod multicast {
     pub use crate::kernels::multicast::{MATMUL, MulticastParams, config, left, right};
 }
 
-/// A sum by blocks whose warps have different roles: one loads, one adds, one stores. So copies and
-/// arithmetic overlap inside a block too.
+/// A sum by blocks whose warps have different roles: one warp loads, one adds, and one stores. So
+/// copies and arithmetic overlap inside a block as well.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod warp_specialized {

@@ -46,7 +46,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Random orders on a simulated clock: a generator decides everything that the laws leave open.
+    /// Random orders on a simulated clock: a random generator makes every decision that the laws
+    /// leave open.
     Seeded {
         /// The number of runs.
         runs: u64,

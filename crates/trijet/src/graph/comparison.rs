@@ -11,7 +11,7 @@ use crate::device::driver::Action;
 pub(super) struct Comparison {
     /// The nodes of the graph.
     pub(super) known: Vec<Node>,
-    /// The number of arguments of the graph, without the chunks of its heap.
+    /// The number of arguments of the graph, not counting the chunks of its heap.
     pub(super) arguments: usize,
     /// The number of nodes that have been compared.
     next: usize,
@@ -54,7 +54,8 @@ impl Comparison {
         }
     }
 
-    /// Stores a node that has no counterpart, has new values, or does not fit.
+    /// Stores a node that has new values, does not fit the graph, or comes after the graph's last
+    /// node.
     fn put(
         &mut self,
         number: usize,

@@ -117,7 +117,7 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     maps.resize_with(arguments.len(), RangeMap::default);
     for touch in nodes.iter().flat_map(|node| &node.touches) {
         maps[touch.argument].update(touch.range.clone(), Default::default, |(reads, writes)| {
-            // Bytes that the graph itself has written before are not read from outside.
+            // A read of bytes that the graph has written before is not a read of the launch.
             *reads |= touch.mode != Mode::Write && !*writes;
             *writes |= touch.mode.writes();
         });
@@ -241,7 +241,7 @@ impl Graph {
         nodes: &Nodes,
         work: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Result<()>, E> {
-        /// Returns the nodes to the graph, even if the recorded code panics.
+        /// Puts the nodes back into the graph, even if the recorded code panics.
         struct Compared<'a>(&'a mut Graph, &'a Nodes);
 
         impl Compared<'_> {
@@ -296,7 +296,7 @@ impl Graph {
         Ok(Renewed::Anew)
     }
 
-    /// Replaces the nodes and the arguments. The last spans are the memory of the heap.
+    /// Replaces the nodes and the arguments. The last spans are the memory in `heap`.
     fn replace(&mut self, nodes: Vec<Node>, spans: Vec<Span>) -> Result<()> {
         refuse_race(&self.device, &nodes, &spans, self.heap.len())?;
         self.touches = touches(&nodes, &spans);
@@ -313,7 +313,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Replaces the nodes with these numbers by nodes with new values.
+    /// Changes nodes. Each change has the index of a node and the node with new values.
     fn apply(&mut self, changes: Vec<(usize, Node)>) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
         if changes.iter().any(|(_, node)| node.is_conditional()) {
@@ -480,7 +480,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Updates the nodes of the driver's graph to the memory of the arguments.
+    /// Makes the driver's graph use the memory of the arguments.
     fn update(&mut self, graph: GraphHandle, arguments: &Uses<'_>) -> Result<()> {
         let is_other =
             |number: usize| arguments.all[number].span.address() != self.spans[number].address();

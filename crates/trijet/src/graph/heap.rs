@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The alignment of allocations, as in the pools of the driver.
 const ALIGNMENT: u64 = 512;
-/// The size of the first chunk, unless an allocation is larger. Each later chunk doubles the heap.
+/// The size of the first chunk in bytes. Each later chunk doubles the heap. A chunk is larger if an
+/// allocation needs it.
 const CHUNK_MIN: u64 = 64 << 10;
 
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 //!
 //! A [`Recording`] has streams whose operations do not run. The order of the operations follows
 //! from their reads and writes, as for all streams of the library: nodes of one stream follow each
-//! other, and nodes of two streams only if they use the same bytes. Arguments stand for the memory
-//! of a recording, and each launch supplies memory for them. So a graph keeps no buffer of the
-//! program, and a launch is ordered with all other uses of its memory. Memory that a stream of the
-//! recording allocates belongs to the graph.
+//! other, and nodes of two streams follow each other only if they use the same bytes. A recording
+//! names its memory as arguments, and each launch supplies the memory for them. So a graph keeps no
+//! buffer of the program, and a launch is ordered with all other uses of its memory. Memory that a
+//! stream of the recording allocates belongs to the graph.
 #![forbid(unsafe_code)]
 
 mod captured;

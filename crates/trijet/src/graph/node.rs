@@ -53,7 +53,8 @@ impl std::fmt::Debug for NodeWork {
     }
 }
 
-/// The values of a node: those that a change can replace, and those by which nodes are told apart.
+/// The values of a node. A change can replace some of them. Two operations with a difference in the
+/// other values are different nodes.
 #[derive(Debug)]
 enum NodeValues<'a> {
     Copy,

@@ -281,7 +281,8 @@ impl Nodes {
         let own = comparison.arguments;
         let mut nodes = comparison.into_nodes();
         let of_heap = |touch: &mut ArgumentRange| {
-            // Nodes of a comparison number the chunks of the heap after the last argument.
+            // In nodes of a comparison, the chunks of the heap have the numbers after the last
+            // argument.
             if (own..HEAP).contains(&touch.argument) {
                 touch.argument = HEAP + touch.argument - own;
             }
@@ -320,7 +321,7 @@ impl Nodes {
         self.state().has_refused
     }
 
-    /// Returns an error for a stream of another recording, or of none.
+    /// Returns an error for a stream that does not belong to this recording.
     pub(super) fn demand(&self, stream: &Stream) -> Result<()> {
         let recorder = stream.lane().recorder();
         let is_own = |other: &Self| std::ptr::eq(other, self);

@@ -81,9 +81,9 @@ impl<P> Kernel<P> {
     /// If the entry point has a `griddepcontrol.wait`, it may be launched as a
     /// [dependent](LaunchConfig::dependent) launch. Then each thread uses memory of other kernels
     /// only after a wait: its own wait, or the wait of another thread that barriers order before
-    /// the use. Each block waits before it ends. The library checks on which paths of the PTX this
-    /// holds. It refuses dependent launches if the PTX has another path, unless the declaration
-    /// [promises](KernelSpec::trust_wait) that the rule holds.
+    /// the use. Each block waits before it ends. The library checks this rule on the paths of the
+    /// PTX. If a path breaks the rule, the library refuses dependent launches, unless the
+    /// declaration [promises](KernelSpec::trust_wait) that the kernel obeys it.
     ///
     /// Safe code may launch a kernel with the parameters [`Dynamic`](super::Dynamic) with any list
     /// of arguments: in any number and order, with scalars of any value, which may be addresses,

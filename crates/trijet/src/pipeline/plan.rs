@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         /// The law: the chunks produce every wanted row once and in order, begin at granules, and
-        /// read their halo as far as rows exist.
+        /// read their halos as far as the data have such rows.
         #[test]
         fn chunks_cover_every_row_once_in_order(
             images in 0u64..90, granule in 1u64..5, row_bytes in 1u64..9, chunk in 1u64..200,

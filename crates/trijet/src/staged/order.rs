@@ -305,7 +305,8 @@ mod tests {
 
     proptest! {
         /// Every stage of every item is issued once, after its inputs. The results reach the sink
-        /// in order, and slots are respected. The run ends, in whatever order the threads answer.
+        /// in order, and no stage has more values in use than slots. The run ends, in whatever
+        /// order the threads answer.
         #[test]
         fn every_run_ends_with_every_item(
             stages in shapes(), out in any::<prop::sample::Index>(), depth in 1..5usize,

@@ -1,4 +1,4 @@
-//! The work of the host in a run: where it runs, and how long it took.
+//! The work of the host in a run: the threads that do it, and the times at which they do it.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};

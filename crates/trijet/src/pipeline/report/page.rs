@@ -30,7 +30,8 @@ impl Report {
         self.settled(&self.dag())
     }
 
-    /// The trace in Perfetto's format, with arrows along the critical path and marks for findings.
+    /// The trace in the format of Perfetto, with arrows along the critical path and marks for
+    /// findings.
     #[must_use]
     pub fn perfetto(&self) -> Vec<u8> {
         let path = self.summary.as_ref().map_or_else(Vec::new, |s| s.critical.edges());

@@ -23,7 +23,7 @@ use crate::stream::Device;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A pipeline that is ready to run between page-locked buffers of one length.
+/// A pipeline that is ready to run many times, between page-locked buffers of fixed lengths.
 ///
 /// ```
 /// use trijet::kernels::AFFINE_F32;

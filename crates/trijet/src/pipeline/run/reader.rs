@@ -1,4 +1,4 @@
-//! The reader of a run: brings the input of each chunk into page-locked memory.
+//! The reader of a run: reads the input of each chunk into page-locked memory.
 #![forbid(unsafe_code)]
 
 use super::crew::{Crew, Grain};

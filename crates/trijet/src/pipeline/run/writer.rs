@@ -1,4 +1,4 @@
-//! The writer of a run: takes the results of each chunk out of page-locked memory.
+//! The writer of a run: passes the results of each chunk from page-locked memory to the sink.
 #![forbid(unsafe_code)]
 
 use super::crew::{Crew, Grain};
