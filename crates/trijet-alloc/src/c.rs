@@ -44,7 +44,8 @@ fn key(device: c_int, stream: *mut c_void) -> usize {
 /// `raw` is a live stream of the device, and stays one until it is forgotten.
 unsafe fn stream(
     opened: &Opened,
-    (number, raw): (c_int, *mut c_void),
+    number: c_int,
+    raw: *mut c_void,
     check: impl FnOnce() -> Result<()>,
 ) -> Result<Arc<Stream>> {
     let key = key(number, raw);
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn trijet_alloc(
     failure::entered(&SHOWN, std::ptr::null_mut(), || {
         let opened = opened(device)?;
         // SAFETY: by the contract of `trijet_alloc`.
-        let stream = unsafe { self::stream(opened, (device, stream), || Ok(())) }?;
+        let stream = unsafe { self::stream(opened, device, stream, || Ok(())) }?;
         let address = opened.allocator.alloc(size, &stream)?;
         let address = usize::try_from(address).unwrap_or(0);
         Ok(std::ptr::with_exposed_provenance_mut(address))
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn trijet_free(
             false => Err(not_of(device, address)),
         };
         // SAFETY: `trijet_free` demands a live stream, as `self::stream` does.
-        let stream = unsafe { self::stream(opened, (device, stream), check) }?;
+        let stream = unsafe { self::stream(opened, device, stream, check) }?;
         let freed = opened.allocator.free(address, size, &stream);
         // The other errors name their cause. An unknown address may belong to another device.
         freed.map_err(|error| if check().is_ok() { error } else { not_of(device, address) })
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn trijet_record_stream(ptr: *mut c_void, stream: *mut c_v
         };
         // SAFETY: the caller of `trijet_record_stream` keeps the stream alive until it is
         // forgotten.
-        let stream = unsafe { self::stream(opened, (device, stream), || Ok(())) }?;
+        let stream = unsafe { self::stream(opened, device, stream, || Ok(())) }?;
         opened.allocator.record_stream(address, &stream)
     });
 }

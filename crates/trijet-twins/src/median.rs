@@ -17,7 +17,7 @@ pub trait Median: Pixel {
     /// use trijet_twins::{Edges, Geometry, Median};
     /// let geometry = Geometry { width: 3, height: 3, first_in_row: 0 };
     /// let (x, mut y) = ([1, 1, 1, 1, 255, 1, 1, 1, 1_u8], [0; 9]);
-    /// Median::median(&geometry, (1, Edges::Nearest), &x, 0..3, &mut y);
+    /// Median::median(&geometry, 1, Edges::Nearest, &x, 0..3, &mut y);
     /// assert_eq!(y, [1; 9]);
     /// ```
     ///
@@ -26,7 +26,8 @@ pub trait Median: Pixel {
     /// `out_rows`, or `x` lacks a row of [`Geometry::in_rows`].
     fn median(
         geometry: &Geometry,
-        window: (u32, Edges),
+        radius: u32,
+        edges: Edges,
         x: &[Self],
         out_rows: Range<u64>,
         y: &mut [Self],
@@ -38,12 +39,13 @@ macro_rules! filters {
         impl Median for $type {
             fn median(
                 geometry: &Geometry,
-                window: (u32, Edges),
+                radius: u32,
+        edges: Edges,
                 x: &[Self],
                 out_rows: Range<u64>,
                 y: &mut [Self],
             ) {
-                median(geometry, window, x, out_rows, y);
+                median(geometry, radius, edges, x, out_rows, y);
             }
         }
     )*};

@@ -68,7 +68,8 @@ impl Geometry {
 /// or `x` lacks a row of [`Geometry::in_rows`].
 pub(crate) fn median<T: Pixel>(
     geometry: &Geometry,
-    (radius, edges): (u32, Edges),
+    radius: u32,
+    edges: Edges,
     x: &[T],
     out_rows: Range<u64>,
     y: &mut [T],
@@ -277,7 +278,8 @@ mod tests {
     fn by_sorting<T: Pixel>(
         stack: &[T],
         (width, height): (usize, usize),
-        (radius, edges): (usize, Edges),
+        radius: usize,
+        edges: Edges,
         (row, column): (usize, usize),
     ) -> T {
         let top = row / height * height;
@@ -318,7 +320,7 @@ mod tests {
         let at = |row: u64| usize::try_from(row * width).unwrap();
         let mut y = vec![T::default(); at(out_rows.end - out_rows.start)];
         let input = &stack[at(need.start)..at(need.end)];
-        median(&geometry, (radius, edges), input, out_rows.clone(), &mut y);
+        median(&geometry, radius, edges, input, out_rows.clone(), &mut y);
 
         let whole = |v: u64| usize::try_from(v).unwrap();
         let size = (whole(width), whole(height));
@@ -326,7 +328,7 @@ mod tests {
         for row in out_rows {
             for column in 0..width {
                 let place = (whole(row), whole(column));
-                let want = by_sorting(&stack, size, (radius as usize, edges), place);
+                let want = by_sorting(&stack, size, radius as usize, edges, place);
                 assert_eq!(got.next(), Some(want), "seed {seed}, {radius}, {edges:?}, {place:?}");
             }
         }
@@ -404,6 +406,6 @@ mod tests {
     #[should_panic(expected = "does not have the requested rows")]
     fn a_short_output_is_refused() {
         let geometry = Geometry { width: 2, height: 2, first_in_row: 0 };
-        median(&geometry, (1, Edges::Nearest), &[0_u8; 4], 0..2, &mut [0; 3]);
+        median(&geometry, 1, Edges::Nearest, &[0_u8; 4], 0..2, &mut [0; 3]);
     }
 }

@@ -134,7 +134,8 @@ const PREPARATIONS: u64 = 2;
 
 /// Fills the input of the job, and measures the link.
 fn prepare<T: Pixel>(
-    (options, device): (&OverlapOptions, &Device),
+    options: &OverlapOptions,
+    device: &Device,
     images: Images,
     fill: impl FnOnce(&Images) -> Result<PinnedBuffer<T>>,
     steps: &mut Steps<'_>,
@@ -181,12 +182,12 @@ fn run_job<T: Pixel>(
     let mut steps = Steps::new(&mut show);
     if let (Some(number), Some(picture)) = (options.drop_wait, picture) {
         steps.expect(PREPARATIONS + damage::STEPS);
-        let mut job = prepare((options, device), images, fill, &mut steps)?;
-        let files = (&picture, trace.as_ref());
-        return damage::run(&mut job, number, options, files, (&progress, steps));
+        let mut job = prepare(options, device, images, fill, &mut steps)?;
+        let trace = trace.as_ref();
+        return damage::run(&mut job, number, options, &picture, trace, &progress, steps);
     }
     steps.expect(PREPARATIONS + job::steps(device, options.repeats));
-    let mut job = prepare((options, device), images, fill, &mut steps)?;
+    let mut job = prepare(options, device, images, fill, &mut steps)?;
     let results = job.compare(options.repeats, &mut steps)?;
     drop(progress);
     let verdict = Live::of(device);
@@ -214,8 +215,7 @@ fn run_job<T: Pixel>(
         match options.report {
             ReportLength::Short => show::short(computed.as_deref(), &results, options)?,
             ReportLength::Full => {
-                let measured = (&job.calibration, device);
-                show::full(computed.as_deref(), measured, &results, options)?;
+                show::full(computed.as_deref(), &job.calibration, device, &results, options)?;
             }
         }
         if let Some(target) = &trace {

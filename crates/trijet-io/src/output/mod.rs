@@ -154,8 +154,8 @@ impl Output {
         let (ready, lost) = match kept {
             EarlierResult::Kept(Kept { writer, done, lost }) => {
                 let handle = journal.handle()?;
-                let journal = (journal, handle);
-                let partial = Partial::new(&target.place, fingerprint, writer, journal, done);
+                let partial =
+                    Partial::new(&target.place, fingerprint, writer, journal, handle, done);
                 (Ready::Kept(Arc::new(partial)), lost)
             }
             EarlierResult::Nothing { earlier } => {
@@ -408,8 +408,7 @@ impl Output {
         let named = named.and_then(|()| if is_reused { writer.reset() } else { Ok(()) });
         match named.and_then(|()| journal.handle()) {
             Ok(handle) => {
-                let journal = (journal, handle);
-                Ok(Partial::new(place, &self.fingerprint, writer, journal, Rows::default()))
+                Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
             }
             // The reused output stays: with its journal, it is a partial output without rows.
             Err(error) if is_reused => Err(error),

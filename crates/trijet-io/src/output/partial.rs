@@ -69,7 +69,8 @@ impl Partial {
         place: &Place,
         fingerprint: &Fingerprint,
         writer: Box<dyn Writer>,
-        (journal, handle): (Journal, File),
+        journal: Journal,
+        handle: File,
         done: Rows,
     ) -> Self {
         Self {
@@ -326,8 +327,8 @@ mod tests {
         let file = File::open(&path).expect("the input exists");
         let writer = Box::new(Slow { file, begun, end: Mutex::new(end) });
         let handle = journal.handle().expect("a handle");
-        let journal = (journal, handle);
-        let partial = Partial::new(&target.place, &fingerprint, writer, journal, Rows::default());
+        let partial =
+            Partial::new(&target.place, &fingerprint, writer, journal, handle, Rows::default());
         (folder, partial, begins, ends)
     }
 

@@ -34,7 +34,7 @@ impl Output {
         journal.name_created(created)?;
         journal.sync()?;
         let handle = journal.handle()?;
-        Ok(Partial::new(place, &self.fingerprint, writer, (journal, handle), Rows::default()))
+        Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
     }
 
     /// The partial output and the time at which it was created, by this process or by another one.

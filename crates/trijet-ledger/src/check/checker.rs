@@ -170,8 +170,7 @@ impl Checker {
                 shadow.discard(*block, range, index);
                 continue;
             }
-            let memory = (op.device, place, range.end);
-            shadow.obtain(*block, memory, |at| order.is_complete(at));
+            shadow.obtain(*block, op.device, place, range.end, |at| order.is_complete(at));
             shadow.block(*block).born = Some(index);
         }
     }
@@ -261,7 +260,7 @@ impl Checker {
         let held = self.shadow.block(*block);
         let first_use = *held.first_use.get_or_insert(index);
         if op.kind == OpKind::Work(StreamWork::Alloc) && first_use != index {
-            return self.allocated_late(first_use, (*block, range));
+            return self.allocated_late(first_use, *block, range);
         }
         let moment = step.moment(op, access);
         let mut unordered = std::mem::take(&mut self.unordered);
@@ -274,7 +273,7 @@ impl Checker {
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
         // Operations may still use memory that goes back to a heap.
         if op.kind != OpKind::Memory(MemoryCall::ToHeap) {
-            held.unordered((range, *mode), index, follows, &mut unordered);
+            held.unordered(range, *mode, index, follows, &mut unordered);
         }
         let born = held.born;
         // Bytes without content have no value that a write of an earlier owner could change, so a
@@ -404,7 +403,7 @@ impl Checker {
     }
 
     /// The call that uses the block came before the call that allocates it.
-    fn allocated_late(&mut self, first_use: u64, (block, range): (BlockId, &Range<u64>)) {
+    fn allocated_late(&mut self, first_use: u64, block: BlockId, range: &Range<u64>) {
         let Some(user) = find(&self.parties, first_use).cloned() else { return };
         let mut finding = Finding::new(FindingClass::UseBeforeAlloc, user, vec!["A21"]);
         finding.first = Some(self.current_party());

@@ -88,7 +88,7 @@ impl EntryOrder {
         owned.follow_earlier_uses(&mut known.threads, thread, op);
         match op.kind {
             OpKind::Host(HostStep::Sync { what, outcome }) => {
-                if events.sync(known, (thread, index), op, (what, outcome)) {
+                if events.sync(known, thread, index, op, what, outcome) {
                     handovers.signals.note_known(known, thread, index);
                 }
             }
@@ -99,10 +99,10 @@ impl EntryOrder {
                 known.open(thread, op);
             }
             OpKind::Signal(SignalStep::Use { signal, what, .. }) => {
-                handovers.signal(known, (thread, None), index, (signal, what));
+                handovers.signal(known, thread, None, index, signal, what);
             }
             OpKind::Host(HostStep::Failed) => known.threads.list[thread].begun = None,
-            OpKind::Host(HostStep::Begin) => work::begin(known, (op, index), thread),
+            OpKind::Host(HostStep::Begin) => work::begin(known, op, index, thread),
             OpKind::Note(LedgerNote::Settled { event }) => events.settled(known, event),
             OpKind::Host(HostStep::Fault { .. }) => handovers.signals.lose(op.device),
             OpKind::Host(
@@ -117,15 +117,15 @@ impl EntryOrder {
             OpKind::Mark(StreamMark::Record { event, by }) => {
                 let lane = known.lane(op);
                 step.lane = Some(lane);
-                events.record(known, (thread, lane), (op, index), (event, by));
+                events.record(known, (thread, lane), op, index, event, by);
             }
             OpKind::Mark(StreamMark::Wait { event, by, .. }) => {
                 let lane = known.lane(op);
                 step.lane = Some(lane);
-                let found = events.wait(known, (thread, lane), (op, index), (event, by));
+                let found = events.wait(known, (thread, lane), op, index, event, by);
                 step.waits_for_nothing = !found && by == Asked::User;
             }
-            OpKind::Work(_) => work::enqueue(known, handovers, (op, index), &mut step),
+            OpKind::Work(_) => work::enqueue(known, handovers, op, index, &mut step),
         }
         // A call that waits has used its memory when it has returned, not when it begins.
         if op.kind != OpKind::Host(HostStep::Begin) {
@@ -142,10 +142,10 @@ impl EntryOrder {
         match op.kind {
             OpKind::Note(LedgerNote::Gone { event }) => events.gone(event),
             OpKind::Signal(SignalStep::Use { signal, what, inside: inside @ Some(_) }) => {
-                handovers.signal(known, (last, inside), index, (signal, what));
+                handovers.signal(known, last, inside, index, signal, what);
             }
             OpKind::Signal(SignalStep::Use { signal, what: what @ Signalled::Gone, .. }) => {
-                handovers.signal(known, (last, None), index, (signal, what));
+                handovers.signal(known, last, None, index, signal, what);
             }
             OpKind::Signal(SignalStep::Handle { signal, handle, what, inside }) => {
                 handovers.signals.handles.note(op.thread, (signal, handle), what, inside);

@@ -100,7 +100,8 @@ impl Block {
     /// the access does not follow.
     pub(super) fn unordered(
         &self,
-        (range, mode): (&Range<u64>, Mode),
+        range: &Range<u64>,
+        mode: Mode,
         op: u64,
         follows: impl Fn(Stamp) -> bool,
         found: &mut Vec<Unordered>,
@@ -218,7 +219,9 @@ impl Shadow {
     pub(super) fn obtain(
         &mut self,
         id: BlockId,
-        (device, place, bytes): (DeviceId, u64, u64),
+        device: DeviceId,
+        place: u64,
+        bytes: u64,
         is_complete: impl Fn(Stamp) -> bool,
     ) {
         let mut entries = RangeMap::default();

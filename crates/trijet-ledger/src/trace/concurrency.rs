@@ -157,7 +157,7 @@ impl TracedRun<'_> {
             let queued = one_engine && !self.times.begins_with_the_work();
             return match (queued, isolated) {
                 (false, _) => overlap(together, &first, &second),
-                (true, Some(isolated)) => settle((a, &first), (b, &second), isolated, x.engine),
+                (true, Some(isolated)) => settle(a, &first, b, &second, isolated, x.engine),
                 (true, None) => {
                     let op = if first.end > second.end { a } else { b };
                     Concurrency::Unusable { op, why: UnusableTimes::ReadyToEnd }
@@ -250,8 +250,10 @@ fn overlap(together: u64, first: &Range<u64>, second: &Range<u64>) -> Concurrenc
 
 /// The answer for two intervals from ready to end on one engine, with the isolated time of each.
 fn settle(
-    (a, first): (usize, &Range<u64>),
-    (b, second): (usize, &Range<u64>),
+    a: usize,
+    first: &Range<u64>,
+    b: usize,
+    second: &Range<u64>,
     isolated: [Nanos; 2],
     engine: Engine,
 ) -> Concurrency {

@@ -169,7 +169,8 @@ fn clip(span: &Range<u64>, window: &Range<u64>) -> Range<u64> {
 fn engine(
     ops: &[Op],
     dag: &Dag,
-    (engine, list): (DeviceEngine, &[usize]),
+    engine: DeviceEngine,
+    list: &[usize],
     window: &Range<u64>,
     isolated_time: IsolatedTime<'_>,
 ) -> (EngineMetrics, Union) {
@@ -277,7 +278,7 @@ pub fn measure(
     let mut unions: BTreeMap<DeviceEngine, Union> = BTreeMap::new();
     let mut engines = Vec::new();
     for (name, list) in by_engine(ops, dag) {
-        let (metrics, union) = engine(ops, dag, (name, &list), &window, parameters.isolated);
+        let (metrics, union) = engine(ops, dag, name, &list, &window, parameters.isolated);
         if metrics.ops > 0 {
             engines.push(metrics);
             unions.insert(name, union);

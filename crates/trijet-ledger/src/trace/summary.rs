@@ -194,7 +194,8 @@ const ADVICE_MIN: u64 = 100;
 fn losses(
     gaps: &[Gap],
     engine: DeviceEngine,
-    (audience, window): (Audience, &Range<u64>),
+    audience: Audience,
+    window: &Range<u64>,
 ) -> Vec<Loss> {
     let mut by: BTreeMap<Cause, Vec<(u64, &Gap)>> = BTreeMap::new();
     for gap in gaps.iter().filter(|gap| gap.engine == engine) {
@@ -333,7 +334,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         host,
         pairs: pairs(TracedRun { ops, dag, times: settings.times }, &busy),
         losses: losing(&metrics, limit)
-            .map_or_else(Vec::new, |engine| losses(&gaps, engine, (settings.audience, &window))),
+            .map_or_else(Vec::new, |engine| losses(&gaps, engine, settings.audience, &window)),
         critical,
         slack: slack(ops, dag),
         gaps,

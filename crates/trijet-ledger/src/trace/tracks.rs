@@ -219,7 +219,8 @@ pub(super) mod samples {
     pub(in crate::trace) fn op(
         kind: impl Into<OpKind>,
         engine: Engine,
-        (lane, seq): (u32, u64),
+        lane: u32,
+        seq: u64,
         (begin, end): (u64, u64),
     ) -> Op {
         let called = begin.saturating_sub(5);
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn operations_of_a_stream_that_overlap_have_different_rows() {
-        let kernel = |seq, times| op(StreamWork::Kernel, Engine::Compute, (3, seq), times);
+        let kernel = |seq, times| op(StreamWork::Kernel, Engine::Compute, 3, seq, times);
         let ops = [kernel(1, (10, 20)), kernel(2, (15, 30)), kernel(3, (20, 25))];
         let tracks = tracks(&ops);
         let stream = tracks.iter().find(|t| matches!(t.shows, Shows::Stream(..))).unwrap();
@@ -253,9 +254,9 @@ mod tests {
         let wait = |lane, on| {
             let on = Position { lane: LaneId(on), seq: 9 };
             let kind = OpKind::Mark(StreamMark::Wait { event: 1, on, by: Asked::User });
-            op(kind, Engine::None, (lane, 0), (0, 0))
+            op(kind, Engine::None, lane, 0, (0, 0))
         };
-        let copy = |lane, seq| op(StreamWork::Copy, Engine::Upload, (lane, seq), (0, 1));
+        let copy = |lane, seq| op(StreamWork::Copy, Engine::Upload, lane, seq, (0, 1));
         let ops = [copy(0, 1), copy(1, 1), wait(1, 0), wait(1, 7), copy(1, 2), copy(1, 3)];
         assert_eq!(edges(&ops), [(0, 4), (1, 4), (4, 5)]);
     }
@@ -264,8 +265,8 @@ mod tests {
     fn a_wait_covers_only_the_operations_up_to_its_position() {
         let on = Position { lane: LaneId(0), seq: 1 };
         let wait =
-            op(StreamMark::Wait { event: 1, on, by: Asked::User }, Engine::None, (1, 0), (0, 0));
-        let copy = |lane, seq| op(StreamWork::Copy, Engine::Upload, (lane, seq), (0, 1));
+            op(StreamMark::Wait { event: 1, on, by: Asked::User }, Engine::None, 1, 0, (0, 0));
+        let copy = |lane, seq| op(StreamWork::Copy, Engine::Upload, lane, seq, (0, 1));
         let ops = [copy(0, 1), copy(0, 2), wait, copy(1, 1)];
         assert_eq!(edges(&ops), [(0, 1), (0, 3)]);
     }

@@ -3,7 +3,7 @@
 
 use super::communicator::{Communicator, refused};
 use super::copies::{chains, ring};
-use super::exchange::Exchange;
+use super::exchange::{DeviceMessage, Exchange};
 use super::nccl::Nccl;
 use super::team::Team;
 use crate::base::error::Result;
@@ -103,7 +103,7 @@ impl Communicator {
         let call = self.demand(self.call::<T>(OP, Some(root)), &of_mut(data), 1)?;
         match &self.nccl {
             _ if call.elements == 0 => Ok(()),
-            Some(nccl) => nccl.broadcast(&self.team(), (root, call.number), data),
+            Some(nccl) => nccl.broadcast(&self.team(), root, call.number, data),
             None => self.by_copies(OP).end(chains::broadcast(&self.team(), root, data)),
         }
     }
@@ -166,9 +166,7 @@ impl Communicator {
         }
         match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
-            Some((nccl, names)) => {
-                nccl.reduce(&team, (root, call.number), names, (from, &mut results))
-            }
+            Some((nccl, names)) => nccl.reduce(&team, root, call.number, names, from, &mut results),
             None => {
                 self.by_copies(OP).end(chains::reduce::<T, R>(&team, &[root], from, &mut results))
             }
@@ -217,7 +215,7 @@ impl Communicator {
         match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
             Some((nccl, names)) => {
-                nccl.reduce_scatter(&self.team(), call.number, names, (from, into))
+                nccl.reduce_scatter(&self.team(), call.number, names, from, into)
             }
             None => {
                 let roots: Vec<usize> = (0..self.len()).collect();
@@ -308,12 +306,12 @@ impl Communicator {
         for (data, to) in sends {
             let from = rank(data.device_id(), to)?;
             step.sends.push((number(to), data.len() as u64));
-            out.push((from, to, data));
+            out.push(DeviceMessage { from, to, data });
         }
         for (data, from) in receives {
             let to = rank(data.device_id(), from)?;
             step.receives.push((number(from), data.len() as u64));
-            inward.push((from, to, data));
+            inward.push(DeviceMessage { from, to, data });
         }
         let matching = pairs(&out, &inward, |rank| team.local(rank).is_some())?;
         let number = self.announce(|| step)?;
@@ -322,8 +320,9 @@ impl Communicator {
             None if team.mail.is_some() => {
                 self.by_copies(OP).end(sent_and_received(&team, &out, inward))
             }
-            None => inward.into_iter().zip(matching).try_for_each(|((from, to, data), at)| {
-                let source = at.map(|at| out[at].2.slice(..));
+            None => inward.into_iter().zip(matching).try_for_each(|(message, at)| {
+                let DeviceMessage { from, to, data } = message;
+                let source = at.map(|at| out[at].data.slice(..));
                 team.hop((from, to), source, Some(data))
             }),
         }
@@ -426,20 +425,20 @@ impl Communicator {
 /// # Errors
 /// A message between devices of this process without its receive, or a receive without its message.
 fn pairs<T: Element>(
-    out: &[(usize, usize, View<'_, T>)],
-    inward: &[(usize, usize, ViewMut<'_, T>)],
+    out: &[DeviceMessage<View<'_, T>>],
+    inward: &[DeviceMessage<ViewMut<'_, T>>],
     is_here: impl Fn(usize) -> bool,
 ) -> Result<Vec<Option<usize>>> {
-    let mut is_left: Vec<bool> = out.iter().map(|(_, to, _)| is_here(*to)).collect();
+    let mut is_left: Vec<bool> = out.iter().map(|sent| is_here(sent.to)).collect();
     let mut matching = Vec::with_capacity(inward.len());
-    for (from, to, data) in inward {
+    for DeviceMessage { from, to, data } in inward {
         if !is_here(*from) {
             matching.push(None);
             continue;
         }
-        let fits = |at: &usize| is_left[*at] && (out[*at].0, out[*at].1) == (*from, *to);
+        let fits = |at: &usize| is_left[*at] && (out[*at].from, out[*at].to) == (*from, *to);
         let at = (0..out.len()).find(fits);
-        let sent = at.map(|at| out[at].2.len());
+        let sent = at.map(|at| out[at].data.len());
         if sent != Some(data.len()) {
             let (len, sent) = (data.len(), sent.map_or("none".to_owned(), |sent| sent.to_string()));
             let cause = format!(
@@ -451,7 +450,7 @@ fn pairs<T: Element>(
         matching.push(at);
     }
     if let Some(at) = is_left.iter().position(|left| *left) {
-        let (from, to, data) = &out[at];
+        let DeviceMessage { from, to, data } = &out[at];
         let len = data.len();
         let cause = format!(
             "device {from} sends {len} elements to device {to}, which does not receive them"
@@ -465,15 +464,15 @@ fn pairs<T: Element>(
 #[track_caller]
 fn sent_and_received<T: Element>(
     team: &Team<'_>,
-    out: &[(usize, usize, View<'_, T>)],
-    inward: Vec<(usize, usize, ViewMut<'_, T>)>,
+    out: &[DeviceMessage<View<'_, T>>],
+    inward: Vec<DeviceMessage<ViewMut<'_, T>>>,
 ) -> Result<()> {
     // Another process may wait for a message of this one, so all sends come before the first
     // receive.
-    for (from, to, data) in out {
+    for DeviceMessage { from, to, data } in out {
         team.hop::<T>((*from, *to), Some(data.slice(..)), None)?;
     }
-    for (from, to, data) in inward {
+    for DeviceMessage { from, to, data } in inward {
         team.hop::<T>((from, to), None, Some(data))?;
     }
     Ok(())

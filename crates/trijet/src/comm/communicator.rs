@@ -195,7 +195,7 @@ impl Communicator {
         if let Some(nccl) = &self.nccl {
             let ranks: Vec<usize> = (self.first..self.first + own).collect();
             let mails: Vec<_> = made.iter().map(|part| part.mail.as_ref()).collect();
-            let split = nccl.split((&self.members, parts, &ranks), &mails)?;
+            let split = nccl.split(&self.members, parts, &ranks, &mails)?;
             for (part, nccl) in made.iter_mut().zip(split) {
                 part.nccl = Some(nccl);
             }

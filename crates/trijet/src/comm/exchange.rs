@@ -37,3 +37,10 @@ impl<'a, T: Element> Exchange<'a, T> {
         self
     }
 }
+
+/// The data of a message, with the ranks of its sender and its receiver.
+pub(super) struct DeviceMessage<V> {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) data: V,
+}

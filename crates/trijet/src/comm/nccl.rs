@@ -9,6 +9,7 @@
 //! When the group of processes ends, the thread that finds the end makes the device lost, and the
 //! communicator is aborted after that.
 
+use super::exchange::DeviceMessage;
 use super::mail::Mail;
 use super::member::Member;
 use super::team::Team;
@@ -220,7 +221,9 @@ impl Nccl {
     /// connection to other processes.
     pub(super) fn split(
         &self,
-        (members, parts, ranks): (&[Member], &[u32], &[usize]),
+        members: &[Member],
+        parts: &[u32],
+        ranks: &[usize],
         mails: &[Option<&Mail>],
     ) -> Result<Vec<Arc<Self>>> {
         let mut split = self.with(|group| {
@@ -352,7 +355,8 @@ impl Nccl {
     pub(super) fn broadcast<T: Element>(
         &self,
         team: &Team<'_>,
-        (root, number): (usize, u64),
+        root: usize,
+        number: u64,
         data: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
         let at = team.local(root);
@@ -373,9 +377,11 @@ impl Nccl {
     pub(super) fn reduce<T: Element>(
         &self,
         team: &Team<'_>,
-        (root, number): (usize, u64),
+        root: usize,
+        number: u64,
         NcclNames { element, operation, .. }: NcclNames<T>,
-        (from, into): (&[View<'_, T>], &mut [Option<ViewMut<'_, T>>]),
+        from: &[View<'_, T>],
+        into: &mut [Option<ViewMut<'_, T>>],
     ) -> Result<()> {
         let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
             let verb = NcclVerb::Reduce { operation, root };
@@ -398,7 +404,8 @@ impl Nccl {
         &self,
         team: &Team<'_>,
         call: NumberedCall,
-        (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
+        from: &[View<'_, T>],
+        into: &mut [ViewMut<'_, T>],
         calls: impl Fn(usize, u64, u64) -> Vec<NcclCall>,
     ) -> Result<()> {
         let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
@@ -420,7 +427,8 @@ impl Nccl {
         self.moved(
             team,
             NumberedCall { collective: Collective::AllGather, number },
-            (from, into),
+            from,
+            into,
             |member, from, into| {
                 vec![NcclCall {
                     member,
@@ -440,13 +448,15 @@ impl Nccl {
         team: &Team<'_>,
         number: u64,
         NcclNames { element, operation, .. }: NcclNames<T>,
-        (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
+        from: &[View<'_, T>],
+        into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
         let (count, verb) = (into[0].len(), NcclVerb::ReduceScatter { operation });
         self.moved(
             team,
             NumberedCall { collective: Collective::ReduceScatter, number },
-            (from, into),
+            from,
+            into,
             |member, from, into| vec![NcclCall { member, verb, from, into, count, element }],
         )
     }
@@ -463,7 +473,8 @@ impl Nccl {
         self.moved(
             team,
             NumberedCall { collective: Collective::AllToAll, number },
-            (from, into),
+            from,
+            into,
             |member, from, into| {
                 let call = |rank: usize, verb| {
                     let by = (rank * count) as u64;
@@ -493,20 +504,20 @@ impl Nccl {
         &self,
         team: &Team<'_>,
         number: u64,
-        out: &[(usize, usize, View<'_, T>)],
-        inward: &mut [(usize, usize, ViewMut<'_, T>)],
+        out: &[DeviceMessage<View<'_, T>>],
+        inward: &mut [DeviceMessage<ViewMut<'_, T>>],
     ) -> Result<()> {
         let empty = |_: &Member| DevicePart { uses: Uses::new(), calls: Vec::new() };
         let mut parts: Vec<DevicePart<'_>> = team.members.iter().map(empty).collect();
         let bytes = |len: usize| len * size_of::<T>();
-        for (from, to, data) in out {
+        for DeviceMessage { from, to, data } in out {
             let (member, count) = (*from - team.first, bytes(data.len()));
             let part = &mut parts[member];
             part.uses = std::mem::take(&mut part.uses).read(data);
             let (verb, from) = (NcclVerb::Send { to: *to }, data.address());
             part.calls.push(NcclCall { member, verb, from, into: 0, count, element: BYTES });
         }
-        for (from, to, data) in inward {
+        for DeviceMessage { from, to, data } in inward {
             let (member, count) = (*to - team.first, bytes(data.len()));
             let part = &mut parts[member];
             let (verb, into) = (NcclVerb::Receive { from: *from }, data.address());

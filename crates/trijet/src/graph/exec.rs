@@ -80,11 +80,20 @@ fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     format!("graph {number}: {}", labels.join(", "))
 }
 
-/// The number of bytes, the space, and the address modulo [`ALIGNMENT`]. Memory can replace
-/// recorded memory if these are equal. The search for a graph that can be launched with other
-/// memory compares them.
-pub(crate) fn alike(span: &Span) -> (u64, Space, u64) {
-    (span.bytes(), span.memory().space(), span.address() % ALIGNMENT)
+/// The properties of memory in which the memory of a launch must equal the memory of the recording.
+/// The search for a graph that can be launched with other memory uses them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct MemoryLikeness {
+    bytes: u64,
+    space: Space,
+    /// The address modulo [`ALIGNMENT`].
+    offset: u64,
+}
+
+/// The likeness of some memory.
+pub(crate) fn alike(span: &Span) -> MemoryLikeness {
+    let (bytes, space) = (span.bytes(), span.memory().space());
+    MemoryLikeness { bytes, space, offset: span.address() % ALIGNMENT }
 }
 
 fn invalid(cause: String) -> Error {

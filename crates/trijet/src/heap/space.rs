@@ -94,7 +94,7 @@ impl Space {
     pub(crate) fn extend(&mut self, range: u32, granules: u64) -> Taken {
         let Range { last, .. } = self.ranges[range as usize];
         let start = if last == NONE { 0 } else { self.end(last) };
-        let index = self.nodes.add((range, start, granules), State::Live, (last, NONE));
+        let index = self.nodes.add(range, start, granules, State::Live, (last, NONE));
         let of = &mut self.ranges[range as usize];
         of.last = index;
         if of.first == NONE {
@@ -138,7 +138,7 @@ impl Space {
         let Node { range, after, .. } = self.nodes[index];
         self.nodes[index].granules -= granules;
         let start = self.end(index);
-        let rest = self.nodes.add((range, start, granules), State::Live, (index, after));
+        let rest = self.nodes.add(range, start, granules, State::Live, (index, after));
         if after == NONE {
             self.ranges[range as usize].last = rest;
         }
@@ -182,7 +182,7 @@ impl Space {
         }
         self.nodes[index].start += granules;
         self.nodes[index].granules -= granules;
-        let front = self.nodes.add((range, start, granules), State::Live, (before, index));
+        let front = self.nodes.add(range, start, granules, State::Live, (before, index));
         self.set_first(range, front);
         Some(self.taken(front, Users::new()))
     }
@@ -355,7 +355,7 @@ impl Space {
         nodes[index].granules -= granules;
         free.bins.insert(nodes, index);
         free.granules -= granules;
-        let front = nodes.add((range, start, granules), State::Live, (before, index));
+        let front = nodes.add(range, start, granules, State::Live, (before, index));
         self.set_first(range, front);
         self.taken(front, users)
     }

@@ -119,7 +119,9 @@ impl Log {
     pub(crate) fn note_sync(
         &self,
         what: Waited,
-        (device, class, position): (DeviceId, StreamClass, Option<Position>),
+        device: DeviceId,
+        class: StreamClass,
+        position: Option<Position>,
         site: &'static Location<'static>,
     ) -> HostWait<'_> {
         let tracers = self.tracers.of_calls();
@@ -132,7 +134,7 @@ impl Log {
         let now = Reading::now(&*self.driver);
         let kind = HostStep::Sync { what, outcome: WaitOutcome::Pending };
         for tracer in tracers {
-            let mut op = plain(kind, device, class, (self.domain, position.unwrap_or(NOWHERE)));
+            let mut op = plain(kind, device, class, self.domain, position.unwrap_or(NOWHERE));
             op.call = tracer.call((now, now));
             op.site = Some(site.into());
             op.label = Cow::Borrowed("sync");
@@ -179,7 +181,7 @@ impl Log {
         let span = (begin, Reading::now(&*self.driver));
         calls_in(&self.tracers);
         for tracer in self.tracers.of_calls() {
-            let mut op = plain(kind, device, StreamClass::NonBlocking, (self.domain, NOWHERE));
+            let mut op = plain(kind, device, StreamClass::NonBlocking, self.domain, NOWHERE);
             op.call = tracer.call(span);
             describe(&mut op);
             tracer.ledger.append(op);
@@ -190,7 +192,7 @@ impl Log {
     /// such entry, because nothing was called.
     pub(crate) fn note_discarded(&self, device: DeviceId, describe: impl Fn(&mut Op)) {
         let Some(checker) = self.tracers.of_checker() else { return };
-        let mut op = plain(DISCARD, device, StreamClass::NonBlocking, (self.domain, NOWHERE));
+        let mut op = plain(DISCARD, device, StreamClass::NonBlocking, self.domain, NOWHERE);
         describe(&mut op);
         checker.ledger.append(op);
     }
@@ -251,7 +253,8 @@ pub(crate) fn plain(
     kind: impl Into<OpKind>,
     device: DeviceId,
     stream: StreamClass,
-    (domain, position): (u64, Position),
+    domain: u64,
+    position: Position,
 ) -> Op {
     Op {
         stream,

@@ -26,7 +26,8 @@ pub(super) struct Name {
 impl Name {
     /// The name of the stream that has the lane of `position`.
     pub(super) fn of_stream(
-        (device, stream): (DeviceId, StreamClass),
+        device: DeviceId,
+        stream: StreamClass,
         position: Position,
         text: &str,
     ) -> Self {

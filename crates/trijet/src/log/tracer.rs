@@ -118,6 +118,15 @@ impl Origin {
     }
 }
 
+/// The devices of a trace.
+struct TracedDevices {
+    /// The source of the times.
+    times: TimeSource,
+    /// The number of hardware queues of the process.
+    hardware_queues: Option<u32>,
+    devices: Vec<AboutDevice>,
+}
+
 impl Tracer {
     /// A tracer with times from `from`.
     ///
@@ -264,7 +273,7 @@ impl Tracer {
         if let Some(collection) = &self.collection {
             (error, lost) = collection.take(&mut ops, || self.at(Reading::now(driver)))?;
         }
-        let (times, hardware_queues, devices) = self.about(driver, &origins)?;
+        let TracedDevices { times, hardware_queues, devices } = self.about(driver, &origins)?;
         let works = |op: &&Op| op.kind.is_work() && op.engine != Engine::None;
         let untimed = ops.iter().filter(works).filter(|op| op.times.is_none());
         Ok(Trace {
@@ -279,14 +288,14 @@ impl Tracer {
         })
     }
 
-    /// The source of the times, the hardware queues of the process, and the devices in the trace.
+    /// The devices in the trace.
     fn about(
         &self,
         driver: &dyn Driver,
         origins: &BTreeMap<DeviceId, Origin>,
-    ) -> Result<(TimeSource, Option<u32>, Vec<AboutDevice>)> {
+    ) -> Result<TracedDevices> {
         let mut times = TimeSource::Missing;
-        let (mut queues, mut devices) = (None, Vec::new());
+        let (mut hardware_queues, mut devices) = (None, Vec::new());
         for device in origins.keys() {
             let info = driver.device_info(*device)?;
             times = match info.clock {
@@ -297,10 +306,10 @@ impl Tracer {
                 Clock::Processor => TimeSource::HostClock,
                 Clock::Model => TimeSource::Model,
             };
-            queues = info.hardware_queues;
+            hardware_queues = info.hardware_queues;
             let (name, driver) = (info.name, info.driver_version);
             devices.push(AboutDevice { device: device.0, name, driver });
         }
-        Ok((times, queues, devices))
+        Ok(TracedDevices { times, hardware_queues, devices })
     }
 }

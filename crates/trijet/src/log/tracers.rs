@@ -196,11 +196,12 @@ impl Tracers {
     /// Names the stream that has the lane of `position`.
     pub(crate) fn name_stream(
         &self,
-        stream: (DeviceId, StreamClass),
+        device: DeviceId,
+        stream: StreamClass,
         position: Position,
         text: &str,
     ) {
-        self.name(&Name::of_stream(stream, position, text));
+        self.name(&Name::of_stream(device, stream, position, text));
     }
 
     /// The name of the stream that has a lane.

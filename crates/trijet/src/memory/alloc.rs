@@ -34,7 +34,7 @@ impl Stream {
             None => match (&device.source, &device.watched) {
                 (MemorySource::Heap(heap), None) => share::alloc(self, heap, bytes, site)?,
                 (MemorySource::Heap(heap), Some(watched)) => {
-                    let (block, start) = red_zones::alloc(self, (heap, watched), bytes, site)?;
+                    let (block, start) = red_zones::alloc(self, heap, watched, bytes, site)?;
                     return Ok(Buffer::at(block, start, len));
                 }
                 (MemorySource::Pool(pool, _), _) => pool::alloc(self, *pool, bytes, site)?,

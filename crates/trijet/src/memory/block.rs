@@ -56,7 +56,7 @@ impl Block {
 
     /// A block with the bytes `whole` and the stamps of `track`.
     pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Arc<Self> {
-        Self::numbered(source, whole, track, (0, None))
+        Self::numbered(source, whole, track, 0, None)
     }
 
     /// A block with the bytes `whole` and the stamps of `track`. Its source knows the block by a
@@ -69,7 +69,8 @@ impl Block {
         source: Arc<dyn BlockSource>,
         whole: Span,
         track: Track,
-        (number, home): (u32, Option<Home>),
+        number: u32,
+        home: Option<Home>,
     ) -> Arc<Self> {
         Arc::new(Self { whole, track, source: Some(source), number, home })
     }
@@ -161,7 +162,7 @@ impl Block {
         mode: Mode,
         site: &'static Location<'static>,
     ) -> Result<()> {
-        self.domain().host_wait_for((&self.track, range), mode, site)
+        self.domain().host_wait_for(&self.track, range, mode, site)
     }
 
     /// Appends the entry of an access by the host. The memory is lent to the host from now on.

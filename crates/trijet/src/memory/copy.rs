@@ -189,8 +189,7 @@ impl Stream {
             for source in batch.uses.iter().filter(|access| access.mode == Mode::Read) {
                 let domain = &self.lane().domain;
                 domain.own("batch", source.track.domain)?;
-                let bytes = (source.track, source.range.clone());
-                domain.host_wait_for(bytes, Mode::Read, site)?;
+                domain.host_wait_for(source.track, source.range.clone(), Mode::Read, site)?;
             }
         }
         for copy in &batch.copies {

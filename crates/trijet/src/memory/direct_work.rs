@@ -39,7 +39,7 @@ impl Stream {
         calling::refuse("follow users")?;
         let used = buffer.as_view();
         let used = used.read_use();
-        self.lane().follow_users((used.track, used.range), Location::caller())
+        self.lane().follow_users(used.track, used.range, Location::caller())
     }
 
     /// Declares that work which other code has enqueued in this stream uses the memory of a buffer.

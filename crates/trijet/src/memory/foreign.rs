@@ -45,7 +45,8 @@ impl fmt::Debug for ForeignSource {
 pub(super) fn import(
     device: &Device,
     space: Space,
-    (address, bytes): (u64, Bytes),
+    address: u64,
+    bytes: Bytes,
     owner: Box<dyn Any + Send>,
 ) -> Result<Arc<Block>> {
     calling::refuse("foreign memory")?;
@@ -152,7 +153,7 @@ impl Device {
         check_aligned::<T>(address)?;
         let bytes = bytes_of::<T>("foreign memory", len)?;
         let space = Space::Device(self.id());
-        Ok(Buffer::new(import(self, space, (address, bytes), Box::new(owner))?, len))
+        Ok(Buffer::new(import(self, space, address, bytes, Box::new(owner))?, len))
     }
 
     /// A buffer of `len` elements of page-locked host memory that other code allocated, for example
@@ -173,6 +174,6 @@ impl Device {
     ) -> Result<PinnedBuffer<T>> {
         check_aligned::<T>(address)?;
         let bytes = bytes_of::<T>("foreign memory", len)?;
-        Ok(Buffer::new(import(self, Space::Pinned, (address, bytes), Box::new(owner))?, len))
+        Ok(Buffer::new(import(self, Space::Pinned, address, bytes, Box::new(owner))?, len))
     }
 }

@@ -91,7 +91,7 @@ impl Stream {
         let whole = range.memory().bytes();
         let track = Track::following(domain.id(), whole, Place::Device, users).growing();
         if let Some(begun) = begun {
-            note_from_heap(device, begun, (&track, range.place()), whole, Location::caller());
+            note_from_heap(device, begun, &track, range.place(), whole, Location::caller());
         }
         let source = Growing { device: Arc::clone(device), range: Arc::clone(&range) };
         let block = Block::with_track(Arc::new(source), range.memory().span(0..whole), track);

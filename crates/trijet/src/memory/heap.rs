@@ -65,7 +65,7 @@ pub(super) fn alloc(
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
     let source = |_: &Span| -> Arc<dyn BlockSource> { Arc::<OpenDevice>::clone(stream.device()) };
-    alloc_from(stream, heap, bytes, site, (source, true))
+    alloc_from(stream, heap, bytes, site, source, true)
 }
 
 /// Allocates `bytes` as [`alloc`] does. The memory goes back to `source`, unless the lane may keep
@@ -76,7 +76,8 @@ pub(super) fn alloc_from(
     heap: &Heap,
     bytes: Bytes,
     site: &'static Location<'static>,
-    (source, may_keep): (impl FnOnce(&Span) -> Arc<dyn BlockSource>, bool),
+    source: impl FnOnce(&Span) -> Arc<dyn BlockSource>,
+    may_keep: bool,
 ) -> Result<Arc<Block>> {
     let (device, lane) = (stream.device(), stream.lane());
     let begun = device.domain.log().begin_call();
@@ -88,16 +89,17 @@ pub(super) fn alloc_from(
     let domain = &device.domain;
     let track = Track::following(domain.id(), bytes.0, Place::Device, users);
     if let Some(begun) = begun {
-        note_from_heap(device, begun, (&track, place), bytes.0, site);
+        note_from_heap(device, begun, &track, place, bytes.0, site);
     }
-    Ok(Block::numbered(source(&whole), whole, track, (index, home)))
+    Ok(Block::numbered(source(&whole), whole, track, index, home))
 }
 
 /// Appends the entry of an allocation of `bytes` from a heap.
 pub(super) fn note_from_heap(
     device: &OpenDevice,
     begun: Begun,
-    (track, place): (&Track, u64),
+    track: &Track,
+    place: u64,
     bytes: u64,
     site: &'static Location<'static>,
 ) {

@@ -68,7 +68,8 @@ impl BlockSource for ZonedSource {
 /// Allocates `bytes` between two zones. Returns the block, and the offset of the bytes in it.
 pub(super) fn alloc(
     stream: &Stream,
-    (heap, watched): (&Heap, &Watched),
+    heap: &Heap,
+    watched: &Watched,
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<(Arc<Block>, u64)> {
@@ -88,7 +89,7 @@ pub(super) fn alloc(
             Arc::new(ZonedSource { device, of: zoned(whole), is_poisoned: false })
         };
         heap::admit(stream)?;
-        heap::alloc_from(stream, heap, whole, site, (source, false))
+        heap::alloc_from(stream, heap, whole, site, source, false)
     };
     let block = match allocate() {
         Err(error) if error.kind() == ErrorKind::OutOfMemory => {
@@ -131,7 +132,7 @@ impl ZoneLook<'_> {
     /// Checks the zones of a block.
     fn zones(&mut self, block: &Arc<Block>, of: &Zoned) -> Result<()> {
         for (range, place) in zones(of) {
-            if self.compare((block, of), range.clone(), place)? {
+            if self.compare(block, of, range.clone(), place)? {
                 self.stream.fill_bytes(&mut part(block, range), POISON)?;
             }
         }
@@ -150,11 +151,11 @@ impl ZoneLook<'_> {
             let of = Zoned { is_filled: Arc::clone(&is_filled), ..of.clone() };
             Arc::new(ZonedSource { device, of, is_poisoned: true })
         };
-        let block = Block::numbered(source, of.whole.clone(), track, (number, None));
+        let block = Block::numbered(source, of.whole.clone(), track, number, None);
         self.zones(&block, &of)?;
         let data = ZONE..ZONE + of.bytes;
         if is_poisoned {
-            self.compare((&block, &of), data, DamagePlace::AfterDrop)?;
+            self.compare(&block, &of, data, DamagePlace::AfterDrop)?;
             return Ok(());
         }
         self.stream.fill_bytes(&mut part(&block, data), POISON)?;
@@ -166,7 +167,8 @@ impl ZoneLook<'_> {
     /// whether there are any.
     fn compare(
         &mut self,
-        (block, of): (&Arc<Block>, &Zoned),
+        block: &Arc<Block>,
+        of: &Zoned,
         range: Range<u64>,
         place: DamagePlace,
     ) -> Result<bool> {

@@ -194,10 +194,11 @@ impl Domain {
     pub(crate) fn adopt(
         &self,
         stream: GateStream,
-        (class, records): (StreamClass, Records),
+        class: StreamClass,
+        records: Records,
         owner: Option<u64>,
     ) -> Result<(LaneId, u64)> {
-        Ok(self.open(self.free_lane()?, stream, (class, records), owner))
+        Ok(self.open(self.free_lane()?, stream, class, records, owner))
     }
 
     /// Gives a free lane to the stream. Returns the lane and its tenancy.
@@ -205,18 +206,19 @@ impl Domain {
         &self,
         Free { id, end }: Free,
         stream: GateStream,
-        (class, records): (StreamClass, Records),
+        class: StreamClass,
+        records: Records,
         owner: Option<u64>,
     ) -> (LaneId, u64) {
         let begin = |tracers: &Attached, seq: u64| {
             let device = stream.device;
-            let at = (self.id(), Position { lane: id, seq });
-            self.log().tracers.forget_stream(at.1);
+            let position = Position { lane: id, seq };
+            self.log().tracers.forget_stream(position);
             if !tracers.is_empty() {
                 calls_in(&self.log().tracers);
             }
             for tracer in tracers {
-                tracer.ledger.append(plain(HostStep::Open, device, class, at));
+                tracer.ledger.append(plain(HostStep::Open, device, class, self.id(), position));
             }
         };
         let known = thread::with_known(self.id(), VectorClock::clone);
@@ -230,7 +232,8 @@ impl Domain {
     pub(crate) fn adopt_default(
         &self,
         stream: GateStream,
-        kind: (StreamClass, Records),
+        class: StreamClass,
+        records: Records,
         legacy: &LegacyOrder,
     ) -> Result<(LaneId, u64)> {
         let key = (stream.device, legacy.thread());
@@ -251,7 +254,7 @@ impl Domain {
             self.retire(free.id, free.end);
             return Ok(found);
         }
-        let (lane, tenancy) = self.open(free, stream, kind, legacy.thread());
+        let (lane, tenancy) = self.open(free, stream, class, records, legacy.thread());
         defaults.insert(key, (lane, tenancy, 1));
         Ok((lane, tenancy))
     }
@@ -395,9 +398,9 @@ impl Domain {
     /// Appends the entry of an event that a query of the library found complete.
     fn note_settled(&self, mark: &Mark) {
         let kind = LedgerNote::Settled { event: mark.event.0 };
-        let at = (self.id(), mark.position);
         let tracers = &self.log().tracers;
-        tracers.note(|| plain(kind, mark.device, StreamClass::NonBlocking, at));
+        tracers
+            .note(|| plain(kind, mark.device, StreamClass::NonBlocking, self.id(), mark.position));
     }
 
     /// Whether a thread, or a query by the library, has found `position` to be complete.

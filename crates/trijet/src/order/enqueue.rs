@@ -191,9 +191,9 @@ impl LaneRef {
         let ordinary = in_full_order(submission, &state, !needs.is_empty() || !is_alone);
         let submission = ordinary.as_ref().unwrap_or(submission);
         let mut prologue = Prologue::default();
-        self.before(&mut state, submission, (&needs, &marks), &mut prologue)?;
+        self.before(&mut state, submission, &needs, &marks, &mut prologue)?;
         if submission.may_wait || state.may_be_full(&self.lane.done) {
-            return self.enqueue_waiting((submission, shared), (turn, state), &prologue);
+            return self.enqueue_waiting(submission, shared, turn, state, &prologue);
         }
         let submitted = self.submit(&state, submission);
         self.enqueued(&prologue);

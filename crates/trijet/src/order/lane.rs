@@ -66,6 +66,14 @@ pub(crate) struct Lane {
     pub(crate) done: Watermark,
 }
 
+/// A call of the program, for the entry about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotedCall {
+    /// The time of its start, if a tracer takes times.
+    pub(super) begin: Option<Reading>,
+    pub(super) site: &'static Location<'static>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The stream that has the lane.
@@ -279,8 +287,7 @@ impl State {
         gate.records.fetch_add(1, Ordering::Relaxed);
         let kind = StreamMark::Record { event: mark.event.0, by: Asked::Ordering };
         let class = self.class;
-        let at = (log.domain, position);
-        self.note(|| plain(kind, device, class, at));
+        self.note(|| plain(kind, device, class, log.domain, position));
         self.checkpoints.push_back(Arc::clone(&mark));
         self.has_unknown_wait = false;
         Ok(mark)
@@ -447,17 +454,12 @@ impl State {
         self.is_timed().then(|| Reading::now(driver))
     }
 
-    /// Gives the tracers of this lane an entry about a call of the program that began at `begin`.
-    pub(super) fn note_called(
-        &self,
-        driver: &dyn Driver,
-        (begin, site): (Option<Reading>, &'static Location<'static>),
-        op: impl Fn() -> Op,
-    ) {
-        let span = begin.map(|begin| (begin, Reading::now(driver)));
+    /// Gives the tracers of this lane an entry about a call of the program.
+    pub(super) fn note_called(&self, driver: &dyn Driver, called: NotedCall, op: impl Fn() -> Op) {
+        let span = called.begin.map(|begin| (begin, Reading::now(driver)));
         for tracer in &self.tracers {
             let call = span.and_then(|span| tracer.call(span));
-            tracer.ledger.append(Op { call, site: Some(site.into()), ..op() });
+            tracer.ledger.append(Op { call, site: Some(called.site.into()), ..op() });
         }
     }
 

@@ -81,7 +81,7 @@ impl LaneRef {
             return;
         }
         let position = Position { lane: self.id, seq: self.lane().lock().seq };
-        self.gate().log.tracers.name_stream((self.device, self.class()), position, text);
+        self.gate().log.tracers.name_stream(self.device, self.class(), position, text);
     }
 
     /// Takes the lane's turn in the order with the legacy stream. In a turn of the legacy stream,

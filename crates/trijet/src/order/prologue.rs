@@ -40,7 +40,8 @@ impl LaneRef {
         &self,
         state: &mut State,
         submission: &Submission<'_>,
-        (needs, marks): (&NeededPositions, &Marks),
+        needs: &NeededPositions,
+        marks: &Marks,
         prologue: &mut Prologue,
     ) -> Result<()> {
         prologue.called = state.called(self.driver());
@@ -52,7 +53,7 @@ impl LaneRef {
         if submission.has_host_fn {
             state.record_before_host(self.gate(), self.id)?;
         }
-        self.wait_for(state, submission, (needs, marks), &mut prologue.left_out)?;
+        self.wait_for(state, submission, needs, marks, &mut prologue.left_out)?;
         let engine = submission.action.engine();
         prologue.begin = self.timed_begin(state, engine)?;
         if engine != Engine::None {

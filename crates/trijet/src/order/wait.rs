@@ -7,7 +7,7 @@
 
 use super::domain::DroppedWait;
 use super::gate::Maker;
-use super::lane::State;
+use super::lane::{NotedCall, State};
 use super::lane_ref::LaneRef;
 use super::legacy::Turn;
 use super::mark::{EventWork, Mark, Marks};
@@ -19,7 +19,6 @@ use crate::base::ledger::{Asked, Effect, Op, StreamMark, Waited};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::EventHandle;
 use crate::log::entry::{HostWait, calls_in, plain};
-use crate::log::reading::Reading;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,7 +65,8 @@ impl LaneRef {
         &self,
         state: &mut State,
         submission: &Submission<'_>,
-        (needs, marks): (&[Position], &[Arc<Mark>]),
+        needs: &[Position],
+        marks: &[Arc<Mark>],
         left_out: &mut NeededPositions,
     ) -> Result<()> {
         for (need, mark) in needs.iter().zip(marks) {
@@ -92,9 +92,7 @@ impl LaneRef {
             self.gate().wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
             let kind = StreamMark::Wait { event: mark.event.0, on: mark.position, by };
-            state.note(|| {
-                plain(kind, self.device, self.class(), (self.gate().log.domain, position))
-            });
+            state.note(|| plain(kind, self.device, self.class(), self.gate().log.domain, position));
             (state.last_end, state.used) = (None, true);
             state.note_awaited();
             if mark.position.seq > need.seq {
@@ -141,29 +139,21 @@ impl LaneRef {
             turn.hold_back(&state.vector);
         }
         (state.last_end, state.used) = (None, true);
-        self.note_wait(&state, (event, on), (called, site));
+        self.note_wait(&state, event, on, NotedCall { begin: called, site });
         Ok(())
     }
 
-    fn note_wait(
-        &self,
-        state: &State,
-        (event, on): (EventHandle, Position),
-        called: (Option<Reading>, &'static Location<'static>),
-    ) {
+    fn note_wait(&self, state: &State, event: EventHandle, on: Position, called: NotedCall) {
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = StreamMark::Wait { event: event.0, on, by: Asked::User };
-        let at = (self.gate().log.domain, position);
-        self.note_call_about(state, called, || plain(kind, self.device, self.class(), at));
+        let domain = self.gate().log.domain;
+        self.note_call_about(state, called, || {
+            plain(kind, self.device, self.class(), domain, position)
+        });
     }
 
     /// Notes a call of the program about an event, if the lane is traced.
-    fn note_call_about(
-        &self,
-        state: &State,
-        called: (Option<Reading>, &'static Location<'static>),
-        op: impl Fn() -> Op,
-    ) {
+    fn note_call_about(&self, state: &State, called: NotedCall, op: impl Fn() -> Op) {
         if !state.tracers.is_empty() {
             calls_in(&self.gate().log.tracers);
             state.note_called(self.driver(), called, op);
@@ -179,7 +169,7 @@ impl LaneRef {
     ) {
         let state = self.lane().lock();
         let on = Position { lane: self.id, seq: 0 };
-        self.note_wait(&state, (event, on), (state.called(self.driver()), site));
+        self.note_wait(&state, event, on, NotedCall { begin: state.called(self.driver()), site });
     }
 
     /// Records an event of the program on the stream. Returns the work that the event stands for.
@@ -200,8 +190,10 @@ impl LaneRef {
         state.learn_of_thread(self.gate().log.domain);
         let position = Position { lane: self.id, seq: state.seq };
         let kind = StreamMark::Record { event: event.0, by: Asked::User };
-        let at = (self.gate().log.domain, position);
-        self.note_call_about(&state, (called, site), || plain(kind, self.device, self.class(), at));
+        let domain = self.gate().log.domain;
+        self.note_call_about(&state, NotedCall { begin: called, site }, || {
+            plain(kind, self.device, self.class(), domain, position)
+        });
         let (clock, host_fns) = (state.vector.clone(), state.host_fns.clone());
         Ok(EventWork { position, clock, host_fns })
     }
@@ -243,7 +235,7 @@ impl LaneRef {
         let state = self.lane().lock();
         let held = Some(Position { lane: self.id, seq: state.seq });
         let noted =
-            self.domain.log().note_sync(Waited::Stream, (self.device, self.class(), held), site);
+            self.domain.log().note_sync(Waited::Stream, self.device, self.class(), held, site);
         Ok((state.vector.clone(), noted))
     }
 }

@@ -61,7 +61,7 @@ impl Device {
         let imported = shared.domain.driver().stream_from_raw(shared.id, raw);
         let (handle, kind) = imported.map_err(|error| shared.failed(error))?;
         let stream = GateStream { device: shared.id, handle, maker: Maker::Program };
-        Stream::open(shared, kind.class(), stream, (Some(Owner(Box::new(owner))), None))
+        Stream::open(shared, kind.class(), stream, Some(Owner(Box::new(owner))), None)
     }
 }
 

@@ -50,8 +50,8 @@ impl Record {
 
     fn note_as(&self, what: Waited, site: &'static Location<'static>) -> HostWait<'_> {
         let position = self.stands_for.as_ref().map(|work| work.position);
-        let on = (self.device.id, StreamClass::NonBlocking, position);
-        self.device.domain.log().note_sync(what, on, site)
+        let log = self.device.domain.log();
+        log.note_sync(what, self.device.id, StreamClass::NonBlocking, position, site)
     }
 
     /// Tells the calling thread that the work of the record is complete.

@@ -125,8 +125,8 @@ impl OpenDevice {
         self.run_deferred();
         let Self { domain, id, .. } = self;
         let known = domain.known_on(*id);
-        let on = (*id, StreamClass::NonBlocking, None);
-        let noted = domain.log().note_sync(Waited::Device, on, site);
+        let log = domain.log();
+        let noted = log.note_sync(Waited::Device, *id, StreamClass::NonBlocking, None, site);
         let synchronized = self.synchronized(|| {
             domain.gate.synchronize_device(*id)?;
             noted.succeeded();

@@ -72,7 +72,7 @@ impl Stream {
         let opened = legacy::open(&**device.domain.driver(), device.id, class, priority);
         let handle = opened.map_err(|error| device.failed(error))?;
         let stream = GateStream { device: device.id, handle, maker: Maker::Library };
-        Self::open(device, class, stream, (None, None))
+        Self::open(device, class, stream, None, None)
     }
 
     /// A new stream whose operations go to `recorder` instead of the driver.
@@ -82,7 +82,7 @@ impl Stream {
         let opened = legacy::open(&**device.domain.driver(), device.id, class, 0);
         let handle = opened.map_err(|error| device.failed(error))?;
         let stream = GateStream { device: device.id, handle, maker: Maker::Library };
-        Self::open(device, class, stream, (None, Some(recorder)))
+        Self::open(device, class, stream, None, Some(recorder))
     }
 
     /// Assigns a lane to the driver's `stream`.
@@ -90,7 +90,8 @@ impl Stream {
         device: &Arc<OpenDevice>,
         class: StreamClass,
         stream: GateStream,
-        (owner, recorder): (Option<Owner>, Option<Arc<dyn Recorder>>),
+        owner: Option<Owner>,
+        recorder: Option<Arc<dyn Recorder>>,
     ) -> Result<Self> {
         let shared = Arc::clone(device);
         let domain = Arc::clone(&shared.domain);
@@ -101,10 +102,11 @@ impl Stream {
             }
         };
         let legacy = LegacyOrder::new(class, &domain.blocking(shared.id));
-        let kind = (class, records);
         let adopted = match &legacy {
-            Some(legacy) if class.is_default() => domain.adopt_default(stream, kind, legacy),
-            Some(_) | None => domain.adopt(stream, kind, None),
+            Some(legacy) if class.is_default() => {
+                domain.adopt_default(stream, class, records, legacy)
+            }
+            Some(_) | None => domain.adopt(stream, class, records, None),
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
             // This error is more useful than an error of destroying the unused stream.
@@ -211,8 +213,8 @@ impl Stream {
     ) -> Result<()> {
         calling::refuse("host function")?;
         let lane = self.lane();
-        let at = (lane.device, lane.id, lane.class());
-        let (slot, call) = lane.domain.host_fns.admit(at, site, run);
+        let host_fns = &lane.domain.host_fns;
+        let (slot, call) = host_fns.admit(lane.device, lane.id, lane.class(), site, run);
         let action = Action::HostFn { run: &call, touches };
         let submission = Submission {
             slot: Some(&slot),
@@ -229,8 +231,8 @@ impl Stream {
         site: &'static Location<'static>,
     ) -> Result<()> {
         let lane = self.lane();
-        let at = (lane.device, lane.id, lane.class());
-        let run = lane.domain.host_fns.repeated(at, site, run);
+        let host_fns = &lane.domain.host_fns;
+        let run = host_fns.repeated(lane.device, lane.id, lane.class(), site, run);
         self.enqueue(Action::HostFn { run: &run, touches: &[] }, &[], site)
     }
 

@@ -83,7 +83,9 @@ impl BoundData {
         self: &Arc<Self>,
         kind: u8,
         words: &[u64],
-        (core, place, uses): (u64, Option<usize>, &[DeclaredUse]),
+        core: u64,
+        place: Option<usize>,
+        uses: &[DeclaredUse],
     ) -> Result<NodeBody> {
         let Self { name, kinds, data, .. } = &**self;
         if core != self.core {

@@ -242,7 +242,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
         let mut declared = core.declared();
         uses.declare(&mut declared);
         core.demand_fit(&declared)?;
-        let node = workers.0.node(kind, fields, (core.id, place, declared.all()))?;
+        let node = workers.0.node(kind, fields, core.id, place, declared.all())?;
         let (place, group) = (node.bound.place, Group::Work { is_urgent });
         let (site, body) = (Location::caller(), TaskBody::Node(node));
         let new = New { name, site, is_urgent, place, group, body };

@@ -79,7 +79,7 @@ impl State {
                 group: Group::Peer { from },
                 body: TaskBody::Stream(body),
             };
-            self.add_task(new, &[one(there, Mode::Read), one(here, Mode::Write)], (true, None));
+            self.add_task(new, &[one(there, Mode::Read), one(here, Mode::Write)], true, None);
             if let Some(replicas) = &mut self.data[datum as usize].replicas {
                 replicas.add(place, range);
             }

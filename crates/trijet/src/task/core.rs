@@ -10,8 +10,8 @@ use super::inside;
 use super::issue::{Issued, TaskIssue};
 use super::lanes::{Group, Lanes};
 use super::region::{RegionIssue, RunIssue, Running};
-use super::state::State;
-use super::task_state::{Failure, New, Number, TaskBody};
+use super::state::{Replicated, State};
+use super::task_state::{Failure, New, Number, TaskBody, WrongRead};
 use super::template::{RegionOutcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
@@ -36,14 +36,6 @@ thread_local! {
     /// The id of the tasks whose region the thread submits, and the number of the region; 0 without
     /// a region.
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-/// Bytes that a task wrote although it had declared to read them.
-pub(super) struct WrongRead {
-    /// Where the task was submitted.
-    pub(super) site: &'static Location<'static>,
-    pub(super) datum: DatumName,
-    pub(super) bytes: Range<usize>,
 }
 
 /// The tasks of a device.
@@ -76,7 +68,8 @@ impl Core {
     pub(super) fn new(
         devices: Arc<[Device]>,
         lanes: Lanes,
-        (look_ahead, checks_reads): (usize, bool),
+        look_ahead: usize,
+        checks_reads: bool,
     ) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
@@ -122,10 +115,11 @@ impl Core {
     pub(super) fn add_datum(
         &self,
         given: Option<Arc<str>>,
-        (bytes, home): (u64, Option<usize>),
+        bytes: u64,
+        home: Option<usize>,
     ) -> DatumName {
         let places = self.devices.len();
-        let replicated = home.filter(|_| places > 1).map(|home| (bytes, home, places));
+        let replicated = home.filter(|_| places > 1).map(|home| Replicated { bytes, home, places });
         let number = self.lock().add_datum(given.clone(), replicated);
         DatumName { number, given }
     }

@@ -1,8 +1,9 @@
 //! Data: the buffers of tasks, and the uses of their elements that a task declares.
 #![forbid(unsafe_code)]
 
-use super::core::{Core, WrongRead};
+use super::core::Core;
 use super::declared::{AllDeclared, AnyDatum, DatumName, DeclaredUse, StreamBody};
+use super::task_state::WrongRead;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
@@ -57,7 +58,8 @@ impl<T, S> Data<T, S> {
     pub(super) fn new(
         core: &Arc<Core>,
         buffer: Buffer<T, S>,
-        (name, home): (DatumName, Option<usize>),
+        name: DatumName,
+        home: Option<usize>,
     ) -> Self {
         let copies = if home.is_some() && core.devices.len() > 1 { core.devices.len() } else { 0 };
         let copies = (0..copies).map(|_| OnceLock::new()).collect();

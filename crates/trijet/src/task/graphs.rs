@@ -175,7 +175,7 @@ impl State {
         let known = self.regions.all.remove(&region)?;
         let Region { members: numbers, data, hasher, workers, .. } = known;
         if let Some(bound) = workers {
-            return Some(Issued::Run(self.issue_run(&numbers, bound, (lane, stream), domain)));
+            return Some(Issued::Run(self.issue_run(&numbers, bound, lane, stream, domain)));
         }
         let mut members = Vec::with_capacity(numbers.len());
         for number in &numbers {
@@ -207,7 +207,8 @@ impl State {
         &mut self,
         numbers: &[Number],
         bound: Arc<BoundData>,
-        (lane, stream): (usize, Arc<Stream>),
+        lane: usize,
+        stream: Arc<Stream>,
         domain: &Domain,
     ) -> RunIssue {
         let (mut members, mut edges) = (Vec::with_capacity(numbers.len()), Vec::new());

@@ -26,13 +26,23 @@ struct Last {
 #[derive(Debug, Default)]
 pub(super) struct History(RangeMap<Last>);
 
+/// A use of a datum by a task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HistoryUse {
+    pub(super) task: Number,
+    /// The datum that explanations name.
+    pub(super) datum: u32,
+    pub(super) mode: Mode,
+    /// Whether the task adds a part to a reduction.
+    pub(super) reduces: bool,
+}
+
 impl History {
-    /// Adds a use by `task`, and calls `edge` for each earlier use that it comes after.
+    /// Adds a use, and calls `edge` for each earlier use that it comes after.
     pub(super) fn add(
         &mut self,
-        (task, datum): (Number, u32),
+        HistoryUse { task, datum, mode, reduces }: HistoryUse,
         range: &Range<u64>,
-        (mode, reduces): (Mode, bool),
         is_over: impl Fn(Number) -> bool,
         mut edge: impl FnMut(TaskEdge),
     ) {
@@ -109,16 +119,20 @@ mod tests {
 
     /// Readers that are over may be forgotten. Readers that are not over may not, however many
     /// there are.
+    fn used(task: Number, mode: Mode) -> HistoryUse {
+        HistoryUse { task, datum: 0, mode, reduces: false }
+    }
+
     #[test]
     fn a_writer_comes_after_every_reader_that_is_not_over() {
         let mut history = History::default();
         let is_over = |reader: Number| reader.is_multiple_of(3);
         let all = 4 * READERS_KEPT as Number;
         for reader in 1..=all {
-            history.add((reader, 0), &(0..8), (Mode::Read, false), is_over, |_| ());
+            history.add(used(reader, Mode::Read), &(0..8), is_over, |_| ());
         }
         let mut found = Vec::new();
-        history.add((all + 1, 0), &(0..8), (Mode::Write, false), is_over, |edge| {
+        history.add(used(all + 1, Mode::Write), &(0..8), is_over, |edge| {
             found.push(edge.from);
         });
         assert!((1..=all).all(|reader| is_over(reader) || found.contains(&reader)), "{found:?}");
@@ -136,7 +150,7 @@ mod tests {
                 let range = a.min(b)..a.max(b);
                 let mode = [Mode::Read, Mode::Write, Mode::Update][mode];
                 let mut found = Vec::new();
-                history.add((task, 0), &range, (mode, false), |_| false, |edge| {
+                history.add(used(task, mode), &range, |_| false, |edge| {
                     found.extend(edge.range.map(|byte| (byte, edge.from, edge.hazard)));
                 });
                 let mut expected = Vec::new();

@@ -213,7 +213,7 @@ impl Device {
     pub fn tasks_in(&self, stream: &Arc<Stream>) -> Tasks {
         let devices: Arc<[Self]> = [self.clone()].into();
         let lanes = Lanes::of_stream(&devices, Arc::clone(stream));
-        Tasks(Arc::new(TasksHandle(Core::new(devices, lanes, (0, false)))))
+        Tasks(Arc::new(TasksHandle(Core::new(devices, lanes, 0, false))))
     }
 }
 
@@ -225,7 +225,7 @@ impl Tasks {
     fn new(devices: Arc<[Device]>, options: TaskOptions) -> Self {
         let TaskOptions { streams, look_ahead, checks_reads } = options;
         let lanes = Lanes::new(&devices, streams);
-        Self(Arc::new(TasksHandle(Core::new(devices, lanes, (look_ahead, checks_reads)))))
+        Self(Arc::new(TasksHandle(Core::new(devices, lanes, look_ahead, checks_reads))))
     }
 
     /// Tasks on several devices. Tasks name the devices by their numbers in `devices`. Data have a
@@ -281,12 +281,12 @@ impl Tasks {
         let core = self.core();
         if calling::forked() {
             let name = DatumName { number: NO_DATUM, given: None };
-            return Data::new(core, buffer, (name, None));
+            return Data::new(core, buffer, name, None);
         }
         let is_home = |device: &Device| Some(device.id()) == buffer.device_id();
         let home = core.devices.iter().position(is_home);
         let given = buffer.given_name().map(Arc::from);
-        let name = core.add_datum(given, ((buffer.len * size_of::<T>()) as u64, home));
+        let name = core.add_datum(given, (buffer.len * size_of::<T>()) as u64, home);
         // A chain of tasks on one stream needs no event, whatever was enqueued before.
         buffer.forget_lanes();
         // Threads of the host look at the stamps of their parts while operations on other parts are
@@ -294,7 +294,7 @@ impl Tasks {
         if buffer.is_on_host() {
             buffer.share_in_parts();
         }
-        Data::new(core, buffer, (name, home))
+        Data::new(core, buffer, name, home)
     }
 
     /// Allocates device memory for `len` elements, as the data of tasks. The values are arbitrary.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, DatumName, DeclaredUse};
-use super::history::History;
+use super::history::{History, HistoryUse};
 use super::lanes::Lanes;
 use super::region::Regions;
 use super::region::Running;
@@ -124,6 +124,16 @@ pub(super) struct State {
     pub(super) runs: Vec<Running>,
 }
 
+/// A datum that may have copies on several devices.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replicated {
+    pub(super) bytes: u64,
+    /// The device that has the value.
+    pub(super) home: usize,
+    /// The number of devices.
+    pub(super) places: usize,
+}
+
 impl State {
     pub(super) fn new(lanes: Lanes) -> Self {
         Self {
@@ -180,17 +190,16 @@ impl State {
         (self.first..).zip(&self.tasks)
     }
 
-    /// Adds a datum. If it may have copies on other devices, `replicated` has its number of bytes,
-    /// its device, and the number of devices.
+    /// Adds a datum. If it may have copies on other devices, `replicated` describes them.
     pub(super) fn add_datum(
         &mut self,
         given_name: Option<Arc<str>>,
-        replicated: Option<(u64, usize, usize)>,
+        replicated: Option<Replicated>,
     ) -> u32 {
         let number = self.add_history();
         self.data[number as usize].given_name = given_name;
-        self.data[number as usize].replicas = replicated
-            .map(|(bytes, home, places)| Box::new(Replicas::new(number, bytes, home, places)));
+        self.data[number as usize].replicas =
+            replicated.map(|one| Box::new(Replicas::new(number, one.bytes, one.home, one.places)));
         number
     }
 
@@ -294,7 +303,7 @@ impl State {
         if let Some(region) = region {
             self.note_member(region, &new, declared.all());
         }
-        self.add_task(new, &uses, (false, region))
+        self.add_task(new, &uses, false, region)
     }
 
     /// Adds a task with these uses.
@@ -302,7 +311,8 @@ impl State {
         &mut self,
         new: New,
         uses: &[Use],
-        (is_transfer, region): (bool, Option<u64>),
+        is_transfer: bool,
+        region: Option<u64>,
     ) -> Number {
         let number = self.last() + 1;
         let mut edges: SmallVec<[TaskEdge; 3]> = SmallVec::new();
@@ -313,14 +323,10 @@ impl State {
         };
         for one in uses {
             data[one.datum as usize].pending += 1;
-            let task = (number, one.datum);
-            data[one.number as usize].history.add(
-                task,
-                &one.range,
-                (one.mode, one.reduces),
-                is_over,
-                |edge| edges.push(edge),
-            );
+            let Use { datum, mode, reduces, .. } = *one;
+            let used = HistoryUse { task: number, datum, mode, reduces };
+            let history = &mut data[one.number as usize].history;
+            history.add(used, &one.range, is_over, |edge| edges.push(edge));
         }
         let (mut blockers, mut failure) = (SmallVec::<[Number; 8]>::new(), None);
         for edge in &edges {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::bound::NodeBody;
-use super::declared::{DeclaredUse, StreamBody};
+use super::declared::{DatumName, DeclaredUse, StreamBody};
 use super::lanes::Group;
 use crate::base::error::{Error, Result};
 use crate::base::id::Position;
@@ -181,4 +181,12 @@ impl fmt::Display for KeptBy {
             Self::HostWaits => "its thread waits",
         })
     }
+}
+
+/// Bytes that a task wrote although it had declared to read them.
+pub(super) struct WrongRead {
+    /// Where the task was submitted.
+    pub(super) site: &'static Location<'static>,
+    pub(super) datum: DatumName,
+    pub(super) bytes: Range<usize>,
 }

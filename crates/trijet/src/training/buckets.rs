@@ -188,7 +188,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             .open()
             .ok()
             .filter(|_| R::NCCL.is_some());
-        Self::with((copies, nccl, None), devices, how, lens, BucketPlan::default())
+        Self::with(copies, nccl, None, devices, how, lens, BucketPlan::default())
     }
 
     /// Buckets for gradients of one device of each process. NCCL combines gradients on GPUs;
@@ -216,12 +216,14 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         let nccl = nccl.transpose()?;
         let transport = if nccl.is_some() { Transport::Nccl } else { Transport::Copies };
         let plan = BucketPlan { transport, ..BucketPlan::default() };
-        Self::with((copies, nccl, Some(ranks)), std::slice::from_ref(device), how, lens, plan)
+        Self::with(copies, nccl, Some(ranks), std::slice::from_ref(device), how, lens, plan)
     }
 
     #[track_caller]
     fn with(
-        (copies, nccl, ranks): (Communicator, Option<Communicator>, Option<&Arc<Ranks>>),
+        copies: Communicator,
+        nccl: Option<Communicator>,
+        ranks: Option<&Arc<Ranks>>,
         devices: &[Device],
         how: R,
         lens: &[usize],

@@ -64,19 +64,30 @@ struct Initial {
     counters: Buffer<u32>,
 }
 
+/// The graph, the list of tasks and the counters of a run.
+struct InitialViews<'a> {
+    graph: View<'a, u32>,
+    list: View<'a, u64>,
+    counters: ViewMut<'a, u32>,
+}
+
 impl Initial {
-    /// The graph, the list of tasks and the counters of a run.
-    fn views<'a>(
-        &'a mut self,
-        work: &Work<'a>,
-    ) -> (View<'a, u32>, View<'a, u64>, ViewMut<'a, u32>) {
+    fn views<'a>(&'a mut self, work: &Work<'a>) -> InitialViews<'a> {
         let Self { words, list, counters } = self;
         match work {
-            Work::Range { .. } => (words.slice(..0), list.slice(..0), counters.slice_mut(..0)),
-            Work::Tasks(_) => (words.slice(..0), list.view(), counters.slice_mut(..0)),
+            Work::Range { .. } => InitialViews {
+                graph: words.slice(..0),
+                list: list.slice(..0),
+                counters: counters.slice_mut(..0),
+            },
+            Work::Tasks(_) => InitialViews {
+                graph: words.slice(..0),
+                list: list.view(),
+                counters: counters.slice_mut(..0),
+            },
             Work::Graph(graph) => {
                 let counters = counters.slice_mut(..graph.degrees.len());
-                (graph.words.view(), graph.list.view(), counters)
+                InitialViews { graph: graph.words.view(), list: graph.list.view(), counters }
             }
         }
     }
@@ -269,7 +280,7 @@ pub(super) fn start<K: Kinds, P>(
     let mut memory = work.initial(stream, &mut setup)?;
     let mut state = stream.alloc_zeroed::<u32>(layout.state)?;
     let mut tasks = stream.alloc::<u64>(layout.tasks)?;
-    let (graph, list, counters) = memory.views(&work);
+    let InitialViews { graph, list, counters } = memory.views(&work);
     let args = args.scalar(setup)?.update(state.view_mut())?.write(tasks.view_mut())?;
     let args = args.read(list)?.read(graph)?.update(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;

@@ -23,6 +23,7 @@ mod source;
 mod text;
 mod traits;
 mod tree;
+mod tuples;
 mod types;
 mod verbs;
 mod words;

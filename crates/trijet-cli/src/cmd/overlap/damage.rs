@@ -29,8 +29,10 @@ pub(super) fn run<T: Pixel>(
     job: &mut Job<T>,
     number: u64,
     options: &OverlapOptions,
-    (picture, trace): (&NewFile, Option<&timeline::Target>),
-    (progress, mut steps): (&Progress, Steps<'_>),
+    picture: &NewFile,
+    trace: Option<&timeline::Target>,
+    progress: &Progress,
+    mut steps: Steps<'_>,
 ) -> Result<ExitCode> {
     steps.begin("computing the right result");
     job.result.write()?.fill(T::SENTINEL);

@@ -73,7 +73,8 @@ fn losses(report: &Report, options: &OverlapOptions) -> Vec<String> {
 /// Prints every figure of the comparison.
 pub(super) fn full(
     computed: Option<&str>,
-    (calibration, device): (&Calibration, &Device),
+    calibration: &Calibration,
+    device: &Device,
     results: &[ScheduleResult],
     options: &OverlapOptions,
 ) -> Result<()> {

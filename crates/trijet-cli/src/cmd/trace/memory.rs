@@ -69,7 +69,7 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
 }
 
 /// The calls of a process in the order of their times, each with its context and stream.
-fn events_of(process: &ProcessTrace) -> Vec<(u64, (u32, u32), Event)> {
+fn events_of(process: &ProcessTrace) -> impl Iterator<Item = ((u32, u32), Event)> {
     let of_device = process.allocations.iter().filter(|one| one.memory == MemoryKind::Device);
     let allocations = of_device.map(|one| {
         let event = match one.what {
@@ -84,8 +84,8 @@ fn events_of(process: &ProcessTrace) -> Vec<(u64, (u32, u32), Event)> {
     let waits = waits.filter(|one| one.kind == ActivityKind::Sync(SyncKind::Stream));
     let waits = waits.map(|one| (one.end.0, (one.context, one.stream), Event::Synchronize));
     let mut events: Vec<_> = allocations.chain(waits).collect();
-    events.sort_by_key(|event| event.0);
-    events
+    events.sort_by_key(|(at, ..)| *at);
+    events.into_iter().map(|(_, of, event)| (of, event))
 }
 
 /// The traces of the devices on which a process allocated.
@@ -95,7 +95,7 @@ fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)
     let mut devices = BTreeMap::<u32, OfDevice>::new();
     // An address means the same memory on all devices of a process.
     let mut live = HashMap::<u64, (u32, u32)>::new();
-    for (_, of, event) in events_of(process) {
+    for (of, event) in events_of(process) {
         match event {
             Event::Allocate { device, address, bytes } => {
                 // The free of the memory that had this address before is missing in the trace.

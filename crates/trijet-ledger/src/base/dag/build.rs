@@ -208,7 +208,7 @@ impl DagBuilder<'_> {
         }
         let before: Predecessors = passed.iter().collect();
         self.place(node, times, &before);
-        self.append(index, (lane, role), is_last);
+        self.append(index, lane, role, is_last);
         if inside {
             // A call that ended before the work has waited for a part of it at most.
             let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
@@ -217,7 +217,7 @@ impl DagBuilder<'_> {
     }
 
     /// Adds the node of an operation to the tail of its stream.
-    fn append(&mut self, index: usize, (lane, role): (usize, Role), is_last: bool) {
+    fn append(&mut self, index: usize, lane: usize, role: Role, is_last: bool) {
         let (op, node) = (&self.ops[index], DagNode::work(index));
         if is_last {
             *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));

@@ -108,7 +108,8 @@ impl Events {
     fn call(
         &mut self,
         known: &mut Known,
-        (thread, op): (usize, u64),
+        thread: usize,
+        op: u64,
         event: u64,
         records: bool,
     ) -> bool {
@@ -158,11 +159,13 @@ impl Events {
         &mut self,
         known: &mut Known,
         (thread, lane): (usize, usize),
-        (op, index): (&Op, u64),
-        (event, by): (u64, Asked),
+        op: &Op,
+        index: u64,
+        event: u64,
+        by: Asked,
     ) {
         let is_internal = by == Asked::Ordering;
-        let in_doubt = !is_internal && self.call(known, (thread, index), event, true);
+        let in_doubt = !is_internal && self.call(known, thread, index, event, true);
         known.begin_entry((thread, lane), op, Role::Record, None);
         let held = self.by_id.entry(event).or_default();
         if is_internal {
@@ -181,10 +184,12 @@ impl Events {
         &mut self,
         known: &mut Known,
         (thread, lane): (usize, usize),
-        (op, index): (&Op, u64),
-        (event, by): (u64, Asked),
+        op: &Op,
+        index: u64,
+        event: u64,
+        by: Asked,
     ) -> bool {
-        let in_doubt = by == Asked::User && self.call(known, (thread, index), event, false);
+        let in_doubt = by == Asked::User && self.call(known, thread, index, event, false);
         let Some(found) = self.by_id.get(&event).filter(|found| found.recorded.is_some()) else {
             let seen = RememberedWait { op: index, event, recorded: None, replaced: None };
             remember(&mut known.lanes.list[lane].waits, seen);
@@ -206,13 +211,15 @@ impl Events {
     pub(super) fn sync(
         &mut self,
         known: &mut Known,
-        (thread, index): (usize, u64),
+        thread: usize,
+        index: u64,
         op: &Op,
-        (what, outcome): (Waited, WaitOutcome),
+        what: Waited,
+        outcome: WaitOutcome,
     ) -> bool {
         let in_doubt = match what {
             Waited::Event(event) if !self.is_internal(event) => {
-                self.call(known, (thread, index), event, false)
+                self.call(known, thread, index, event, false)
             }
             Waited::Recorded(event) => self.by_id.get(&event).is_some_and(|held| held.in_doubt),
             Waited::Event(_) | Waited::Stream | Waited::Device => false,
@@ -221,7 +228,7 @@ impl Events {
         if outcome != WaitOutcome::Complete {
             let then = (outcome == WaitOutcome::Pending).then(|| {
                 let mut then = clock.clone();
-                self.waited(known, op, (what, in_doubt), &mut then);
+                self.waited(known, op, what, in_doubt, &mut then);
                 (index, then)
             });
             let this = &mut known.threads.list[thread];
@@ -229,7 +236,7 @@ impl Events {
             (this.pending, this.blocked) = (Some(index), then);
             return false;
         }
-        self.waited(known, op, (what, in_doubt), &mut clock);
+        self.waited(known, op, what, in_doubt, &mut clock);
         let version = known.threads.version();
         let this = &mut known.threads.list[thread];
         (this.known, this.version) = (clock, version);
@@ -250,7 +257,8 @@ impl Events {
         &self,
         known: &mut Known,
         op: &Op,
-        (what, in_doubt): (Waited, bool),
+        what: Waited,
+        in_doubt: bool,
         clock: &mut StampClock,
     ) {
         match what {

@@ -38,7 +38,8 @@ impl HandOvers {
     pub(super) fn host_fn(
         &mut self,
         known: &mut Known,
-        (lane, op): (usize, u64),
+        lane: usize,
+        op: u64,
         at: Position,
         before: StampClock,
     ) {
@@ -61,7 +62,7 @@ impl HandOvers {
             let Some(early) = self.signals.early.remove(index) else { break };
             let by = Actor::HostFn(lane, seq);
             match early.act {
-                Act::Signal(signal, what) => self.apply(known, (by, early.op), (signal, what)),
+                Act::Signal(signal, what) => self.apply(known, by, early.op, signal, what),
                 Act::Return => self.signals.returned_from(by),
             }
         }
@@ -71,18 +72,20 @@ impl HandOvers {
     pub(super) fn signal(
         &mut self,
         known: &mut Known,
-        (thread, inside): (usize, Option<Position>),
+        thread: usize,
+        inside: Option<Position>,
         op: u64,
-        act: (u64, Signalled),
+        signal: u64,
+        what: Signalled,
     ) {
         let by = match inside {
-            _ if act.1 == Signalled::Gone => return self.signal_gone(act.0),
+            _ if what == Signalled::Gone => return self.signal_gone(signal),
             None => Some(Actor::Thread(thread)),
             Some(at) => self.signals.host_fn_at(known, at),
         };
         match (by, inside) {
-            (Some(by), _) => self.apply(known, (by, op), act),
-            (None, Some(at)) => self.signals.note_early(at, op, Act::Signal(act.0, act.1)),
+            (Some(by), _) => self.apply(known, by, op, signal, what),
+            (None, Some(at)) => self.signals.note_early(at, op, Act::Signal(signal, what)),
             (None, None) => {}
         }
     }
@@ -96,17 +99,12 @@ impl HandOvers {
     }
 
     /// Applies a use of a signal to the order.
-    fn apply(
-        &mut self,
-        known: &mut Known,
-        (by, op): (Actor, u64),
-        (signal, what): (u64, Signalled),
-    ) {
+    fn apply(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64, what: Signalled) {
         match what {
-            Signalled::Set => self.set(known, (by, op), signal),
-            Signalled::Wait => self.need(known, (by, op), (signal, Patience::Endless)),
-            Signalled::LimitedWait => self.need(known, (by, op), (signal, Patience::Limited)),
-            Signalled::Found => self.found(known, (by, op), signal),
+            Signalled::Set => self.set(known, by, op, signal),
+            Signalled::Wait => self.need(known, by, op, signal, Patience::Endless),
+            Signalled::LimitedWait => self.need(known, by, op, signal, Patience::Limited),
+            Signalled::Found => self.found(known, by, op, signal),
             Signalled::Gone => self.signal_gone(signal),
         }
     }
@@ -142,7 +140,7 @@ impl HandOvers {
     }
 
     /// `by` sets the signal.
-    fn set(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
+    fn set(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let clock = self.with_inside(known, by, |inside, _| inside.clone());
         let Some(clock) = clock else { return };
         let found_early =
@@ -160,12 +158,7 @@ impl HandOvers {
     }
 
     /// `by` begins to wait for the signal.
-    fn need(
-        &mut self,
-        known: &mut Known,
-        (by, op): (Actor, u64),
-        (signal, patience): (u64, Patience),
-    ) {
+    fn need(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64, patience: Patience) {
         let raised = self.with_inside(known, by, |inside, at| {
             inside.raise(at);
             at
@@ -180,7 +173,7 @@ impl HandOvers {
     }
 
     /// `by` found the signal set.
-    fn found(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
+    fn found(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
             // A host function set it, before its own entry came. A thread learns of the set when it

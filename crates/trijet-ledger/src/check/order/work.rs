@@ -12,7 +12,8 @@ use crate::base::ledger::{Op, OpKind, SourceOrder, StreamWork};
 pub(super) fn enqueue(
     known: &mut Known,
     handovers: &mut HandOvers,
-    (op, index): (&Op, u64),
+    op: &Op,
+    index: u64,
     step: &mut Step,
 ) {
     let Some(role) = Role::of(&op.kind, known.lanes.edges.laws()) else { return };
@@ -21,7 +22,7 @@ pub(super) fn enqueue(
     known.lanes.edges.note_block(op);
     let begun = known.threads.list[step.thread].begun.take();
     if let Some(begun) = begun.filter(|begun| begun.call.lane == lane && role == Role::Work) {
-        return returned(known, handovers, (op, index), (*begun, step));
+        return returned(known, handovers, op, index, *begun, step);
     }
     let returns = passed_at_return(op, known.lanes.edges.laws());
     step.staged = returns == Some(Point::Trigger);
@@ -32,7 +33,7 @@ pub(super) fn enqueue(
     known.begin_entry((step.thread, lane), op, role, None);
     if op.kind == OpKind::Work(StreamWork::HostFn) {
         let begin = known.lanes.edges.tail(lane).clone();
-        handovers.host_fn(known, (lane, index), op.position, begin);
+        handovers.host_fn(known, lane, index, op.position, begin);
     }
     step.work = known.lanes.count(lane, op);
     known.lanes.edges.end_entry(lane, op, role);
@@ -49,7 +50,7 @@ fn reads_at_call(known: &mut Known, op: &Op, step: &mut Step) {
 }
 
 /// A call begins, and may wait. Its operation follows what the stream holds now.
-pub(super) fn begin(known: &mut Known, (op, index): (&Op, u64), thread: usize) {
+pub(super) fn begin(known: &mut Known, op: &Op, index: u64, thread: usize) {
     let lane = known.lane(op);
     let begun = known.begin_call((thread, lane), op);
     let caller = &mut known.threads.list[thread];
@@ -62,8 +63,10 @@ pub(super) fn begin(known: &mut Known, (op, index): (&Op, u64), thread: usize) {
 fn returned(
     known: &mut Known,
     handovers: &mut HandOvers,
-    (op, index): (&Op, u64),
-    (begun, step): (Begun, &mut Step),
+    op: &Op,
+    index: u64,
+    begun: Begun,
+    step: &mut Step,
 ) {
     let Begun { call, seq } = begun;
     let lane = call.lane;
@@ -79,7 +82,7 @@ fn returned(
     // is complete learns the same of everything with a smaller number.
     let is_host_fn = op.kind == OpKind::Work(StreamWork::HostFn);
     if is_host_fn {
-        handovers.host_fn(known, (lane, index), op.position, before.clone());
+        handovers.host_fn(known, lane, index, op.position, before.clone());
     }
     step.work = if is_host_fn || known.lanes.list[lane].seq == seq {
         known.lanes.count(lane, op)

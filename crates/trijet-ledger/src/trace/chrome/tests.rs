@@ -88,7 +88,7 @@ fn every_kind_has_the_names_that_kineto_gives_it() {
 
 #[test]
 fn a_copy_has_the_arguments_that_tools_read() {
-    let mut copy = op(StreamWork::Copy, Engine::Download, (7, 4), (1500, 3500));
+    let mut copy = op(StreamWork::Copy, Engine::Download, 7, 4, (1500, 3500));
     (copy.bytes, copy.chunk, copy.device) = (4000, Some(2), DeviceId(1));
     copy.site = Some(Site { file: "a \"b\".rs".into(), line: 1, column: 2 });
     let place = Place::Pageable;
@@ -122,8 +122,8 @@ fn a_copy_has_the_arguments_that_tools_read() {
 
 #[test]
 fn an_arrow_leads_from_each_call_to_its_operation() {
-    let kernel = |lane, times| op(StreamWork::Kernel, Engine::Compute, lane, times);
-    let ops = [kernel((0, 1), (10, 20)), kernel((1, 1), (30, 40))];
+    let kernel = |lane, seq, times| op(StreamWork::Kernel, Engine::Compute, lane, seq, times);
+    let ops = [kernel(0, 1, (10, 20)), kernel(1, 1, (30, 40))];
     let events = events(&ops);
     for (id, tid, called, began) in [(1, 0, 0.005, 0.01), (2, 1, 0.025, 0.03)] {
         let end = |phase: &str| {
@@ -139,7 +139,7 @@ fn an_arrow_leads_from_each_call_to_its_operation() {
 
 #[test]
 fn slices_of_one_thread_never_overlap() {
-    let kernel = |seq, times| op(StreamWork::Kernel, Engine::Compute, (3, seq), times);
+    let kernel = |seq, times| op(StreamWork::Kernel, Engine::Compute, 3, seq, times);
     let events = events(&[kernel(1, (10, 20)), kernel(2, (15, 30))]);
     let kernels: Vec<_> = events.iter().filter(|e| e["cat"] == "kernel").collect();
     let tids: Vec<_> = kernels.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
@@ -149,7 +149,7 @@ fn slices_of_one_thread_never_overlap() {
 
 #[test]
 fn any_label_is_text() {
-    let mut kernel = op(StreamWork::Kernel, Engine::Compute, (0, 1), (0, 1));
+    let mut kernel = op(StreamWork::Kernel, Engine::Compute, 0, 1, (0, 1));
     let label = "void f<int>(\"x\\y\")\n\u{1}\u{2028}é</script>";
     kernel.label = label.into();
     let events = events(&[kernel]);

@@ -70,7 +70,7 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
         .collect();
     let of_host = add_host(page, &rows, (&mut labels, &mut kinds), &mut sheet.items);
     (sheet.labels, sheet.kinds) = (labels.words, kinds.words);
-    let mut more = more(page, (&tracks, &rows), &sites.words, site);
+    let mut more = more(page, &tracks, &rows, &sites.words, site);
     // The engines of the host have no operations.
     more.flags.extend(of_host);
     more.columns.iter_mut().for_each(|(_, column)| column.resize(sheet.items.len(), 0));
@@ -139,7 +139,8 @@ fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<TimelineRo
 /// The properties of the operations other than their times.
 fn more(
     page: &Page<'_>,
-    (tracks, rows): (&[tracks::Track], &[TimelineRow<'_>]),
+    tracks: &[tracks::Track],
+    rows: &[TimelineRow<'_>],
     sites: &[String],
     site: Vec<u64>,
 ) -> More<'static> {

@@ -22,8 +22,8 @@ const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&amp;{{data}}\u{2028
 
 fn sample() -> Vec<Op> {
     let mut ops = vec![
-        op(StreamWork::Copy, Engine::Upload, (0, 1), (10, 20)),
-        op(StreamWork::Kernel, Engine::Compute, (1, 1), (20, 40)),
+        op(StreamWork::Copy, Engine::Upload, 0, 1, (10, 20)),
+        op(StreamWork::Kernel, Engine::Compute, 1, 1, (20, 40)),
     ];
     ops[0].chunk = Some(0);
     ops[1].label = EVIL.into();
@@ -308,9 +308,9 @@ fn each_engine_has_a_colour_of_its_own_on_the_critical_path() {
 #[test]
 fn each_of_several_devices_has_a_heading_with_its_copies_and_its_communication() {
     let mut ops = sample();
-    ops.push(op(StreamWork::Copy, Engine::Peer, (2, 1), (30, 50)));
+    ops.push(op(StreamWork::Copy, Engine::Peer, 2, 1, (30, 50)));
     ops[2].route = Some(Route { from: DeviceId(0), to: DeviceId(1) });
-    ops.push(op(StreamWork::Kernel, Engine::Compute, (3, 1), (50, 60)));
+    ops.push(op(StreamWork::Kernel, Engine::Compute, 3, 1, (50, 60)));
     ops[3].device = DeviceId(1);
     let settings = Settings { window: Some(5..60), ..Settings::default() };
     let summary = summarize(&ops, &Dag::new(&ops, Kernels::OneAtATime), &settings, Vec::new());

@@ -137,14 +137,14 @@ impl Read {
 }
 
 fn sample() -> Vec<Op> {
-    let mut up = op(StreamWork::Copy, Engine::Upload, (0, 1), (10, 30));
+    let mut up = op(StreamWork::Copy, Engine::Upload, 0, 1, (10, 30));
     (up.bytes, up.chunk, up.label) = (100, Some(7), "up".into());
     up.site = Some(Site { file: "src/main.rs".into(), line: 3, column: 9 });
-    let mut second = op(StreamWork::Copy, Engine::Upload, (0, 2), (25, 50));
+    let mut second = op(StreamWork::Copy, Engine::Upload, 0, 2, (25, 50));
     (second.bytes, second.label) = (50, "second".into());
-    let mut kernel = op(StreamWork::Kernel, Engine::Compute, (1, 1), (30, 60));
+    let mut kernel = op(StreamWork::Kernel, Engine::Compute, 1, 1, (30, 60));
     kernel.label = "k".into();
-    let mut wait = op(HostStep::Open, Engine::None, (1, 0), (0, 0));
+    let mut wait = op(HostStep::Open, Engine::None, 1, 0, (0, 0));
     (wait.times, wait.label) = (None, "opened".into());
     vec![up, second, kernel, wait]
 }

@@ -66,7 +66,7 @@ impl CudaDriver {
         // SAFETY: the call has succeeded, so it wrote a pointer to an array of `size` handles,
         // which is 1. The array lives as long as the graph: false after its destruction.
         let body = unsafe { bodies.read() };
-        self.fill_body(device, body, parts, (function, condition))?;
+        self.fill_body(device, body, parts, function, condition)?;
         Ok(added)
     }
 
@@ -75,7 +75,8 @@ impl CudaDriver {
         device: DeviceId,
         body: Handle,
         parts: &Conditional,
-        (function, condition): (FunctionHandle, (u64, u64)),
+        function: FunctionHandle,
+        condition: (u64, u64),
     ) -> Result<()> {
         let mut nodes: Vec<Handle> = Vec::new();
         let mut is_last = vec![true; parts.body.len()];

@@ -87,7 +87,9 @@ impl Nodes {
     /// Adds a block between two neighbours of the range.
     pub(super) fn add(
         &mut self,
-        (range, start, granules): (u32, u64, u64),
+        range: u32,
+        start: u64,
+        granules: u64,
         state: State,
         (before, after): (Index, Index),
     ) -> Index {

@@ -189,7 +189,7 @@ fn tile<T: Median + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     let geometry = Geometry { width, height, first_in_row };
     let first = first_out + tile.first as u64 / u64::from(width);
     let rows = y.len() as u64 / u64::from(width);
-    T::median(&geometry, (R, edges), x, first..first + rows, y);
+    T::median(&geometry, R, edges, x, first..first + rows, y);
 }
 
 /// The cost. The instructions per pixel and bit were counted in disassembled code for radius 1, 2

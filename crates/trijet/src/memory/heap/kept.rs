@@ -75,7 +75,7 @@ fn small(
     let found = |(span, index): (Span, u32)| {
         let track = Track::new(device.domain.id(), bytes.0, span.memory().space().place());
         let source = Arc::new(SlabSource(Arc::clone(device)));
-        Block::numbered(source, span, track, (index, None))
+        Block::numbered(source, span, track, index, None)
     };
     for _ in 0..GROWTHS_MAX {
         if let Some(taken) = take_small(&device.domain, bytes) {

@@ -97,7 +97,7 @@ fn take_kept(
     heap.live.add(bytes.0);
     only.wake(Arc::<OpenDevice>::clone(device), bytes.0);
     if let Some(begun) = device.domain.log().begin_call() {
-        note_from_heap(device, begun, (&only.track, place), bytes.0, site);
+        note_from_heap(device, begun, &only.track, place, bytes.0, site);
     }
     Some(block)
 }

@@ -65,8 +65,10 @@ impl LaneRef {
     #[inline(never)]
     pub(in crate::order) fn enqueue_waiting(
         &self,
-        (submission, shared): (&Submission<'_>, bool),
-        (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),
+        submission: &Submission<'_>,
+        shared: bool,
+        turn: Option<Turn<'_>>,
+        state: MutexGuard<'_, State>,
         prologue: &Prologue,
     ) -> Result<()> {
         let Submission { action, uses, .. } = submission;
@@ -161,12 +163,12 @@ impl LaneRef {
 
     /// An entry about the call of an operation.
     fn host_op(&self, submission: &Submission<'_>, seq: u64, step: HostStep) -> Op {
-        let at = (self.gate().log.domain, Position { lane: self.id, seq });
+        let position = Position { lane: self.id, seq };
         Op {
             label: task_name::labelled(submission.action.entry_label()),
             site: Some(submission.site.into()),
             chunk: submission.chunk,
-            ..plain(step, self.device, self.class(), at)
+            ..plain(step, self.device, self.class(), self.gate().log.domain, position)
         }
     }
 }

@@ -39,7 +39,7 @@ impl LaneRef {
             if access.track.is_manual() && !access.track.has_users_before() {
                 continue;
             }
-            self.domain.host_wait_for((access.track, access.range.clone()), access.mode, site)?;
+            self.domain.host_wait_for(access.track, access.range.clone(), access.mode, site)?;
         }
         let submitted = self.gate().submit_captured(self.stream, action);
         submitted.map_err(|error| self.domain.failed(self.device, error))

@@ -25,7 +25,8 @@ impl LaneRef {
     /// including users of an earlier owner of the bytes.
     pub(crate) fn follow_users(
         &self,
-        (track, range): (&Track, Range<u64>),
+        track: &Track,
+        range: Range<u64>,
         site: &'static Location<'static>,
     ) -> Result<()> {
         self.admit_direct("follow users", track)?;
@@ -44,7 +45,7 @@ impl LaneRef {
             let mut left_out = NeededPositions::new();
             let mut state = self.lane().lock();
             let submission = Submission::new(action, &[], site);
-            let waited = self.wait_for(&mut state, &submission, (&needs, &marks), &mut left_out);
+            let waited = self.wait_for(&mut state, &submission, &needs, &marks, &mut left_out);
             drop(state);
             track.keep_unstamped(&left_out);
             waited

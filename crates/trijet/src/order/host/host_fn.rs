@@ -101,7 +101,9 @@ impl HostFns {
     /// `run` once, and the slot. The caller empties the slot if the driver refuses the function.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        (device, lane, class): (DeviceId, LaneId, StreamClass),
+        device: DeviceId,
+        lane: LaneId,
+        class: StreamClass,
         site: &'static Location<'static>,
         run: UserFn,
     ) -> (Slot, HostFn) {
@@ -122,7 +124,7 @@ impl HostFns {
             let at = At { position, device, class };
             let (outcome, refused) = calling::run_inside(at, || caught(run));
             this.tracers.note_ran(&at);
-            this.report((outcome, refused), device, site);
+            this.report(outcome, refused, device, site);
         });
         (slot, call)
     }
@@ -131,7 +133,9 @@ impl HostFns {
     /// `run`.
     pub(crate) fn repeated(
         self: &Arc<Self>,
-        (device, lane, class): (DeviceId, LaneId, StreamClass),
+        device: DeviceId,
+        lane: LaneId,
+        class: StreamClass,
         site: &'static Location<'static>,
         run: RepeatedFn,
     ) -> HostFn {
@@ -140,14 +144,16 @@ impl HostFns {
         let (this, repeated) = (Arc::clone(self), Repeated { run: Some(run), at });
         Arc::new(move || {
             let Repeated { run: Some(run), at } = &repeated else { return };
-            this.report(calling::run_inside(*at, || caught(run)), device, site);
+            let (outcome, refused) = calling::run_inside(*at, || caught(run));
+            this.report(outcome, refused, device, site);
         })
     }
 
     /// Keeps a panic of a function, and notes the calls that were refused to it.
     fn report(
         &self,
-        (outcome, refused): (std::result::Result<(), String>, Vec<&'static str>),
+        outcome: std::result::Result<(), String>,
+        refused: Vec<&'static str>,
         device: DeviceId,
         site: &'static Location<'static>,
     ) {

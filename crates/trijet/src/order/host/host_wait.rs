@@ -29,7 +29,8 @@ impl Domain {
     /// Makes the calling thread wait for the operations that an access by the host must follow.
     pub(crate) fn host_wait_for(
         &self,
-        (track, range): (&Track, Range<u64>),
+        track: &Track,
+        range: Range<u64>,
         mode: Mode,
         site: &'static Location<'static>,
     ) -> Result<()> {
@@ -118,8 +119,8 @@ impl Domain {
 
     /// Notes that the calling thread waits for a mark, or queries it.
     pub(crate) fn note_mark(&self, mark: &Mark, site: &'static Location<'static>) -> HostWait<'_> {
-        let on = (mark.device, StreamClass::NonBlocking, Some(mark.position));
-        self.log().note_sync(Waited::Event(mark.event.0), on, site)
+        let what = Waited::Event(mark.event.0);
+        self.log().note_sync(what, mark.device, StreamClass::NonBlocking, Some(mark.position), site)
     }
 
     /// Notes that the calling thread has found `snapshot` to be complete.

@@ -38,8 +38,8 @@ impl Resources {
         let (stages, slots) = (&job.stages, plan.slots());
         let table = Table::new(plan.schedule, stages.stages.len(), slots);
         let (places, in_place) = places(job, &plan);
-        let sharing = (plan.schedule, job.settings.sharing);
-        let streams = Streams::open(&job.device, table, sharing, in_place)?;
+        let sharing = job.settings.sharing;
+        let streams = Streams::open(&job.device, table, plan.schedule, sharing, in_place)?;
         let pace =
             streams.bulk().map(|copies| Pace::new(copies, &job.device, slots)).transpose()?;
         let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());

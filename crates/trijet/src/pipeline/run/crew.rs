@@ -8,6 +8,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
+use crate::pipeline::describe::host_work::SideSpans;
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::{ParallelSlice, ParallelSliceMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -26,6 +27,14 @@ const PART_MIN: Bytes = Bytes(64 << 10);
 const TRIES: usize = 2;
 /// A number of parts is as good as the fastest if it takes at most this multiple of the least time.
 const NEARLY_BEST: f64 = 1.05;
+
+/// The rows of the source or of the sink, the spans of its calls, and its crew.
+#[derive(Clone, Copy)]
+pub(super) struct SideWork<'env> {
+    pub(super) grain: Grain,
+    pub(super) spans: &'env SideSpans,
+    pub(super) crew: Option<&'env Crew>,
+}
 
 /// The bytes of a row, and the number of rows of a granule. Parts begin at multiples of a granule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::crew::{Crew, Grain};
+use super::crew::{Crew, Grain, SideWork};
 use super::enqueue::submit;
 use super::reader::ChunkReader;
 use super::writer::ChunkWriter;
@@ -35,10 +35,10 @@ pub(super) fn drive(
     let grain = |row_bytes| Grain { row_bytes, granule: job.layout.granule };
     let (grain_in, grain_out) = (grain(stages.row_in()), grain(stages.row_out()));
     std::thread::scope(|scope| {
-        let reading = (&*input, grain_in, &spans.read, crews.source.as_ref());
-        let mut reader = ChunkReader::start(scope, place, reading, &plan.chunks, pinned_in)?;
-        let writing = (grain_out, &spans.write, &tally, crews.sink.as_ref());
-        let mut writer = ChunkWriter::start(scope, place, output, writing, pinned_out)?;
+        let reading = SideWork { grain: grain_in, spans: &spans.read, crew: crews.source.as_ref() };
+        let writing = SideWork { grain: grain_out, spans: &spans.write, crew: crews.sink.as_ref() };
+        let mut reader = ChunkReader::start(scope, place, input, reading, &plan.chunks, pinned_in)?;
+        let mut writer = ChunkWriter::start(scope, place, output, writing, &tally, pinned_out)?;
         let driven = match pace {
             None => plan.chunks.iter().try_for_each(|chunk| {
                 check(&settings.cancel, chunk)?;
@@ -52,9 +52,9 @@ pub(super) fn drive(
                 ahead.map_or(Ok(()), |chunk| check(&settings.cancel, chunk))?;
                 let mut read = |ahead: Option<(&Chunk, View<'_, u8>)>| match behind {
                     Some(chunk) => writer.lend(chunk, |output| {
-                        pace.step(streams, (slots, stages), ahead, Some((chunk, output)))
+                        pace.step(streams, slots, stages, ahead, Some((chunk, output)))
                     }),
-                    None => pace.step(streams, (slots, stages), ahead, None),
+                    None => pace.step(streams, slots, stages, ahead, None),
                 };
                 match ahead {
                     Some(chunk) => reader.lend(chunk, |input| read(Some((chunk, input)))),

@@ -47,7 +47,8 @@ impl Turns {
     /// this direction.
     fn enqueue(
         &self,
-        (stage, chunk): (StageId, &Chunk),
+        stage: StageId,
+        chunk: &Chunk,
         from: &View<'_, u8>,
         to: &mut ViewMut<'_, u8>,
     ) -> Result<()> {
@@ -94,7 +95,8 @@ impl Pace {
     pub(super) fn step(
         &self,
         streams: &Streams,
-        (slots, stages): (&mut [Slot], &Stages<'_>),
+        slots: &mut [Slot],
+        stages: &Stages<'_>,
         ahead: Option<(&Chunk, View<'_, u8>)>,
         mut behind: Option<(&Chunk, ViewMut<'_, u8>)>,
     ) -> Result<()> {
@@ -110,10 +112,10 @@ impl Pace {
         if let Some((chunk, input)) = ahead {
             for range in pieces(input.len(), piece) {
                 let mut to = slots[self.slot(chunk)].buffers[0].slice_mut(range.clone());
-                self.up.enqueue((StageId::Upload, chunk), &input.slice(range), &mut to)?;
+                self.up.enqueue(StageId::Upload, chunk, &input.slice(range), &mut to)?;
                 if takes_turns && let (Some(range), Some(results)) = (downloads.next(), &mut behind)
                 {
-                    self.download((slots, stages), results, range)?;
+                    self.download(slots, stages, results, range)?;
                 }
             }
             kernels(chunk, streams, &mut slots[self.slot(chunk)], stages, None)?;
@@ -125,18 +127,19 @@ impl Pace {
         }
         let Some(results) = &mut behind else { return Ok(()) };
         self.end(results.0).synchronize()?;
-        downloads.try_for_each(|range| self.download((slots, stages), results, range))
+        downloads.try_for_each(|range| self.download(slots, stages, results, range))
     }
 
     fn download(
         &self,
-        (slots, stages): (&[Slot], &Stages<'_>),
+        slots: &[Slot],
+        stages: &Stages<'_>,
         (chunk, output): &mut (&Chunk, ViewMut<'_, u8>),
         range: Range<usize>,
     ) -> Result<()> {
         let from = &slots[self.slot(chunk)].buffers[stages.stages.len()].slice(range.clone());
         let mut to = output.reborrow().slice(range);
-        self.down.enqueue((StageId::Download, chunk), from, &mut to)
+        self.down.enqueue(StageId::Download, chunk, from, &mut to)
     }
 
     fn slot(&self, chunk: &Chunk) -> usize {

@@ -27,7 +27,7 @@ pub(super) fn pass(
         Some(pace) => pace.steps(&plan.chunks).try_for_each(|(ahead, behind)| {
             let ahead = ahead.map(|chunk| (chunk, input.slice(spans.input(chunk))));
             let behind = behind.map(|chunk| (chunk, output.reborrow().slice(spans.output(chunk))));
-            pace.step(streams, (slots, stages), ahead, behind)
+            pace.step(streams, slots, stages, ahead, behind)
         }),
     };
     // This wait is necessary after an error too.

@@ -92,7 +92,7 @@ impl<'a> Pipeline<'a> {
                 (input, output)
         {
             let mut ends = Ends { input, output, reads: &settings.reads };
-            let recorder = Recorder::new((&device, sharing), &resources, Replay::Fixed)?;
+            let recorder = Recorder::new(&device, sharing, &resources, Replay::Fixed)?;
             let graph = recorder.graph(Replay::Fixed, &mut resources, &stages, &mut ends);
             replayer = Replayer::Fixed(graph.map_err(Stop::into_error)?);
         }
@@ -119,7 +119,7 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
         let Self { device, sharing, stages, resources, reads, replayer, .. } = self;
         let input = x.view().as_bytes();
         let ends = Ends { input, output: y.view_mut().into_bytes(), reads };
-        if replayer.run((device, *sharing), resources, stages, ends)? {
+        if replayer.run(device, *sharing, resources, stages, ends)? {
             return Ok(());
         }
         pass(resources, stages, input, y.view_mut().into_bytes())

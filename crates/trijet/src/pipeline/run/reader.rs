@@ -1,7 +1,7 @@
 //! The reader of a run: reads the input of each chunk into page-locked memory.
 #![forbid(unsafe_code)]
 
-use super::crew::{Crew, Grain};
+use super::crew::{Crew, Grain, SideWork};
 use crate::base::error::Result;
 use crate::base::panic::called;
 use crate::base::units::Bytes;
@@ -74,7 +74,8 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
     pub(super) fn start(
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
-        (input, grain, spans, crew): (&'env Input<'_>, Grain, &'env SideSpans, Option<&'env Crew>),
+        input: &'env Input<'_>,
+        SideWork { grain, spans, crew }: SideWork<'env>,
         chunks: &'env [Chunk],
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {

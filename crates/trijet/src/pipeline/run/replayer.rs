@@ -76,7 +76,8 @@ impl Recorder {
     /// Opens the streams. In an automatic replay they refuse allocations: a stage might keep the
     /// buffer for runs without a graph.
     pub(super) fn new(
-        (device, sharing): (&Device, Sharing),
+        device: &Device,
+        sharing: Sharing,
         resources: &Resources,
         wish: Replay,
     ) -> Result<Self> {
@@ -160,7 +161,8 @@ impl Replayer {
     /// whether the run was made.
     pub(super) fn run(
         &mut self,
-        job: (&Device, Sharing),
+        device: &Device,
+        sharing: Sharing,
         resources: &mut Resources,
         stages: &Stages<'_>,
         mut ends: Ends<'_, '_>,
@@ -176,7 +178,9 @@ impl Replayer {
                 return Ok(false);
             }
             Self::Fixed(graph) => Ok(graph),
-            Self::Second | Self::Patched { .. } => self.recorded(job, resources, stages, &mut ends),
+            Self::Second | Self::Patched { .. } => {
+                self.recorded(device, sharing, resources, stages, &mut ends)
+            }
         };
         match graph.and_then(|graph| launch(graph, resources, ends)) {
             Ok(()) => Ok(true),
@@ -191,7 +195,8 @@ impl Replayer {
     /// Records this run. Returns a new graph, or the existing graph after its change to this run.
     fn recorded(
         &mut self,
-        job: (&Device, Sharing),
+        device: &Device,
+        sharing: Sharing,
         resources: &mut Resources,
         stages: &Stages<'_>,
         ends: &mut Ends<'_, '_>,
@@ -201,7 +206,8 @@ impl Replayer {
             let record = || recorder.record(resources, stages, ends);
             recorder.recording.change(graph, record)?.map_err(of_graph)?;
         } else {
-            let recorder = Recorder::new(job, resources, Replay::Automatic).map_err(of_graph)?;
+            let recorder =
+                Recorder::new(device, sharing, resources, Replay::Automatic).map_err(of_graph)?;
             let recorder = Box::new(recorder);
             let graph = recorder.graph(Replay::Automatic, resources, stages, ends)?;
             *self = Self::Patched { recorder, graph };

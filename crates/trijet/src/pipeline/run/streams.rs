@@ -34,7 +34,8 @@ impl Streams {
     pub(in crate::pipeline) fn open(
         device: &Device,
         table: Table,
-        (schedule, sharing): (Schedule, Sharing),
+        schedule: Schedule,
+        sharing: Sharing,
         in_place: bool,
     ) -> Result<Self> {
         let has_copy_streams =

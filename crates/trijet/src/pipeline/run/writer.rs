@@ -1,7 +1,7 @@
 //! The writer of a run: passes the results of each chunk from page-locked memory to the sink.
 #![forbid(unsafe_code)]
 
-use super::crew::{Crew, Grain};
+use super::crew::{Crew, Grain, SideWork};
 use crate::base::error::Result;
 use crate::base::panic::called;
 use crate::base::units::Bytes;
@@ -87,12 +87,8 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
         output: &'env mut Output<'_>,
-        (grain, spans, tally, crew): (
-            Grain,
-            &'env SideSpans,
-            &'env Tally<'env>,
-            Option<&'env Crew>,
-        ),
+        SideWork { grain, spans, crew }: SideWork<'env>,
+        tally: &'env Tally<'env>,
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {
         let row_bytes = grain.row_bytes;

@@ -225,7 +225,7 @@ impl Queues {
             causes.push(trail.step);
             trail.add_memory(&work);
             trail.add_point(on, id);
-            trail.enqueue(id, (on, work.engine()), before);
+            trail.enqueue(id, on, work.engine(), before);
         }
         let slot = &mut self.slots[on.index()];
         slot.submitted += 1;
@@ -320,7 +320,8 @@ impl Queues {
     /// A kernel for a launch.
     pub(in crate::device::host) fn kernel(
         &mut self,
-        (name, twin): (&Arc<str>, Twin),
+        name: &Arc<str>,
+        twin: Twin,
         args: &ArgBlock,
         config: LaunchConfig,
     ) -> Box<KernelWork> {

@@ -78,7 +78,8 @@ impl Trail {
     pub(in crate::device::host) fn enqueue(
         &mut self,
         id: NodeId,
-        (on, engine): (SlotId, Engine),
+        on: SlotId,
+        engine: Engine,
         before: &[NodeId],
     ) {
         let mut streams = StreamSet::new();

@@ -115,7 +115,8 @@ impl HostDriver {
         &'a self,
         op: &'static str,
         state: Guard<'a>,
-        (points, clock): (&Points, &VectorClock),
+        points: &Points,
+        clock: &VectorClock,
         switch: Switch,
     ) -> Result<Guard<'a>> {
         let mut state = self.wait_until(op, state, points, switch)?;

@@ -119,8 +119,8 @@ impl HostDriver {
         let device = call.device();
         demand_home(function, device)?;
         let has_stray = strays(&call, launch.args);
-        let named = (&function.name, function.twin);
-        let mut kernel = call.state.queues.kernel(named, launch.args, launch.config);
+        let queues = &mut call.state.queues;
+        let mut kernel = queues.kernel(&function.name, function.twin, launch.args, launch.config);
         (kernel.tile_elements, kernel.cost) = asked;
         kernel.linked = linked(launch.args);
         let (mut state, id) = self.push(call, OpWork::Kernel(kernel), &[])?;

@@ -214,7 +214,7 @@ impl HostDriver {
         let points = state.queues.points_of(slot);
         let clock = state.queues.clock_of(&points);
         let device = state.queues.slots[slot.index()].device;
-        let state = self.wait_for(op, state, (&points, &clock), switch)?;
+        let state = self.wait_for(op, state, &points, &clock, switch)?;
         state.queues.check_lost(device)?;
         Ok(state)
     }
@@ -229,7 +229,7 @@ impl HostDriver {
         state.queues.check_lost(device)?;
         let points = state.queues.points_of_device(device);
         let clock = state.queues.clock_of(&points);
-        let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
+        let state = self.wait_for(op, state, &points, &clock, Switch::Threads)?;
         state.queues.check_lost(device)?;
         Ok(state)
     }

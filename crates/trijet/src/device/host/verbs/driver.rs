@@ -192,7 +192,7 @@ impl Core for HostDriver {
         state.touch(Object::Pools, true);
         let Some((point, clock)) = state.queues.snapshot(op, event)? else { return Ok(()) };
         let points = Points::from_slice(&[point]);
-        let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
+        let state = self.wait_for(op, state, &points, &clock, Switch::Threads)?;
         state.queues.check_lost(device)
     }
 
