@@ -302,65 +302,84 @@ impl<T, S> Buffer<T, S> {
     }
 }
 
+/// The functions that both views have.
+macro_rules! of_both_views {
+    ($view:ident) => {
+        impl<'a, T: Element> $view<'a, T> {
+            /// The address of the first element, as kernels and other libraries see it.
+            #[must_use]
+            pub fn address(&self) -> u64 {
+                self.block.expose(&self.range())
+            }
+
+            /// The number of elements.
+            #[must_use]
+            #[inline]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether there are no elements.
+            #[must_use]
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// The device of the memory; `None` for host memory.
+            pub(crate) fn device_id(&self) -> Option<DeviceId> {
+                device_of(self.block)
+            }
+
+            /// The device that the memory belongs to.
+            pub(super) fn device(&self) -> Device {
+                Device::of_shared(&self.block.device_handle())
+            }
+
+            #[inline]
+            pub(crate) fn span(&self) -> Span {
+                self.block.span(self.range())
+            }
+
+            /// The span. It is borrowed if it is the whole block, and is otherwise put into `part`.
+            #[inline]
+            pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
+            where
+                'a: 's,
+            {
+                self.block.span_in(self.range(), part)
+            }
+
+            #[inline]
+            pub(crate) fn range(&self) -> Range<u64> {
+                self.start..self.start + (self.len * size_of::<T>()) as u64
+            }
+
+            fn part(self, range: impl RangeBounds<usize>) -> Self {
+                let range = within(range, self.len);
+                let start = self.start + (range.start * size_of::<T>()) as u64;
+                Self { start, len: range.end - range.start, ..self }
+            }
+
+            /// The same bytes as elements of another type.
+            fn elements<U>(self) -> $view<'a, U> {
+                let len = self.len * size_of::<T>() / size_of::<U>();
+                $view { block: self.block, start: self.start, len, types: PhantomData }
+            }
+        }
+    };
+}
+of_both_views!(View);
+of_both_views!(ViewMut);
+
 impl<'a, T: Element> View<'a, T> {
-    /// The address of the first element, as kernels and other libraries see it.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        self.block.expose(&self.range())
-    }
-
-    /// The number of elements.
-    #[must_use]
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The elements `range` of the view.
     ///
     /// # Panics
     /// If the range does not lie within the view, as for a slice.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'a, T> {
-        let range = within(range, self.len);
-        let start = self.start + (range.start * size_of::<T>()) as u64;
-        View { block: self.block, start, len: range.end - range.start, types: PhantomData }
-    }
-
-    /// The device of the memory; `None` for host memory.
-    pub(crate) fn device_id(&self) -> Option<DeviceId> {
-        device_of(self.block)
-    }
-
-    /// The device that the memory belongs to.
-    pub(super) fn device(&self) -> Device {
-        Device::of_shared(&self.block.device_handle())
-    }
-
-    #[inline]
-    pub(crate) fn span(&self) -> Span {
-        self.block.span(self.range())
-    }
-
-    /// The span. It is borrowed if it is the whole block, and is otherwise put into `part`.
-    #[inline]
-    pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
-    where
-        'a: 's,
-    {
-        self.block.span_in(self.range(), part)
-    }
-
-    #[inline]
-    pub(crate) fn range(&self) -> Range<u64> {
-        self.start..self.start + (self.len * size_of::<T>()) as u64
+        self.part(range)
     }
 
     #[inline]
@@ -369,57 +388,22 @@ impl<'a, T: Element> View<'a, T> {
     }
 
     pub(crate) fn as_bytes(&self) -> View<'a, u8> {
-        let len = self.len * size_of::<T>();
-        View { block: self.block, start: self.start, len, types: PhantomData }
+        self.elements()
     }
 
-    /// The same bytes as elements of another type.
     pub(crate) fn from_bytes(bytes: &View<'a, u8>) -> Self {
-        let len = bytes.len / size_of::<T>();
-        View { block: bytes.block, start: bytes.start, len, types: PhantomData }
+        bytes.elements()
     }
 }
 
 impl<'a, T: Element> ViewMut<'a, T> {
-    /// The address of the first element, as kernels and other libraries see it.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        self.block.expose(&self.range())
-    }
-
-    /// The number of elements.
-    #[must_use]
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The elements `range` of the view.
     ///
     /// # Panics
     /// If the range does not lie within the view, as for a slice.
     #[must_use]
     pub fn slice(self, range: impl RangeBounds<usize>) -> ViewMut<'a, T> {
-        let range = within(range, self.len);
-        let start = self.start + (range.start * size_of::<T>()) as u64;
-        ViewMut { block: self.block, start, len: range.end - range.start, types: PhantomData }
-    }
-
-    /// The device of the memory; `None` for host memory.
-    pub(crate) fn device_id(&self) -> Option<DeviceId> {
-        device_of(self.block)
-    }
-
-    /// The device that the memory belongs to.
-    pub(super) fn device(&self) -> Device {
-        Device::of_shared(&self.block.device_handle())
+        self.part(range)
     }
 
     /// A shorter borrow of the same elements, for example for one call.
@@ -430,38 +414,16 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
 
     #[inline]
-    pub(crate) fn span(&self) -> Span {
-        self.block.span(self.range())
-    }
-
-    /// The span. It is borrowed if it is the whole block, and is otherwise put into `part`.
-    #[inline]
-    pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
-    where
-        'a: 's,
-    {
-        self.block.span_in(self.range(), part)
-    }
-
-    #[inline]
-    pub(crate) fn range(&self) -> Range<u64> {
-        self.start..self.start + (self.len * size_of::<T>()) as u64
-    }
-
-    #[inline]
     pub(crate) fn write_use(&self, mode: Mode) -> Use<'a> {
         Use { track: &self.block.track, range: self.range(), mode }
     }
 
     pub(crate) fn into_bytes(self) -> ViewMut<'a, u8> {
-        let len = self.len * size_of::<T>();
-        ViewMut { block: self.block, start: self.start, len, types: PhantomData }
+        self.elements()
     }
 
-    /// The same bytes as elements of another type.
     pub(crate) fn from_bytes(bytes: ViewMut<'a, u8>) -> Self {
-        let len = bytes.len / size_of::<T>();
-        ViewMut { block: bytes.block, start: bytes.start, len, types: PhantomData }
+        bytes.elements()
     }
 }
 
