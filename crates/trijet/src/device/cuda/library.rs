@@ -52,6 +52,38 @@ impl Library {
     }
 }
 
+/// Defines a table of the functions of a library. It exists only as a whole.
+macro_rules! whole_table {
+    ($visibility:vis $table:ident: $($field:ident = $symbol:literal: fn($($arg:ty),*) -> $result:ty;)*) => {
+        /// The functions of the library.
+        #[derive(Debug)]
+        $visibility struct $table {
+            $($visibility $field: unsafe extern "C" fn($($arg),*) -> $result,)*
+            _library: libloading::Library,
+        }
+
+        impl $table {
+            /// The table of `library`, or the symbols that it lacks.
+            fn load(library: libloading::Library) -> std::result::Result<Self, Vec<&'static str>> {
+                $(
+                    // SAFETY: name and signature come from the header of the library: false for
+                    // another library. The pointer is valid while `_library` is open, which is as
+                    // long as the table lives.
+                    let $field = unsafe { library.get($symbol) }.ok().map(|symbol| *symbol);
+                )*
+                match ($($field,)*) {
+                    ($(Some($field),)*) => Ok(Self { $($field,)* _library: library }),
+                    ($($field,)*) => {
+                        let found = [$(($symbol, $field.is_some())),*];
+                        Err(found.into_iter().filter(|one| !one.1).map(|one| one.0).collect())
+                    }
+                }
+            }
+        }
+    };
+}
+pub(super) use whole_table;
+
 /// Opens a library.
 ///
 /// # Errors

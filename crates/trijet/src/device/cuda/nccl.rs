@@ -1,6 +1,6 @@
 //! NCCL, the library for collectives of several GPUs, if it is installed.
 
-use super::library::{self, Library, MULTICAST, open};
+use super::library::{self, Library, MULTICAST, open, whole_table};
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -18,37 +18,7 @@ pub(super) const IN_PROGRESS: ResultCode = 7;
 /// The oldest version whose functions behave as this library expects, 2.18, as NCCL numbers it.
 const OLDEST: c_int = 21_800;
 
-macro_rules! functions {
-    ($($field:ident = $symbol:literal: fn($($arg:ty),*) -> $result:ty;)*) => {
-        /// The functions of the library.
-        #[derive(Debug)]
-        pub(super) struct Nccl {
-            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $result,)*
-            _library: libloading::Library,
-        }
-
-        impl Nccl {
-            /// The table of `library`, or the symbols that it lacks.
-            fn load(library: libloading::Library) -> std::result::Result<Self, Vec<&'static str>> {
-                $(
-                    // SAFETY: name and signature come from `nccl.h`: false for another library. The
-                    // pointer is valid while `_library` is open, which is as long as the table
-                    // lives.
-                    let $field = unsafe { library.get($symbol) }.ok().map(|symbol| *symbol);
-                )*
-                match ($($field,)*) {
-                    ($(Some($field),)*) => Ok(Self { $($field,)* _library: library }),
-                    ($($field,)*) => {
-                        let found = [$(($symbol, $field.is_some())),*];
-                        Err(found.into_iter().filter(|one| !one.1).map(|one| one.0).collect())
-                    }
-                }
-            }
-        }
-    };
-}
-
-functions! {
+whole_table! { pub(super) Nccl:
     version = "ncclGetVersion": fn(*mut c_int) -> ResultCode;
     error = "ncclGetErrorString": fn(ResultCode) -> *const c_char;
     last_error = "ncclGetLastError": fn(Handle) -> *const c_char;

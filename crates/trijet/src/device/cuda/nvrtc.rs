@@ -1,53 +1,23 @@
 //! Compiling a user's CUDA C++ at run time, when the run-time compiler is installed.
 
 use super::api::CuResult;
-use super::library::{Library, open};
+use super::library::{Library, open, whole_table};
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 type NvrtcHandle = *mut c_void;
 
-macro_rules! functions {
-    ($($field:ident = $symbol:literal: fn($($arg:ty),*);)*) => {
-        /// The functions of the library.
-        #[derive(Debug)]
-        struct Nvrtc {
-            $($field: unsafe extern "C" fn($($arg),*) -> CuResult,)*
-            _library: libloading::Library,
-        }
-
-        impl Nvrtc {
-            /// The table of `library`, or the symbols that it lacks.
-            fn load(library: libloading::Library) -> std::result::Result<Self, Vec<&'static str>> {
-                $(
-                    // SAFETY: name and signature come from `nvrtc.h`: false for a library that is
-                    // no run-time compiler. The pointer is valid while `_library` is open, which is
-                    // as long as the table lives.
-                    let $field = unsafe { library.get($symbol) }.ok().map(|symbol| *symbol);
-                )*
-                match ($($field,)*) {
-                    ($(Some($field),)*) => Ok(Self { $($field,)* _library: library }),
-                    ($($field,)*) => {
-                        let found = [$(($symbol, $field.is_some())),*];
-                        Err(found.into_iter().filter(|one| !one.1).map(|one| one.0).collect())
-                    }
-                }
-            }
-        }
-    };
-}
-
-functions! {
+whole_table! { Nvrtc:
     create = "nvrtcCreateProgram": fn(
         *mut NvrtcHandle, *const c_char, *const c_char, c_int, *const *const c_char,
-        *const *const c_char);
-    compile = "nvrtcCompileProgram": fn(NvrtcHandle, c_int, *const *const c_char);
-    log_size = "nvrtcGetProgramLogSize": fn(NvrtcHandle, *mut usize);
-    log = "nvrtcGetProgramLog": fn(NvrtcHandle, *mut c_char);
-    ptx_size = "nvrtcGetPTXSize": fn(NvrtcHandle, *mut usize);
-    ptx = "nvrtcGetPTX": fn(NvrtcHandle, *mut c_char);
-    destroy = "nvrtcDestroyProgram": fn(*mut NvrtcHandle);
+        *const *const c_char) -> CuResult;
+    compile = "nvrtcCompileProgram": fn(NvrtcHandle, c_int, *const *const c_char) -> CuResult;
+    log_size = "nvrtcGetProgramLogSize": fn(NvrtcHandle, *mut usize) -> CuResult;
+    log = "nvrtcGetProgramLog": fn(NvrtcHandle, *mut c_char) -> CuResult;
+    ptx_size = "nvrtcGetPTXSize": fn(NvrtcHandle, *mut usize) -> CuResult;
+    ptx = "nvrtcGetPTX": fn(NvrtcHandle, *mut c_char) -> CuResult;
+    destroy = "nvrtcDestroyProgram": fn(*mut NvrtcHandle) -> CuResult;
 }
 
 pub(super) fn missing() -> Result<Vec<&'static str>> {
