@@ -47,14 +47,15 @@ use std::time::{Duration, Instant};
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
 /// The variables in which programs that start ranks give each rank its number: torchrun, Open MPI,
-/// PMIx, MPICH and its relatives, MVAPICH2, Slurm. The first one that is set counts, because the
-/// processes of torchrun may run inside one task of another launcher.
-const RANKS: [&str; 6] = [
+/// MVAPICH2, MPICH and its relatives, PMIx, Slurm. The first one that is set counts, because the
+/// processes of torchrun may run inside one task of another launcher. A test of `trijet` compares
+/// them with its table of launchers.
+pub const RANKS: [&str; 6] = [
     "RANK",
     "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
     "MV2_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "PMIX_RANK",
     "SLURM_PROCID",
 ];
 

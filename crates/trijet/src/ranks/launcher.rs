@@ -308,6 +308,11 @@ impl fmt::Display for LauncherRank {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_recorder_of_foreign_programs_reads_the_same_variables() {
+        assert_eq!(LAUNCHERS.map(|launcher| launcher.rank), trijet_cupti::recorder::RANKS);
+    }
+
     fn of(variables: &[(&str, &str)]) -> Result<Option<LauncherRank>> {
         LauncherRank::of(|name| {
             let found = variables.iter().find(|(one, _)| *one == name);

@@ -74,7 +74,7 @@ fn every_kind_has_the_names_that_kineto_gives_it() {
         (sync(Waited::Device), "", "cudaDeviceSynchronize"),
         (event(HostStep::Access), "", "op"),
     ] {
-        let mut op = op(kind, engine, (3, 1), (10, 20));
+        let mut op = op(kind, engine, 3, 1, (10, 20));
         if engine == Engine::None {
             op.times = None;
         }
