@@ -13,7 +13,7 @@ pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
-use self::shared::timeline_file;
+use self::shared::{dtype_of, timeline_file};
 use crate::report_words::named;
 use crate::values::{ReportLength, bytes, radius};
 use clap::builder::RangedU64ValueParser;
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
-use trijet_io::{is_plain, shown};
+use trijet_io::{Dtype, is_plain, shown};
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
 use trijet_tools::command::usage::{parsed, version_of};
 use trijet_tools::origin::COMMIT;
@@ -217,8 +217,8 @@ pub(crate) struct SampleOptions {
     #[arg(long, default_value = "512", value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
     pub(crate) side: u32,
     /// The type of a pixel.
-    #[arg(long, value_enum, default_value = "u16")]
-    pub(crate) dtype: PixelName,
+    #[arg(long, value_parser = dtype_of(&[Dtype::U8, Dtype::U16]), default_value = "u16")]
+    pub(crate) dtype: Dtype,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
 }
@@ -229,13 +229,6 @@ impl SampleOptions {
         let cause = "a sample is an .npy file; `trijet map` makes a folder of PNG images of it";
         (!has_extension(&self.file, "npy")).then(|| format!("{}: {cause}", shown(&self.file)))
     }
-}
-
-/// The type of a pixel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PixelName {
-    U8,
-    U16,
 }
 
 /// The options of `trijet man`.

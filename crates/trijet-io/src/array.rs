@@ -1,9 +1,8 @@
 //! Element types and shapes of arrays.
 
 use std::fmt;
-use std::str::FromStr;
 use trijet::pipeline::Layout;
-use trijet::{Error, ErrorKind, Result};
+use trijet::{Dtype, Error, ErrorKind, Result};
 
 /// Maximum number of axes of an array, as in numpy (`NPY_MAXDIMS`, since numpy 2.0).
 const AXES_MAX: usize = 64;
@@ -11,71 +10,8 @@ const AXES_MAX: usize = 64;
 /// the data.
 const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
 
-/// The type of an element, little endian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dtype {
-    /// 8-bit unsigned.
-    U8,
-    /// 16-bit unsigned.
-    U16,
-    /// 32-bit floating point.
-    F32,
-}
-
-impl Dtype {
-    /// The size of an element in bytes.
-    ///
-    /// ```
-    /// assert_eq!(trijet_io::Dtype::U16.bytes(), 2);
-    /// ```
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::U8 => 1,
-            Self::U16 => 2,
-            Self::F32 => 4,
-        }
-    }
-
-    /// The name on the command line: `u8`, `u16` or `f32`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::F32 => "f32",
-        }
-    }
-}
-
-impl fmt::Display for Dtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Dtype {
-    type Err = Error;
-
-    /// Parses the names of the command line and the names of numpy.
-    ///
-    /// ```
-    /// use trijet_io::Dtype;
-    /// assert_eq!("uint16".parse::<Dtype>().unwrap(), Dtype::U16);
-    /// assert!("i16".parse::<Dtype>().is_err());
-    /// ```
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "u8" | "uint8" => Ok(Self::U8),
-            "u16" | "uint16" => Ok(Self::U16),
-            "f32" | "float32" => Ok(Self::F32),
-            _ => {
-                let cause = format!("unknown dtype `{name}`: use u8, u16 or f32");
-                Err(Error::new(ErrorKind::InvalidValue, "dtype", cause))
-            }
-        }
-    }
-}
+/// The types of elements that files have.
+const TYPES: [Dtype; 3] = [Dtype::U8, Dtype::U16, Dtype::F32];
 
 /// The description of an array in C order. The size of the array fits in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +32,14 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for a shape without axes, with more than 64 axes, or with more bytes than a
-    /// file can hold.
+    /// `InvalidValue` for elements other than `u8`, `u16` and `f32`, for a shape without axes, with
+    /// more than 64 axes, or with more bytes than a file can hold.
     pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
         let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
+        if !TYPES.contains(&dtype) {
+            let types = TYPES.map(Dtype::name).join(", ");
+            return refuse(format!("the elements are {dtype}; files have elements of {types}"));
+        }
         if shape.is_empty() {
             return refuse("the array has no axes, so it cannot be cut into chunks".to_owned());
         }

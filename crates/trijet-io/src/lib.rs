@@ -143,7 +143,7 @@ mod rows;
 mod shown;
 mod verify;
 
-pub use array::{Array, Dtype};
+pub use array::Array;
 pub use damaged::DamagedImage;
 pub use fingerprint::Fingerprint;
 pub use format::{is_damaged_image, is_plain};
@@ -155,4 +155,5 @@ pub use output::{Durability, Output, Shard, Space, Start, Stopped, Target};
 pub use plain::Plain;
 pub use rows::Rows;
 pub use shown::{Shown, escaped, shown};
+pub use trijet::Dtype;
 pub use verify::Written;

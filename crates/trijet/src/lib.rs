@@ -97,6 +97,7 @@ pub use trijet_ledger::{check, trace};
 /// The crate `bytemuck`. Its derive macros let types of a program be elements; see [`Element`].
 pub use bytemuck;
 
+pub use base::dtype::Dtype;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};

@@ -1,7 +1,7 @@
 //! The options of `trijet map`.
 #![forbid(unsafe_code)]
 
-use super::shared::{existing, timeline_file};
+use super::shared::{dtype_of, existing, timeline_file};
 use crate::ranks::OwnRank;
 use crate::steps::RunSteps;
 use crate::values::{MapDevice, MapReport, Shape, Slice, bytes, header, memory, shape, slice};
@@ -19,27 +19,6 @@ pub(crate) enum KernelTemplate {
     Element,
     /// Each element from its row and the rows around it.
     Halo,
-}
-
-/// The element type of a raw file.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum DtypeName {
-    #[value(alias = "uint8")]
-    U8,
-    #[value(alias = "uint16")]
-    U16,
-    #[value(alias = "float32")]
-    F32,
-}
-
-impl From<DtypeName> for Dtype {
-    fn from(name: DtypeName) -> Self {
-        match name {
-            DtypeName::U8 => Self::U8,
-            DtypeName::U16 => Self::U16,
-            DtypeName::F32 => Self::F32,
-        }
-    }
 }
 
 /// The end of `trijet map --help`.
@@ -104,8 +83,8 @@ pub(crate) struct MapOptions {
     #[arg(long, value_parser = shape, requires = "dtype")]
     pub(crate) shape: Option<Shape>,
     /// The element type of a raw input. The bytes of raw inputs and outputs are little-endian.
-    #[arg(long, value_enum, requires = "shape")]
-    pub(crate) dtype: Option<DtypeName>,
+    #[arg(long, value_parser = dtype_of(&[Dtype::U8, Dtype::U16, Dtype::F32]), requires = "shape")]
+    pub(crate) dtype: Option<Dtype>,
     /// The bytes of a raw input to skip before the data. The rest must have exactly the size of
     /// --shape and --dtype.
     #[arg(long, value_name = "BYTES", value_parser = header, requires = "shape")]

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use clap::Args;
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use trijet_cli::timeline;
-use trijet_io::Existing;
+use trijet_io::{Dtype, Existing};
 
 /// The option that lets a command replace files.
 #[derive(Debug, Args)]
@@ -37,4 +37,10 @@ pub(crate) fn has_extension(path: &Path, wanted: &str) -> bool {
 /// Reads the name of a timeline. Its extension is its format.
 pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| timeline::check_name(&path).map(|()| path))
+}
+
+/// Reads one of these types of elements, by its name in Rust or in NumPy.
+pub(super) fn dtype_of(types: &[Dtype]) -> impl TypedValueParser<Value = Dtype> {
+    let names = types.iter().map(|one| PossibleValue::new(one.name()).alias(one.numpy_name()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Dtype>())
 }

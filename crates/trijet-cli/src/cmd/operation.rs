@@ -84,7 +84,7 @@ impl Operation {
             (Self::Median { window, .. }, _) => load::<u16>(device, window.radius),
             (Self::Affine { .. }, Dtype::U8) => device.load(&AFFINE_U8),
             (Self::Affine { .. }, Dtype::U16) => device.load(&AFFINE_U16),
-            (Self::Affine { .. }, Dtype::F32) => device.load(&AFFINE_F32),
+            (Self::Affine { .. }, _) => device.load(&AFFINE_F32),
             (Self::User { kernel, halo, .. }, _) => kernel.load(device, dtype, halo.is_some()),
         }
     }
@@ -128,7 +128,8 @@ impl Operation {
                 Self::Affine { scale, offset } => s.launch(&AFFINE_U16, (*scale, *offset, x, y)),
                 _ => self.run(s, x, y),
             }),
-            Dtype::F32 => pipeline.stage::<f32, f32>(|s, x, y| match self {
+            // Files have no other elements, and a pipeline refuses a stage of another type.
+            _ => pipeline.stage::<f32, f32>(|s, x, y| match self {
                 Self::Affine { scale, offset } => s.launch(&AFFINE_F32, (*scale, *offset, x, y)),
                 _ => self.user(s, x, y),
             }),

@@ -91,8 +91,9 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
         Dtype::U16 => {
             run_job(setting, Images::of(&input)?, |_| stack::read::<u16>(&device, &input))
         }
-        Dtype::F32 => {
-            let cause = format!("{}: the images must be u8 or u16, but they are f32", shown(path));
+        other => {
+            let cause =
+                format!("{}: the images must be u8 or u16, but they are {other}", shown(path));
             Err(Error::new(ErrorKind::InvalidValue, "overlap", cause))
         }
     }

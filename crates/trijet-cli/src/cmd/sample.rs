@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::print;
-use crate::args::{PixelName, SampleOptions};
+use crate::args::SampleOptions;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use trijet::{Bytes, Result};
@@ -21,11 +21,11 @@ fn write_images(options: &SampleOptions, file: &mut File, header: &[u8]) -> io::
     let (mut narrow, mut wide) = (vec![0_u8; width], vec![0_u16; width]);
     for row in 0..options.images.saturating_mul(side) {
         match options.dtype {
-            PixelName::U8 => {
+            Dtype::U8 => {
                 images.fill_u8(row..row + 1, &mut narrow);
                 file.write_all(&narrow)?;
             }
-            PixelName::U16 => {
+            _ => {
                 images.fill(row..row + 1, &mut wide);
                 // The bytes of a number, in the order of this processor. The header has the same
                 // order.
@@ -38,12 +38,8 @@ fn write_images(options: &SampleOptions, file: &mut File, header: &[u8]) -> io::
 
 /// Writes a generated stack of images.
 pub(crate) fn run(options: &SampleOptions) -> Result<()> {
-    let dtype = match options.dtype {
-        PixelName::U8 => Dtype::U8,
-        PixelName::U16 => Dtype::U16,
-    };
     let side = u64::from(options.side);
-    let array = Array::new(dtype, vec![options.images, side, side])?;
+    let array = Array::new(options.dtype, vec![options.images, side, side])?;
     let file = NewFile::new("sample", &options.file, options.overwrite.existing(), &[])?;
     file.write(|file| write_images(options, file, &array.npy_header()))?;
     let name = shown(&options.file);

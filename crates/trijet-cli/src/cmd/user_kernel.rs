@@ -52,7 +52,14 @@ fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::U8 => "unsigned char",
         Dtype::U16 => "unsigned short",
+        Dtype::U32 => "unsigned int",
+        Dtype::I32 => "int",
+        Dtype::U64 => "unsigned long long",
+        Dtype::I64 => "long long",
+        Dtype::F16 => "__half",
         Dtype::F32 => "float",
+        Dtype::F64 => "double",
+        Dtype::BF16 => "__nv_bfloat16",
     }
 }
 

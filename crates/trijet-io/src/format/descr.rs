@@ -3,7 +3,7 @@
 //! A header names a type in a form that `numpy.dtype` accepts: a code with an order of bytes, such
 //! as `<u2`, or a name, such as `uint16`. The number in a code counts bytes.
 
-use crate::array::Dtype;
+use trijet::Dtype;
 
 /// The elements of a file as its header describes them.
 #[derive(Debug, PartialEq, Eq)]

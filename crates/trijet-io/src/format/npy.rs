@@ -11,7 +11,7 @@ use super::contract::{
 use super::descr::Elements;
 use super::flat::{FlatPlan, FlatReader};
 use super::promise::by_name;
-use crate::array::{Array, Dtype};
+use crate::array::Array;
 use crate::file_error;
 use crate::plain::Plain;
 use crate::python::line;
@@ -21,6 +21,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use trijet::Dtype;
 use trijet::Result;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -138,15 +139,12 @@ impl Array {
 
 /// The header of an `.npy` file that holds `array`, as numpy writes it.
 fn header_bytes(array: &Array) -> Vec<u8> {
-    let descr = match array.dtype() {
-        Dtype::U8 => "|u1",
-        Dtype::U16 => "<u2",
-        Dtype::F32 => "<f4",
-    };
+    let order = if array.dtype().bytes() == 1 { '|' } else { '<' };
+    let code = array.dtype().numpy_code();
     let axes: Vec<String> = array.shape().iter().map(u64::to_string).collect();
     let comma = if axes.len() == 1 { "," } else { "" };
     let mut text = format!(
-        "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+        "{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({}{comma}), }}",
         axes.join(", ")
     );
     let whole = (10 + text.len() + 1).next_multiple_of(ALIGN_BYTES);

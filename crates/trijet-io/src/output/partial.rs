@@ -270,13 +270,14 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{Array, Dtype};
+    use crate::array::Array;
     use crate::input::Input;
     use crate::output::target::Target;
     use std::fs;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
     use tempfile::TempDir;
+    use trijet::Dtype;
     use trijet::ErrorKind;
 
     /// A writer whose synchronization reports its start, and ends when the test lets it.

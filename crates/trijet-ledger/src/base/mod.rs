@@ -7,6 +7,7 @@ pub mod atomic;
 pub mod audience;
 pub mod crowd;
 pub mod dag;
+pub mod dtype;
 pub(crate) mod edges;
 pub mod error;
 pub mod hash;

@@ -223,7 +223,7 @@ impl ArgBlock {
         tiling: Tiling,
     ) -> Result<()> {
         let (index, element) = (self.sizes.len(), T::TYPE);
-        let element_bytes = element.bytes() as u64;
+        let element_bytes = element.bytes();
         let mut words = [0; MAP_BYTES / 8];
         words[0] = span.address();
         self.push_size(MAP_BYTES, ArgType::of::<T>())?;

@@ -5,6 +5,7 @@
 //! Management") is checked here, since the driver gives no reason when it refuses a tiling.
 #![forbid(unsafe_code)]
 
+use crate::base::dtype::Dtype;
 use bytemuck::Pod;
 
 /// The size of an encoded tiling, which is a parameter of the kernel.
@@ -20,46 +21,17 @@ const UNIT_BYTES: u64 = 16;
 /// The rows that [`Swizzle::Bytes128`] permutes.
 const SWIZZLED_BYTES: u64 = 128;
 
-/// The type of the elements of a tiling. The copy engine reduces in the arithmetic of this type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum ElementType {
-    U8,
-    U16,
-    U32,
-    I32,
-    U64,
-    I64,
-    F16,
-    F32,
-    F64,
-    BF16,
-}
-
-impl ElementType {
-    /// The size of an element in bytes.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::U8 => 1,
-            Self::U16 | Self::F16 | Self::BF16 => 2,
-            Self::U32 | Self::I32 | Self::F32 => 4,
-            Self::U64 | Self::I64 | Self::F64 => 8,
-        }
-    }
-}
-
-/// A type of elements that a tiling can have.
+/// A type of elements that a tiling can have. The copy engine reduces in the arithmetic of this
+/// type.
 pub trait TiledElement: Pod + Send + Sync {
     /// The type, with the same size.
-    const TYPE: ElementType;
+    const TYPE: Dtype;
 }
 
 macro_rules! elements {
     ($($element:ty: $name:ident)*) => {$(
         impl TiledElement for $element {
-            const TYPE: ElementType = ElementType::$name;
+            const TYPE: Dtype = Dtype::$name;
         }
     )*};
 }
@@ -135,8 +107,8 @@ impl Tiling {
     }
 
     /// The bytes from one row to the next. Only for a tiling that was checked.
-    pub(crate) fn pitch_bytes(&self, element: ElementType) -> u64 {
-        (self.pitch * element.bytes()) as u64
+    pub(crate) fn pitch_bytes(&self, element: Dtype) -> u64 {
+        self.pitch as u64 * element.bytes()
     }
 
     /// Whether the matrix has no element. No copy engine takes such a matrix.
@@ -145,11 +117,11 @@ impl Tiling {
     }
 
     /// The end of the elements that writes of boxes touch. Only for a tiling that was checked.
-    pub(crate) fn written_end(&self, element: ElementType) -> u128 {
+    pub(crate) fn written_end(&self, element: Dtype) -> u128 {
         if self.is_empty() {
             return 0;
         }
-        let unit = UNIT_BYTES / element.bytes() as u64;
+        let unit = UNIT_BYTES / element.bytes();
         let row = (self.columns as u128).next_multiple_of(u128::from(unit));
         (self.rows as u128 - 1) * self.pitch as u128 + row
     }
@@ -160,7 +132,7 @@ impl Tiling {
     /// A text that names what is wrong, its value and its limit.
     pub(crate) fn check(
         &self,
-        element: ElementType,
+        element: Dtype,
         address: u64,
         elements: usize,
     ) -> Result<(), String> {
@@ -175,7 +147,7 @@ impl Tiling {
             let Self { pitch, columns, .. } = self;
             return Err(format!("a pitch of {pitch} elements, and the rows have {columns}"));
         }
-        let bytes = element.bytes() as u64;
+        let bytes = element.bytes();
         let pitch_bytes = (self.pitch as u64).checked_mul(bytes);
         if !pitch_bytes.is_some_and(|b| b < PITCH_BYTES_END && b.is_multiple_of(UNIT_BYTES)) {
             return Err(format!(
@@ -229,7 +201,7 @@ pub struct TiledArg {
     /// The tiling.
     pub tiling: Tiling,
     /// The type of its elements.
-    pub element: ElementType,
+    pub element: Dtype,
 }
 
 /// A matrix that a kernel reads by boxes, for its twin.
@@ -266,7 +238,7 @@ impl<'a, T: Pod> Matrix<'a, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElementType, Matrix, Swizzle, Tiling};
+    use super::{Dtype, Matrix, Swizzle, Tiling};
 
     /// A tiling of u32 that every device takes.
     const RIGHT: Tiling = Tiling::new([10, 20], [8, 32]);
@@ -274,7 +246,7 @@ mod tests {
     #[test]
     fn the_smallest_and_the_largest_tilings_are_accepted() {
         let right = |tiling: Tiling, elements| {
-            assert_eq!(tiling.check(ElementType::U32, 0x100, elements), Ok(()), "{tiling:?}");
+            assert_eq!(tiling.check(Dtype::U32, 0x100, elements), Ok(()), "{tiling:?}");
         };
         right(RIGHT, 200);
         // The last row need not have the whole pitch.
@@ -288,7 +260,7 @@ mod tests {
 
     #[test]
     fn each_limit_is_named_with_the_value_that_breaks_it() {
-        let told = |tiling: Tiling| tiling.check(ElementType::U32, 0x100, 200).unwrap_err();
+        let told = |tiling: Tiling| tiling.check(Dtype::U32, 0x100, 200).unwrap_err();
         let with = |change: fn(&mut Tiling)| {
             let mut tiling = RIGHT;
             change(&mut tiling);
@@ -323,10 +295,10 @@ mod tests {
             "the rows of a box have 144 bytes; a swizzle of 128 allows 128"
         );
         assert_eq!(
-            RIGHT.check(ElementType::U32, 0x108, 200).unwrap_err(),
+            RIGHT.check(Dtype::U32, 0x108, 200).unwrap_err(),
             "the matrix begins at address 0x108; a multiple of 16 is needed"
         );
-        let bytes = Tiling::new([4, 40], [4, 16]).check(ElementType::U8, 0, 160).unwrap_err();
+        let bytes = Tiling::new([4, 40], [4, 16]).check(Dtype::U8, 0, 160).unwrap_err();
         assert!(bytes.starts_with("a pitch of 40 elements of 1 bytes"), "{bytes}");
     }
 

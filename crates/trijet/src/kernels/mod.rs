@@ -38,7 +38,7 @@ pub use reduction::{Max, Min, NcclNames, Reduction, Sum};
 
 pub use crate::device::args::{ArgBlock, SpanArg};
 pub use crate::device::ptx::{PtxFinding, PtxRule, lint};
-pub use crate::device::tiling::{ElementType, Matrix, Swizzle, TiledArg, TiledElement, Tiling};
+pub use crate::device::tiling::{Matrix, Swizzle, TiledArg, TiledElement, Tiling};
 pub use crate::device::twin::{Cost, Tile, Twin};
 pub use crate::launch::{
     Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, KernelSpec, Ptr, Read, Shape, Tiled,

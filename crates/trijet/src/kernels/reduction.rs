@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::combine as kernels;
+use crate::base::dtype::Dtype;
 use crate::base::error::Result;
+use crate::device::tiling::TiledElement;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
 use half::bf16;
@@ -19,6 +21,32 @@ pub struct NcclNames<T> {
     pub(crate) element: i32,
     pub(crate) operation: i32,
     of: PhantomData<fn() -> T>,
+}
+
+impl<T: TiledElement> NcclNames<T> {
+    /// The numbers for an operation. NCCL lacks some types.
+    const fn of(operation: i32) -> Option<Self> {
+        match nccl_type(T::TYPE) {
+            Some(element) => Some(Self { element, operation, of: PhantomData }),
+            None => None,
+        }
+    }
+}
+
+/// The member of `ncclDataType_t`.
+pub(crate) const fn nccl_type(dtype: Dtype) -> Option<i32> {
+    match dtype {
+        Dtype::U8 => Some(1),
+        Dtype::I32 => Some(2),
+        Dtype::U32 => Some(3),
+        Dtype::I64 => Some(4),
+        Dtype::U64 => Some(5),
+        Dtype::F16 => Some(6),
+        Dtype::F32 => Some(7),
+        Dtype::F64 => Some(8),
+        Dtype::BF16 => Some(9),
+        Dtype::U16 => None,
+    }
 }
 
 /// A way to combine elements. It combines the parts of tasks
@@ -54,11 +82,10 @@ pub struct Max;
 // NCCL ignores a NaN in minima and maxima of floating-point numbers, so these have no numbers of
 // NCCL.
 macro_rules! reductions {
-    ($($of:ty, $type:ty, $identity:expr, $kernel:ident $(, $element:literal, $operation:literal)?;)*) => {$(
+    ($($of:ty, $type:ty, $identity:expr, $kernel:ident $(, $operation:literal)?;)*) => {$(
         impl Reduction<$type> for $of {
             const IDENTITY: $type = $identity;
-            $(const NCCL: Option<NcclNames<$type>> =
-                Some(NcclNames { element: $element, operation: $operation, of: PhantomData });)?
+            $(const NCCL: Option<NcclNames<$type>> = NcclNames::of($operation);)?
 
             fn combine(
                 stream: &Stream,
@@ -71,10 +98,10 @@ macro_rules! reductions {
     )*};
 }
 reductions! {
-    Sum, f32, 0.0, SUM_F32, 7, 0; Min, f32, f32::INFINITY, MIN_F32; Max, f32, f32::NEG_INFINITY, MAX_F32;
-    Sum, bf16, bf16::ZERO, SUM_BF16, 9, 0; Min, bf16, bf16::INFINITY, MIN_BF16; Max, bf16, bf16::NEG_INFINITY, MAX_BF16;
-    Sum, i32, 0, SUM_I32, 2, 0; Min, i32, i32::MAX, MIN_I32, 2, 3; Max, i32, i32::MIN, MAX_I32, 2, 2;
-    Sum, u32, 0, SUM_U32, 3, 0; Min, u32, u32::MAX, MIN_U32, 3, 3; Max, u32, u32::MIN, MAX_U32, 3, 2;
-    Sum, i64, 0, SUM_I64, 4, 0; Min, i64, i64::MAX, MIN_I64, 4, 3; Max, i64, i64::MIN, MAX_I64, 4, 2;
-    Sum, u64, 0, SUM_U64, 5, 0; Min, u64, u64::MAX, MIN_U64, 5, 3; Max, u64, u64::MIN, MAX_U64, 5, 2;
+    Sum, f32, 0.0, SUM_F32, 0; Min, f32, f32::INFINITY, MIN_F32; Max, f32, f32::NEG_INFINITY, MAX_F32;
+    Sum, bf16, bf16::ZERO, SUM_BF16, 0; Min, bf16, bf16::INFINITY, MIN_BF16; Max, bf16, bf16::NEG_INFINITY, MAX_BF16;
+    Sum, i32, 0, SUM_I32, 0; Min, i32, i32::MAX, MIN_I32, 3; Max, i32, i32::MIN, MAX_I32, 2;
+    Sum, u32, 0, SUM_U32, 0; Min, u32, u32::MAX, MIN_U32, 3; Max, u32, u32::MIN, MAX_U32, 2;
+    Sum, i64, 0, SUM_I64, 0; Min, i64, i64::MAX, MIN_I64, 3; Max, i64, i64::MIN, MAX_I64, 2;
+    Sum, u64, 0, SUM_U64, 0; Min, u64, u64::MAX, MIN_U64, 3; Max, u64, u64::MIN, MAX_U64, 2;
 }

@@ -218,10 +218,11 @@ tuples! {
 #[cfg(test)]
 mod tests {
     use super::{Arg, ArgsFor, Dynamic, Read, Tiled, Update};
+    use crate::base::dtype::Dtype;
     use crate::base::error::{ErrorKind, Result};
     use crate::base::ledger::Mode;
     use crate::device::HostConfig;
-    use crate::device::tiling::{ElementType, Tiling};
+    use crate::device::tiling::Tiling;
     use crate::launch::Args;
     use crate::stream::Device;
 
@@ -242,10 +243,7 @@ mod tests {
         let spans = args.block.spans().iter().map(|arg| (arg.index, arg.elements, arg.mode));
         assert_eq!(spans.collect::<Vec<_>>(), [(1, 100, Mode::Read), (2, 120, Mode::Update)]);
         let tiled = args.block.tiled().iter().map(|arg| (arg.index, arg.tiling.pitch, arg.element));
-        assert_eq!(
-            tiled.collect::<Vec<_>>(),
-            [(1, 10, ElementType::U64), (2, 12, ElementType::U64)]
-        );
+        assert_eq!(tiled.collect::<Vec<_>>(), [(1, 10, Dtype::U64), (2, 12, Dtype::U64)]);
         let uses = args.uses.iter().map(|access| (access.range.clone(), access.mode));
         assert_eq!(uses.collect::<Vec<_>>(), [(0..800, Mode::Read), (0..960, Mode::Update)]);
         Ok(())

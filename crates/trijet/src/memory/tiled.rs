@@ -21,7 +21,7 @@ pub struct TiledViewMut<'a, T> {
 }
 
 fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Result<()> {
-    const { assert!(size_of::<T>() == T::TYPE.bytes(), "an element has the size of its type") };
+    const { assert!(size_of::<T>() as u64 == T::TYPE.bytes(), "an element has the size of its type") };
     let why = match span.memory().space() {
         Space::Device(_) | Space::Pinned => tiling.check(T::TYPE, span.address(), elements).err(),
         Space::Pageable => {

@@ -49,7 +49,6 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Data::write",
             "Data::write_range",
             "Device::builder",
-            "ElementType::*",
             "Exchange::*",
             "HostConfig::*",
             "Kernel::*",

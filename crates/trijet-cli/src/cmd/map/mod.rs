@@ -30,7 +30,7 @@ fn open_input(options: &MapOptions) -> Result<Input> {
             Input::skipping_damaged(&options.input).map_err(|error| error.context("--skip-bad"))
         }
         (Some(shape), Some(dtype)) => {
-            let array = Array::new(dtype.into(), shape.0.clone())?;
+            let array = Array::new(dtype, shape.0.clone())?;
             let plain = Plain::new(array).header(options.header.map_or(0, |bytes| bytes.0));
             let plain = if options.raw { plain.any_name() } else { plain };
             Input::plain(&options.input, plain)

@@ -1,12 +1,12 @@
 //! The size and the element type of gray PNG images. PNG stores 16-bit samples big-endian; rows are
 //! little-endian.
 
-use crate::array::Dtype;
 use crate::file_error;
 use png::{BitDepth, ColorType, Compression, DecodingError, Encoder, EncodingError};
 use std::error::Error as _;
 use std::path::Path;
 use std::{fmt, io};
+use trijet::Dtype;
 use trijet::{Error, Result};
 
 /// The size and the element type of a gray image. PNG stores the sides as 32-bit numbers.

@@ -5,7 +5,7 @@
 use super::form::{Form, damage_of, decoding, is_damaged_image, swap_bytes};
 use super::left_out::LeftOut;
 use super::order;
-use crate::array::{Array, Dtype};
+use crate::array::Array;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::contract::{Opened, Reader, has_extension, open_regular};
@@ -18,6 +18,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trijet::Dtype;
 use trijet::Result;
 
 #[derive(Debug)]

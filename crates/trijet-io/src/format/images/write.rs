@@ -2,7 +2,7 @@
 
 use super::form::Form;
 use super::read::decode;
-use crate::array::{Array, Dtype};
+use crate::array::Array;
 use crate::file_error;
 use crate::format::ahead::Ahead;
 use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of, sync_folder};
@@ -21,6 +21,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trijet::Dtype;
 use trijet::{Error, Result};
 
 /// The names of the images, and the form that they share.

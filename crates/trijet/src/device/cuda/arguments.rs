@@ -3,9 +3,10 @@
 
 use super::api::{CuResult, DriverApi, Handle, TensorMap, need};
 use super::error::check;
+use crate::base::dtype::Dtype;
 use crate::base::error::Result;
 use crate::device::args::{ARGS_MAX, ArgBlock, TILED_MAX};
-use crate::device::tiling::{ElementType, Swizzle, TiledArg};
+use crate::device::tiling::{Swizzle, TiledArg};
 use arrayvec::ArrayVec;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -97,18 +98,18 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
 }
 
 /// The member of `CUtensorMapDataType`.
-fn type_of(element: ElementType) -> c_int {
+fn type_of(element: Dtype) -> c_int {
     match element {
-        ElementType::U8 => 0,
-        ElementType::U16 => 1,
-        ElementType::U32 => 2,
-        ElementType::I32 => 3,
-        ElementType::U64 => 4,
-        ElementType::I64 => 5,
-        ElementType::F16 => 6,
-        ElementType::F32 => 7,
-        ElementType::F64 => 8,
-        ElementType::BF16 => 9,
+        Dtype::U8 => 0,
+        Dtype::U16 => 1,
+        Dtype::U32 => 2,
+        Dtype::I32 => 3,
+        Dtype::U64 => 4,
+        Dtype::I64 => 5,
+        Dtype::F16 => 6,
+        Dtype::F32 => 7,
+        Dtype::F64 => 8,
+        Dtype::BF16 => 9,
     }
 }
 
@@ -131,16 +132,16 @@ mod tests {
     fn the_numbers_are_those_of_the_reference_binding() {
         use sys::CUtensorMapDataType_enum as Type;
         let types = [
-            (ElementType::U8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
-            (ElementType::U16, Type::CU_TENSOR_MAP_DATA_TYPE_UINT16),
-            (ElementType::U32, Type::CU_TENSOR_MAP_DATA_TYPE_UINT32),
-            (ElementType::I32, Type::CU_TENSOR_MAP_DATA_TYPE_INT32),
-            (ElementType::U64, Type::CU_TENSOR_MAP_DATA_TYPE_UINT64),
-            (ElementType::I64, Type::CU_TENSOR_MAP_DATA_TYPE_INT64),
-            (ElementType::F16, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
-            (ElementType::F32, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32),
-            (ElementType::F64, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64),
-            (ElementType::BF16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
+            (Dtype::U8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
+            (Dtype::U16, Type::CU_TENSOR_MAP_DATA_TYPE_UINT16),
+            (Dtype::U32, Type::CU_TENSOR_MAP_DATA_TYPE_UINT32),
+            (Dtype::I32, Type::CU_TENSOR_MAP_DATA_TYPE_INT32),
+            (Dtype::U64, Type::CU_TENSOR_MAP_DATA_TYPE_UINT64),
+            (Dtype::I64, Type::CU_TENSOR_MAP_DATA_TYPE_INT64),
+            (Dtype::F16, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
+            (Dtype::F32, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32),
+            (Dtype::F64, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64),
+            (Dtype::BF16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
         ];
         for (ours, theirs) in types {
             assert_eq!(type_of(ours), theirs as c_int, "{ours:?}");
@@ -164,7 +165,7 @@ mod tests {
         let library = unsafe { libloading::Library::new("libm.so.6") };
         let api = DriverApi::load(library.expect("every system has it"));
         let tiling = Tiling::new([4, 4], [4, 4]);
-        let arg = TiledArg { index: 0, tiling, element: ElementType::F32 };
+        let arg = TiledArg { index: 0, tiling, element: Dtype::F32 };
         let error = encode(&api, &arg, 0x100).expect_err("it has no such function");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("has no `cuTensorMapEncodeTiled`"), "{error}");

@@ -170,11 +170,10 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
 }
 
 fn shape<T: Pixel, const R: u32>(args: &ArgBlock) -> Result<LaunchConfig> {
-    let element = if T::BITS == 8 { plan::PixelType::U8 } else { plan::PixelType::U16 };
     let width = args.scalar::<u32>(0);
     let arg = &args.spans()[1];
     let rows = arg.bytes() / arg.element_bytes / u64::from(width);
-    let plan = plan::plan(R, element);
+    let plan = plan::plan(R, T::BITS);
     let grid = if rows == 0 { [0; 3] } else { plan.grid(width, rows) };
     Ok(LaunchConfig::new(grid, plan.block).shared_bytes(plan.shared_bytes))
 }

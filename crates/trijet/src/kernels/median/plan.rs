@@ -16,16 +16,7 @@ const TILE_ROWS: u64 = 32;
 /// capabilities).
 const GRID_Y_MAX: u64 = 65_535;
 
-/// The pixel type of a median filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PixelType {
-    /// 8 bit unsigned pixels.
-    U8,
-    /// 16 bit unsigned pixels.
-    U16,
-}
-
-/// The launch of the median filter for one radius and element type.
+/// The launch of the median filter for one radius and type of pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MedianPlan {
     /// The entry in [`super::PTX`].
@@ -48,41 +39,41 @@ impl MedianPlan {
     }
 }
 
-/// The plan of a launch for `radius` and `element`.
+/// The plan of a launch for `radius`, and for pixels of 8 or 16 bits.
 ///
 /// # Panics
 /// If `radius` is not in `1..=7`.
-pub(crate) fn plan(radius: u32, element: PixelType) -> MedianPlan {
+pub(crate) fn plan(radius: u32, bits: u32) -> MedianPlan {
     assert!((1..=RADIUS_MAX).contains(&radius), "median radius {radius} is not in 1..=7");
-    let (entry, tile_columns) = match (element, radius) {
-        (PixelType::U8, 1) => ("median_r1_u8", 128),
-        (PixelType::U8, 2) => ("median_r2_u8", 128),
-        (PixelType::U8, 3) => ("median_r3_u8", 128),
-        (PixelType::U8, 4) => ("median_r4_u8", 128),
-        (PixelType::U8, 5) => ("median_r5_u8", 128),
-        (PixelType::U8, 6) => ("median_r6_u8", 128),
-        (PixelType::U8, _) => ("median_r7_u8", 128),
-        (PixelType::U16, 1) => ("median_r1_u16", 64),
-        (PixelType::U16, 2) => ("median_r2_u16", 64),
-        (PixelType::U16, 3) => ("median_r3_u16", 128),
-        (PixelType::U16, 4) => ("median_r4_u16", 128),
-        (PixelType::U16, 5) => ("median_r5_u16", 128),
-        (PixelType::U16, 6) => ("median_r6_u16", 128),
-        (PixelType::U16, _) => ("median_r7_u16", 128),
+    let (entry, tile_columns) = match (bits, radius) {
+        (8, 1) => ("median_r1_u8", 128),
+        (8, 2) => ("median_r2_u8", 128),
+        (8, 3) => ("median_r3_u8", 128),
+        (8, 4) => ("median_r4_u8", 128),
+        (8, 5) => ("median_r5_u8", 128),
+        (8, 6) => ("median_r6_u8", 128),
+        (8, _) => ("median_r7_u8", 128),
+        (_, 1) => ("median_r1_u16", 64),
+        (_, 2) => ("median_r2_u16", 64),
+        (_, 3) => ("median_r3_u16", 128),
+        (_, 4) => ("median_r4_u16", 128),
+        (_, 5) => ("median_r5_u16", 128),
+        (_, 6) => ("median_r6_u16", 128),
+        (_, _) => ("median_r7_u16", 128),
     };
     MedianPlan { entry, block: [256, 1, 1], shared_bytes: 0, tile_columns }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PixelType, plan};
+    use super::plan;
     use crate::kernels::median::{PTX, RADIUS_MAX};
 
     #[test]
     fn every_planned_entry_is_in_the_ptx() {
         for radius in 1..=RADIUS_MAX {
-            for (element, name) in [(PixelType::U8, "u8"), (PixelType::U16, "u16")] {
-                let entry = plan(radius, element).entry;
+            for (bits, name) in [(8, "u8"), (16, "u16")] {
+                let entry = plan(radius, bits).entry;
                 assert_eq!(entry, format!("median_r{radius}_{name}"));
                 assert!(PTX.contains(&format!(".entry {entry}(")), "{entry}");
             }
@@ -91,15 +82,15 @@ mod tests {
 
     #[test]
     fn the_grid_covers_the_image_and_stays_in_the_limits() {
-        assert_eq!(plan(1, PixelType::U8).grid(4096, 4096), [32, 128, 1]);
-        assert_eq!(plan(2, PixelType::U16).grid(65, 33), [2, 2, 1]);
-        assert_eq!(plan(7, PixelType::U8).grid(0, 0), [1, 1, 1]);
-        assert_eq!(plan(7, PixelType::U8).grid(1, u64::MAX), [1, 65_535, 1]);
+        assert_eq!(plan(1, 8).grid(4096, 4096), [32, 128, 1]);
+        assert_eq!(plan(2, 16).grid(65, 33), [2, 2, 1]);
+        assert_eq!(plan(7, 8).grid(0, 0), [1, 1, 1]);
+        assert_eq!(plan(7, 8).grid(1, u64::MAX), [1, 65_535, 1]);
     }
 
     #[test]
     #[should_panic(expected = "median radius 8")]
     fn a_radius_without_an_entry_is_refused() {
-        let _ = plan(8, PixelType::U8);
+        let _ = plan(8, 8);
     }
 }
