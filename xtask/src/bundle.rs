@@ -42,8 +42,9 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
-    // The allocator is for PyTorch and other programs, and for `trijet bench training`.
-    programs.extend(build(&root, &commit, &["build", "-p", "trijet-alloc"])?);
+    // The allocator is for PyTorch and other programs, and for `trijet bench training`. Beside
+    // `trijet`, it takes the library with all features, which is built already.
+    programs.extend(build(&root, &commit, &["build", "-p", "trijet", "-p", "trijet-alloc"])?);
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     for name in EXPLORERS {
         programs.push(explorer(&root, &commit, name)?);
