@@ -37,14 +37,14 @@ impl Heap {
             Error::new(ErrorKind::OutOfMemory, "growing", cause)
         };
         let whole = bytes.max(1).checked_next_multiple_of(sizes.granule.0).ok_or_else(too_large)?;
-        let number = self.lock_plain().parking.take_number().ok_or_else(|| {
+        let number = self.lock().parking.take_number().ok_or_else(|| {
             let cause =
                 format!("the heap has {RANGES_MAX} growing ranges already; drop a growing buffer");
             Error::new(ErrorKind::OutOfMemory, "growing", cause)
         })?;
         let reserved = driver.range_reserve(self.device, Bytes(whole));
-        self.lock_plain().counts.calls += 1;
-        let memory = reserved.inspect_err(|_| self.lock_plain().parking.unused.push(number))?;
+        self.lock().counts.calls += 1;
+        let memory = reserved.inspect_err(|_| self.lock().parking.unused.push(number))?;
         let range = GrowingRange {
             memory,
             number,
@@ -65,7 +65,7 @@ impl Heap {
         (used, bytes): (u64, u64),
         is_done: impl Fn(&Position) -> bool,
     ) -> Option<Parked> {
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         let parking = &mut state.parking;
         let of = |parked: &Parked| {
             let mapped = parked.range.mapped();
@@ -83,7 +83,7 @@ impl Heap {
 
     /// Parks a range. The operations `users` used it last.
     pub(crate) fn park(&self, range: Arc<GrowingRange>, users: Users) {
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         range.is_parked.store(true, Ordering::Relaxed);
         self.live.subtract_mapped(range.mapped());
         state.parking.parked.push(Parked { range, users });
@@ -144,10 +144,10 @@ impl Heap {
         at: std::ops::Range<u64>,
     ) -> Result<()> {
         let bytes = at.end - at.start;
-        self.lock_plain().take_room(bytes / GRANULE)?;
+        self.lock().take_room(bytes / GRANULE)?;
         let end = at.end;
         let mapped = driver.range_map(&range.memory, at);
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         state.counts.calls += 1;
         if let Err(error) = mapped {
             state.return_room(bytes / GRANULE);
@@ -185,7 +185,7 @@ impl Heap {
         takes: impl Fn(u64, u64) -> bool,
         is_done: impl Fn(&Position) -> bool,
     ) -> Option<GrowingRange> {
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         let held = state.mapped();
         let parking = &mut state.parking;
         let is_idle = |parked: &Parked| {
@@ -213,14 +213,14 @@ impl Heap {
         let mut begin = 0;
         for end in pieces {
             driver.range_unmap(&range.memory, begin..end)?;
-            let mut state = self.lock_plain();
+            let mut state = self.lock();
             state.counts.calls += 1;
             state.return_room((end - begin) / GRANULE);
             begin = end;
         }
         driver.range_free(&range.memory)?;
-        self.lock_plain().counts.calls += 1;
-        self.lock_plain().parking.unused.push(range.number);
+        self.lock().counts.calls += 1;
+        self.lock().parking.unused.push(range.number);
         Ok(())
     }
 

@@ -170,7 +170,7 @@ impl Heap {
             let growth = Growth { unit: least, step: least, piece: PIECE.max(least) };
             return self.grow_by(driver, sizes, granules, growth);
         }
-        let part = self.lock_plain().mapped / GRANULE / GROWTH_PART;
+        let part = self.lock().mapped / GRANULE / GROWTH_PART;
         let step = (part - part % unit).max(unit);
         let by = |unit, step| Growth { unit, step, piece: u64::MAX };
         let mut outcome = self.grow_by(driver, sizes, granules, by(unit, step));
@@ -193,7 +193,7 @@ impl Heap {
         growth: Growth,
     ) -> Result<()> {
         let plan = loop {
-            let planned = self.lock_plain().plan(granules, growth)?;
+            let planned = self.lock().plan(granules, growth)?;
             match planned {
                 Some(plan) => break plan,
                 None => {
@@ -207,14 +207,14 @@ impl Heap {
         while end < start + granules && mapped.is_ok() {
             let piece = growth.piece.min(start + granules - end);
             mapped = driver.range_map(&plan.range, end * GRANULE..(end + piece) * GRANULE);
-            let mut state = self.lock_plain();
+            let mut state = self.lock();
             state.counts.calls += 1;
             if mapped.is_ok() {
                 state.mappings[range as usize].pieces.insert(end, piece);
                 end += piece;
             }
         }
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         let missing = start + granules - end;
         if missing > 0 {
             state.return_room(missing);
@@ -230,7 +230,7 @@ impl Heap {
     /// Reserves a new range of addresses, for at least `least` bytes.
     fn reserve(&self, driver: &dyn Driver, sizes: RangeSizes, least: u64) -> Result<()> {
         let range = driver.range_reserve(self.device, Bytes(sizes.range.0.max(least)))?;
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         state.counts.calls += 1;
         state.space.add_range();
         state.mappings.push(Mapping::new(range));
@@ -252,7 +252,7 @@ impl Heap {
         let mut released = self.release_parked(driver, takes, is_done)?;
         while let Some(GrowthPlan { piece, range }) = self.take_idle_piece(trim) {
             let unmapped = driver.range_unmap(&range, bytes(&piece));
-            let mut state = self.lock_plain();
+            let mut state = self.lock();
             state.counts.calls += 1;
             if let Err(error) = unmapped {
                 state.space.give(piece.index, Users::new(), List::Shared);
@@ -264,14 +264,14 @@ impl Heap {
             released += piece.granules * GRANULE;
         }
         loop {
-            let Some(empty) = self.lock_plain().take_empty_range() else { return Ok(released) };
+            let Some(empty) = self.lock().take_empty_range() else { return Ok(released) };
             driver.range_free(&empty)?;
         }
     }
 
     /// Takes a piece of memory without used bytes, searching from the last piece.
     fn take_idle_piece(&self, trim: Trim) -> Option<GrowthPlan> {
-        let mut state = self.lock_plain();
+        let mut state = self.lock();
         let held = state.mapped();
         let State { space, mappings, .. } = &mut *state;
         for (number, mapping) in mappings.iter().enumerate().rev() {

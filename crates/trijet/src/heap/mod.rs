@@ -42,6 +42,7 @@ use live::Live;
 use mapper::Mapper;
 use mapping::Mapping;
 use mode::SharedMode;
+use smallvec::SmallVec;
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -152,11 +153,11 @@ impl Heap {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock, but leaves the blocks that other threads returned in their list.
+    /// Takes the lock. The blocks that other threads left stay in their list.
     ///
     /// A thread holds the lock for less than a microsecond, and waking a sleeping thread takes
     /// many. So this function tries to take the lock for a while before it sleeps.
-    fn lock_plain(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         for pauses in (0..TRIES).map(|number| 1 << (number / 8)) {
             match self.state.try_lock() {
                 Ok(state) => return state,
@@ -167,28 +168,23 @@ impl Heap {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// Takes the lock, and frees the blocks that other threads returned. `list` chooses the list
-    /// for a block with the given users.
+    /// Takes the lock to free a live block, without waiting for another thread. If another thread
+    /// has the lock, leaves the block for the next owner of the lock.
     #[inline]
-    pub(crate) fn lock(&self, list: impl Fn(&mut Users) -> List) -> MutexGuard<'_, State> {
-        let mut state = self.lock_plain();
-        self.take_returned(&mut state, list);
-        state
-    }
-
-    /// Frees a live block, without waiting for another thread.
-    #[inline]
-    pub(crate) fn give(&self, index: Index, mut users: Users, list: impl Fn(&mut Users) -> List) {
+    pub(crate) fn lock_or_leave(
+        &self,
+        index: Index,
+        users: Users,
+    ) -> Option<(MutexGuard<'_, State>, Users)> {
         match self.state.try_lock() {
-            Ok(mut state) => {
-                let to = list(&mut users);
-                state.space.give(index, users, to);
-                self.take_returned(&mut state, list);
+            Ok(state) => Some((state, users)),
+            Err(TryLockError::WouldBlock) => {
+                self.leave(index, users);
+                None
             }
-            Err(TryLockError::WouldBlock) => self.leave(index, users),
             // A thread that panicked under the lock left the heap in an unknown state. So the block
             // leaks.
-            Err(TryLockError::Poisoned(_)) => {}
+            Err(TryLockError::Poisoned(_)) => None,
         }
     }
 
@@ -206,28 +202,30 @@ impl Heap {
     pub(crate) fn gather(&self) -> Gathered<'_> {
         let gathered = self.caches.gather();
         let [own, complete] = gathered.taken;
-        let counts = &mut self.lock_plain().counts;
+        let counts = &mut self.lock().counts;
         counts.reuses[Reuse::Own as usize] += own;
         counts.reuses[Reuse::Complete as usize] += complete;
         gathered
     }
 
+    /// Whether other threads left blocks, as far as this thread can see.
     #[inline]
-    fn take_returned(&self, state: &mut State, list: impl Fn(&mut Users) -> List) {
-        if self.returned.is_empty() {
-            return;
-        }
+    pub(crate) fn has_left(&self) -> bool {
+        !self.returned.is_empty()
+    }
+
+    /// Takes the blocks that other threads left, each with its users.
+    pub(crate) fn take_left(&self) -> SmallVec<[(Index, Users); 2]> {
+        let mut left = SmallVec::new();
         let place = |index: u32| self.returns.get(index as usize).expect("it was left there");
         self.returned.take(
             |index| &place(index).next,
             |index| {
-                let mut users = std::mem::take(
-                    &mut *place(index).users.lock().expect("no panic under this lock"),
-                );
-                let to = list(&mut users);
-                state.space.give(index, users, to);
+                let mut users = place(index).users.lock().expect("no panic under this lock");
+                left.push((index, std::mem::take(&mut *users)));
             },
         );
+        left
     }
 }
 

@@ -13,15 +13,33 @@ impl Domain {
     /// meanwhile.
     #[inline]
     pub(crate) fn lock_heap<'h>(&self, heap: &'h Heap) -> MutexGuard<'h, State> {
-        let mode = heap.mode();
-        heap.lock(|users| self.list(mode, users))
+        let mut state = heap.lock();
+        self.take_left(heap, &mut state);
+        state
     }
 
     /// Frees a block of a heap that `users` used, without waiting for another thread.
     #[inline]
     pub(crate) fn give_to_heap(&self, heap: &Heap, index: Index, users: Users) {
-        let mode = heap.mode();
-        heap.give(index, users, |users| self.list(mode, users));
+        let Some((mut state, users)) = heap.lock_or_leave(index, users) else { return };
+        self.add_free(heap, &mut state, index, users);
+        self.take_left(heap, &mut state);
+    }
+
+    /// Adds the blocks that other threads left.
+    #[inline]
+    fn take_left(&self, heap: &Heap, state: &mut State) {
+        if heap.has_left() {
+            let left = heap.take_left().into_iter();
+            left.for_each(|(index, users)| self.add_free(heap, state, index, users));
+        }
+    }
+
+    /// Adds a block to the list that its users allow.
+    #[inline]
+    fn add_free(&self, heap: &Heap, state: &mut State, index: Index, mut users: Users) {
+        let list = self.list(heap.mode(), &mut users);
+        state.space.give(index, users, list);
     }
 
     /// Removes the complete ones of `users`. Returns whether `lane` may keep a freed block of a
