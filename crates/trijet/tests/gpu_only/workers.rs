@@ -8,9 +8,10 @@ mod payloads;
 
 use std::time::Duration;
 use trijet::kernels::Update;
+use trijet::workers::queens;
 use trijet::workers::{Body, Kinds, Policy, Program, ProgramSpec, RunOptions, Work, Worker};
 use trijet::{Device, ErrorKind, Result, Select};
-use trijet_programs::{mix, queens, tree};
+use trijet_programs::{mix, tree};
 
 const SPAWNING: [Policy; 3] = [Policy::Sharing, Policy::Stealing, Policy::Hybrid];
 
