@@ -64,7 +64,7 @@ fn damaged() -> Report {
 #[test]
 fn a_page_of_sixty_chunks_is_small_and_repeats() {
     let report = pipeline();
-    assert!(report.verdict().ends_with("; 0 hazards, 0 warnings"), "{}", report.verdict());
+    assert!(report.verdict().ends_with("; 0 hazards, 0 remarks"), "{}", report.verdict());
     let page = report.page().render();
     assert!(page.len() < 200_000, "{} bytes", page.len());
     keep("plain.html", page.as_bytes());

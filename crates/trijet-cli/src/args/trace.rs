@@ -47,7 +47,7 @@ pub(crate) struct TraceOptions {
     pub(crate) memory: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
-    /// Compute the figures and findings from the whole run. By default they come from the steps:
+    /// Compute the figures and remarks from the whole run. By default they come from the steps:
     /// the part of the run in which the names of the kernels repeat, without the start of the
     /// program. If the names do not repeat, the figures always come from the whole run.
     #[arg(long)]

@@ -225,6 +225,7 @@ fn a_plural_and_a_code_are_explained_as_they_are_printed() {
         ("records", "record: "),
         ("over-waits", "over-wait: "),
         ("hazards", "hazard: "),
+        ("remarks", "remark: "),
         ("warnings", "warning: "),
         ("waits", "wait: "),
         ("PERF/HOST-LATE", "PERF/HOST-LATE: "),

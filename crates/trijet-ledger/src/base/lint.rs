@@ -250,7 +250,7 @@ const TABLE: [RuleRow; 19] = [
         rule: Rule::GpuIdle,
         name: "PERF/GPU-IDLE",
         title: "gaps with no kernel and no copy",
-        fix: "remove the cause that the finding names",
+        fix: "remove the cause that the remark names",
         limits: NONE,
         found_in: FoundIn::Trace,
         difference: "a ledger has the cause of each gap, and PERF/HOST-LATE, PERF/OVER-SYNC and \
@@ -344,7 +344,7 @@ impl Rule {
     }
 }
 
-/// One warning.
+/// A remark: a habit that a rule found in a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lint {
@@ -352,9 +352,9 @@ pub struct Lint {
     pub rule: Rule,
     /// Maximum time that the fix can save, by the formula of the rule.
     pub saved: Nanos,
-    /// The indices of the operations that the warning is about.
+    /// The indices of the operations that the remark is about.
     pub ops: Vec<usize>,
-    /// The text of the warning.
+    /// The text of the remark.
     pub text: String,
 }
 

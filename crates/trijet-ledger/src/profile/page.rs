@@ -139,7 +139,7 @@ fn verdict(processes: &[ProcessProfile]) -> String {
     let busy = devices.iter().map(|device| percent(device.busy, device.elapsed));
     let costly = devices.iter().flat_map(|device| &device.findings).max_by_key(|f| f.cost);
     let cost = costly.map_or(String::new(), |finding| {
-        format!("; the most costly finding is {}, {}", finding.rule.name(), finding.cost)
+        format!("; the most costly remark is {}, {}", finding.rule.name(), finding.cost)
     });
     match devices.as_slice() {
         [] => "no operation on a GPU was traced".to_owned(),

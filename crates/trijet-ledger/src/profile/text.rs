@@ -185,7 +185,7 @@ impl Display for DeviceProfile {
             line(f, 4, &limit)?;
         }
         if !self.findings.is_empty() {
-            writeln!(f, "    findings by cost (costs may overlap, so they do not add up):")?;
+            writeln!(f, "    remarks by cost (costs may overlap, so they do not add up):")?;
         }
         self.findings.iter().try_for_each(|finding| write!(f, "{finding}"))?;
         if !self.kernels.is_empty() {

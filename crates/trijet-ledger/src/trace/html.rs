@@ -1,6 +1,6 @@
 //! The page of a run: one file of HTML that needs no network, no server and no other file.
 //!
-//! From the top it shows the verdict, a bar per engine, the largest losses, the warnings, the
+//! From the top it shows the verdict, a bar per engine, the largest losses, the remarks, the
 //! timeline, the hazards, and the provenance. All but the timeline is plain markup and works
 //! without a script. The figures come from the summary, which a terminal prints too; this module
 //! computes only what drawing needs. All text is escaped, and equal pages give equal bytes.
@@ -58,8 +58,8 @@ impl Page<'_> {
             "engines" => bars::engines(self),
             "lost" => "Largest losses of an engine of the device".to_owned(),
             "losses" => sections::losses(self),
-            "remarks" => "Warnings".to_owned(),
-            "warnings" => sections::warnings(self),
+            "more" => "Remarks".to_owned(),
+            "remarks" => sections::remarks(self),
             "still" => still::picture(self),
             "hazards" => hazards::list(self),
             "provenance" => sections::provenance(&self.provenance),

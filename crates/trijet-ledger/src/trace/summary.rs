@@ -148,7 +148,7 @@ pub struct Summary {
     pub slack: Vec<Option<Nanos>>,
     /// The gaps of all engines, for a timeline.
     pub gaps: Vec<Gap>,
-    /// Warnings about performance, the most time to save first.
+    /// Remarks about performance, the most time to save first.
     pub lints: Vec<Lint>,
     /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
@@ -289,7 +289,7 @@ fn is_copy(engine: Engine) -> bool {
 /// let dag = Dag::new(&[], Kernels::Several);
 /// let settings = Settings { hazards: Some(0), ..Settings::default() };
 /// let summary = summarize(&[], &dag, &settings, vec![]);
-/// assert!(summary.to_string().starts_with("nothing measured; 0 hazards, 0 warnings"));
+/// assert!(summary.to_string().starts_with("nothing measured; 0 hazards, 0 remarks"));
 /// ```
 #[must_use]
 pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<Lint>) -> Summary {
@@ -349,7 +349,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
 
 impl Summary {
     /// The first line of the text: the elapsed time, the bound and the efficiency if the bound was
-    /// measured, the limit of the run, and the number of hazards and warnings.
+    /// measured, the limit of the run, and the number of hazards and remarks.
     #[must_use]
     pub fn verdict(&self) -> String {
         let kind = match self.time_kind {
@@ -376,10 +376,10 @@ impl Summary {
             }
             _ => "nothing measured".to_owned(),
         };
-        let warnings = count(self.lints.len() as u64, "warning");
+        let remarks = count(self.lints.len() as u64, "remark");
         text += &match self.hazards {
-            Some(hazards) => format!("; {}, {warnings}", count(hazards as u64, "hazard")),
-            None => format!("; not checked for hazards, {warnings}"),
+            Some(hazards) => format!("; {}, {remarks}", count(hazards as u64, "hazard")),
+            None => format!("; not checked for hazards, {remarks}"),
         };
         text
     }

@@ -58,7 +58,7 @@ impl NoteLink {
     }
 }
 
-/// An entry of a list of times that a change would save: a loss, a warning, a habit.
+/// An entry of a list of times that a change would save: a loss, a remark.
 #[derive(Debug, Clone)]
 pub(crate) struct Note {
     /// The time.
@@ -91,7 +91,7 @@ pub(crate) struct Section {
     pub(crate) lines: Vec<String>,
     /// A bar for each engine.
     pub(crate) bars: Vec<Bar>,
-    /// The habits that cost time, the most costly first.
+    /// The remarks, the most costly first.
     pub(crate) notes: Vec<Note>,
     /// The kernels.
     pub(crate) table: FigureTable,

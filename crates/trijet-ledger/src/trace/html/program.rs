@@ -46,10 +46,10 @@ impl ProgramPage {
             "verdict" => sections::verdict(&self.verdict, self.remarks.iter().cloned()),
             "ranks" => self.ranks(),
             "engines" => self.engines(),
-            "lost" => "Findings by cost, which may overlap".to_owned(),
+            "lost" => "Remarks by cost, which may overlap".to_owned(),
             "losses" => self.habits(),
-            "remarks" => "Kernels".to_owned(),
-            "warnings" => self.kernels(),
+            "more" => "Kernels".to_owned(),
+            "remarks" => self.kernels(),
             "still" => still::of_sheet(&self.timeline),
             "hazards" => none(
                 "This trace was not checked for hazards: it does not have the accesses of kernels.",

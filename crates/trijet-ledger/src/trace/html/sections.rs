@@ -1,4 +1,4 @@
-//! The sections of the page that are text: the verdict, the losses, the warnings, the provenance.
+//! The sections of the page that are text: the verdict, the losses, the remarks, the provenance.
 #![forbid(unsafe_code)]
 
 use super::figures::{Note, NoteLink, NoteName};
@@ -63,10 +63,10 @@ pub(super) fn losses(page: &Page<'_>) -> String {
     }))
 }
 
-/// The warnings about performance.
-pub(super) fn warnings(page: &Page<'_>) -> String {
+/// The remarks about performance.
+pub(super) fn remarks(page: &Page<'_>) -> String {
     let Some(summary) = &page.summary else {
-        return none("This run was not checked for warnings.");
+        return none("This run was not checked for remarks.");
     };
     if summary.lints.is_empty() {
         return none("None was found.");

@@ -70,7 +70,7 @@ fn text_never_becomes_markup() {
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
     assert_eq!(page.matches("<script").count(), 3, "the data, its columns, and the script");
-    // Twice the title, the advice, the finding, the warning, twice the provenance, the loss before
+    // Twice the title, the advice, the finding, the remark, twice the provenance, the loss before
     // the kernel.
     assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 8);
 }
@@ -155,7 +155,7 @@ fn a_section_without_content_says_so() {
     for words in [
         "This page has no summary.",
         "No engine was measured.",
-        "This run was not checked for warnings.",
+        "This run was not checked for remarks.",
         "This run was not checked for hazards.",
         "No operation has times.",
         "This page has no provenance.",
@@ -184,13 +184,13 @@ fn a_page_loads_nothing() {
 }
 
 #[test]
-fn a_loss_links_to_its_longest_gap_and_a_warning_to_its_operation() {
+fn a_loss_links_to_its_longest_gap_and_a_remark_to_its_operation() {
     let ops = sample();
     let page = evil_page(&ops).render();
     // The compute engine limits the run. It is idle until the upload ends, from 5 to 20.
     assert!(page.contains("<b>15 ns</b> (42.9 %) <span>compute idle: fill"), "the loss");
     assert!(page.contains("href=\"#t=5,20\""), "its gap");
-    assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the warning");
+    assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the remark");
     assert!(page.contains("href=\"#op=1\""), "its operation");
 }
 
