@@ -10,7 +10,7 @@ use std::time::Duration;
 use trijet::kernels::{AFFINE_F32, AXPY, Sum};
 use trijet::ranks::{LauncherRank, Ranks};
 use trijet::training::GradientBuckets;
-use trijet::{Buffer, Device, Result};
+use trijet::{Device, Result};
 
 const LAYERS: usize = 4;
 const LEN: usize = 10_007;
@@ -29,8 +29,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     let device = &devices[local % devices.len()];
     let stream = device.stream()?;
     let start: Vec<f32> = (0..LEN).map(sample).collect();
-    let weights = (0..LAYERS).map(|_| stream.upload(&start));
-    let mut weights: Vec<Buffer<f32>> = weights.collect::<Result<_>>()?;
+    let mut weights = (0..LAYERS).map(|_| stream.upload(&start)).collect::<Result<Vec<_>>>()?;
     let mut gradients = GradientBuckets::of_rank(device, &ranks, &[LEN; LAYERS], Sum)?;
     for _ in 0..STEPS {
         gradients.begin()?;
