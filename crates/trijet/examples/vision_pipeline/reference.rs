@@ -144,8 +144,7 @@ pub(crate) fn budgets(scores: &[[f32; 3]]) -> Result<Vec<u32>, String> {
     let mut heavy: Vec<usize> = (0..weights.len()).collect();
     heavy.sort_by_key(|patch| Reverse(weights[*patch]));
 
-    // The patches with the largest weights get the maximum, as long as the share of the next patch
-    // is too large.
+    // The heaviest patches get the maximum, as long as the share of the next patch is too large.
     let mut left = u64::from(TOKENS) - least * scores.len() as u64;
     let mut sum: u64 = weights.iter().sum();
     let mut tokens = vec![least; weights.len()];
