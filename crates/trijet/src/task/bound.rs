@@ -1,4 +1,5 @@
-//! Programs for workers with the data of tasks, and tasks that are nodes of a run of workers.
+//! Programs for workers that are bound to the data of tasks, and tasks that are nodes of a run of
+//! workers.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, DeclaredUse};
@@ -9,11 +10,11 @@ use crate::workers::{Kinds, Program, Run, RunOptions, TaskGraph, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// The number of fields, which a task gives to its body.
+/// The number of fields of a node. Fields that the task leaves out are zero.
 const FIELDS: usize = 8;
 
-/// A program for workers that is bound to data; see [`Task::bind`](super::Task::bind). Clones stand
-/// for the same bound program.
+/// A program for workers that is bound to data; see [`Task::bind`](super::Task::bind). A clone is a
+/// handle of the same bound program.
 #[derive(Clone)]
 pub struct Workers(pub(super) Arc<BoundData>);
 
@@ -26,20 +27,21 @@ impl fmt::Debug for Workers {
 /// Starts a run over a graph of tasks.
 pub(super) type Start = Box<dyn FnMut(&Stream, &TaskGraph) -> Result<Run> + Send>;
 
-/// A program with its data.
+/// A program and the data that it is bound to.
 pub(super) struct BoundData {
-    /// The id of the [`Tasks`](super::Tasks) that the program is bound in.
+    /// The id of the [`Tasks`](super::Tasks) to which the data belong.
     pub(super) core: u64,
     pub(super) name: &'static str,
     pub(super) kinds: usize,
-    /// The device.
+    /// The number of the device of the program.
     pub(super) place: usize,
     pub(super) data: AllDeclared,
     /// One thread at a time issues tasks, so no thread waits for this lock.
     pub(super) start: Mutex<Start>,
 }
 
-/// A program for workers with the data that it is bound to; see [`Task::bind`](super::Task::bind).
+/// One run of a program for workers on the data that it is bound to; see
+/// [`Task::bind`](super::Task::bind).
 pub struct BoundProgram<'a, K: 'static, P: 'static> {
     pub(super) program: &'static Program<K, P>,
     pub(super) stream: &'a Stream,
@@ -54,7 +56,7 @@ impl<K, P> fmt::Debug for BoundProgram<'_, K, P> {
 }
 
 impl<K: Kinds, P> BoundProgram<'_, K, P> {
-    /// Runs the tasks with these arguments of the program.
+    /// Starts the run, with these arguments of the program.
     ///
     /// # Errors
     /// The errors of [`Stream::run_workers`].
@@ -78,7 +80,8 @@ fn refused(cause: String) -> Error {
 }
 
 impl BoundData {
-    /// The body of a task of this kind. The uses of the task must be among the uses of the program.
+    /// Returns the body of a task of this kind. Refuses a task that uses bytes to which the program
+    /// is not bound.
     pub(super) fn node(
         self: &Arc<Self>,
         kind: u8,

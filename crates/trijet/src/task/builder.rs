@@ -1,4 +1,4 @@
-//! A task before its submission.
+//! A task that is described and not yet submitted.
 #![forbid(unsafe_code)]
 
 use super::bound::{BoundData, BoundProgram, Start, Workers};
@@ -23,12 +23,12 @@ pub struct Task<'a, U> {
     uses: U,
     name: Name,
     is_urgent: bool,
-    /// The device, if the program names one.
+    /// The number of the device, if the program names one.
     place: Option<usize>,
     group: Option<Group>,
 }
 
-/// A task that was submitted.
+/// The id of a task that was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId {
     /// The id of the [`Tasks`](super::Tasks) that the task belongs to.
@@ -41,7 +41,7 @@ impl TaskId {
         Self { core: core.id, number }
     }
 
-    /// The number of the task, if it belongs to these tasks.
+    /// The number of the task; `None` if the task belongs to other tasks.
     pub(super) fn of(self, core: &Arc<Core>) -> Option<Number> {
         (self.core == core.id).then_some(self.number)
     }
@@ -53,21 +53,23 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Self { core, uses, name, is_urgent: false, place: None, group: None }
     }
 
-    /// Sets a name for errors and explanations.
+    /// Sets the name of the task for errors and explanations.
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Issues the task before others that may be issued, on a stream of the highest priority.
+    /// Makes the task urgent: it is issued before all other tasks that may be issued, on a stream
+    /// of the highest priority.
     pub fn urgent(mut self) -> Self {
         self.is_urgent = true;
         self
     }
 
-    /// Puts the task on one of the devices of the tasks, by its number among them. Bytes that the
-    /// task reads and the device does not have are copied there before. Without this call the task
-    /// is on the device of the first data that it writes, or else of the first data that it reads.
+    /// Puts the task on the device with this number among the devices of the tasks. Bytes that the
+    /// task reads and that this device lacks are copied to the device before the task. Without this
+    /// call, the task is on the device of the first data that it writes. If it writes no data, it
+    /// is on the device of the first data that it reads.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -89,18 +91,19 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Lets the task share streams with other copies in its direction.
+    /// Sets the group of tasks with which the task shares streams; `None` for the group of tasks
+    /// that are no copies.
     pub(super) fn in_group(mut self, group: Option<Group>) -> Self {
         self.group = group;
         self
     }
 
-    /// Submits the task. `run` is called once, on a thread of the library or on a thread that uses
-    /// these tasks. It enqueues work on the stream that it gets, and does not wait for the work. An
-    /// error or a panic of `run` is the failure of the task. `run` may submit tasks.
+    /// Submits the task. The library calls `run` once, on one of its threads or on a thread that
+    /// calls these tasks. `run` enqueues work on the stream that it gets, and does not wait for the
+    /// work. If `run` returns an error or panics, the task fails. `run` may submit tasks.
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks or to data that were taken, or if two uses
+    /// `InvalidValue` if a use belongs to other tasks, if the data were taken, or if two uses
     /// conflict.
     #[track_caller]
     pub fn run<F>(self, run: F) -> Result<TaskId>
@@ -127,11 +130,11 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 
-    /// Binds a program for [workers](crate::workers) to the data of these uses. Submits no task:
-    /// later tasks may be kinds of the program ([`Task::on_workers`]). `start` is called for each
-    /// run, and gives the views to the program as its arguments. If tasks use parts of a parameter,
-    /// and some of them use their part before it has values, the parameter is an
-    /// [`Write`](crate::kernels::Write).
+    /// Binds a program for [workers](crate::workers) to the data of these uses. This call submits
+    /// no task. Later tasks may be kinds of the program ([`Task::on_workers`]). `start` is called
+    /// for each run, and passes the views to the program as its arguments. If tasks use parts of a
+    /// parameter, and some of them use their part before it has values, the type of the parameter
+    /// must be [`Write`](crate::kernels::Write).
     ///
     /// ```
     /// use trijet::kernels::Write;
@@ -179,8 +182,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or for a use of host
-    /// memory or a reduction.
+    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or if a use is in host
+    /// memory or is a reduction.
     #[track_caller]
     pub fn bind<K, P, F>(
         self,
@@ -218,23 +221,23 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(Workers(Arc::new(BoundData { core: core.id, name, kinds, place, data, start })))
     }
 
-    /// Submits the task as one of a program for workers. It has the kind at `kind`, and fields of
-    /// up to eight words, which its body reads with
+    /// Submits the task as a task of a program for workers. `kind` is the index of its kind.
+    /// `fields` are up to eight words, which its body reads with
     /// [`Worker::fields`](crate::workers::Worker::fields). All data of the task must be among the
     /// data that the program is bound to. In a [region](super::Tasks::region) of such tasks, all
-    /// tasks are nodes of one run, with an edge between two tasks that use the same bytes. Outside
-    /// of a region, the task is a run of its own. Bytes that a child of the task uses are not
-    /// ordered with other tasks.
+    /// tasks are nodes of one run, with an edge between two tasks that conflict. Outside of a
+    /// region, the task is a run of its own. If the body of the task adds child tasks to the run,
+    /// the bytes that these child tasks use are not ordered with other tasks.
     ///
-    /// A failure of a run, such as full queues, is known when the run ends.
-    /// [`Tasks::finish`](super::Tasks::finish) and [`Tasks::wait`](super::Tasks::wait) return its
-    /// error, and no task of the run has a result then. Tasks that were issued before the end of
-    /// the run was known have run.
+    /// If a run fails, for example because its queues are full, the failure is known at the end of
+    /// the run. [`Tasks::finish`](super::Tasks::finish) and [`Tasks::wait`](super::Tasks::wait)
+    /// then return its error, and no task of the run has a result. Later tasks that were issued
+    /// before that have run nevertheless.
     ///
     /// # Errors
-    /// `InvalidValue` for a kind that the program lacks, too many fields, a use that the program is
-    /// not bound to, a reduction, or another device than the device of the program; otherwise as
-    /// for [`Task::run`].
+    /// `InvalidValue` for a kind that the program lacks, for too many fields, for a use that the
+    /// program is not bound to, for a reduction, or if the task is on another device than the
+    /// program. Otherwise as for [`Task::run`].
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, fields: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
@@ -249,9 +252,9 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 
-    /// Submits the task for a thread of the host. `run` is called once, when all work that comes
-    /// before the task is complete. `run` gets a guard for each use, which derefs to a slice. It
-    /// may wait, and may use streams of its own. The data of the task are in host memory:
+    /// Submits the task for a thread of the host. The library calls `run` once, when all work that
+    /// comes before the task is complete. `run` gets a guard for each use, which derefs to a slice.
+    /// `run` may wait, and may use streams of its own. The data of the task are in host memory:
     /// `tasks.data(device.pinned(..)?)`.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl State {
-    /// Submits copies of bytes that the device of a datum lacks. Returns whether it has all bytes
-    /// and no task uses the datum.
+    /// Adds tasks that copy to the device of a datum the bytes that it lacks. Returns whether the
+    /// device has all bytes and no task uses the datum.
     pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn AnyDatum>) -> bool {
         let Some(replicas) = &self.data[datum as usize].replicas else { return true };
         let home = replicas.home();
@@ -22,7 +22,8 @@ impl State {
         self.pending(datum) == 0
     }
 
-    /// The use of the copy on a device. The copy gets the bytes that it lacks.
+    /// The use, on the copy of the datum on a device. Adds tasks that copy to this device the bytes
+    /// that it lacks and the use reads.
     pub(super) fn use_on(&mut self, place: usize, one: &DeclaredUse) -> Use {
         let DeclaredUse { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;
@@ -40,7 +41,7 @@ impl State {
         Use { number, datum: *datum, range: range.clone(), mode: *mode, reduces: *reduces }
     }
 
-    /// The number of the copy of a datum on a device.
+    /// The number of the copy of a datum on a device. Adds a number if there is none.
     fn copy_on(&mut self, datum: u32, place: usize) -> u32 {
         let replicas = self.data[datum as usize].replicas.as_ref();
         if let Some(number) = replicas.and_then(|replicas| replicas.number(place)) {
@@ -53,7 +54,7 @@ impl State {
         number
     }
 
-    /// Adds tasks that copy the bytes of this range that a device lacks.
+    /// Adds tasks that copy to the device `place` the bytes of `range` that it lacks.
     fn transfer(
         &mut self,
         datum: u32,
@@ -86,8 +87,9 @@ impl State {
         }
     }
 
-    /// The copies of missing bytes. If a task fails, a copy with any of its bytes does not run. So
-    /// bytes of a task that may still fail are in no copy with other bytes.
+    /// Cuts missing bytes into the ranges that are copied separately. If a task fails, no copy runs
+    /// that has bytes which the task wrote. So bytes of a task that may still fail are not copied
+    /// together with bytes of other tasks.
     fn parts(&self, datum: u32, missing: &Missing) -> SmallVec<[Missing; 2]> {
         let Missing { from, range } = missing;
         let whole = || SmallVec::from_elem(missing.clone(), 1);

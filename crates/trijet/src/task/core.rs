@@ -1,8 +1,8 @@
 //! The tasks of a device: submission, issue, and waits.
 //!
-//! Any thread submits tasks. One thread at a time issues them: it runs their functions, which
+//! Any thread may submit tasks. One thread at a time issues tasks: it runs their functions, which
 //! enqueue work. So the operations of two tasks that conflict are enqueued in the order of the
-//! tasks, and the library orders them as all others. The function of a task runs under no lock.
+//! tasks, and the library orders them as all others. No lock is held while functions run.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, AnyDatum, DatumName, StreamBody};
@@ -33,8 +33,8 @@ const UNFINISHED_MAX: usize = 4096;
 const THREADS_MAX: usize = 16;
 
 thread_local! {
-    /// The id of the tasks whose region the thread submits, and the number of the region; 0 without
-    /// a region.
+    /// The id of the tasks to which the calling thread submits a region, and the number of the
+    /// region. Both are 0 without a region.
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -42,19 +42,19 @@ thread_local! {
 pub(super) struct Core {
     /// An id that no other tasks of the process have.
     pub(super) id: u64,
-    /// At least one. Tasks name devices by their numbers here.
+    /// The devices, at least one. Tasks name a device by its index here.
     pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
     /// Wrong reads so far; `None` if reads are not checked.
     pub(super) wrong_reads: Option<Arc<Mutex<Vec<WrongRead>>>>,
     state: Mutex<State>,
-    /// The graphs of regions. Only the thread that issues tasks takes them.
+    /// The graphs of regions. Only the thread that issues tasks uses them.
     templates: Mutex<Templates>,
     /// Held by the thread that looks at the ends of runs of workers.
     pub(super) ending: Mutex<()>,
-    /// Signalled when a task is over.
+    /// Notified when a task is over.
     news: Condvar,
-    /// Signalled when there is work for a thread of the host.
+    /// Notified when there is work for a thread of the host.
     work: Condvar,
 }
 
@@ -97,8 +97,8 @@ impl Core {
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let region = REGION.replace((0, 0));
-        // A cause that is a value of the program becomes text here, so that it is not dropped under
-        // the lock.
+        // The cause of an error may be a value of the program. It becomes text here, because values
+        // of the program must not be dropped under the lock.
         let body = || body().map_err(|error| error.again());
         let outcome = inside::within(self.id, || caught(body));
         REGION.set(region);
@@ -111,7 +111,7 @@ impl Core {
         &self.devices[0].shared().domain
     }
 
-    /// Adds a datum of this many bytes. `home` is its device; `None` for host memory.
+    /// Adds a datum of `bytes` bytes. `home` is the number of its device; `None` for host memory.
     pub(super) fn add_datum(
         &self,
         given: Option<Arc<str>>,
@@ -124,7 +124,7 @@ impl Core {
         DatumName { number, given }
     }
 
-    /// A stream of a device to allocate with.
+    /// A stream on a device, for allocations.
     pub(super) fn any_stream(&self, place: usize) -> Result<Arc<Stream>> {
         let mut state = self.lock();
         let serves = (place, Group::Work { is_urgent: false });
@@ -132,8 +132,8 @@ impl Core {
         Ok(Arc::clone(state.lanes.stream(lane)))
     }
 
-    /// The lock for a drop. It is `None` after a panic under the lock, and in a child of `fork`: a
-    /// thread that does not exist there may hold it.
+    /// The lock for a destructor. `None` after a panic under the lock, and in a child of `fork`,
+    /// where the thread that holds the lock may not exist.
     pub(super) fn lock_for_drop(&self) -> Option<MutexGuard<'_, State>> {
         if calling::forked() { None } else { self.state.lock().ok() }
     }
@@ -144,15 +144,15 @@ impl Core {
         }
     }
 
-    /// Adds a task whose uses fit, and issues what may be issued.
+    /// Adds a task whose uses are checked, and issues the tasks that may be issued.
     pub(super) fn submit(self: &Arc<Self>, new: New, declared: &AllDeclared) -> Result<Number> {
         let mut state = self.lock();
         if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
             state = self.wait_until(state, |state| state.unfinished() < UNFINISHED_MAX);
         }
         if let Err(error) = state.demand_data(&new, declared) {
-            // The function is dropped after the lock is given up: values of the program in it may
-            // use the tasks.
+            // The function is dropped after the lock is released: values of the program in the
+            // function may use the tasks.
             drop(state);
             return Err(error);
         }
@@ -161,8 +161,8 @@ impl Core {
         Ok(number)
     }
 
-    /// The device of a task: the named device; else the device of the first data on a device that
-    /// the task writes, or else reads; else the first device.
+    /// The number of the device of a task: the device that the program names, or else the device of
+    /// the first device data that the task writes, or else reads, or else 0.
     ///
     /// # Errors
     /// `InvalidValue` for a device that the tasks do not have.
@@ -208,12 +208,12 @@ impl Core {
         Ok(())
     }
 
-    /// Issues what may be issued, and wakes threads of the host for the rest. The lock is given up
-    /// in between.
+    /// Issues the tasks that may be issued, and wakes threads for tasks on the host. Releases the
+    /// lock for a while.
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let is_left = !state.is_issuing && state.may_issue(self.look_ahead);
         if is_left && !calling::is_free() {
-            // Here the functions may not run: a host function runs, or code is recorded.
+            // Functions may not run now: this thread runs a host function, or records code.
             self.call_issuer(&mut state);
         } else if is_left {
             state.is_issuing = true;
@@ -242,8 +242,8 @@ impl Core {
         let discarded = std::mem::take(&mut state.discarded);
         if !discarded.is_empty() {
             drop(state);
-            // This drops the data of the functions, which takes the lock. Values of the program in
-            // them may panic when they are dropped, and must not wait there either.
+            // The drop of a function drops its data, which locks the state. Values of the program
+            // in the function may panic when they are dropped, and must not wait either.
             for value in discarded {
                 drop(self.run(|| {
                     drop(value);
@@ -255,13 +255,13 @@ impl Core {
         state
     }
 
-    /// Launches a region as a graph.
+    /// Launches a region as a graph, and ends its tasks.
     fn launch(&self, region: RegionIssue) -> MutexGuard<'_, State> {
         let RegionIssue { lane, place, .. } = region;
         let stream = Arc::clone(&region.stream);
         let numbers: Vec<Number> = region.members.iter().map(|member| member.number).collect();
         let run = |body: StreamBody, stream: &Stream| self.run(|| body(stream));
-        // Functions run under no lock, and one thread at a time issues.
+        // No lock may be held while functions run. Only one thread at a time issues tasks.
         let kept = || self.templates.lock().expect("no panic under this lock");
         let mut templates = std::mem::take(&mut *kept());
         let (outcomes, launched) = templates.launch(&self.devices[place], region, &run);
@@ -292,12 +292,12 @@ impl Core {
         state
     }
 
-    /// Starts a run of workers.
+    /// Starts a run of workers, and ends its tasks.
     fn start_run(&self, issue: RunIssue) -> MutexGuard<'_, State> {
         let (lane, stream) = (issue.lane, Arc::clone(&issue.stream));
         let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
-        // The last share in the program and its data may be here. It is dropped before the lock is
-        // taken.
+        // The last handles of the program and of its data may be in `issue`. They are dropped
+        // before this function locks the state.
         let started = self.run(move || issue.start());
         let end = stream.lane().position();
         self.look_at_runs();
@@ -340,7 +340,7 @@ impl Core {
         submit()
     }
 
-    /// The region of these tasks that the calling thread is submitting.
+    /// The number of the region that the calling thread submits to these tasks.
     fn region(&self) -> Option<u64> {
         let (core, region) = REGION.get();
         (core == self.id).then_some(region)
@@ -376,7 +376,7 @@ impl Core {
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         let ready = state.ready_on_host();
-        // One of the threads may be on its way to issue tasks.
+        // One of the idle threads may have been called to issue tasks.
         let idle =
             state.idle_threads - usize::from(state.is_issuer_called && state.idle_threads > 0);
         (0..ready.min(idle)).for_each(|_| self.work.notify_one());
@@ -393,7 +393,7 @@ impl Core {
         state
     }
 
-    /// Starts a thread for work on the host. Returns whether it could.
+    /// Starts a thread for work on the host. Returns whether the thread was started.
     fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
         let core = Arc::clone(self);
         let thread = Builder::new().name("trijet-task".to_owned()).spawn(move || core.serve());
@@ -401,7 +401,7 @@ impl Core {
         thread.is_ok()
     }
 
-    /// Runs a task of the host, if there is one.
+    /// Runs one task on the host, if one is ready.
     fn work_once<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -415,7 +415,7 @@ impl Core {
         self.advance(state)
     }
 
-    /// The life of a thread for work on the host. It also issues tasks where no other thread may or
+    /// Serves as a thread for work on the host, until its end. Issues tasks too if no other thread
     /// does.
     fn serve(self: Arc<Self>) {
         let mut state = self.lock();
@@ -447,21 +447,21 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// A handle is gone. No other thread may be left to wait for tasks, because functions that are
-    /// held back may own all other handles. So a thread of the library issues everything that was
-    /// submitted.
+    /// Called when a handle is dropped. Functions that are held back may own all other handles, and
+    /// then no thread is left that waits for tasks. So a thread of the library issues all tasks
+    /// that were submitted.
     pub(super) fn let_go(self: &Arc<Self>) {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.due = state.last();
         if !state.is_issuing && state.may_issue(self.look_ahead) && !self.call_issuer(&mut state) {
-            // No thread can be started. If functions may not run here, the next call issues them.
+            // No thread can be started. If functions may not run now, the next call issues them.
             if calling::is_free() {
                 drop(self.advance(state));
             }
         }
     }
 
-    /// No handle is left that could submit a task. Threads run the tasks that are left, and end.
+    /// Called when no handle is left that could submit a task. Threads run the remaining tasks.
     pub(super) fn close(self: &Arc<Self>) {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.is_closing = true;

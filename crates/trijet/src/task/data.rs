@@ -16,8 +16,8 @@ use std::ops::{Range, RangeBounds};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-/// A buffer that tasks use; see [`Tasks::data`](super::Tasks::data). Clones stand for the same
-/// buffer.
+/// A buffer that tasks use; see [`Tasks::data`](super::Tasks::data). A clone is a handle of the
+/// same buffer.
 pub struct Data<T, S = OnDevice>(pub(super) Arc<Datum<T, S>>);
 
 /// The buffer, its number among the data of its tasks, and the tasks themselves.
@@ -26,8 +26,8 @@ pub(super) struct Datum<T, S> {
     /// The number of the device of the buffer among the devices of the tasks; `None` for host
     /// memory.
     home: Option<usize>,
-    /// The copies on devices, where a task needed one. The list is empty if the tasks have one
-    /// device, or for host memory.
+    /// The copies by the number of their device. A copy is made when a task first needs it. The
+    /// list is empty for host memory, and if the tasks have one device.
     copies: Box<[OnceLock<Buffer<T>>]>,
     pub(super) number: u32,
     pub(super) name: DatumName,
@@ -38,9 +38,9 @@ pub(super) struct Datum<T, S> {
 pub struct Reads<T, S = OnDevice> {
     datum: Arc<Datum<T, S>>,
     range: Range<usize>,
-    /// The device of the task.
+    /// The number of the device of the task.
     place: usize,
-    /// The values of the elements before the task, if reads are checked.
+    /// The values of the elements before the task; `None` if reads are not checked.
     before: Option<PinnedBuffer<T>>,
 }
 
@@ -50,7 +50,7 @@ pub struct Writes<T, S = OnDevice> {
     range: Range<usize>,
     /// Whether the task reads the elements first.
     updates: bool,
-    /// The device of the task.
+    /// The number of the device of the task.
     place: usize,
 }
 
@@ -99,8 +99,8 @@ impl<T, S> Data<T, S> {
         }
     }
 
-    /// All elements, to write. The values that they had before are lost, even where the task writes
-    /// nothing.
+    /// All elements, to write. The values that the elements had before are lost, even the values of
+    /// elements that the task does not write.
     #[must_use]
     pub fn write(&self) -> Writes<T, S> {
         self.write_range(..)
@@ -161,7 +161,8 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         Arc::<Self>::clone(self)
     }
 
-    /// Makes a copy on a device, if there is none. Its values are arbitrary.
+    /// Makes a copy of the datum on a device, if there is none. The values of the copy are
+    /// arbitrary.
     pub(super) fn demand_on(&self, place: usize) -> Result<()> {
         if self.copies.is_empty() || self.home == Some(place) || self.copies[place].get().is_some()
         {
@@ -173,13 +174,13 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
             Some(name) => copy.named(name),
             None => copy,
         };
-        // If another thread has made a copy meanwhile, this one is dropped.
+        // If another thread has made a copy in the meantime, this copy is dropped.
         let _made = self.copies[place].set(copy);
         Ok(())
     }
 
-    /// The copy on a device; `None` where the buffer itself is. The submission of a task has made
-    /// it.
+    /// The copy on a device; `None` on the device of the buffer itself. The submission of the task
+    /// has made the copy.
     fn copy_on(&self, place: usize) -> Option<&Buffer<T>> {
         if self.home == Some(place) { None } else { self.copies.get(place)?.get() }
     }
@@ -219,7 +220,7 @@ impl<T: Element, S: Send + Sync + 'static> AnyDatum for Datum<T, S> {
 }
 
 impl<T, S> Datum<T, S> {
-    /// The elements `range` as a buffer of their own.
+    /// The elements `range` as a buffer.
     fn part(&self, range: &Range<usize>) -> Buffer<T, S> {
         self.buffer.part(range.clone())
     }
@@ -247,7 +248,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
 
 /// The check that tasks do not write bytes that they declare to read.
 impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
-    /// Keeps the values of the elements before the function of a task, if reads are checked.
+    /// Copies the elements to the host before the function of the task runs, if reads are checked.
     pub(super) fn keep_before(&mut self, stream: &Stream) -> Result<()> {
         let is_checked = self.datum.core.wrong_reads.is_some();
         if is_checked && !self.is_on_host() && !self.range.is_empty() {
@@ -258,7 +259,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
         Ok(())
     }
 
-    /// Compares the values after the function with the values before it.
+    /// Compares the elements after the function of the task with the values before it.
     pub(super) fn compare(
         &mut self,
         stream: &Stream,
@@ -303,7 +304,7 @@ impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
     }
 }
 
-/// Elements of host memory that the function of a host task uses.
+/// The part of host memory that the function of a host task uses.
 #[derive(Debug)]
 pub struct HostPart<T, S>(Buffer<T, S>);
 

@@ -10,23 +10,23 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A function that enqueues work on a stream. It owns the uses of its task.
+/// A function that enqueues the work of a task on a stream. It owns the uses of the task.
 pub(super) type StreamBody = Box<dyn FnOnce(&Stream) -> Result<()> + Send>;
 
 /// A datum of any type.
 pub(super) trait AnyDatum: Send + Sync {
     /// All bytes of the copy on a device, to read.
     fn read_all(&self, place: usize) -> View<'_, u8>;
-    /// All bytes of the copy on a device, to write. One thread at a time enqueues operations with
-    /// them.
+    /// All bytes of the copy on a device, to write. Only one thread at a time may enqueue
+    /// operations with these bytes.
     fn write_all(&self, place: usize) -> ViewMut<'_, u8>;
     /// The function of a task that copies bytes from the copy on device `from` to the copy on
     /// device `to`.
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody;
 }
 
-/// How texts call a datum: by the name of its buffer, if that has one, or else by its number among
-/// the data of its tasks.
+/// The name of a datum in texts: the name of its buffer. If the buffer has no name, the number of
+/// the datum among the data of its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DatumName {
     pub(super) number: u32,
@@ -42,7 +42,7 @@ impl fmt::Display for DatumName {
     }
 }
 
-/// A use that a task declares: bytes of a datum.
+/// A use that a task declares: a range of bytes of a datum, and the mode of access.
 #[derive(Clone)]
 pub(super) struct DeclaredUse {
     pub(super) number: u32,
@@ -53,9 +53,10 @@ pub(super) struct DeclaredUse {
     pub(super) reduces: bool,
     /// The id of the [`Tasks`](super::Tasks) that the datum belongs to.
     pub(super) core: u64,
-    /// The device of the datum. `None` for host memory.
+    /// The number of the device of the datum. `None` for host memory.
     pub(super) home: Option<usize>,
-    /// The datum, if it may have copies on other devices, or if the task belongs to a region.
+    /// The datum. `None` if it cannot have copies on other devices and the task belongs to no
+    /// region.
     pub(super) datum: Option<Arc<dyn AnyDatum>>,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct DeclaredUse {
 #[expect(unnameable_types, reason = "only this crate declares uses")]
 pub struct AllDeclared {
     all: SmallVec<[DeclaredUse; 3]>,
-    /// Whether the data are kept with their uses.
+    /// Whether each use has its datum.
     keeps_data: bool,
 }
 

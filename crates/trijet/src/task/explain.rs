@@ -23,7 +23,7 @@ pub struct TaskStep {
     pub datum: u32,
     /// The name of the buffer of the datum, if it has one.
     pub datum_name: Option<String>,
-    /// The bytes of the datum that both use.
+    /// The bytes of the datum that both tasks use.
     pub bytes: Range<u64>,
     /// How the order is kept; `None` while the later task is not issued.
     pub kept_by: Option<KeptBy>,
@@ -43,9 +43,9 @@ pub enum Explanation {
     /// Each task of this chain uses bytes that the task before it also uses, and at least one of
     /// the two writes them. There is no shorter chain.
     Data(Vec<TaskStep>),
-    /// No data order them, but they are on one stream.
+    /// No bytes order the two tasks, but they are on one stream.
     Stream,
-    /// Nothing orders them.
+    /// Nothing orders the two tasks.
     Nothing,
 }
 
@@ -115,8 +115,8 @@ fn label(number: Number, task: &TaskState) -> String {
     format!("{} #{number}", task.name)
 }
 
-/// The shortest chain of data from one task to another, or another reason for their order. `None`
-/// if one of the tasks is forgotten.
+/// Returns the shortest chain of uses from one task to another. Without such a chain, returns
+/// another reason for their order. `None` if one of the tasks is forgotten.
 pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
     let (first, last) = (state.task(from)?, state.task(to)?);
     let mut came: BTreeMap<Number, (Number, &TaskEdge)> = BTreeMap::new();
@@ -126,7 +126,8 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             break;
         }
         let Some(task) = state.task(at) else { continue };
-        // If there are several reasons, the one that no other buffer removes is named.
+        // If there are several reasons, a read of what the other task wrote comes first: no
+        // separate buffer removes it.
         let mut edges: Vec<&TaskEdge> = task.edges.iter().collect();
         edges.sort_by_key(|edge| edge.hazard);
         for edge in edges {
@@ -156,7 +157,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
     Some(Explanation::Data(steps))
 }
 
-/// A text within quotes of Graphviz.
+/// Escapes a text for a quoted string of Graphviz.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

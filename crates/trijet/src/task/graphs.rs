@@ -17,7 +17,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 impl State {
-    /// Begins a region. Its tasks are held back until it is closed.
+    /// Begins a region. The tasks of the region are held back until it is closed.
     pub(super) fn open_region(&mut self) -> u64 {
         self.regions.next += 1;
         let number = self.regions.next;
@@ -25,14 +25,14 @@ impl State {
         number
     }
 
-    /// Notes a task of a region before it is added.
+    /// Notes the uses of a task in its region, before the task is added.
     pub(super) fn note_member(&mut self, region: u64, new: &New, declared: &[DeclaredUse]) {
         if let Some(region) = self.regions.all.get_mut(&region) {
             region.note(new, declared);
         }
     }
 
-    /// Adds a task to its region. `blockers` hold it back.
+    /// Adds a task to its region. `blockers` are the earlier tasks that hold the task back.
     pub(super) fn join_region(&mut self, region: u64, number: Number, blockers: &[Number]) {
         let Some(known) = self.regions.all.get(&region) else { return };
         let first = known.members.first().copied().unwrap_or(number);
@@ -44,12 +44,13 @@ impl State {
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers += count;
         known.members.push(number);
-        // A task that was submitted in between may wait for the region, which would wait for the
-        // task. A graph has one device.
+        // A task outside of the region that was submitted in between may wait for a member, and a
+        // later member for this task. The region as a whole would never start. A graph has one
+        // device.
         known.is_loose |= is_mixed || place != first_place;
     }
 
-    /// The region of a task that is held back.
+    /// The region for which a task is held back.
     pub(super) fn region_of(&self, number: Number) -> Option<u64> {
         self.task(number)?.region.filter(|region| self.regions.all.contains_key(region))
     }
@@ -63,11 +64,11 @@ impl State {
         }
     }
 
-    /// Closes a region: all of its tasks are submitted.
+    /// Closes a region after the submission of its last task.
     pub(super) fn close_region(&mut self, region: u64, checks_reads: bool) {
         let is_given = self.lanes.is_given();
         let Some(known) = self.regions.all.get_mut(&region) else { return };
-        // The stream of the program may be captured, and the check of reads needs host functions.
+        // A stream of the program may be in capture, and the check of reads needs host functions.
         known.is_loose |= (is_given || checks_reads) && known.workers.is_none();
         known.is_closed = true;
         self.counts.regions += u64::from(!known.members.is_empty());
@@ -78,7 +79,8 @@ impl State {
         }
     }
 
-    /// Issues the tasks so far of regions that are not closed, because a thread waits for tasks.
+    /// Issues the tasks of open regions that are submitted so far, because a thread waits for
+    /// tasks.
     pub(super) fn end_open(&mut self) {
         let open = self.regions.all.iter().filter(|(_, region)| !region.is_closed);
         let open: Vec<u64> = open.map(|(number, _)| *number).collect();
@@ -93,7 +95,8 @@ impl State {
         }
     }
 
-    /// Makes the tasks so far of a region of workers a region of their own, and closes it.
+    /// Moves the tasks of an open region of workers to a region of their own, and closes this
+    /// region.
     fn split(&mut self, begun: Region) {
         let number = self.open_region();
         for member in &begun.members {
@@ -126,7 +129,8 @@ impl State {
             let has_end = |number: &Number| {
                 self.task(*number).is_none_or(|task| task.failure.is_some() || task.is_cancelled)
             };
-            // A task that failed or is cancelled would leave another graph.
+            // A task that failed or is cancelled has no operations, so the graph would be a
+            // different one.
             if known.members.iter().any(has_end) {
                 self.dissolve(region);
                 continue;
@@ -137,7 +141,7 @@ impl State {
                         return Some(issue);
                     }
                 }
-                // The stream of each task reports this error again.
+                // The same error is reported for each task, when its own stream is chosen.
                 Err(_) => self.dissolve(region),
             }
         }
@@ -202,7 +206,7 @@ impl State {
         Some(Issued::Region(RegionIssue { key, members, data, lane, place, stream }))
     }
 
-    /// The run of workers with these tasks as its nodes.
+    /// Makes the run of workers with these tasks as its nodes.
     fn issue_run(
         &mut self,
         numbers: &[Number],

@@ -8,8 +8,8 @@ use crate::base::ledger::Mode;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// With at least this many readers, readers that hold back no task are forgotten. Their operations
-/// are not forgotten: the stamps of the memory have them.
+/// At this many readers and more, a new reader removes the readers that are over. The operations of
+/// these readers are still in the stamps of the memory.
 const READERS_KEPT: usize = 32;
 
 /// The tasks that used some bytes last.
@@ -18,11 +18,11 @@ struct Last {
     writer: Option<Number>,
     /// Whether the writer combined a part into the bytes.
     reduced: bool,
-    /// The tasks that have read the bytes since.
+    /// The tasks that have read the bytes since the writer.
     readers: SmallVec<[Number; 4]>,
 }
 
-/// The last uses of a datum, by byte.
+/// The last users of each byte of a datum.
 #[derive(Debug, Default)]
 pub(super) struct History(RangeMap<Last>);
 
@@ -38,7 +38,7 @@ pub(super) struct HistoryUse {
 }
 
 impl History {
-    /// Adds a use, and calls `edge` for each earlier use that it comes after.
+    /// Adds a use by `task`, and calls `edge` for each earlier use that `task` comes after.
     pub(super) fn add(
         &mut self,
         HistoryUse { task, datum, mode, reduces }: HistoryUse,
@@ -46,7 +46,7 @@ impl History {
         is_over: impl Fn(Number) -> bool,
         mut edge: impl FnMut(TaskEdge),
     ) {
-        // Bytes of an empty datum have no users.
+        // The range of an empty datum overlaps nothing, so an empty datum has no users.
         for (bytes, last) in self.0.overlapping(range.clone()) {
             let both = bytes.start.max(range.start)..bytes.end.min(range.end);
             let mut push = |from: Number, hazard| {
@@ -80,7 +80,7 @@ impl History {
         });
     }
 
-    /// Cuts a range into pieces. One task wrote each piece last, or none did.
+    /// Cuts a range into pieces. All bytes of a piece have the same last writer, or none.
     pub(super) fn pieces(&self, range: &Range<u64>) -> SmallVec<[(Range<u64>, Option<Number>); 2]> {
         let mut all = SmallVec::new();
         let mut start = range.start;
@@ -98,7 +98,7 @@ impl History {
         all
     }
 
-    /// The tasks that wrote bytes of a range last.
+    /// The tasks that last wrote bytes of a range.
     pub(super) fn writers(&self, range: Range<u64>) -> impl Iterator<Item = Number> + '_ {
         self.0.overlapping(range).filter_map(|(_, last)| last.writer)
     }
@@ -110,7 +110,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// The rule itself, for each byte.
+    /// The last users of one byte, as the rule states it.
     #[derive(Default, Clone)]
     struct Byte {
         writer: Option<Number>,
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         /// A task comes after the last writer of each byte that it uses. For bytes that it writes,
-        /// it also comes after the readers since.
+        /// it also comes after all tasks that have read them since that write.
         #[test]
         fn the_last_users_of_each_byte_come_before(
             steps in vec((0u64..16, 0u64..16, 0usize..3), 1..40)

@@ -3,12 +3,12 @@
 
 use std::cell::Cell;
 
-/// Tasks are told apart down to this depth. Below it, a thread counts as one that runs functions of
-/// all tasks, so it waits for none.
+/// Maximum depth at which tasks are told apart. A thread at a greater depth counts as one that runs
+/// functions of all tasks, so it may wait for no tasks.
 const DEPTH_MAX: usize = 8;
 
-/// The numbers of the tasks, starting with the outermost, each once. The type has no destructor, so
-/// that the value still exists in destructors of other thread-local values.
+/// The ids of the tasks, outermost first, each id once. The type has no destructor, so that the
+/// value still exists in destructors of other thread-local values.
 #[derive(Clone, Copy)]
 struct Inside {
     all: [u64; DEPTH_MAX],
@@ -19,14 +19,14 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { all: [0; DEPTH_MAX], depth: 0 }) };
 }
 
-/// Whether the calling thread runs a function of these tasks, even if that function runs functions
-/// of other tasks.
+/// Whether the calling thread runs a function of the tasks with this id, directly or within
+/// functions of other tasks.
 pub(super) fn is_inside(tasks: u64) -> bool {
     let Inside { all, depth } = INSIDE.get();
     all.get(..depth).is_none_or(|all| all.contains(&tasks))
 }
 
-/// Runs a function of these tasks.
+/// Runs a function of the tasks with this id.
 pub(super) fn within<R>(tasks: u64, run: impl FnOnce() -> R) -> R {
     /// Restores the outer value even after a panic.
     struct Outer(Inside);

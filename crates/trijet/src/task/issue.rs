@@ -1,4 +1,5 @@
-//! The issue of tasks: which task is next, on which stream, and how its order is kept.
+//! The issue of tasks: the choice of the next task and of its stream, and the reason why its order
+//! holds.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -16,18 +17,17 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// The number of tasks that may be issued and are looked at, to find one that should continue a
-/// stream.
+/// Maximum number of ready tasks that are examined to find a better task to continue a stream.
 const HEIRS_MAX: usize = 32;
 
-/// The tasks that are issued now.
+/// The next tasks to issue.
 pub(super) enum Issued {
     Task(TaskIssue),
     Region(RegionIssue),
     Run(RunIssue),
 }
 
-/// A task that is issued now.
+/// The next task to issue, on its stream.
 pub(super) struct TaskIssue {
     pub(super) number: Number,
     pub(super) lane: usize,
@@ -38,13 +38,13 @@ pub(super) struct TaskIssue {
 }
 
 impl State {
-    /// Whether a task or a region may be issued now.
+    /// Whether a task or a region may be issued.
     pub(super) fn may_issue(&self, look_ahead: usize) -> bool {
         !self.regions.ready.is_empty() || !self.ready.is_empty() && !self.holds_back(look_ahead)
     }
 
-    /// Whether tasks that may be issued are held back. They are held back if at most `look_ahead`
-    /// tasks are not issued, no thread waits, and none of them is due.
+    /// Whether the ready tasks are held back. They are held back if at most `look_ahead` tasks are
+    /// not issued, no thread waits, a handle is left, and none of the ready tasks is due.
     fn holds_back(&self, look_ahead: usize) -> bool {
         let is_due = |(_, Reverse(number)): &(_, Reverse<Number>)| *number <= self.due;
         let is_asked = self.waiting > 0 || self.is_closing;
@@ -96,13 +96,13 @@ impl State {
         let Some(task) = self.task(number) else { unreachable!("task {number} is ready") };
         let serves = task.serves;
         let own = task.successors.len();
-        // Tasks that reduce are to run at once.
+        // Tasks that reduce into the same bytes shall run at once, so they do not share a stream.
         let continued = task.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
         let predecessors: SmallVec<[Predecessor; 4]> = continued
             .filter_map(|edge| {
                 let from = self.task(edge.from)?;
-                // A task that is over has no successors any more, so the edges of waiting tasks are
-                // looked at.
+                // The `successors` of a task that is over are removed. So the search uses the edges
+                // of the ready tasks.
                 let has_other_heir =
                     self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
                         self.task(*other).is_some_and(|other| {
@@ -118,7 +118,7 @@ impl State {
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }
 
-    /// Notes how the order of a task after each earlier task is kept.
+    /// Notes, for each earlier task, how the order of the task after it is kept.
     pub(super) fn order_edges(
         &mut self,
         number: Number,

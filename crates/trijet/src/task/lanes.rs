@@ -6,16 +6,16 @@ use crate::base::id::Position;
 use crate::stream::{Device, Stream, StreamOptions};
 use std::sync::Arc;
 
-/// The tasks that share streams.
+/// A group of tasks that share streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
     Work {
         is_urgent: bool,
     },
-    /// Copies of one direction. They share one copy engine, so they have one stream on each device.
+    /// Copies in one direction. They share one copy engine, so they have one stream on each device.
     Upload,
     Download,
-    /// Copies from this device.
+    /// Copies from the device with this number.
     Peer {
         from: usize,
     },
@@ -25,21 +25,21 @@ pub(super) enum Group {
 #[derive(Debug)]
 struct TaskLane {
     stream: Arc<Stream>,
-    /// The device of the stream, and the group of its tasks.
+    /// The number of the device of the stream, and the group of its tasks.
     serves: (usize, Group),
     tail: u64,
-    /// The last operation.
+    /// The last operation of the stream when its last task was issued.
     end: Option<Position>,
 }
 
-/// The streams of tasks. They are created when they are needed.
+/// The streams of tasks. A stream is created when it is needed.
 #[derive(Debug)]
 pub(super) struct Lanes {
     devices: Arc<[Device]>,
     /// Maximum number of streams of each priority on a device.
     most: usize,
     lanes: Vec<TaskLane>,
-    /// Whether the stream belongs to the program, so that no other is created.
+    /// Whether the only stream belongs to the program, so that no stream is created.
     is_given: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Lanes {
 pub(super) struct Predecessor {
     pub(super) number: u64,
     pub(super) lane: usize,
-    /// Whether another task that comes after this predecessor should continue its stream.
+    /// Whether a later task should continue the stream of this predecessor instead.
     pub(super) has_other_heir: bool,
 }
 
@@ -57,20 +57,20 @@ impl Lanes {
         Self { devices: Arc::clone(devices), most, lanes: Vec::new(), is_given: false }
     }
 
-    /// One stream for everything.
+    /// Issues all tasks on one stream of the program.
     pub(super) fn of_stream(devices: &Arc<[Device]>, stream: Arc<Stream>) -> Self {
         let serves = (0, Group::Work { is_urgent: false });
         let lanes = vec![TaskLane { stream, serves, tail: 0, end: None }];
         Self { devices: Arc::clone(devices), most: 1, lanes, is_given: true }
     }
 
-    /// The stream for a task on a device that comes after its `predecessors`. If nothing was issued
-    /// on the stream of a predecessor after it, this stream is chosen, so that no wait is needed.
-    /// Else a stream without pending work, a new stream, or the stream that was used the longest
-    /// ago is chosen.
+    /// Chooses the stream for a task that comes after its `predecessors`. The first choice is the
+    /// stream of a predecessor, if no task was issued on it after the predecessor: then no wait is
+    /// needed. The second choice is a stream without pending work. The third choice is a new stream.
+    /// If no more streams may be created, the stream whose last task is the oldest is chosen.
     ///
     /// # Errors
-    /// The error of a new stream.
+    /// The error of the creation of a stream.
     pub(super) fn choose(
         &mut self,
         predecessors: impl Iterator<Item = Predecessor>,
@@ -128,8 +128,8 @@ impl Lanes {
         &self.lanes[lane].stream
     }
 
-    /// Notes that a task was issued on a stream. `end` is the last operation of the stream now.
-    /// Returns the last operation of the task, if it has one.
+    /// Notes that a task was issued on a stream. `end` is the last operation of the stream after
+    /// that. Returns the last operation of the task; `None` if the task enqueued nothing.
     pub(super) fn issued(
         &mut self,
         lane: usize,

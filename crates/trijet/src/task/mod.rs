@@ -1,10 +1,11 @@
 //! Tasks: each task declares the data that it reads and writes, and the library chooses its stream
 //! and orders it.
 //!
-//! A task is a function with the uses of data that it declares. Its function gets views of these
-//! data and a stream, and enqueues work; or it runs on a thread of the host and gets slices. The
-//! results are the same as if the tasks ran one after another, in the order of their submission.
-//! Tasks that no data order run at once.
+//! A task is a function, with a declaration of the data that the function reads and writes. The
+//! function of a task on a stream gets views of these data and a stream, and enqueues work. The
+//! function of a task on the host runs on a thread of the library and gets slices. The results are
+//! the same as if the tasks ran one after another, in the order of their submission. Tasks without
+//! a conflict in their data run at the same time.
 //!
 //! ```
 //! use trijet::kernels::AXPY;
@@ -30,18 +31,18 @@
 //! ```
 //!
 //! - *Order.* A task comes after the earlier tasks that write bytes which it uses, and after the
-//!   earlier tasks that use bytes which it writes. The waits between streams are the waits of the
-//!   buffers, so no wait is inserted that another one implies.
-//! - *Streams.* A task continues the stream of a task whose result it uses, if nothing was issued
-//!   there since. A few tasks are held back, so that the library sees which of several tasks should
-//!   continue a stream. [`Tasks::finish`] and every other wait issue all of them, and so does the
-//!   drop of a handle.
+//!   earlier tasks that use bytes which it writes. The buffers insert the waits between streams,
+//!   and insert no wait that another wait implies.
+//! - *Streams.* A task continues the stream of an earlier task whose result it uses, if no task was
+//!   issued on that stream in between. A few tasks are held back, so that the library sees which of
+//!   several tasks should continue a stream. [`Tasks::finish`], every other wait, and the drop of a
+//!   handle issue all of them.
 //! - *Errors.* If the function of a task returns an error or panics, tasks that read its result do
-//!   not run, and neither do tasks that read the results of these. All other tasks run. Calls that
-//!   need the result return the first error, with the task that failed.
+//!   not run, and neither do tasks that read the results of those tasks. All other tasks run. Calls
+//!   that need the result return the first error, with the name of the task that failed.
 //! - *Host.* The function of a task on the host runs on a thread of the library when the work
-//!   before it is complete. Later tasks that conflict with it are held back until it has returned.
-//!   It may use streams of its own.
+//!   before the task is complete. Later tasks that conflict with the task are held back until its
+//!   function has returned. The function may use streams of its own.
 #![forbid(unsafe_code)]
 
 mod bound;
@@ -85,20 +86,20 @@ use crate::stream::{Device, Stream};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The number of streams of each priority. A GPU has as many hardware queues, unless
-/// `CUDA_DEVICE_MAX_CONNECTIONS` sets another number (docs/measuring.md). More streams would share
-/// queues and wait for each other there.
+/// The number of streams of each priority. A GPU has 8 hardware queues, unless
+/// `CUDA_DEVICE_MAX_CONNECTIONS` sets another number (docs/measuring.md). With more streams,
+/// several streams would share a queue and wait for each other there.
 const STREAMS: usize = 8;
 /// The number of tasks that are held back, so that the successors of a task are known when its
 /// stream is chosen.
 const LOOK_AHEAD: usize = 8;
-/// The number that data get in a child of `fork`. No tasks know it.
+/// The number of data that are made in a child of `fork`. No other data have this number.
 const NO_DATUM: u32 = u32::MAX;
 
-/// The tasks of a device. Clones are handles of the same tasks.
+/// Tasks on one or more devices. A clone is a handle of the same tasks.
 ///
-/// The drop of a handle does not wait: submitted tasks run. A thread of the library issues them,
-/// because functions that are held back may own all other handles.
+/// The drop of a handle does not wait: tasks that were submitted still run. A thread of the library
+/// issues them, because functions that are held back may own all other handles.
 ///
 /// The library holds no lock while a function of a task runs, or while values of the function are
 /// dropped.
@@ -162,17 +163,18 @@ impl TaskOptions {
         self
     }
 
-    /// Sets the number of tasks that are held back before the first of them is issued.
+    /// Sets the number of tasks that are held back. One more task lets the library issue the first
+    /// of them. With 0, each task is issued as soon as it may run.
     pub fn look_ahead(mut self, tasks: usize) -> Self {
         self.look_ahead = tasks;
         self
     }
 
-    /// Checks that tasks on streams do not write bytes that they declare to read, as a kernel with
-    /// a wrong declaration may. The device memory is compared before and after each task.
+    /// Checks that tasks on streams do not write bytes that they declare to read. A kernel with a
+    /// wrong declaration may do so. The device memory is compared before and after each task.
     /// [`Tasks::finish`] returns the first difference as an error, with the bytes and the line that
-    /// submitted the task. This is for tests: all bytes that tasks read are copied to the host
-    /// twice, and regions are issued task by task.
+    /// submitted the task. This check is for tests: all bytes that tasks read are copied to the
+    /// host twice, and regions are issued task by task.
     pub fn check_reads(mut self) -> Self {
         self.checks_reads = true;
         self
@@ -192,10 +194,10 @@ impl Device {
         Tasks::new([self.clone()].into(), options)
     }
 
-    /// Tasks that are issued in this stream, in the order of their submission and without delay.
-    /// Nothing waits when the tasks are dropped. The stream may belong to another library that
-    /// captures it into a graph ([`Device::stream_from_raw`]); the functions of tasks may then do
-    /// only what such a stream allows.
+    /// Tasks that are issued on this stream, in the order of their submission and without delay.
+    /// The drop of the tasks does not wait. The stream may belong to another library that captures
+    /// it into a graph ([`Device::stream_from_raw`]). The functions of tasks may then make only the
+    /// calls that are allowed on such a stream.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -228,8 +230,8 @@ impl Tasks {
         Self(Arc::new(TasksHandle(Core::new(devices, lanes, look_ahead, checks_reads))))
     }
 
-    /// Tasks on several devices. Tasks name the devices by their numbers in `devices`. Data have a
-    /// copy on each device that uses them; see [`Task::on`].
+    /// Tasks on several devices. Tasks name a device by its index in `devices`. Data have a copy on
+    /// each device where a task uses them; see [`Task::on`].
     ///
     /// # Errors
     /// `InvalidValue` for no device, more than 64 devices, a device that is given twice, or devices
@@ -264,9 +266,9 @@ impl Tasks {
         Ok(Self::new(devices.into(), options))
     }
 
-    /// Makes a buffer the data of tasks, which own it then. Work that was enqueued before on any
-    /// stream comes before the work of the tasks. Errors and explanations call the data by the name
-    /// of the buffer ([`Buffer::named`]), if it has one, or else by a number.
+    /// Turns a buffer into data of these tasks. Work that was enqueued before, on any stream, comes
+    /// before the work of the tasks. Errors and explanations name the data by the name of the
+    /// buffer ([`Buffer::named`]), or else by a number.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -287,9 +289,10 @@ impl Tasks {
         let home = core.devices.iter().position(is_home);
         let given = buffer.given_name().map(Arc::from);
         let name = core.add_datum(given, (buffer.len * size_of::<T>()) as u64, home);
-        // A chain of tasks on one stream needs no event, whatever was enqueued before.
+        // The streams that used the buffer before do not count. So a chain of tasks on one stream
+        // needs no events.
         buffer.forget_lanes();
-        // Threads of the host look at the stamps of their parts while operations on other parts are
+        // Threads of the host read the stamps of their parts while operations on other parts are
         // enqueued.
         if buffer.is_on_host() {
             buffer.share_in_parts();
@@ -306,7 +309,8 @@ impl Tasks {
         self.alloc_on(0, len)
     }
 
-    /// The same on one of several devices, by its number among them.
+    /// Allocates as [`Tasks::alloc`] does, on the device with this number among the devices of the
+    /// tasks.
     ///
     /// # Errors
     /// `InvalidValue` for a device that the tasks do not have; the errors of [`Stream::alloc`].
@@ -318,9 +322,9 @@ impl Tasks {
         Ok(self.data(stream.alloc(len)?))
     }
 
-    /// Copies elements between data, on the stream of the tasks that copy in this direction. A
-    /// device has one copy engine for each direction; more streams would wait for each other there
-    /// (docs/measuring.md).
+    /// Submits a task that copies the elements of `source` to `target`. All uploads to a device
+    /// share one stream, and all downloads share another: a device has one copy engine per
+    /// direction, where copies on more streams would wait for each other (docs/measuring.md).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -334,7 +338,7 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// As for [`Task::run`]. If lengths differ, the task fails.
+    /// As for [`Task::run`]. If the lengths differ, the task fails.
     #[track_caller]
     pub fn copy<T, S, R>(&self, source: Reads<T, S>, target: Writes<T, R>) -> Result<TaskId>
     where
@@ -351,26 +355,26 @@ impl Tasks {
         task.run(|s, (source, mut target)| s.copy(&source, &mut target))
     }
 
-    /// A task with these uses, to be submitted by [`Task::run`] or [`Task::host`].
+    /// Describes a task with these uses. [`Task::run`] or [`Task::host`] submits the task.
     pub fn task<U: TaskUses>(&self, uses: U) -> Task<'_, U> {
         Task::new(self.core(), uses)
     }
 
-    /// Runs `submit`, and issues the tasks that it submits on this thread as one graph: a region,
-    /// which programs repeat. A region launches the graph of an earlier region that had the same
-    /// calls, uses, sizes of data, kinds of memory and offsets within 256 bytes. Functions run each
-    /// time. If they enqueue other values or use other data, the graph is changed in place. If they
-    /// enqueue other operations, the graph is made anew. So a region only affects speed: tasks have
-    /// the same results as without it.
+    /// Runs `submit`, and issues the tasks that it submits on this thread as one graph. Such a
+    /// group of tasks is a region; use it for tasks that the program repeats. A region launches the
+    /// graph of an earlier region that had the same calls, uses, sizes of data, kinds of memory and
+    /// offsets within 256 bytes. Functions run each time. If they enqueue other values or use other
+    /// data, the graph is changed in place. If they enqueue other operations, a new graph is made.
+    /// So a region only affects speed: tasks have the same results as without it.
     ///
-    /// The functions of its tasks enqueue copies, fills and launches, and may allocate; another
+    /// The functions of its tasks enqueue copies, fills and launches, and may allocate. Any other
     /// call fails, and its error names the region. Tasks of one program for workers
-    /// ([`Task::on_workers`]) are one run instead. The tasks use the memory of their data, or
-    /// memory that they allocate. The tasks are issued when `submit` returns. They are issued one
-    /// by one if the region cannot be a graph: if a task of it runs on the host or follows a task
-    /// that failed, if the tasks are on several devices, if the region has more than 48 data, if a
-    /// thread waited for tasks before the region was complete, or for tasks in a stream of the
-    /// program ([`Device::tasks_in`]).
+    /// ([`Task::on_workers`]) become one run instead of a graph. The tasks use the memory of their
+    /// data, or memory that they allocate. The tasks are issued when `submit` returns. They are
+    /// issued one by one if the region cannot be a graph: if a task of it runs on the host or
+    /// follows a task that failed, if the tasks are on several devices, if the region has more than
+    /// 48 data, if a thread waited for tasks before the region was complete, or if the tasks are on
+    /// a stream of the program ([`Device::tasks_in`]).
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -394,20 +398,20 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// The error of `submit`. Tasks that it submitted before stay submitted.
+    /// The error of `submit`. Tasks that were submitted before the error still run.
     pub fn region<R>(&self, submit: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
         calling::refuse("region")?;
         self.core().in_region(|| submit(self))
     }
 
-    /// Takes data away from the tasks, when the tasks that use them are issued, and tasks on the
-    /// host that use them are over. Work may be pending on the device; like any other use, a read
-    /// of the buffer waits for it.
+    /// Takes data away from the tasks, and returns the buffer. Waits until the tasks that use the
+    /// data are issued, and until the tasks on the host that use them are over. Work may still be
+    /// pending on the device; like any other use, a read of the buffer waits for this work.
     ///
     /// # Errors
-    /// The error of the task that failed first, if bytes of the data have no value for this reason;
-    /// `InvalidValue` if the data were taken before, belong to other tasks, or are taken in the
-    /// function of a task.
+    /// The error of the task that failed first, if bytes of the data have no value for this reason.
+    /// `InvalidValue` if the data were taken before, if they belong to other tasks, or if the
+    /// function of a task makes this call.
     pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>>
     where
         T: Element,
@@ -430,20 +434,20 @@ impl Tasks {
         Ok(datum.buffer.part(0..data.len()))
     }
 
-    /// Waits until the task is over, and until the work that it enqueued is complete.
+    /// Waits until a task is over, and until the work that it enqueued is complete.
     ///
     /// # Errors
-    /// The error of the task; if the task did not run, the error of the task that failed first; the
-    /// error of work that failed; `InvalidValue` in the function of a task, and in the functions of
-    /// other tasks that this function waits for.
+    /// The error of the task. If the task did not run, the error of the task that failed first. The
+    /// error of work that failed. `InvalidValue` if the function of a task makes this call, or the
+    /// function of another task that this function waits for.
     #[track_caller]
     pub fn wait(&self, task: TaskId) -> Result<()> {
         calling::refuse("task wait")?;
         self.core().wait(self.number(task, "task wait")?, Location::caller())
     }
 
-    /// Cancels a task that was not issued yet, with all tasks that read its result. Returns whether
-    /// the task is cancelled: a task whose function has started is not.
+    /// Cancels a task that was not issued yet, and all tasks that read its result. Returns whether
+    /// the task is cancelled. A task whose function has started cannot be cancelled.
     ///
     /// ```
     /// use trijet::task::TaskOptions;
@@ -466,16 +470,16 @@ impl Tasks {
     ///
     /// # Errors
     /// The error of the task that failed first since the last call; the error of work that failed;
-    /// `InvalidValue` in the function of a task, and if a task wrote bytes that it had declared to
-    /// read ([`TaskOptions::check_reads`]). If there are several errors, such as panics of host
-    /// functions besides the failure of a task, the next calls return the others.
+    /// `InvalidValue` if the function of a task makes this call, and if a task wrote bytes that it
+    /// had declared to read ([`TaskOptions::check_reads`]). If there are several errors, such as a
+    /// failed task and a panic of a host function, the next calls return the other errors.
     pub fn finish(&self) -> Result<()> {
         calling::refuse("tasks finish")?;
         self.core().finish()
     }
 
-    /// Explains why the task `later` came after `earlier`, or that it need not. The answer changes
-    /// while tasks are issued.
+    /// Explains why the task `later` came after `earlier`, or states that nothing orders them. The
+    /// answer may change while tasks are issued.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -494,8 +498,8 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for a task of other tasks, and for a task that is forgotten: the last 4096
-    /// tasks are remembered.
+    /// `InvalidValue` if a task belongs to other tasks, or is forgotten: the last 4096 tasks are
+    /// remembered.
     pub fn explain(&self, earlier: TaskId, later: TaskId) -> Result<Explanation> {
         calling::refuse("explain")?;
         let [from, to] = [self.number(earlier, "explain")?, self.number(later, "explain")?];
@@ -505,8 +509,8 @@ impl Tasks {
         })
     }
 
-    /// The graph of the last tasks, in the language of Graphviz. A solid line is an order that a
-    /// stream or a thread waits for.
+    /// The graph of the remembered tasks, in the language of Graphviz. A solid line is an order for
+    /// which a stream or a thread waits.
     #[must_use]
     pub fn dot(&self) -> String {
         self.core().lock_for_drop().map_or_else(String::new, |state| explain::dot(&state))

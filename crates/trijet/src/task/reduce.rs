@@ -1,4 +1,5 @@
-//! Reductions: tasks that each compute a part of a result, and combine it into the whole.
+//! Reductions: each task computes a part of a result, and the library combines the part into the
+//! whole.
 #![forbid(unsafe_code)]
 
 use super::data::{Data, Datum};
@@ -13,22 +14,22 @@ use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
-/// Elements that a task combines a part into.
+/// Elements into which a task combines its part.
 pub struct Reduces<T, R> {
     datum: Arc<Datum<T, OnDevice>>,
     range: Range<usize>,
     /// The device of the task.
     place: usize,
-    /// Exists from the start of the task to its end.
+    /// The part of the task. It exists from the start of the task to its end.
     part: Option<Buffer<T>>,
     how: PhantomData<fn() -> R>,
 }
 
 impl<T: Element> Data<T> {
-    /// All elements; the task combines a part of its own into them. The function of the task gets
-    /// the part. At the start, the elements of the part have the value that changes nothing. Tasks
-    /// that reduce into the same data run at once. Their parts are combined in the order of the
-    /// tasks, so the result has the same bits in each run.
+    /// All elements, for a reduction: the task combines a part into them. The function of the task
+    /// gets the part. At the start, each element of the part is the identity of the reduction, for
+    /// example 0 for a sum. Tasks that reduce into the same data run at the same time. Their parts
+    /// are combined in the order of the tasks, so the result has the same bits in each run.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -53,7 +54,7 @@ impl<T: Element> Data<T> {
         self.reduce_range(.., how)
     }
 
-    /// The elements `range`; the task combines a part of its own into them.
+    /// The elements `range`, for a reduction as by [`Data::reduce`].
     ///
     /// # Panics
     /// If the range does not lie within the data, as for a slice.
@@ -82,7 +83,7 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
         self.datum.demand_on(place)
     }
 
-    /// Allocates the part of the task.
+    /// Allocates the part of the task, and fills it with the identity of the reduction.
     pub(super) fn begin(&mut self, stream: &Stream) -> Result<()> {
         let mut part = stream.alloc::<T>(self.range.len())?;
         if !part.is_empty() {

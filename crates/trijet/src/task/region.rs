@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 use std::sync::{Arc, PoisonError};
 
-/// Maximum number of data of a graph. An operation has at most 64 accesses, and memory of the graph
-/// itself needs some of them.
+/// Maximum number of data per graph. An operation has at most 64 accesses, and memory of the graph
+/// itself needs some of these.
 const DATA_MAX: usize = 48;
 
-/// The data of a region, in the order of their first use.
+/// A datum of a region. The data of a region are in the order of their first use.
 pub(super) struct RegionDatum {
     number: u32,
     pub(super) datum: Arc<dyn AnyDatum>,
@@ -30,29 +30,30 @@ pub(super) struct RegionDatum {
 pub(super) struct Region {
     pub(super) members: Vec<Number>,
     pub(super) data: Vec<RegionDatum>,
-    /// The number of times that tasks outside hold back members.
+    /// The number of pairs of a member and an earlier task outside of the region that holds it
+    /// back.
     pub(super) blockers: usize,
-    /// A hash of everything so far that a graph of the region depends on.
+    /// A hash of everything on which the graph of the region depends, for the members so far.
     pub(super) hasher: DefaultHasher,
-    /// The program of the members, if they are nodes of a run of workers.
+    /// The program of the members; `None` if the members are not nodes of a run of workers.
     pub(super) workers: Option<Arc<BoundData>>,
-    /// Whether the members are issued one by one.
+    /// Whether the members are issued one by one, because the region cannot be a graph.
     pub(super) is_loose: bool,
-    /// Whether all members are submitted.
+    /// Whether all members have been submitted.
     pub(super) is_closed: bool,
 }
 
-/// A member of a region that is issued.
+/// A member of a region that is being issued.
 pub(super) struct Member {
     pub(super) number: Number,
     pub(super) body: StreamBody,
-    /// The members that write bytes which this member reads, by their indices in the region.
+    /// Indices in the region of the members that write bytes which this member reads.
     pub(super) reads: SmallVec<[usize; 4]>,
 }
 
-/// A region that is issued as a graph.
+/// A region that is being issued as a graph.
 pub(super) struct RegionIssue {
-    /// Equal for regions that differ only in the values of their operations.
+    /// Equal for regions that have the same operations with other values or other data.
     pub(super) key: u64,
     pub(super) members: Vec<Member>,
     pub(super) data: Vec<RegionDatum>,
@@ -61,24 +62,24 @@ pub(super) struct RegionIssue {
     pub(super) stream: Arc<Stream>,
 }
 
-/// A run of workers that is issued.
+/// A run of workers that is being issued.
 pub(super) struct RunIssue {
     pub(super) bound: Arc<BoundData>,
     pub(super) members: Vec<(Number, NodeBody)>,
-    /// Edges between members, by their indices.
+    /// Edges from an earlier to a later member, by their indices in `members`.
     pub(super) edges: Vec<(usize, usize)>,
     pub(super) lane: usize,
     pub(super) stream: Arc<Stream>,
 }
 
-/// A run whose end has not been looked at.
+/// A run of workers whose end is not known yet.
 pub(super) struct Running {
     pub(super) run: Run,
-    /// The tasks that are nodes of the run, in their order.
+    /// The tasks that are nodes of the run, by the number of the node.
     pub(super) members: Vec<Number>,
 }
 
-/// The regions that are not issued.
+/// The regions that are not issued yet.
 #[derive(Default)]
 pub(super) struct Regions {
     pub(super) all: BTreeMap<u64, Region>,
@@ -92,7 +93,7 @@ impl Region {
         let Self { data, hasher, is_loose, members, workers, .. } = self;
         match &new.body {
             TaskBody::Node(node) if members.is_empty() => *workers = Some(Arc::clone(&node.bound)),
-            // A run of workers has one program, and a graph has no program for workers.
+            // A run of workers has one program, and a graph cannot contain a task for workers.
             TaskBody::Node(NodeBody { bound, .. }) => {
                 *is_loose |= workers.as_ref().is_none_or(|known| !Arc::ptr_eq(known, bound));
             }

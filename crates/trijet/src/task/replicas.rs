@@ -1,26 +1,26 @@
-//! The devices that have the values of a datum.
+//! The devices that have the current values of a datum.
 #![forbid(unsafe_code)]
 
 use crate::base::interval::RangeMap;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Maximum number of devices of tasks. A set of devices is one word.
+/// Maximum number of devices of tasks, because a set of devices is one word of 64 bits.
 pub(super) const PLACES_MAX: usize = 64;
 
 /// The copies of a datum on the devices of its tasks. Each copy has a history of its own, so a
 /// write on one device does not wait for a read of an older value on another device.
 #[derive(Debug)]
 pub(super) struct Replicas {
-    /// The number of the copy on each device, where there is one.
+    /// For each device, the number of the copy there; `None` if there is no copy.
     numbers: SmallVec<[Option<u32>; 4]>,
-    /// The devices that have the values of some bytes, one bit for each device. There is at least
-    /// one.
+    /// The devices that have the current values of bytes, one bit per device. At least one bit is
+    /// set.
     valid: RangeMap<u64>,
     home: usize,
 }
 
-/// Bytes that a device does not have, and a device that has them.
+/// Bytes whose values a device lacks, and a device that has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) from: usize,
@@ -28,7 +28,8 @@ pub(super) struct Missing {
 }
 
 impl Replicas {
-    /// The datum with this number. Its `bytes` are on the device `home` of `places`.
+    /// A datum with this number. Its `bytes` bytes are on the device `home`; the tasks have
+    /// `places` devices.
     pub(super) fn new(number: u32, bytes: u64, home: usize, places: usize) -> Self {
         let mut numbers = SmallVec::from_elem(None, places);
         numbers[home] = Some(number);
@@ -56,7 +57,7 @@ impl Replicas {
         others.filter_map(|(_, number)| *number)
     }
 
-    /// The bytes of a range that a device does not have.
+    /// The bytes of a range whose current values a device lacks.
     pub(super) fn missing(&self, place: usize, range: &Range<u64>) -> SmallVec<[Missing; 2]> {
         let mut all: SmallVec<[Missing; 2]> = SmallVec::new();
         for (bytes, valid) in self.valid.overlapping(range.clone()) {
@@ -75,12 +76,12 @@ impl Replicas {
         all
     }
 
-    /// Notes that a device now has the values of these bytes, in addition to others.
+    /// Notes that a device now has the current values of these bytes, like other devices before.
     pub(super) fn add(&mut self, place: usize, range: Range<u64>) {
         self.valid.update(range, || 0, |valid| *valid |= 1 << place);
     }
 
-    /// Notes that only this device has the values of these bytes.
+    /// Notes that only this device has the current values of these bytes.
     pub(super) fn written(&mut self, place: usize, range: Range<u64>) {
         self.valid.update(range, || 0, |valid| *valid = 1 << place);
     }
@@ -93,8 +94,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A device lacks a byte exactly if another device wrote the byte since the device got it.
-        /// The device that is named has the byte.
+        /// A device lacks a byte exactly if another device wrote the byte after the device last got
+        /// it. The device that `missing` names has the byte.
         #[test]
         fn a_device_lacks_what_was_written_elsewhere(
             steps in vec((0u64..16, 0u64..16, 0usize..3, any::<bool>()), 1..40)

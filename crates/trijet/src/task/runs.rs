@@ -9,7 +9,7 @@ use crate::base::error::Error;
 use std::sync::{Arc, PoisonError};
 
 impl State {
-    /// Notes that a run failed: its tasks were over, and now have no result.
+    /// Notes that a run failed. Its tasks were over already, and now they have no result.
     fn run_failed(&mut self, running: &Running, error: Error) {
         let node = running.run.reported_task().and_then(|payload| usize::try_from(payload).ok());
         let culprit = node.and_then(|at| running.members.get(at)).or(running.members.first());
@@ -29,9 +29,10 @@ impl State {
 }
 
 impl Core {
-    /// Waits for the ends of all runs, or of the run with this task. Returns whether no run failed.
+    /// Waits for the ends of all runs, or of the run with task `of`. Returns whether all of these
+    /// runs succeeded.
     pub(super) fn end_runs(&self, of: Option<Number>) -> bool {
-        // A second thread waits until the first one has seen the same ends.
+        // A second thread waits here until the first thread has seen the ends of the same runs.
         let _ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         let runs = std::mem::take(&mut state.runs);
@@ -49,7 +50,7 @@ impl Core {
         are_well
     }
 
-    /// Looks at the runs that are complete.
+    /// Handles the runs that are complete, without a wait.
     pub(super) fn look_at_runs(&self) {
         let Ok(_ending) = self.ending.try_lock() else { return };
         let runs = std::mem::take(&mut self.lock().runs);
@@ -66,7 +67,7 @@ impl Core {
         for (running, error) in &failed {
             state.run_failed(running, error.again());
         }
-        // A run gives its memory back when it is dropped. That must not happen under this lock.
+        // The drop of a run frees its memory. That must not happen under this lock.
         drop(state);
     }
 }

@@ -22,24 +22,24 @@ use std::sync::Arc;
 /// The number of tasks that are remembered after they are over, for questions about them.
 const REMEMBERED: usize = 4096;
 
-/// A datum: the last users of its bytes, and the number of tasks that will use it.
+/// A datum: the last users of its bytes, and the number of tasks that still use it.
 #[derive(Debug, Default)]
 pub(super) struct Datum {
     pub(super) history: History,
-    /// The name of its buffer.
+    /// The name of the buffer, if it has one.
     pub(super) given_name: Option<Arc<str>>,
-    /// The number of tasks that use it and are not over.
+    /// The number of tasks that use the datum and are not over.
     pub(super) pending: u32,
     pub(super) is_taken: bool,
-    /// Whether no handle is left.
+    /// Whether no handle of the datum is left.
     pub(super) is_forgotten: bool,
-    /// The devices that have its values, if it may be on several devices.
+    /// The devices that have the values of the datum; `None` if it cannot be on several devices.
     pub(super) replicas: Option<Box<Replicas>>,
 }
 
-/// A use of a task.
+/// A use of a datum by a task.
 pub(super) struct Use {
-    /// The number of the datum, or of its copy on a device: each has a history.
+    /// The number of the datum, or of its copy on a device. Each copy has its own history.
     pub(super) number: u32,
     /// The number of the datum.
     pub(super) datum: u32,
@@ -58,8 +58,8 @@ pub struct TaskCounts {
     pub succeeded: u64,
     /// Tasks whose function returned an error or panicked.
     pub failed: u64,
-    /// Tasks that did not run, because they were cancelled, or because a task whose result they
-    /// read did not succeed.
+    /// Tasks that did not run. Either they were cancelled, or a task whose result they read did not
+    /// succeed.
     pub skipped: u64,
     /// Regions that were submitted ([`Tasks::region`](super::Tasks::region)).
     pub regions: u64,
@@ -67,13 +67,13 @@ pub struct TaskCounts {
     pub graphs: u64,
     /// Regions that launched an existing graph.
     pub replays: u64,
-    /// Operations of existing graphs that were changed before the launch.
+    /// Operations of existing graphs that were changed before a launch.
     pub patched: u64,
-    /// Runs of workers.
+    /// Runs of workers that were started.
     pub runs: u64,
     /// Streams that were created.
     pub streams: usize,
-    /// Copies between devices that no call asked for.
+    /// Copies between devices that the library inserted.
     pub transfers: u64,
     /// The bytes of these copies.
     pub transferred: Bytes,
@@ -84,43 +84,44 @@ pub(super) type Unblocked = SmallVec<[Number; 8]>;
 
 /// The state of tasks.
 pub(super) struct State {
-    /// The number of the first task that is remembered.
+    /// The number of the first task that is remembered, which is the first of `tasks`.
     pub(super) first: Number,
     pub(super) tasks: VecDeque<TaskState>,
     pub(super) data: Vec<Datum>,
     pub(super) unused: Vec<u32>,
-    /// Tasks for streams that may be issued: urgent ones first, then in the order of submission.
+    /// Tasks for streams that may be issued: first the urgent tasks, then the others, both in the
+    /// order of their submission.
     pub(super) ready: BinaryHeap<(bool, Reverse<Number>)>,
     /// Tasks for the host that may run.
     pub(super) ready_on_host: VecDeque<Number>,
-    /// Regions that are not issued.
+    /// Regions that are not issued yet.
     pub(super) regions: Regions,
     /// The number of tasks for streams that are not issued.
     pub(super) unissued: usize,
     /// The number of tasks that are not over.
     pub(super) unfinished: usize,
-    /// The number of threads that wait, for which everything is to be issued.
+    /// The number of threads that wait for tasks. While a thread waits, no task is held back.
     pub(super) waiting: usize,
-    /// Tasks up to this number are not held back, although no thread waits.
+    /// Tasks up to this number are not held back, even if no thread waits.
     pub(super) due: Number,
-    /// Whether a thread issues tasks.
+    /// Whether a thread is issuing tasks.
     pub(super) is_issuing: bool,
-    /// Whether a thread of the library was called to issue tasks, and has not come yet.
+    /// Whether a thread of the library was called to issue tasks, and has not begun.
     pub(super) is_issuer_called: bool,
     pub(super) lanes: Lanes,
-    /// The tasks without a result, each with the first failure.
+    /// The tasks without a result, each with the failure that caused this.
     pub(super) failures: BTreeMap<Number, Arc<Failure>>,
     /// The first failure that no call has returned yet.
     pub(super) unreported: Option<Arc<Failure>>,
-    /// Values that nothing needs any more, and that may own values of the program or handles of
-    /// data. They are dropped outside of the lock.
+    /// Values that nothing needs any more. They may own values of the program or handles of data,
+    /// so they are dropped after the lock is released.
     pub(super) discarded: Vec<Box<dyn Send>>,
     pub(super) threads: usize,
     pub(super) idle_threads: usize,
     /// Whether no handle is left that could submit a task.
     pub(super) is_closing: bool,
     pub(super) counts: TaskCounts,
-    /// Runs of workers, in the order of their issue, until their ends are known.
+    /// Runs of workers whose ends are not known, in the order of their issue.
     pub(super) runs: Vec<Running>,
 }
 
@@ -167,12 +168,12 @@ impl State {
         self.unfinished
     }
 
-    /// The number of the task that was submitted last; 0 if there was none.
+    /// The number of the task that was submitted last; 0 if no task was submitted.
     pub(super) fn last(&self) -> Number {
         self.first + self.tasks.len() as u64 - 1
     }
 
-    /// Whether a task is over, or forgotten since.
+    /// Whether a task is over. A forgotten task is over.
     pub(super) fn is_over(&self, number: Number) -> bool {
         self.task(number).is_none_or(|task| task.progress == TaskProgress::Over)
     }
@@ -190,7 +191,8 @@ impl State {
         (self.first..).zip(&self.tasks)
     }
 
-    /// Adds a datum. If it may have copies on other devices, `replicated` describes them.
+    /// Adds a datum, and returns its number. `replicated` is its number of bytes, the number of its
+    /// device, and the number of devices; `None` if it cannot have copies on other devices.
     pub(super) fn add_datum(
         &mut self,
         given_name: Option<Arc<str>>,
@@ -203,19 +205,19 @@ impl State {
         number
     }
 
-    /// Keeps a value until the lock is given up.
+    /// Keeps a value, so that it is dropped after the lock is released.
     pub(super) fn discard<T: Send + 'static>(&mut self, value: Option<T>) {
         self.discarded.extend(value.map(|value| Box::new(value) as Box<dyn Send>));
     }
 
-    /// Gives a task its function back, because the function did not run.
+    /// Puts the function back into a task, because the function did not run.
     pub(super) fn put_back(&mut self, number: Number, body: TaskBody) {
         if let Some(task) = self.task_mut(number) {
             task.body = Some(body);
         }
     }
 
-    /// Adds a datum, or a copy of one on another device.
+    /// Adds an empty history, for a datum or for its copy on a device. Returns its number.
     pub(super) fn add_history(&mut self) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.data.push(Datum::default());
@@ -225,7 +227,7 @@ impl State {
         number
     }
 
-    /// Forgets a datum whose last handle is gone. Its tasks keep it while they are not over.
+    /// Notes that the last handle of a datum is gone. The datum stays until its tasks are over.
     pub(super) fn forget_datum(&mut self, number: u32) {
         let datum = &mut self.data[number as usize];
         datum.is_forgotten = true;
@@ -234,7 +236,7 @@ impl State {
         }
     }
 
-    /// Frees the number of a datum without tasks and handles, and the numbers of its copies.
+    /// Frees the numbers of a datum that has no tasks and no handles, and of its copies.
     fn retire(&mut self, number: u32) {
         self.unused.push(number);
         if let Some(replicas) = self.data[number as usize].replicas.take() {
@@ -251,10 +253,10 @@ impl State {
         self.data[datum as usize].pending
     }
 
-    /// Takes a datum away, if its bytes have their values.
+    /// Marks a datum as taken, if all of its bytes have values.
     ///
     /// # Errors
-    /// The error of a task that was to write bytes of the datum.
+    /// The error of a task that failed to write bytes of the datum.
     pub(super) fn take_datum(&mut self, number: u32, op: &'static str) -> Result<()> {
         self.demand_there(number, op)?;
         let writers = self.data[number as usize].history.writers(0..u64::MAX);
@@ -282,9 +284,9 @@ impl State {
         all.try_for_each(|one| self.demand_there(one.number, "task"))
     }
 
-    /// Adds a task whose data are there.
+    /// Adds a task after the check of its data (`demand_data`).
     pub(super) fn add(&mut self, new: New, declared: &AllDeclared, region: Option<u64>) -> Number {
-        // A run gets the memory of all data of its program, so no data can be taken before the run
+        // A run uses the memory of all data of its program. So no data can be taken before the run
         // is issued.
         let bound = new.bound();
         let held = |one: &DeclaredUse| Use {
@@ -298,7 +300,7 @@ impl State {
         let uses = declared.all().iter().map(|one| self.use_on(new.place, one));
         let uses: SmallVec<[Use; 3]> = uses.chain(held).collect();
         self.counts.submitted += 1;
-        // A region ends early when a thread waits.
+        // The region may be gone, because a region ends early when a thread waits.
         let region = region.filter(|region| self.regions.all.contains_key(region));
         if let Some(region) = region {
             self.note_member(region, &new, declared.all());
@@ -378,7 +380,7 @@ impl State {
         number
     }
 
-    /// Forgets the oldest tasks, if they are over.
+    /// Forgets the oldest tasks that are over, if more tasks are remembered than necessary.
     fn forget_old(&mut self) {
         while self.tasks.len() > REMEMBERED
             && self.tasks.front().is_some_and(|one| one.progress == TaskProgress::Over)
@@ -388,7 +390,7 @@ impl State {
         }
     }
 
-    /// Lets a task be issued, because no other task holds it back any more.
+    /// Makes a task ready to be issued, because no other task holds it back any more.
     pub(super) fn unblock(&mut self, number: Number) {
         let mut unblocked = Unblocked::from_elem(number, 1);
         while let Some(number) = unblocked.pop() {
@@ -409,7 +411,7 @@ impl State {
         }
     }
 
-    /// Ends a task, and adds the tasks that only this task held back.
+    /// Ends a task, and adds to `unblocked` the tasks that only this task held back.
     fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Unblocked) {
         let Some(task) = self.task_mut(number) else { return };
         task.progress = TaskProgress::Over;
@@ -418,7 +420,7 @@ impl State {
         let data = std::mem::take(&mut task.data);
         let successors = std::mem::take(&mut task.successors);
         let region = task.region;
-        // If the body is still there, the function did not run.
+        // If the body is still there, the function has not run.
         let did_run = body.is_none();
         self.discard(body);
         self.unfinished -= 1;
@@ -457,8 +459,8 @@ impl State {
         }
     }
 
-    /// Ends a task whose function has returned. `at` is its stream and the last operation of the
-    /// stream; `None` on the host.
+    /// Ends a task whose function has returned. `at` is the number of its stream, and the last
+    /// operation of the stream; `None` for a task on the host.
     pub(super) fn returned(
         &mut self,
         number: Number,
@@ -469,7 +471,8 @@ impl State {
         self.returned_in_graph(number, outcome, end);
     }
 
-    /// Ends a task whose function has returned. `end` is its last operation.
+    /// Ends a task whose function has returned. `end` is the last operation of the task; `None` if
+    /// it enqueued nothing.
     pub(super) fn returned_in_graph(
         &mut self,
         number: Number,
@@ -483,7 +486,7 @@ impl State {
             let name = self.task(number).map_or(Name::Borrowed(""), |one| one.name.clone());
             Arc::new(Failure { culprit: number, name, error })
         });
-        // A task of a graph may not have run, because another task failed.
+        // A task of a graph may be here without having run, because another task failed.
         let failure = failure.or_else(|| self.task(number)?.failure.clone());
         let mut unblocked = Unblocked::new();
         self.end(number, failure, &mut unblocked);
@@ -492,12 +495,12 @@ impl State {
         }
     }
 
-    /// The number of tasks for the host that may run and that no thread has taken.
+    /// The number of tasks on the host that are ready and that no thread has taken.
     pub(super) fn ready_on_host(&self) -> usize {
         self.ready_on_host.len()
     }
 
-    /// Cancels a task, unless its function runs or has run. Returns whether it is cancelled.
+    /// Cancels a task whose function has not started. Returns whether the task is cancelled.
     pub(super) fn cancel(&mut self, number: Number) -> bool {
         let Some(task) = self.task_mut(number) else { return false };
         match task.progress {
@@ -511,7 +514,7 @@ impl State {
         true
     }
 
-    /// The failure that a task ended with.
+    /// The failure with which a task ended.
     pub(super) fn failure(&self, number: Number) -> Option<&Arc<Failure>> {
         self.failures.get(&number)
     }

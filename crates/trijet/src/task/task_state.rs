@@ -1,4 +1,4 @@
-//! The state of a task, until it is forgotten.
+//! The state of a task from its submission until it is forgotten.
 #![forbid(unsafe_code)]
 
 use super::bound::NodeBody;
@@ -13,21 +13,21 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The number of a task. The tasks of a program are numbered from 1, in the order in which they
-/// were submitted.
+/// The number of a task. Tasks are numbered from 1, in the order of their submission.
 pub(super) type Number = u64;
 
-/// The conflict for which a task comes after another one.
+/// The conflict that orders a task after an earlier task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Hazard {
-    /// It reads bytes that the other one wrote.
+    /// The later task reads bytes that the earlier task wrote.
     Raw,
-    /// It writes bytes that the other one read.
+    /// The later task writes bytes that the earlier task read.
     War,
-    /// It writes bytes that the other one wrote.
+    /// The later task writes bytes that the earlier task wrote.
     Waw,
-    /// Both combine a part into the same bytes. Only the combinations run one after the other.
+    /// Both tasks combine a part into the same bytes. Only the combinations run one after the
+    /// other.
     Reduction,
 }
 
@@ -35,33 +35,33 @@ pub enum Hazard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeptBy {
-    /// Both are on the same stream.
+    /// Both tasks are on the same stream.
     SameStream,
-    /// The stream had waited before for the other task, or for a later operation of the stream of
-    /// the other task.
+    /// The stream had already waited for the earlier task, or for a later operation on the stream
+    /// of the earlier task.
     Implied,
-    /// The other task was known to be complete.
+    /// The earlier task was known to be complete.
     Complete,
-    /// The stream waits for the other task.
+    /// The stream waits for the earlier task.
     Waits,
-    /// The task was held back until the other one, which runs on the host, was complete.
+    /// The later task was held back until the earlier task, which runs on the host, was complete.
     HeldBack,
-    /// Both are in one graph, which has an edge between their operations.
+    /// Both tasks are in one graph, which has an edge between their operations.
     Graph,
-    /// Both are nodes of one run of workers, in which the later one waits for the earlier one.
+    /// Both tasks are nodes of one run of workers. The later node waits for the earlier node.
     Workers,
-    /// The task runs on the host, on a thread that waits for the other task.
+    /// The later task runs on the host, on a thread that waits for the earlier task.
     HostWaits,
 }
 
-/// The fact that a task comes after another one.
+/// An order between two tasks, and the bytes that cause it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TaskEdge {
     pub(super) from: Number,
     pub(super) datum: u32,
     pub(super) range: Range<u64>,
     pub(super) hazard: Hazard,
-    /// `None` until the task is issued.
+    /// How the order is kept; `None` until the later task is issued.
     pub(super) kept_by: Option<KeptBy>,
 }
 
@@ -78,13 +78,14 @@ pub(super) enum TaskBody {
 /// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskProgress {
-    /// Earlier tasks hold it back.
+    /// Earlier tasks hold the task back.
     Blocked,
-    /// It may be issued.
+    /// The task may be issued.
     Ready,
-    /// Its function runs.
+    /// The function of the task runs.
     Running,
-    /// Its work is enqueued, or complete if it ran on the host; or it failed.
+    /// The work of the task is enqueued; for a task on the host, it is complete. Or the task
+    /// failed.
     Over,
 }
 
@@ -99,23 +100,23 @@ pub(super) struct Failure {
 
 /// The name of a task.
 pub(super) type Name = Cow<'static, str>;
-/// The name of a task to which the program gives none.
+/// The name of a task that the program does not name.
 pub(super) const UNNAMED: &str = "task";
 
-/// A task that is submitted.
+/// A task at its submission.
 pub(super) struct New {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
     pub(super) is_urgent: bool,
-    /// The device.
+    /// The number of the device.
     pub(super) place: usize,
-    /// The tasks with which it shares streams.
+    /// The group of tasks with which the task shares streams.
     pub(super) group: Group,
     pub(super) body: TaskBody,
 }
 
 impl New {
-    /// The data of its program, if it is a task for workers.
+    /// The data of the program, if the task is for workers.
     pub(super) fn bound(&self) -> &[DeclaredUse] {
         if let TaskBody::Node(node) = &self.body { node.bound.data.all() } else { &[] }
     }
@@ -126,32 +127,34 @@ pub(super) struct TaskState {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
     pub(super) progress: TaskProgress,
-    /// Whether it runs on the host.
+    /// Whether the task runs on the host.
     pub(super) is_host: bool,
     pub(super) is_urgent: bool,
-    /// Whether it is a copy between devices that no call asked for.
+    /// Whether the library inserted the task to copy bytes between devices.
     pub(super) is_transfer: bool,
-    /// Its device, and the tasks with which it shares streams.
+    /// The number of the device, and the group of tasks with which the task shares streams.
     pub(super) serves: (usize, Group),
     pub(super) is_cancelled: bool,
     pub(super) body: Option<TaskBody>,
-    /// The region that it is held back for.
+    /// The region for which the task is held back.
     pub(super) region: Option<u64>,
-    /// The number of earlier tasks that hold it back.
+    /// The number of earlier tasks that hold the task back.
     pub(super) blockers: u32,
-    /// Later tasks that it holds back, and whether each of them reads bytes that it writes.
+    /// The later tasks that this task holds back. The flag of each tells whether it reads bytes
+    /// that this task writes.
     pub(super) successors: SmallVec<[(Number, bool); 4]>,
     pub(super) edges: SmallVec<[TaskEdge; 3]>,
-    /// The stream on which it was issued, and its last operation there.
+    /// The number of the stream on which the task was issued. `end` is the last operation of the
+    /// task there.
     pub(super) lane: Option<usize>,
     pub(super) end: Option<Position>,
     pub(super) failure: Option<Arc<Failure>>,
-    /// The data that it uses.
+    /// The numbers of the data that the task uses.
     pub(super) data: SmallVec<[u32; 3]>,
 }
 
 impl Hazard {
-    /// Whether the later task needs values that the earlier one wrote.
+    /// Whether the later task needs values that the earlier task wrote.
     pub(super) fn reads(self) -> bool {
         matches!(self, Self::Raw | Self::Reduction)
     }

@@ -1,5 +1,6 @@
-//! The graphs of regions. A region that was issued before is recorded again. If only values differ,
-//! its graph is changed in place; if operations differ, a new graph is made.
+//! The graphs of regions. The operations of a region are recorded each time. If only values differ
+//! from an earlier region, the graph of the earlier region is changed in place. If operations
+//! differ, a new graph is made.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -11,32 +12,32 @@ use crate::memory::Uses;
 use crate::stream::{Device, Stream};
 use std::collections::VecDeque;
 
-/// Maximum number of graphs that are kept. Beyond it, the graph that was used the longest ago is
-/// dropped.
+/// Maximum number of graphs that are kept. Beyond it, the least recently used graph is dropped.
 const KEPT: usize = 16;
 
 /// The outcome of a task of a region.
 pub(super) enum RegionOutcome {
     Returned(Result<()>),
-    /// It did not run, because another task failed, or because of this error.
+    /// The function did not run, because another task failed, or because of this error.
     Skipped(StreamBody, Result<()>),
 }
 
-/// The graphs of regions, by the hash of everything that they depend on.
+/// The graphs of regions, with the key of the region (`RegionIssue::key`). The most recently used
+/// graph is the last.
 #[derive(Debug, Default)]
 pub(super) struct Templates(VecDeque<(u64, Template)>);
 
-/// A graph, and the recording that makes it.
+/// A graph, and the recording from which it is made.
 #[derive(Debug)]
 struct Template {
     recording: Recording,
-    /// One stream for each task, so that order follows from memory alone.
+    /// One stream for each task, so that only the use of memory orders the tasks.
     streams: Vec<Stream>,
     graph: Option<Graph>,
 }
 
 impl Templates {
-    /// Records the tasks of a region and launches their graph. `run` runs a function.
+    /// Records the tasks of a region, and launches their graph. `run` calls the function of a task.
     pub(super) fn launch(
         &mut self,
         device: &Device,
@@ -117,7 +118,7 @@ impl Template {
     }
 }
 
-/// Runs the functions of the tasks, each in its stream.
+/// Runs the function of each task, on the stream of the task.
 fn record(
     members: Vec<Member>,
     streams: &[Stream],
@@ -138,7 +139,7 @@ fn record(
     }
 }
 
-/// Explains the error of an operation that a graph cannot have: the task is in a region.
+/// Adds to the error of an operation that a graph cannot have that the task is in a region.
 fn explained(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unsupported | ErrorKind::Capturing => error.context(

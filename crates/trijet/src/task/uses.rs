@@ -1,4 +1,5 @@
-//! The uses that a task declares: one use of data, or a tuple of uses. Its body gets views of them.
+//! The uses that a task declares: one use of data, or a tuple of uses. The body of the task gets
+//! views of them.
 #![forbid(unsafe_code)]
 
 use super::data::{HostPart, Reads, Writes};
@@ -15,19 +16,21 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The uses of a task on a stream: the result of [`Data::read`](super::Data::read) or one of its
-/// siblings, a tuple of up to eight of them, or a vector. Only this crate implements it.
+/// The uses of a task on a stream: one use, such as the result of [`Data::read`](super::Data::read)
+/// or [`Data::update`](super::Data::update), a tuple of up to eight uses, or a vector. Only this
+/// crate implements this trait.
 pub trait TaskUses: sealed::Sealed + Send + 'static {
     /// The arguments of the body: views of the elements.
     type Views<'t>;
-    /// Adds the uses.
+    /// Adds the uses to `all`.
     fn declare(&self, all: &mut AllDeclared);
-    /// Sets the device of the task, one of several, and makes copies of the data there.
+    /// Sets the number of the device of the task, and makes copies of the data there. Called only
+    /// if the tasks have several devices.
     ///
     /// # Errors
     /// The errors of an allocation.
     fn put(&mut self, place: usize) -> Result<()>;
-    /// Called on the stream of the task, before its function.
+    /// Prepares the uses. Called on the stream of the task, before its function.
     ///
     /// # Errors
     /// Errors of the enqueue calls.
@@ -37,8 +40,8 @@ pub trait TaskUses: sealed::Sealed + Send + 'static {
     }
     /// The views.
     fn views(&mut self) -> Self::Views<'_>;
-    /// Called on the stream of the task, after its function succeeded. `site` is where the task was
-    /// submitted.
+    /// Completes the uses. Called on the stream of the task, after its function has succeeded.
+    /// `site` is the line that submitted the task.
     ///
     /// # Errors
     /// Errors of the enqueue calls.
@@ -48,16 +51,16 @@ pub trait TaskUses: sealed::Sealed + Send + 'static {
     }
 }
 
-/// The uses of a task on a thread of the host, of data in host memory. Only this crate implements
-/// it.
+/// The uses of a task on a thread of the host. All data are in host memory. Only this crate
+/// implements this trait.
 pub trait HostUses: TaskUses {
-    /// Shares in the memory.
+    /// Handles of the memory, which the thread of the host keeps.
     type Parts;
-    /// The arguments of the body: the elements, lent for as long as the body runs.
+    /// The arguments of the body: guards of the elements, valid while the body runs.
     type Guards<'t>;
-    /// The shares.
+    /// The handles of the memory.
     fn parts(&self) -> Self::Parts;
-    /// The elements, when the operations that use them are complete.
+    /// Waits for the operations that use the elements, and returns guards of the elements.
     ///
     /// # Errors
     /// The error of work that failed.
