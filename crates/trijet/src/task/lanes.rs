@@ -66,8 +66,9 @@ impl Lanes {
 
     /// Chooses the stream for a task that comes after its `predecessors`. The first choice is the
     /// stream of a predecessor, if no task was issued on it after the predecessor: then no wait is
-    /// needed. The second choice is a stream without pending work. The third choice is a new stream.
-    /// If no more streams may be created, the stream whose last task is the oldest is chosen.
+    /// needed. The second choice is a stream without pending work. The third choice is a new
+    /// stream. If no more streams may be created, the stream whose last task is the oldest is
+    /// chosen.
     ///
     /// # Errors
     /// The error of the creation of a stream.

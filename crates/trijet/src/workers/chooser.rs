@@ -14,19 +14,19 @@ use std::sync::Mutex;
 
 /// The number of runs of each policy before the choice. The first run warms up and is not measured.
 const TRIES: usize = 4;
-/// After the choice, one of this many runs is measured, because the events around a short run take
-/// a tenth of its time.
+/// After the choice, one of this many runs is measured. Not every run is measured, because the
+/// events around a short run take a tenth of its time.
 const EVERY: usize = 16;
-/// The weight of the last time in the mean time of a policy, once the policy has been measured
-/// often enough.
+/// The weight of the latest time in the mean time of a policy, after the first runs.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 
-/// The key of a choice: the program, whether it runs a graph, and the power of two of the number of
-/// initial tasks. The number of tasks that other tasks make is not known before.
+/// The key of a choice: the program, whether it runs a graph, and the base-2 logarithm of the
+/// number of initial tasks, rounded down. The number of tasks that other tasks make is not known in
+/// advance.
 type Key = (&'static str, bool, u32);
 
-/// For one key: the number of measured runs of each policy, with the mean time of the last ones,
-/// and the number of all runs.
+/// The trials of one key. `measured` has the number of measured runs and their weighted mean time,
+/// in seconds, by policy. `runs` is the number of all runs.
 #[derive(Debug, Default)]
 struct Trials {
     measured: BTreeMap<Policy, (usize, f64)>,
@@ -34,8 +34,8 @@ struct Trials {
 }
 
 impl Trials {
-    /// The next policy to measure, or else the fastest one, and whether to measure it. Policies are
-    /// measured in turn.
+    /// Returns the policy for the next run, and whether to measure the run. Each policy is measured
+    /// [`TRIES`] times, in turn with the others. After that, the fastest policy is returned.
     fn next(&mut self, allowed: &[Policy]) -> (Policy, bool) {
         self.runs += 1;
         let of = |policy: &Policy| self.measured.get(policy).copied().unwrap_or((0, f64::INFINITY));
@@ -59,9 +59,9 @@ impl Trials {
 }
 
 /// Chooses the policy of runs by measurement. The first runs of a program try each policy that the
-/// work allows, and later runs get the fastest policy. The results are the same with all policies,
-/// so no run is lost. Runs with twice as many initial tasks, or with a graph, are measured anew,
-/// because the fastest policy changes with the number of tasks.
+/// work allows. Later runs use the fastest policy. All policies compute the same results, so the
+/// runs of the measurement are useful runs. Runs with twice as many initial tasks, or with a graph,
+/// are measured separately, because the fastest policy depends on the number of tasks.
 ///
 /// ```
 /// use trijet::workers::queens::{self, QUEENS};
@@ -91,7 +91,7 @@ pub struct Chosen<'a> {
     chooser: &'a Chooser,
     key: Key,
     policy: Policy,
-    /// Events before and after the run, if it is measured.
+    /// Events before and after the run; `None` if the run is not measured.
     between: Option<[TimedEvent; 2]>,
     run: Run,
 }
@@ -103,8 +103,8 @@ impl Chooser {
         Self::default()
     }
 
-    /// Runs tasks as [`Stream::run_workers`] does. The measurements so far determine the policy;
-    /// the policy of the options is not used.
+    /// Runs tasks as [`Stream::run_workers`] does, with a policy that the measurements determine.
+    /// The policy in `options` is not used.
     ///
     /// # Errors
     /// As for [`Stream::run_workers`].
@@ -154,9 +154,9 @@ impl Chosen<'_> {
         self.run.cancel();
     }
 
-    /// Waits for the end, and notes the time of a run that ran all of its tasks. A run that did not
-    /// counts as slowest, so that another policy is chosen next time: the queues of one policy may
-    /// have room where the queues of another have none.
+    /// Waits for the end of the run, and notes its time. A run with an error counts as infinitely
+    /// slow, so that another policy is chosen: the queues of one policy may have room where the
+    /// queues of another policy have none.
     ///
     /// # Errors
     /// As for [`Run::wait`].

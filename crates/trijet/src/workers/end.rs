@@ -10,7 +10,7 @@ pub(super) const FULL: u32 = 3;
 pub(super) const LOST: u32 = 4;
 pub(super) const HUNG: u32 = 5;
 
-/// The cause that stopped a run, with the worker and the task that it names.
+/// The cause that stopped a run: a code, a worker, and the task to which the code refers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StopCause {
     pub(super) code: u32,
@@ -23,7 +23,7 @@ pub(super) struct StopCause {
 pub(super) struct EndReport {
     pub(super) code: u32,
     pub(super) worker: u32,
-    /// The number of credits that are back.
+    /// The number of credits that were given back.
     pub(super) credits: u32,
     pub(super) task: u64,
     /// The sums of the counts of all workers.

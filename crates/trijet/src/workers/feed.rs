@@ -1,4 +1,4 @@
-//! Workers that the host feeds while they run.
+//! Feeds: the host adds tasks while the workers run.
 #![forbid(unsafe_code)]
 
 use super::options::{Policy, RunOptions};
@@ -14,22 +14,23 @@ use crate::launch::{Args, ArgsFor};
 use crate::log::calling;
 use crate::stream::Stream;
 
-/// The number of bits that index the ring of tasks, and the ring of answers.
+/// The ring of tasks and the ring of answers have `1 << BITS` slots each.
 const BITS: u32 = 12;
 
-/// Workers that take tasks from the host until it has no more; see [`Stream::feed_workers`].
+/// Workers that get tasks from the host until the host has no more; see [`Stream::feed_workers`].
 #[derive(Debug)]
 pub struct Feed<'a, K, P> {
     stream: &'a Stream,
     program: &'a Program<K, P>,
     options: RunOptions,
     args: Args<'a>,
-    /// The run that takes the tasks. Without one, each push is a run of its own.
+    /// The run that gets the tasks. `None` on a host device, where each push is a run of its own.
     resident: Option<Run>,
-    /// The number of tasks that were fed, and of answers that were taken, modulo 2^32.
+    /// The number of tasks that the host has fed, modulo 2^32. `taken` is the number of answers
+    /// that the host has taken, modulo 2^32.
     fed: u32,
     taken: u32,
-    /// The number of tasks that the workers had taken over when the host looked last.
+    /// The number of tasks that the workers had taken, when the host last read it.
     seen: u32,
     answers: Vec<u64>,
     /// The totals of the runs that ended.
@@ -46,13 +47,13 @@ fn refused(cause: &str) -> Error {
 }
 
 impl Stream {
-    /// Starts workers that take tasks as the host has them. Bodies return values by
-    /// `answer(w, value)`, and the host gets the values in the order in which they come. On a GPU,
-    /// one of the workers takes up to 32 tasks at once from page-locked memory. Its warp runs no
-    /// tasks until the feed is closed, so a task costs little if one call of [`Feed::push`] has
-    /// many. On a host device, a push runs its tasks.
+    /// Starts workers to which the host adds tasks later. Bodies return values by `answer(w,
+    /// value)`. The host gets the values in the order in which they arrive. On a GPU, one of the
+    /// workers takes up to 32 tasks at once from page-locked memory. Its warp runs no tasks until
+    /// the feed is closed, so a task costs little if each call of [`Feed::push`] has many tasks. On
+    /// a host device, a push runs its tasks.
     ///
-    /// The arguments are borrowed until the feed is dropped, because the kernel uses their memory
+    /// The feed borrows the arguments until it is dropped, because the kernel uses their memory
     /// until then.
     ///
     /// ```
@@ -88,7 +89,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for the policies `Static` and `Levels`, which take no tasks later, or for
+    /// `InvalidValue` for the policies `Static` and `Levels`, which accept no later tasks, or for
     /// fewer than two workers; otherwise as for [`Stream::run_workers`].
     #[track_caller]
     pub fn feed_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
@@ -108,7 +109,8 @@ impl Stream {
         }
         let mut collected = Args::new();
         args.push_all(&mut collected)?;
-        // A twin cannot see words that the host writes while the twin runs.
+        // On a host device, the twin of the kernel does not see words that the host writes while it
+        // runs.
         let resident = if self.device().info.clock == Clock::Device {
             Some(start(self, program, Work::Tasks(&[]), options, BITS, collected.again())?)
         } else {
@@ -132,8 +134,8 @@ impl Stream {
 }
 
 impl<K: Kinds, P> Feed<'_, K, P> {
-    /// Gives tasks to the workers. If they have not taken earlier tasks, waits for room and takes
-    /// answers meanwhile.
+    /// Adds tasks for the workers. While the ring is full of tasks that the workers have not taken,
+    /// this call takes answers and waits.
     ///
     /// # Errors
     /// `InvalidValue` for a kind that the program lacks; on a GPU, the error of work that failed;
@@ -154,7 +156,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
                 self.seen = run.host.get(host::SEEN);
                 take(run, &mut self.taken, &mut self.answers);
                 if run.ticket.query()? == Readiness::Ready {
-                    // The run ended with an error, which `finish` returns.
+                    // The run has ended with an error. `finish` returns this error.
                     return Ok(());
                 }
             }
@@ -168,7 +170,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
         Ok(())
     }
 
-    /// The answers that have come since the last call.
+    /// Returns the answers that have come since the last call.
     pub fn answers(&mut self) -> Vec<u64> {
         if let Some(run) = &self.resident {
             take(run, &mut self.taken, &mut self.answers);
@@ -176,8 +178,8 @@ impl<K: Kinds, P> Feed<'_, K, P> {
         std::mem::take(&mut self.answers)
     }
 
-    /// Tells the workers that there are no more tasks, and waits until all have run. Returns the
-    /// report of the workers, and the answers that were not taken before.
+    /// Tells the workers that there are no more tasks, and waits until all tasks have run. Returns
+    /// the report of the workers, and the answers that the program has not taken yet.
     ///
     /// # Errors
     /// As for [`Run::wait`].
@@ -205,12 +207,13 @@ impl<K: Kinds, P> Feed<'_, K, P> {
     }
 }
 
-/// Takes the answers that have come.
+/// Appends the new answers of the run to `answers`.
 fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
     let before = *taken;
     loop {
         let at = host::answer(BITS, *taken);
-        // When the answer is there, its slot has the number of the round, counted from 1.
+        // A slot has an answer when its first word is the number of this round of the ring, counted
+        // from 1.
         if run.host.get(at) != (*taken >> BITS) + 1 {
             break;
         }
@@ -222,8 +225,8 @@ fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
     }
 }
 
-/// The drop of a feed that was not finished asks its workers to leave. Tasks that have not run do
-/// not run then.
+/// If the feed was not finished, its drop asks the workers to leave. The remaining tasks do not
+/// run.
 impl<K, P> Drop for Feed<'_, K, P> {
     fn drop(&mut self) {
         if let Some(run) = &self.resident {

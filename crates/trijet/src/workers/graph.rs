@@ -1,4 +1,4 @@
-//! Tasks with an order: a node runs when its predecessors have run.
+//! Graphs of tasks: a node runs after all of its predecessors have run.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -11,9 +11,10 @@ use crate::memory::Buffer;
 use crate::stream::Stream;
 use std::ops::Range;
 
-/// The number of fields of a node, which are words of 64 bits.
+/// The number of fields of a node. A field has 64 bits.
 pub(crate) const FIELDS: usize = 8;
-/// The number of 32-bit words of these fields. They start at a multiple of their size.
+/// The number of 32-bit words of the fields of a node. The fields of a node start at a multiple of
+/// this number.
 const FIELD_WORDS: usize = 2 * FIELDS;
 
 /// A task of a [`TaskGraph`].
@@ -53,23 +54,25 @@ struct ResourceAccess {
 #[derive(Debug, Clone, Default)]
 pub struct TaskGraph {
     kinds: Vec<u8>,
-    /// The fields of all nodes up to the last node with fields.
+    /// The fields, by the number of the node. A node without fields has zeros. The list ends at the
+    /// last node that has fields.
     fields: Vec<[u64; FIELDS]>,
     edges: Vec<(u32, u32)>,
-    /// The accesses, each with the number of its resource.
+    /// The declared accesses, each with the number of its resource.
     accesses: Vec<(u64, ResourceAccess)>,
 }
 
 /// The order of a graph.
 #[derive(Debug)]
 struct GraphOrder {
-    /// For each node, its edges in `successors`: the first edge of node `n` is at `ends[n]`.
+    /// The edges of node `n` are `successors[ends[n]..ends[n + 1]]`.
     ends: Vec<u32>,
     successors: Vec<u32>,
     degrees: Vec<u32>,
-    /// All nodes, level by level.
+    /// The numbers of all nodes, level by level.
     nodes: Vec<u32>,
-    /// The index in `nodes` of the first node of each level, and the number of nodes.
+    /// For each level, the index in `nodes` of its first node. The last entry is the number of
+    /// nodes.
     levels: Vec<u32>,
     level_of: Vec<u32>,
 }
@@ -85,7 +88,8 @@ impl TaskGraph {
         Self::default()
     }
 
-    /// Adds a task of the kind at `kind`. Its payload is the number of the node.
+    /// Adds a task of the kind with index `kind`. The payload of the task is the number of the
+    /// node.
     ///
     /// # Panics
     /// For more than 2^32 nodes.
@@ -95,8 +99,8 @@ impl TaskGraph {
         TaskNode(number)
     }
 
-    /// Adds a task of the kind at `kind` with fields of 64 bytes, which its body reads with
-    /// [`Worker::fields`](super::Worker::fields).
+    /// Adds a task of the kind with index `kind`, and with fields of 64 bytes in all. The body of
+    /// the task reads them with [`Worker::fields`](super::Worker::fields).
     ///
     /// # Panics
     /// As for [`TaskGraph::node`].
@@ -107,20 +111,20 @@ impl TaskGraph {
         node
     }
 
-    /// Lets `after` run after `before`.
+    /// Adds an edge: `after` runs after `before`.
     pub fn edge(&mut self, before: TaskNode, after: TaskNode) -> &mut Self {
         self.edges.push((before.0, after.0));
         self
     }
 
-    /// Declares, for [`TaskGraph::conflict`], that the task reads a range of a resource. A resource
-    /// is any number that the program assigns to some memory.
+    /// Declares that the task reads a range of a resource; see [`TaskGraph::conflict`]. A resource
+    /// is some memory, to which the program assigns any number.
     pub fn reads(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
         self.accesses.push((resource, ResourceAccess { node: node.0, range, writes: false }));
         self
     }
 
-    /// Declares that the task writes a range of a resource.
+    /// Declares that the task writes a range of a resource; see [`TaskGraph::conflict`].
     pub fn writes(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
         self.accesses.push((resource, ResourceAccess { node: node.0, range, writes: true }));
         self
@@ -186,7 +190,7 @@ impl TaskGraph {
         Ok(GraphOrder { ends, successors, degrees, nodes, levels, level_of })
     }
 
-    /// The text about a cycle among the nodes that are `left` with predecessors.
+    /// Describes a cycle. `left` has, for each node, the number of predecessors that have not run.
     fn cycle(&self, left: &[u32]) -> String {
         let before = |node: u32| {
             let mut edges = self.edges.iter();
@@ -194,7 +198,8 @@ impl TaskGraph {
             edge.expect("a predecessor that is left").0
         };
         let mut node = left.iter().position(|count| *count > 0).expect("a node is left") as u32;
-        // Backwards into the cycle, then once around it.
+        // Goes from predecessor to predecessor until it is in a cycle. Then it goes once around the
+        // cycle.
         for _ in 0..left.len() {
             node = before(node);
         }
@@ -212,12 +217,13 @@ impl TaskGraph {
         format!("nodes wait for each other: {}{more}", shown.join(" -> "))
     }
 
-    /// The first two nodes that use the same bytes of a resource without an order between them, if
-    /// at least one of them writes; `None` if all such nodes are ordered. The workers run such
-    /// nodes at the same time.
+    /// Returns two nodes that conflict: both use the same bytes of a resource, at least one of the
+    /// two writes, and no path of edges orders the two. Workers may run such nodes at the same
+    /// time. `None` if there are no such nodes.
     ///
     /// # Errors
-    /// `InvalidValue` for a cycle, which the error names, or an edge to a node that does not exist.
+    /// `InvalidValue` if the graph has a cycle, which the error names, or an edge to a node that
+    /// does not exist.
     pub fn conflict(&self) -> Result<Option<(TaskNode, TaskNode)>> {
         let order = self.order()?;
         let mut accesses: Vec<&(u64, ResourceAccess)> = self.accesses.iter().collect();
@@ -245,8 +251,8 @@ impl TaskGraph {
 }
 
 impl GraphOrder {
-    /// Whether there is a path between two nodes. `seen` has, for each node, the number of the last
-    /// search that saw it.
+    /// Whether there is a path between two nodes. `seen[n]` is the number of the last search that
+    /// reached node `n`; `search` is the number of this search.
     fn follows(&self, one: u32, other: u32, seen: &mut [u32], search: u32) -> bool {
         let level = |node: u32| self.level_of[node as usize];
         let (from, to) = if level(one) <= level(other) { (one, other) } else { (other, one) };
@@ -267,7 +273,7 @@ impl GraphOrder {
     }
 }
 
-/// A [`TaskGraph`] in the memory of a device, which can run many times.
+/// A [`TaskGraph`] in the memory of a device. It can run many times.
 #[derive(Debug)]
 pub struct LoadedGraph {
     pub(super) words: Buffer<u32>,
@@ -277,24 +283,24 @@ pub struct LoadedGraph {
     pub(super) nodes: u32,
     pub(super) roots: u32,
     pub(super) levels: u32,
-    /// The number of nodes of the widest level.
+    /// The number of nodes in the widest level.
     pub(super) width: u32,
-    /// Indices in `words`.
+    /// The following numbers are indices in `words`.
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
     pub(super) fields: u32,
-    /// The number of nodes up to the last node with fields.
+    /// The number of nodes that have fields in `words`: all nodes up to the last node with fields.
     pub(super) with_fields: u32,
 }
 
 impl Stream {
-    /// Copies a graph of tasks to the device, where it can run many times.
+    /// Copies a graph of tasks to the device. The graph can run many times.
     ///
     /// # Errors
-    /// `InvalidValue` for a cycle, which the error names, for an edge to a node that does not
-    /// exist, or for nodes that conflict by their declarations and have no order; `OutOfMemory`; an
-    /// error of the driver.
+    /// `InvalidValue` if the graph has a cycle, which the error names, or an edge to a node that
+    /// does not exist, or if two nodes conflict by their declarations and no path orders them;
+    /// `OutOfMemory`; an error of the driver.
     #[track_caller]
     pub fn load_graph(&self, graph: &TaskGraph) -> Result<LoadedGraph> {
         if let Some((a, b)) = graph.conflict()? {

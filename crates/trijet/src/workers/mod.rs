@@ -2,14 +2,14 @@
 //! tasks, and steal tasks from each other.
 //!
 //! One launch fills the device with blocks that stay until all tasks have run. A worker is a warp
-//! or a block of this launch. Kernels of a stream are the better choice for regular work. Workers
-//! are for tasks whose lengths differ, tasks that make other tasks, and tasks that wait for each
-//! other in a graph: there, a kernel for each task would cost more than the task.
+//! or a block of this launch. For regular work, kernels in a stream are the better choice. Workers
+//! are for tasks whose lengths differ, for tasks that make other tasks, and for tasks that wait for
+//! each other in a graph. A kernel for each of these tasks would cost more than the task.
 //!
-//! A [`Program`] has the bodies of its kinds of tasks in CUDA C++, compiled at run time or shipped
-//! as PTX, and in Rust for the host device. [`Stream::run_workers`](crate::Stream::run_workers)
-//! runs it, with a [`Policy`] and the initial [`Work`]: a range of payloads, a list of tasks, or a
-//! [`TaskGraph`].
+//! A [`Program`] has a body for each kind of its tasks, in CUDA C++ and in Rust. The CUDA C++ is
+//! compiled at run time or shipped as PTX; the Rust is for the host device.
+//! [`Stream::run_workers`](crate::Stream::run_workers) runs a program with a [`Policy`] and the
+//! initial [`Work`]: a range of payloads, a list of tasks, or a [`TaskGraph`].
 //!
 //! ```
 //! use trijet::kernels::Update;

@@ -7,22 +7,21 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The initial tasks are dealt out in turn, and children stay with the worker that made them.
-    /// Workers do not communicate, so this has the least overhead for tasks of equal length, and is
-    /// the worst policy for other tasks.
+    /// Worker `w` of `n` runs the initial tasks `w`, `w + n`, `w + 2 n`, and so on. Children stay
+    /// with the worker that made them. Workers do not communicate. So this policy has the least
+    /// overhead for tasks of equal length, and is the worst policy for other tasks.
     Static,
-    /// Work sharing: the initial tasks come from one counter, and children come from one queue of
-    /// all workers.
+    /// Work sharing: all workers take initial tasks from one counter, and children from one queue.
     Sharing,
     /// Work stealing: each worker has a range of the initial tasks, and a queue of its own
-    /// children. A worker without tasks takes tasks of other workers.
+    /// children. A worker without tasks takes tasks from other workers.
     #[default]
     Stealing,
-    /// Three of four initial tasks are dealt out in ranges, the others come from one counter, and
-    /// children are stolen.
+    /// Three quarters of the initial tasks are dealt to the workers in ranges. The rest comes from
+    /// one counter, and children may be stolen.
     Hybrid,
-    /// The levels of a graph run one after another, with a barrier after each level. Children stay
-    /// with their worker.
+    /// The levels of a graph run one after another, with a barrier after each level. Bodies cannot
+    /// make child tasks: the queues have no room.
     Levels,
 }
 
@@ -100,68 +99,70 @@ impl RunOptions {
         Self::default()
     }
 
-    /// The distribution of tasks to workers.
+    /// Sets the distribution of tasks to workers.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The number of tasks that the queue of one worker holds, rounded up to a power of two; 256 by
-    /// default.
+    /// Sets the capacity of the queue of each worker, in tasks, rounded up to a power of two. The
+    /// default is 256.
     pub fn queue(mut self, tasks: u32) -> Self {
         self.queue = tasks;
         self
     }
 
-    /// The number of tasks that the common queue holds, rounded up to a power of two; 16384 by
-    /// default.
+    /// Sets the capacity of the common queue, in tasks, rounded up to a power of two. The default
+    /// is 16384.
     pub fn ring(mut self, tasks: u32) -> Self {
         self.ring = tasks;
         self
     }
 
-    /// Maximum number of initial tasks that a worker takes at once, 8 by default. It takes fewer
-    /// towards the end.
+    /// Sets the maximum number of initial tasks that a worker takes at once. The default is 8. A
+    /// worker takes fewer tasks towards the end.
     pub fn chunk(mut self, tasks: u32) -> Self {
         self.chunk = tasks;
         self
     }
 
-    /// The number of multiprocessors that are left to other streams.
+    /// Sets the number of multiprocessors that stay free for other streams.
     pub fn reserve(mut self, multiprocessors: u32) -> Self {
         self.reserve = multiprocessors;
         self
     }
 
-    /// Maximum number of workers; `None` for all that fit onto the device.
+    /// Sets the maximum number of workers; `None` for all that fit onto the device.
     pub fn workers(mut self, workers: impl Into<Option<u32>>) -> Self {
         self.workers = workers.into();
         self
     }
 
-    /// The run ends if a worker is idle for this long although a task is left that no worker runs,
-    /// or that runs for as long again. Zero turns the watchdog off. The default is 5 s.
+    /// Sets the limit of the watchdog. The watchdog ends the run if a worker finds no task for this
+    /// long, although tasks are left, and no worker runs a task. It also ends the run if one task
+    /// of another worker then runs for as long again. Zero turns the watchdog off. The default is 5
+    /// s.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.watchdog = limit;
         self
     }
 
-    /// Each worker counts and times its tasks; see
+    /// Lets each worker count and time its tasks; see
     /// [`RunReport::workers`](super::RunReport::workers).
     pub fn statistics(mut self) -> Self {
         self.statistics = true;
         self
     }
 
-    /// The number of tasks of each worker, the last ones, that are kept with their times; see
-    /// [`RunReport::tasks`](super::RunReport::tasks). A task takes 24 bytes. More than 0 turns the
-    /// statistics on.
+    /// Sets the number of last tasks per worker whose times are kept; see
+    /// [`RunReport::tasks`](super::RunReport::tasks). Each of these tasks takes 24 bytes. A number
+    /// above 0 turns the statistics on.
     pub fn trace(mut self, tasks: u32) -> Self {
         self.trace = tasks;
         self
     }
 
-    /// The seed for the choice of the workers from which other workers take tasks.
+    /// Sets the seed for the random choice of the workers from which other workers steal.
     pub fn seed(mut self, seed: u32) -> Self {
         self.seed = seed;
         self

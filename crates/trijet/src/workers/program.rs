@@ -1,5 +1,5 @@
-//! A program for workers: the kinds of its tasks, each with a body in CUDA C++ and one in Rust for
-//! the host device.
+//! A program for workers. Each kind of its tasks has a body in CUDA C++ and a body in Rust for the
+//! host device.
 use super::twin::{self, Kinds};
 use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
@@ -37,10 +37,9 @@ const WARP: u32 = 32;
 
 impl ProgramSpec {
     /// A program with the entry point `name`, whose workers are warps. `parameters` are the
-    /// parameters of the program in CUDA C++, such as `"u64* sums, u64 length, u32 cut"`: every
-    /// span is a pointer and a 64-bit length. `bodies` has a function
-    /// `DEV void name(Worker& w, const Args& args, u64 payload)` for each kind of task. The members
-    /// of `Args` are the parameters.
+    /// parameters of the program in CUDA C++, such as `"u64* sums, u64 length, u32 cut"`. Each span
+    /// is a pointer and a 64-bit length. `bodies` has a function `DEV void name(Worker& w, const
+    /// Args& args, u64 payload)` for each kind of task. The members of `Args` are the parameters.
     #[must_use]
     pub const fn new(name: &'static str, bodies: &'static str, parameters: &'static str) -> Self {
         let (ptx, check) = (None, any_lengths as CheckArgs);
@@ -54,11 +53,11 @@ impl ProgramSpec {
         self
     }
 
-    /// Makes each block of `threads` a worker, instead of each warp. `threads` is a multiple of 32,
-    /// at most 1024.
+    /// Makes each block a worker, instead of each warp. A block has `threads` threads: a multiple
+    /// of 32, at most 1024.
     ///
     /// # Panics
-    /// For another number of threads.
+    /// If `threads` is another number.
     #[must_use]
     pub const fn blocks(mut self, threads: u32) -> Self {
         assert!(
@@ -69,9 +68,9 @@ impl ProgramSpec {
         self
     }
 
-    /// Lets the compiler use few enough registers that `blocks` blocks fit onto a multiprocessor;
-    /// the default is 4. Blocks have 256 threads unless a worker is a block. More blocks hide more
-    /// of the time in which workers look for tasks. A body that needs many registers is faster with
+    /// Makes the compiler limit the registers, so that `blocks` blocks fit onto a multiprocessor.
+    /// The default is 4. Blocks have 256 threads unless a worker is a block. With more blocks, more
+    /// workers run while others look for tasks. A body that needs many registers is faster with
     /// fewer blocks.
     #[must_use]
     pub const fn blocks_min(mut self, blocks: u32) -> Self {
@@ -79,8 +78,8 @@ impl ProgramSpec {
         self
     }
 
-    /// Refuses launches whose arguments `check` refuses. The arguments of the program come before
-    /// all others.
+    /// Sets a check of the arguments of a launch. A launch is refused if `check` returns an error.
+    /// The arguments of the program come first in the list that `check` gets.
     #[must_use]
     pub const fn check(mut self, check: CheckArgs) -> Self {
         self.check = check;
@@ -88,7 +87,8 @@ impl ProgramSpec {
     }
 }
 
-/// A program for workers, with parameters `P`, as a [`Kernel`] has them, and kinds of tasks `K`.
+/// A program for workers. `K` has the kinds of its tasks. `P` are its parameters, as for a
+/// [`Kernel`].
 pub struct Program<K, P> {
     spec: ProgramSpec,
     kernel: OnceLock<Kernel<Dynamic>>,
@@ -163,7 +163,7 @@ impl<K: Kinds, P> Program<K, P> {
         )
     }
 
-    /// The kernel, which is made at the first call.
+    /// The kernel of the program. The first call makes it.
     pub(super) fn kernel(&self) -> &Kernel<Dynamic> {
         self.kernel.get_or_init(|| {
             let code = match self.spec.ptx {

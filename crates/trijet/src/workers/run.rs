@@ -23,16 +23,16 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Work<'a> {
-    /// A task of the kind at `kind` for each payload from 0 up to, but not including, `count`.
+    /// For each payload from 0 up to, but not including, `count`, a task of the kind `kind`.
     Range {
         /// The index of the kind in [`Kinds::KINDS`].
         kind: u8,
         /// The number of tasks.
         count: u32,
     },
-    /// These tasks. They are copied to the device in each run.
+    /// The tasks in this list. The list is copied to the device in each run.
     Tasks(&'a [WorkerTask]),
-    /// The nodes of a graph. Each node runs when its predecessors have run.
+    /// The nodes of a graph. Each node runs after all of its predecessors have run.
     Graph(&'a LoadedGraph),
 }
 
@@ -42,7 +42,8 @@ pub enum Work<'a> {
 pub struct Run {
     pub(super) setup: Setup,
     kinds: Vec<&'static str>,
-    /// The statistics of the workers and the times of tasks, if the options ask for them.
+    /// The statistics of the workers and the times of tasks; `None` if the options do not ask for
+    /// them.
     stats: Option<PinnedBuffer<u64>>,
     pub(super) host: Arc<HostWords>,
     pub(super) ticket: Ticket,
@@ -57,7 +58,7 @@ fn refused<K: Kinds, P>(program: &Program<K, P>, cause: &str) -> Error {
     Error::new(ErrorKind::InvalidValue, "run_workers", cause)
 }
 
-/// The memory of the initial tasks, with placeholders for the parts that a run does not need.
+/// The memory of the initial tasks. Parts that a run does not need are small placeholders.
 struct Initial {
     words: Buffer<u32>,
     list: Buffer<u64>,
@@ -94,7 +95,7 @@ impl Initial {
 }
 
 impl Work<'_> {
-    /// The number of initial tasks; for a graph, the number of all nodes.
+    /// The number of initial tasks. For a graph, it is the number of all nodes.
     pub(super) fn initial_count(&self) -> usize {
         match self {
             Self::Range { count, .. } => *count as usize,
@@ -103,8 +104,8 @@ impl Work<'_> {
         }
     }
 
-    /// Refuses kinds that the program lacks, and policies that the tasks do not allow. Returns the
-    /// number of initial tasks.
+    /// Refuses kinds that the program lacks, and policies that this work does not allow. Returns
+    /// the number of initial tasks.
     pub(super) fn check<K: Kinds, P>(
         &self,
         program: &Program<K, P>,
@@ -122,14 +123,15 @@ impl Work<'_> {
                 })?;
                 (kinds.max(), count)
             }
-            // A node is an initial task if no other node makes it.
+            // With the policy `Levels`, each node is an initial task. With other policies, only
+            // nodes without predecessors are.
             Self::Graph(graph) => {
                 let initial = if policy == Policy::Levels { graph.nodes } else { graph.roots };
                 ((graph.nodes > 0).then_some(graph.kinds), initial)
             }
         };
-        // The common counter goes past the last task, and a static part grows by the number of
-        // workers: neither may wrap around.
+        // Two numbers may not wrap around. The common counter goes past the last task. With the
+        // policy `Static`, each worker adds the number of workers to the index of its next task.
         if initial > INITIAL_MAX {
             let cause = format!("{initial} initial tasks are too many; the limit is {INITIAL_MAX}");
             return Err(refused(program, &cause));
@@ -154,7 +156,7 @@ impl Work<'_> {
         Ok(initial)
     }
 
-    /// Makes the memory of the initial tasks, and describes it in the setup.
+    /// Allocates the memory of the initial tasks, and sets the fields of `setup` that describe it.
     #[track_caller]
     fn initial(&self, stream: &Stream, setup: &mut Setup) -> Result<Initial> {
         let nothing = || Ok::<_, Error>((stream.alloc::<u32>(1)?, stream.alloc::<u32>(1)?));
@@ -183,7 +185,7 @@ impl Work<'_> {
     }
 }
 
-/// The numbers of blocks and of workers that fit onto the device.
+/// The number of blocks that fit onto the device, and the number of their workers.
 fn workers<K: Kinds, P>(
     device: &Device,
     program: &Program<K, P>,
@@ -210,8 +212,9 @@ fn workers<K: Kinds, P>(
 }
 
 impl Stream {
-    /// Runs tasks by persistent workers. One cooperative launch has as many blocks as run at the
-    /// same time. Its workers take tasks until all have run, including tasks that tasks have made.
+    /// Runs tasks by persistent workers. One cooperative launch has as many blocks as can run at
+    /// the same time. Its workers take tasks until all tasks have run, including the tasks that
+    /// other tasks make.
     ///
     /// ```
     /// use trijet::workers::queens::{self, QUEENS};
@@ -230,10 +233,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for kinds that the program lacks, a policy that the tasks do not allow,
+    /// `InvalidValue` for kinds that the program lacks, a policy that the work does not allow,
     /// arguments that the program refuses, or no room for a block of workers; `Unsupported` for a
-    /// program without PTX where there is no run-time compiler; `OutOfMemory`; an error of the
-    /// driver.
+    /// program without PTX if there is no run-time compiler; `OutOfMemory`; an error of the driver.
     #[track_caller]
     pub fn run_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
         &self,
@@ -249,7 +251,7 @@ impl Stream {
     }
 }
 
-/// Enqueues a run, with the arguments of the program. It has a feed if `feed_bits` is not 0.
+/// Enqueues a run with the arguments of the program. The run has a feed if `feed_bits` is not 0.
 #[track_caller]
 pub(super) fn start<K: Kinds, P>(
     stream: &Stream,
@@ -261,8 +263,8 @@ pub(super) fn start<K: Kinds, P>(
 ) -> Result<Run> {
     stream.lane().refuse_recorded("run_workers")?;
     let initial = work.check(program, options.policy)?;
-    // Every ready node of a graph has room. More workers than nodes that can run at once would only
-    // search.
+    // The common queue has room for all nodes of a graph. Workers beyond the width of the graph
+    // would only search for tasks.
     let (nodes, width) = match work {
         Work::Graph(graph) => (graph.nodes, graph.width.max(1)),
         Work::Range { .. } | Work::Tasks(_) => (0, u32::MAX),
@@ -284,7 +286,7 @@ pub(super) fn start<K: Kinds, P>(
     let args = args.scalar(setup)?.update(state.view_mut())?.write(tasks.view_mut())?;
     let args = args.read(list)?.read(graph)?.update(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;
-    // From here, the workers use the words of the host.
+    // From here on, the workers use the words of the host, so an error must not free them.
     let words = ManuallyDrop::new(words);
     let ticket = stream.ticket()?;
     let host = ManuallyDrop::into_inner(words);
@@ -299,25 +301,25 @@ pub(super) fn start<K: Kinds, P>(
     Ok(run)
 }
 
-/// The number of questions for the end of a run before the thread yields to other threads.
+/// The number of queries for the end of a run before the thread yields to other threads.
 const QUESTIONS: u64 = 64;
 
-/// Words of the host that the workers of a run may still use, because the run was dropped before
-/// its end.
+/// The host words of runs that were dropped before their end. The workers of these runs may still
+/// use them.
 static LEFT: Mutex<Vec<(Ticket, Arc<HostWords>)>> = Mutex::new(Vec::new());
 
 impl Run {
     /// Waits for the end of the run, and returns the counts of its workers.
     ///
     /// # Errors
-    /// `OutOfMemory` if a task had no room; `Stalled` if the watchdog ended the run, with the
-    /// worker and its task; `Cancelled`; the error of work that failed.
+    /// `OutOfMemory` if the queues had no room for a task; `Stalled` if the watchdog ended the run,
+    /// with the worker and its task; `Cancelled`; the error of work that failed.
     #[track_caller]
     pub fn wait(self) -> Result<RunReport> {
         self.end()
     }
 
-    /// Waits as [`Run::wait`] does, for a run that is used afterwards.
+    /// Waits as [`Run::wait`] does, but keeps the run.
     #[track_caller]
     pub(crate) fn end(&self) -> Result<RunReport> {
         if self.watchdog.is_zero() {
@@ -337,13 +339,13 @@ impl Run {
         !matches!(self.ticket.query(), Ok(Readiness::NotReady))
     }
 
-    /// The payload of the task that the report of the end names.
+    /// The payload of the task that the report of the end names; `None` if it names no task.
     pub(crate) fn reported_task(&self) -> Option<u64> {
         let report = twin::report(self.host.address()).unwrap_or_else(|| self.report());
         (report.task != 0).then_some(report.task & PAYLOAD)
     }
 
-    /// The report of the end, from the words that the workers wrote.
+    /// Reads the report of the end from the words that the workers wrote.
     fn report(&self) -> EndReport {
         let word = |at: usize| self.host.get(host::REPORTED + at);
         let long = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
@@ -351,7 +353,8 @@ impl Run {
         EndReport { code: word(0), worker: word(1), credits: word(2), task: long(3), totals }
     }
 
-    /// Waits for the end, or until a task that the watchdog found has run on for as long again.
+    /// Waits for the end of the run. If the watchdog has found a task that runs too long, waits
+    /// only for the limit of the watchdog once more, and then returns an error.
     fn watch(&self) -> Result<()> {
         let (mut found, mut asked): (Option<Instant>, u64) = (None, 0);
         while self.ticket.query()? == Readiness::NotReady {
@@ -359,7 +362,7 @@ impl Run {
                 let error = run_report::error(&self.report(), &self.setup, &self.kinds);
                 return Err(error.context("the kernel does not end"));
             }
-            // A device in modelled time works only while it is asked. So not every question may
+            // A device in modelled time works only during queries. A yield after each query would
             // cost a time slice of a busy processor.
             asked += 1;
             if asked.is_multiple_of(QUESTIONS) {
@@ -374,7 +377,7 @@ impl Run {
         self.host.get(host::REPORTED) == HUNG
     }
 
-    /// Asks the workers to leave. Tasks that run go on to their end, and other tasks do not run.
+    /// Asks the workers to leave. Tasks that have started run to their end. Other tasks do not run.
     pub fn cancel(&self) {
         if calling::forked() {
             return;
@@ -394,7 +397,7 @@ impl Drop for Run {
         let is_complete =
             |ticket: &Ticket| may_ask && matches!(ticket.query(), Ok(Readiness::Ready));
         let lock = || LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-        // A query is a call of the driver, so it is made without the lock.
+        // The query calls the driver, so the lock is not held during the query.
         let mut left = std::mem::take(&mut *lock());
         left.retain(|(ticket, _)| !is_complete(ticket));
         if !is_complete(&self.ticket) {

@@ -18,18 +18,20 @@ use std::ops::Range;
 pub struct RunReport {
     /// The number of tasks that ran.
     pub ran: u64,
-    /// The number of tasks that bodies made, including tasks that a finished node made ready.
+    /// The number of tasks that bodies made. This includes nodes of a graph that became ready when
+    /// their last predecessor had run.
     pub spawned: u64,
-    /// The number of tasks, or ranges of initial tasks, that workers took from other workers.
+    /// The number of times that workers took a task, or a range of initial tasks, from another
+    /// worker.
     pub stolen: u64,
-    /// The number of children for which the queues had no room.
+    /// The number of child tasks that were not made, because the queues had no room.
     pub refused: u64,
-    /// The number of searches that found no task.
+    /// The number of searches in the queues of other workers that found no task.
     pub missed: u64,
     /// The report of each worker, if [`RunOptions::statistics`](super::RunOptions::statistics) is
     /// set.
     pub workers: Vec<WorkerReport>,
-    /// The last tasks of each worker, in the order of their starts, if
+    /// The last tasks of each worker, in the order of their start, if
     /// [`RunOptions::trace`](super::RunOptions::trace) is set.
     pub tasks: Vec<TaskSpan>,
 }
@@ -42,10 +44,10 @@ pub struct TaskSpan {
     pub worker: u32,
     /// The name of the kind of the task.
     pub kind: &'static str,
-    /// The task.
+    /// The kind and the payload of the task.
     pub task: WorkerTask,
-    /// The start and the end of the task, by the clock of the device. On a host device, whose
-    /// workers take turns, the n-th task of a run takes the n-th nanosecond.
+    /// The start and the end of the task, on the clock of the device. A host device has no such
+    /// clock: there, the n-th task of a run lasts from nanosecond n - 1 to n.
     pub span: Range<Nanos>,
 }
 
@@ -53,20 +55,20 @@ pub struct TaskSpan {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerReport {
-    /// The number of tasks that it ran.
+    /// The number of tasks that the worker ran.
     pub ran: u64,
-    /// The number of children that it made.
+    /// The number of child tasks that the worker made.
     pub spawned: u64,
-    /// The number of tasks, or ranges, that it took from other workers.
+    /// The number of times that the worker took a task, or a range of initial tasks, from another
+    /// worker.
     pub stolen: u64,
-    /// The first and the last instant of the worker, by the clock of the device. Zero on a host
-    /// device, whose workers take turns.
+    /// The start and the end of the worker, on the clock of the device. Zero on a host device.
     pub span: Range<Nanos>,
-    /// The time in bodies of tasks.
+    /// The time that the worker spent in bodies of tasks.
     pub busy: Nanos,
 }
 
-/// The description of a task for errors.
+/// Describes a task for an error.
 pub(super) fn named(task: u64, kinds: &[&str]) -> String {
     let kind = (task >> 56) as usize;
     match kind.checked_sub(1).and_then(|at| kinds.get(at)) {
@@ -125,8 +127,8 @@ impl RunReport {
         self.tasks.extend_from_slice(&other.tasks);
     }
 
-    /// Reads the report of a run from the report of its last worker and the statistics of all
-    /// workers.
+    /// Reads the report of a run from the report of the last worker and from the statistics of all
+    /// workers. Returns the error of a run that failed.
     pub(super) fn read(
         setup: &Setup,
         kinds: &[&'static str],
@@ -142,7 +144,7 @@ impl RunReport {
             stats.chunks_exact(STATS).map(WorkerReport::read).collect();
         let spans = (0..).zip(spans.chunks_exact(SPAN * setup.traced.max(1) as usize));
         let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerReport)| {
-            // Slots after the last task that ran were never written.
+            // A worker that ran fewer tasks than its slots has not written the other slots.
             let kept = own.chunks_exact(SPAN).zip(0..counts.ran);
             kept.filter_map(|(words, _)| TaskSpan::read(worker, words, kinds)).collect::<Vec<_>>()
         };
@@ -151,9 +153,9 @@ impl RunReport {
         Ok(Self { ran, spawned, stolen, refused, missed, workers, tasks })
     }
 
-    /// The tasks of [`RunReport::tasks`] as operations of a trace, so that each worker is a stream
-    /// of a timeline. The first task starts at `begin`, for a timeline that also has the kernel of
-    /// the run. The streams are numbered from `first`.
+    /// Returns [`RunReport::tasks`] as operations of a trace. Each worker becomes a stream of the
+    /// timeline. The first task starts at `begin`, for a timeline that also has the kernel of the
+    /// run. The streams are numbered from `first`.
     ///
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, chrome};

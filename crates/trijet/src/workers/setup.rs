@@ -1,47 +1,47 @@
-//! The setup that a launch gives to the workers, and the layout of their common memory.
+//! The setup that a launch passes to the workers, and the layout of their common memory.
 //! `scheduler.cuh` has the same structure and the same layout.
 #![forbid(unsafe_code)]
 
 use super::options::{Policy, RunOptions};
 use bytemuck::{NoUninit, Pod, Zeroable};
 
-/// The number of words in a line of 128 bytes.
+/// The number of 32-bit words in a line of 128 bytes.
 const LINE: usize = 32;
 
-/// The number of words that all workers use, each in a line of its own.
+/// The number of 32-bit words before the first part of the common memory: 13 common words, each in
+/// a line of its own.
 const COMMON: usize = 13 * LINE;
 
-/// Indices of words in the memory of the host.
+/// Indices of 32-bit words in the memory of the host.
 pub(super) mod host {
     use super::LINE;
-    /// Nonzero if the host asks the workers to leave.
+    /// Nonzero if the host has asked the workers to leave.
     pub(in crate::workers) const ASKED: usize = 0;
-    /// The report of the end: the code of the end, the worker of the report, the number of credits
-    /// that are back, the task of the report in two words, and the totals of all counts in two
-    /// words each.
+    /// The report of the end: the code of the end, the worker, the number of credits that were
+    /// given back, the task in two words, and the total of each count in two words.
     pub(in crate::workers) const REPORTED: usize = 1;
-    /// The number of tasks that the host has fed, the number of answers that it has taken, and
-    /// whether there will be no more tasks.
+    /// The number of tasks that the host has fed. `TAKEN` is the number of answers that the host
+    /// has taken. `CLOSED` is nonzero if the host will feed no more tasks.
     pub(in crate::workers) const FED: usize = LINE;
     pub(in crate::workers) const TAKEN: usize = LINE + 1;
     pub(in crate::workers) const CLOSED: usize = LINE + 2;
-    /// The number of tasks that the workers have taken over.
+    /// The number of fed tasks that the workers have taken.
     pub(in crate::workers) const SEEN: usize = 2 * LINE;
     /// The ring of tasks. The ring of answers follows it.
     pub(in crate::workers) const RINGS: usize = 3 * LINE;
 
-    /// The number of words with rings of `1 << bits` slots. With 0 bits there is no feed, and no
-    /// ring.
+    /// The number of words for rings of `1 << bits` slots each. With 0 bits, there is no feed and
+    /// no ring.
     pub(in crate::workers) fn words(bits: u32) -> usize {
         if bits == 0 { RINGS } else { RINGS + (6 << bits) }
     }
 
-    /// The index of a task, by the number of tasks before it.
+    /// The index of the first word of a task. `number` is the number of tasks before it.
     pub(in crate::workers) fn task(bits: u32, number: u32) -> usize {
         RINGS + 2 * (number as usize & ((1 << bits) - 1))
     }
 
-    /// The index of an answer, by the number of answers before it.
+    /// The index of the first word of an answer. `number` is the number of answers before it.
     pub(in crate::workers) fn answer(bits: u32, number: u32) -> usize {
         RINGS + (2 << bits) + 4 * (number as usize & ((1 << bits) - 1))
     }
@@ -51,10 +51,10 @@ pub(super) mod host {
 pub(super) const COUNTS: usize = 5;
 /// The number of 64-bit words in the statistics of a worker.
 pub(super) const STATS: usize = 8;
-/// The number of 64-bit words of a task that is kept: its word, its start and its end.
+/// The number of 64-bit words per task whose times are kept: its word, its start and its end.
 pub(super) const SPAN: usize = 3;
 
-/// `Setup` of `scheduler.cuh`.
+/// The structure `Setup` of `scheduler.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Zeroable, Pod)]
 #[repr(C)]
 pub(super) struct Setup {
@@ -78,17 +78,17 @@ pub(super) struct Setup {
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
-    /// The bits of the rings of a feed; 0 without a feed.
+    /// The base-2 logarithm of the slots of the rings of a feed; 0 without a feed.
     pub(super) feed_bits: u32,
-    /// The longest nap of a worker that finds no task.
+    /// Maximum time that a worker sleeps after it has found no task, in nanoseconds.
     pub(super) nap_ns: u32,
-    /// The index of the fields of the nodes in the words of the graph, and the number of nodes with
-    /// fields.
+    /// The index of the fields of the nodes in the words of the graph. `with_fields` is the number
+    /// of nodes that have fields there.
     pub(super) fields: u32,
     pub(super) with_fields: u32,
-    /// The number of tasks of each worker that are kept with their times.
+    /// The number of last tasks per worker whose times are kept.
     pub(super) traced: u32,
-    /// The word of the initial task 0, if there is no list.
+    /// The word of the initial task 0, if the initial tasks are a range of payloads.
     pub(super) first: u64,
 }
 
@@ -100,14 +100,16 @@ const _: fn() = || {
 /// The sizes of the memory of the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkersLayout {
-    /// The number of words that are 0 at the start.
+    /// The number of 32-bit words of the common memory, which are 0 at the start.
     pub(super) state: usize,
-    /// The number of 64-bit words of the queues of all workers, and of their statistics.
+    /// The number of 64-bit words for the queues of all workers, their statistics, and the times of
+    /// tasks.
     pub(super) tasks: usize,
 }
 
 impl Setup {
-    /// The number of credits that are back at the end. An open feed has a credit of its own.
+    /// The number of credits that are given back by the end of a run. An open feed has a credit of
+    /// its own.
     pub(super) fn credits(&self) -> u32 {
         self.initial + u32::from(self.feed_bits != 0)
     }
@@ -117,14 +119,13 @@ impl Setup {
         if self.has_stats == 1 { STATS * self.workers as usize } else { 0 }
     }
 
-    /// The number of 64-bit words for the times of the tasks that are kept, which follow the
-    /// statistics.
+    /// The number of 64-bit words for the times of tasks. These words follow the statistics.
     pub(super) fn spans_len(&self) -> usize {
         SPAN * self.traced as usize * self.workers as usize
     }
 
     /// The setup of a run with this many workers and initial tasks, and the size of its memory.
-    /// `None` if the memory would have more than 2^32 words.
+    /// `None` if an index in the memory would not fit into 32 bits.
     pub(super) fn new(
         options: &RunOptions,
         workers: u32,
@@ -132,7 +133,7 @@ impl Setup {
     ) -> Option<(Self, WorkersLayout)> {
         let (deque_bits, ring_bits) = (bits(options.queue), bits(options.ring));
         let mut next = COMMON;
-        // Each part starts at a line.
+        // Each part starts at the start of a line.
         let mut part = |words: usize| {
             let at = next;
             next = next.checked_add(words)?.checked_next_multiple_of(LINE)?;
@@ -169,8 +170,8 @@ impl Setup {
             order: 0,
             level: 0,
             feed_bits: 0,
-            // Workers that search take multiprocessors away from workers that have tasks. Few
-            // workers may ask often.
+            // Workers that search for tasks slow down the workers of the same multiprocessor. Few
+            // workers may search often.
             nap_ns: if workers > 1024 { 1024 } else { 256 },
             fields: 0,
             with_fields: 0,
@@ -183,7 +184,7 @@ impl Setup {
     }
 }
 
-/// The number of bits of the smallest power of two that is at least `count`.
+/// The base-2 logarithm of the smallest power of two that is at least `count`.
 fn bits(count: u32) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }

@@ -4,13 +4,13 @@
 /// The bits of a task that are its payload.
 pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
 
-/// A task: its kind, by its index in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56
+/// A task: the index of its kind in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56
 /// bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WorkerTask(pub(super) u64);
 
 impl WorkerTask {
-    /// The task of the kind at `kind`, with the lower 56 bits of `payload`.
+    /// A task of the kind with index `kind`. Its payload is the lower 56 bits of `payload`.
     ///
     /// ```
     /// use trijet::workers::WorkerTask;
@@ -27,7 +27,7 @@ impl WorkerTask {
         self.0 & PAYLOAD
     }
 
-    /// The word that the workers get.
+    /// The task as the word that the workers get.
     #[must_use]
     pub const fn word(self) -> u64 {
         self.0

@@ -1,5 +1,6 @@
-//! N queens: boards become tasks until a number of rows is filled, and are counted then. The number
-//! of tasks is known only at the end.
+//! N queens. A task is a board with queens in its first rows. Up to a number of rows, the task
+//! makes a task for each next board. With more rows, the task counts the solutions itself. The
+//! number of tasks is known only at the end.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -18,7 +19,7 @@ impl Kinds for Boards {
     const KINDS: &'static [(&'static str, Body)] = &[("place", place)];
 }
 
-/// The empty board of `n` columns, from 1 to 15.
+/// The task of the empty board with `n` columns, from 1 to 15.
 ///
 /// # Panics
 /// For another number.
@@ -51,7 +52,7 @@ impl Board {
         columns | left << 16 | right << 32 | row << 48 | n << 52
     }
 
-    /// The boards with one more queen.
+    /// The boards that have one more queen than this board.
     fn next(self) -> impl Iterator<Item = Self> {
         let all = (1_u32 << self.n) - 1;
         let open = all & !(self.columns | self.left | self.right);
@@ -100,9 +101,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`QUEENS`].
 pub type QueensParams = (Update<u64>, u32);
 
-/// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are
-/// `(&mut total, cut)`: the number is added to `total`, and boards with fewer than `cut` queens
-/// become tasks. Its initial task is [`root`].
+/// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are `(&mut total,
+/// cut)`. The number of ways is added to `total`. A board with fewer than `cut` queens makes a task
+/// for each next board. Other boards are counted in their task. Its initial task is [`root`].
 pub static QUEENS: Program<Boards, QueensParams> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");

@@ -1,7 +1,8 @@
-//! The end of a run. A task holds a credit from before another worker can see it until after it
-//! ran, so the run is over when all credits are back. A worker keeps the credits of finished tasks
-//! for the children that it makes, and gives them back before it looks for tasks of other workers.
-//! `give_back` and `take_credits` of `scheduler.cuh` do the same on a GPU.
+//! The detection of the end of a run. A task has a credit, from before another worker can see the
+//! task until after the task has run. So the run is over when all credits are given back. A worker
+//! uses the credits of tasks that it has run for the children that it makes. It gives back the rest
+//! before it looks for tasks of other workers. `give_back` and `take_credits` of `scheduler.cuh` do
+//! the same on a GPU.
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]
@@ -12,28 +13,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The credits of a run.
 #[derive(Debug)]
 pub(crate) struct Credits {
-    /// The number of credits that were given back, minus the number that was taken for children.
+    /// The number of credits that were given back, minus the number of credits that were taken for
+    /// children.
     balance: AtomicU32,
     /// The number of initial tasks.
     initial: u32,
 }
 
-/// The number of credits that a worker has.
+/// The credits that a worker has from tasks that it has run.
 #[derive(Debug, Default)]
 pub(crate) struct Purse(u32);
 
 impl Credits {
-    /// The credits of a run with this many initial tasks.
+    /// The credits of a run with `initial` initial tasks.
     pub(crate) fn new(initial: u32) -> Self {
         Self { balance: AtomicU32::new(0), initial }
     }
 
-    /// Takes the credit of a child from the credits of the worker, or else a new one.
+    /// Gets a credit for a child: one of the worker, or else a new one.
     pub(crate) fn take(&self, purse: &mut Purse) {
         match purse.0.checked_sub(1) {
             Some(rest) => purse.0 = rest,
-            // The maker of the child itself holds a credit, so this balance is not the balance of
-            // the end.
+            // The task that makes the child still has its own credit, so the balance cannot be the
+            // balance of the end.
             None => drop(self.balance.fetch_sub(1, Ordering::Relaxed)),
         }
     }
@@ -41,12 +43,12 @@ impl Credits {
     /// Gives back all credits of the worker. Returns true exactly once, at the end of the run.
     pub(crate) fn give_back(&self, purse: &mut Purse) -> bool {
         let given = std::mem::take(&mut purse.0);
-        // Acquire and release: the last worker sees the accesses of all others.
+        // Acquire and release: the last worker sees all accesses of the other workers.
         given > 0
             && self.balance.fetch_add(given, Ordering::AcqRel).wrapping_add(given) == self.initial
     }
 
-    /// Whether all credits are back.
+    /// Whether all credits are given back.
     pub(crate) fn are_back(&self) -> bool {
         self.balance.load(Ordering::Acquire) == self.initial
     }

@@ -1,7 +1,7 @@
-//! A deque of tasks: its owner uses one end, and thieves use the other end (Chase and Lev, "Dynamic
-//! circular work-stealing deque"; the orders of accesses follow Lê et al., "Correct and efficient
-//! work-stealing for weak memory models"). It is bounded. `deque_push`, `deque_take` and
-//! `deque_steal` of `scheduler.cuh` do the same on a GPU.
+//! A bounded deque of tasks: its owner uses one end, and thieves use the other end (Chase and Lev,
+//! "Dynamic circular work-stealing deque"). The memory orders follow Lê et al., "Correct and
+//! efficient work-stealing for weak memory models". `deque_push`, `deque_take` and `deque_steal` of
+//! `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]
@@ -9,10 +9,10 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// A deque for a power of two of tasks.
+/// A deque whose capacity is a power of two.
 #[derive(Debug)]
 pub(crate) struct Deque {
-    /// The index of the oldest task. It never falls.
+    /// The index of the oldest task. It only grows (modulo 2^32).
     top: AtomicU32,
     /// The index after the newest task. Only the owner writes it.
     bottom: AtomicU32,
@@ -20,7 +20,7 @@ pub(crate) struct Deque {
 }
 
 impl Deque {
-    /// A deque for `1 << bits` tasks.
+    /// A deque with room for `1 << bits` tasks.
     pub(crate) fn new(bits: u32) -> Self {
         let tasks = (0..1_u32 << bits).map(|_| AtomicU64::new(0)).collect();
         Self { top: AtomicU32::new(0), bottom: AtomicU32::new(0), tasks }
@@ -30,37 +30,38 @@ impl Deque {
         &self.tasks[at as usize & (self.tasks.len() - 1)]
     }
 
-    /// Whether it has tasks, as far as this thread can see.
+    /// Whether the deque has tasks, as far as this thread can see.
     pub(crate) fn has_tasks(&self) -> bool {
         let (top, bottom) = (self.top.load(Ordering::Relaxed), self.bottom.load(Ordering::Relaxed));
         bottom.wrapping_sub(top).cast_signed() > 0
     }
 
-    /// Adds a task, or returns false if there is no room. Only the owner calls it.
+    /// Adds a task. Returns false if there is no room. Only the owner may call this.
     pub(crate) fn push(&self, task: u64) -> bool {
         let bottom = self.bottom.load(Ordering::Relaxed);
-        // Acquire: a thief has read the task whose slot the new task takes.
+        // Acquire: if the new task reuses a slot, the thief of the old task has read the slot.
         let top = self.top.load(Ordering::Acquire);
         if bottom.wrapping_sub(top) as usize >= self.tasks.len() {
             return false;
         }
         self.task(bottom).store(task, Ordering::Relaxed);
-        // A thief sees the task, and all writes of its maker before. This needs a fence, because
-        // the thief may also read a value that `take` stores into `bottom` later, and a release
-        // store would not order that (C++20, PTX).
+        // A thief must see the task, and all earlier writes of the thread that made it. This needs
+        // a fence: the thief may also read a value that `take` stores into `bottom` later, and a
+        // release store would not order that (C++20, PTX).
         fence(Ordering::Release);
         self.bottom.store(bottom.wrapping_add(1), Ordering::Relaxed);
         true
     }
 
-    /// Takes the newest task. Only the owner calls it.
+    /// Takes the newest task. Only the owner may call this.
     pub(crate) fn take(&self) -> Option<u64> {
         let bottom = self.bottom.load(Ordering::Relaxed).wrapping_sub(1);
         if bottom.wrapping_sub(self.top.load(Ordering::Relaxed)).cast_signed() < 0 {
             return None;
         }
         self.bottom.store(bottom, Ordering::Relaxed);
-        // Either a thief sees the new end, or the owner sees the new start that the thief wrote.
+        // Either a thief sees the new `bottom`, or the owner sees the new `top` that the thief
+        // wrote.
         fence(Ordering::SeqCst);
         let top = self.top.load(Ordering::Relaxed);
         let left = bottom.wrapping_sub(top).cast_signed();
@@ -69,7 +70,7 @@ impl Deque {
         }
         let mut taken = None;
         if left == 0 {
-            // The last task: a thief may take it too.
+            // This is the last task, which a thief may take at the same time.
             let task = self.task(bottom).load(Ordering::Relaxed);
             taken = self.advance(top).then_some(task);
         }
@@ -77,11 +78,12 @@ impl Deque {
         taken
     }
 
-    /// Takes the oldest task. `None` if there is none, or if another thread took it.
+    /// Takes the oldest task. `None` if there is none, or if another thread took it at the same
+    /// time.
     pub(crate) fn steal(&self) -> Option<u64> {
         let top = self.top.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        // Acquire: the thief sees the task, and all writes of its maker before.
+        // Acquire: the thief sees the task, and all earlier writes of the thread that made it.
         let bottom = self.bottom.load(Ordering::Acquire);
         if bottom.wrapping_sub(top).cast_signed() <= 0 {
             return None;
@@ -132,7 +134,8 @@ mod every_order {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// All tasks that a thief and the owner took.
+    /// Returns all tasks, in ascending order: the tasks that thieves took, the tasks that `owner`
+    /// took, and the rest.
     fn taken(
         deque: &Arc<Deque>,
         owner: impl FnOnce(&Deque) -> Vec<u64>,
@@ -173,8 +176,8 @@ mod every_order {
         });
     }
 
-    /// The owner takes the last task without a check, if it does not see that a thief took the task
-    /// before.
+    /// The owner takes a task without a check if it believes that more tasks are left. It must see
+    /// that a thief took the task before.
     #[test]
     fn a_thief_and_the_owner_see_each_other_at_the_last_task() {
         loom::model(|| {
@@ -190,7 +193,7 @@ mod every_order {
         });
     }
 
-    /// A new task takes the slot of a task that a thief is about to read.
+    /// A new task is stored into the slot of a task that a thief is about to read.
     #[test]
     fn a_thief_does_not_take_a_task_from_a_place_that_was_used_again() {
         loom::model(|| {
@@ -206,7 +209,7 @@ mod every_order {
         });
     }
 
-    /// A thread that takes a task sees the writes that the maker of the task made before.
+    /// A thread that takes a task sees the earlier writes of the thread that made the task.
     #[test]
     fn a_thief_sees_what_the_maker_of_its_task_did() {
         use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,13 @@
-//! Words from the host to a run on a host device, and the answers of the run. A GPU uses words in
-//! the memory of the host. A twin cannot use them, because the program may use them while the twin
-//! runs, so both use this table.
+//! The words from the host to a run on a host device, and the answers of the run. On a GPU, these
+//! words are in host memory that both sides access. A twin cannot access it, because the program
+//! may access it at the same time. So the twin and the program use this table.
 #![forbid(unsafe_code)]
 
 use crate::workers::end::EndReport;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// The words for one run.
+/// The words and the answers of one run.
 #[derive(Debug, Default)]
 struct Told {
     is_asked: bool,
@@ -15,7 +15,7 @@ struct Told {
     report: Option<EndReport>,
 }
 
-/// Runs, by the address of their words in the memory of the host.
+/// The runs, by the address of their words in host memory.
 static RUNS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
 
 fn runs() -> MutexGuard<'static, BTreeMap<u64, Told>> {
@@ -32,12 +32,12 @@ pub(in crate::workers) fn forget(run: u64) {
     runs().remove(&run);
 }
 
-/// Takes the answers of the run so far.
+/// Returns the answers of the run since the last call.
 pub(in crate::workers) fn answers(run: u64) -> Vec<u64> {
     std::mem::take(&mut runs().entry(run).or_default().answers)
 }
 
-/// The report of the end, if the run was a run of a twin.
+/// The report of the end; `None` if the run has not ended or ran on a GPU.
 pub(in crate::workers) fn report(run: u64) -> Option<EndReport> {
     runs().get(&run)?.report
 }

@@ -1,5 +1,5 @@
-//! The scheduler for the host device. It has the same queues and the same steps as `scheduler.cuh`;
-//! its workers take turns in a drawn order.
+//! The scheduler for the host device. It has the same queues and the same steps as `scheduler.cuh`.
+//! Its workers take turns in a random order, which the seed determines.
 #![forbid(unsafe_code)]
 
 mod credits;

@@ -1,7 +1,8 @@
 //! The initial tasks that are left to a worker, as a range of numbers. The worker takes numbers
 //! from the front, and a thief takes the upper half. No two ranges ever have a number in common,
-//! and only its owner changes an empty range. So a range that a thread has read is unchanged, or is
-//! another range. `range_take` and `range_steal` of `scheduler.cuh` do the same on a GPU.
+//! and only its owner changes an empty range. So a compare-and-swap succeeds only if the range is
+//! unchanged since the read. `range_take` and `range_steal` of `scheduler.cuh` do the same on a
+//! GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
 
@@ -10,7 +11,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The lower half is the first number, the upper half is the end.
+/// The first number in the lower 32 bits, and the end in the upper 32 bits.
 #[derive(Debug)]
 pub(crate) struct Range(AtomicU64);
 
@@ -28,14 +29,15 @@ impl Range {
         Self(AtomicU64::new(pack(first, end)))
     }
 
-    /// The number of numbers that are left, as far as this thread can see.
+    /// The number of tasks that are left, as far as this thread can see.
     pub(crate) fn len(&self) -> u32 {
         let (first, end) = unpack(self.0.load(Ordering::Relaxed));
         end.saturating_sub(first)
     }
 
-    /// Takes numbers from the front. `count` gets the number that is left, and returns the number
-    /// to take. Only the owner calls it.
+    /// Takes numbers from the front, and returns the first number and the end. `count` gets the
+    /// number of tasks that are left, and returns the number of tasks to take. Only the owner may
+    /// call this.
     pub(crate) fn take(&self, count: impl Fn(u32) -> u32) -> Option<(u32, u32)> {
         let mut is = self.0.load(Ordering::Relaxed);
         loop {
@@ -51,8 +53,8 @@ impl Range {
         }
     }
 
-    /// Takes the upper half. Returns its first number; the rest becomes the range of the thief,
-    /// which was empty.
+    /// Takes the upper half, and returns its first number. The other numbers of the half go into
+    /// `own`, the range of the thief, which is empty before.
     pub(crate) fn steal(&self, own: &Self) -> Option<u32> {
         let is = self.0.load(Ordering::Relaxed);
         let (first, end) = unpack(is);

@@ -1,7 +1,7 @@
-//! A bounded queue that all workers share. A worker first counts itself in, which ensures that
-//! there is room for its task, or a task for it. Then the worker gets a ticket, and the ticket
-//! selects a slot. A worker waits at most for another worker that is between its own ticket and its
-//! own slot. `ring_push` and `ring_pop` of `scheduler.cuh` do the same on a GPU.
+//! A bounded queue that all workers share. A worker first reserves room for its task, or a task, by
+//! a counter. Then the worker gets a ticket, and the ticket selects a slot. A worker may have to
+//! wait for another worker that has a ticket for the same slot and has not used it yet. `ring_push`
+//! and `ring_pop` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "a place is masked to the length of a ring")]
 
@@ -16,13 +16,13 @@ use std::{
     thread::yield_now,
 };
 
-/// A queue for a power of two of tasks.
+/// A queue whose capacity is a power of two.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// The number of slots that have a task, or that a worker is about to use.
+    /// The number of slots that have a task or are reserved for one.
     used: AtomicU64,
-    /// The number of tasks that were pushed, minus the number that workers counted themselves in
-    /// for.
+    /// The number of tasks that were pushed, minus the number of tasks that workers reserved to
+    /// take.
     items: AtomicI64,
     head: AtomicU64,
     tail: AtomicU64,
@@ -31,13 +31,14 @@ pub(crate) struct Ring {
 
 #[derive(Debug)]
 struct RingSlot {
-    /// Twice the round of the slot, plus 1 while it has a task.
+    /// Twice the round of the slot, plus 1 while the slot has a task. The round is the number of
+    /// tasks that were taken from the slot.
     round: AtomicU64,
     task: AtomicU64,
 }
 
 impl Ring {
-    /// A queue for `1 << bits` tasks.
+    /// A queue with room for `1 << bits` tasks.
     pub(crate) fn new(bits: u32) -> Self {
         let new = |_| RingSlot { round: AtomicU64::new(0), task: AtomicU64::new(0) };
         Self {
@@ -49,18 +50,19 @@ impl Ring {
         }
     }
 
-    /// The slot of a ticket, and the round in which the slot is free for the ticket.
+    /// The slot of a ticket, and the value of its `round` at which this ticket may put a task
+    /// there.
     fn slot(&self, ticket: u64) -> (&RingSlot, u64) {
         let len = self.slots.len();
         (&self.slots[ticket as usize & (len - 1)], ticket / len as u64 * 2)
     }
 
-    /// Whether it has tasks, as far as this thread can see.
+    /// Whether the queue has tasks, as far as this thread can see.
     pub(crate) fn has_tasks(&self) -> bool {
         self.items.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds a task, or returns false if there is no room.
+    /// Adds a task. Returns false if there is no room.
     pub(crate) fn push(&self, task: u64) -> bool {
         if self.used.fetch_add(1, Ordering::Relaxed) >= self.slots.len() as u64 {
             self.used.fetch_sub(1, Ordering::Relaxed);
@@ -71,7 +73,8 @@ impl Ring {
             yield_now();
         }
         slot.task.store(task, Ordering::Relaxed);
-        // Release: the worker that takes the task sees all writes of its maker before.
+        // Release: the worker that takes the task sees all earlier writes of the worker that made
+        // it.
         slot.round.store(free + 1, Ordering::Release);
         self.items.fetch_add(1, Ordering::Relaxed);
         true
@@ -91,7 +94,7 @@ impl Ring {
             yield_now();
         }
         let task = slot.task.load(Ordering::Relaxed);
-        // Release: the task was read before another task takes its slot.
+        // Release: the task is read before another task is stored into the slot.
         slot.round.store(free + 2, Ordering::Release);
         self.used.fetch_sub(1, Ordering::Relaxed);
         Some(task)
@@ -154,7 +157,7 @@ mod every_order {
         });
     }
 
-    /// The slot is used a second time while another worker may still be in it.
+    /// The slot is used again while another worker may still be reading it.
     #[test]
     fn a_slot_is_used_again_after_its_task_was_read() {
         loom::model(|| {

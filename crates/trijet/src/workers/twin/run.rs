@@ -1,5 +1,5 @@
-//! A run on the host device: the state that its workers share, and the way in which a worker finds
-//! and makes tasks.
+//! A run on the host device: the state that its workers share, and the functions by which a worker
+//! finds and makes tasks.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -19,17 +19,17 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The parts of a graph of tasks.
+/// The memory of a graph of tasks.
 pub(super) struct TwinGraph<'a> {
     pub(super) words: &'a [u32],
-    /// For each node, the number of its predecessors that did not run.
+    /// For each node, the number of predecessors that have not run.
     pub(super) counters: &'a [Cell<u32>],
 }
 
 /// The state that the workers of a run share.
 pub(super) struct TwinRun<'a> {
     pub(super) setup: Setup,
-    /// The address of the words in the memory of the host.
+    /// The address of the words in host memory, which identifies the run.
     pub(super) host: u64,
     pub(super) policy: Policy,
     pub(super) memory: &'a Memory<'a>,
@@ -41,7 +41,7 @@ pub(super) struct TwinRun<'a> {
     pub(super) deques: Vec<Deque>,
     pub(super) ranges: Vec<Range>,
     pub(super) end: Cell<Option<StopCause>>,
-    /// The number of searches of all workers since a task was found or made.
+    /// The number of searches without success, of all workers, since a task was last found or made.
     pub(super) in_vain: Cell<u64>,
     /// The number of tasks that have started.
     pub(super) begun: Cell<u64>,
@@ -55,9 +55,10 @@ pub(super) struct State {
     pub(super) last: u32,
     pub(super) purse: Purse,
     pub(super) counts: [u64; COUNTS],
-    /// The tasks that are kept, each with its number in the run.
+    /// The last tasks of the worker, each with its number in the run, counted from 1. They are kept
+    /// for a trace.
     pub(super) spans: VecDeque<(u64, u64)>,
-    /// The worker has left.
+    /// Whether the worker has left.
     pub(super) is_done: bool,
 }
 
@@ -103,7 +104,7 @@ impl TwinRun<'_> {
         share.min(u64::from(self.setup.chunk)) as u32
     }
 
-    /// Makes a child, or returns false if the queues have no room.
+    /// Makes a child. Returns false if the queues have no room.
     pub(super) fn spawn(&self, worker: usize, state: &mut State, task: u64) -> bool {
         if self.policy == Policy::Levels {
             state.counts[count::REFUSED] += 1;
@@ -134,7 +135,7 @@ impl TwinRun<'_> {
         }
     }
 
-    /// A task of the worker itself, or from the common counter.
+    /// Returns a task from the own queue of the worker, or else an initial task.
     pub(super) fn own_task(&self, worker: usize, state: &mut State) -> Option<u64> {
         if let Some(task) = state.kept.take() {
             return Some(task);
@@ -175,7 +176,7 @@ impl TwinRun<'_> {
         }
     }
 
-    /// A task of another worker, or from the common queue.
+    /// Returns a task from another worker, or else from the common queue.
     pub(super) fn look_around(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         let mut found = None;
         if self.policy != Policy::Sharing {
@@ -197,7 +198,7 @@ impl TwinRun<'_> {
         found.or_else(|| self.ring.pop())
     }
 
-    /// One step of the search for a task. The worker may leave.
+    /// Searches once for a task. The worker may leave, or stop the run at its end.
     pub(super) fn search(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         if let Some(task) = self.own_task(worker, state) {
             return Some(task);
@@ -212,7 +213,8 @@ impl TwinRun<'_> {
         let found = self.look_around(worker, state, drawn);
         if found.is_none() {
             self.in_vain.set(self.in_vain.get() + 1);
-            // Each worker has looked several times, and no task ran meanwhile: a credit is lost.
+            // Each worker has searched several times, and no task ran in between. So a credit is
+            // lost.
             if self.in_vain.get() > 8 * u64::from(self.setup.workers) + 64 {
                 self.stop(end::LOST, worker, 0);
             }
@@ -220,7 +222,7 @@ impl TwinRun<'_> {
         found
     }
 
-    /// Makes tasks of the nodes that waited only for this node.
+    /// Makes tasks of the successors of this node that have no other predecessor left.
     pub(super) fn release(&self, worker: usize, state: &mut State, node: usize) {
         let TwinGraph { words, counters } = &self.graph;
         for edge in words[node]..words[node + 1] {

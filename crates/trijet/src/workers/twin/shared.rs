@@ -1,5 +1,4 @@
-//! The spans of a run that are written. All tasks may read and write their elements, one task at a
-//! time.
+//! The written spans of a run. All tasks may read and write their elements, one task at a time.
 #![forbid(unsafe_code)]
 
 use crate::device::asked::AskedArgument;
@@ -9,7 +8,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The words of a written span.
+/// The elements of a written span, as words of the size of an element.
 #[derive(Clone, Copy)]
 enum Cells<'a> {
     Bytes(&'a [Cell<u8>]),
@@ -29,7 +28,7 @@ pub(super) struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// The arguments of a program, which come first among the arguments of its kernel.
+    /// The first `count` arguments of the kernel, which are the arguments of the program.
     pub(super) fn of(tile: &mut Tile<'a>, count: usize) -> Self {
         let inputs = tile.inputs();
         let words = |(index, bytes): (usize, u64)| {
@@ -45,7 +44,7 @@ impl<'a> Memory<'a> {
         Self { inputs, written }
     }
 
-    /// The written span whose address is argument `index`.
+    /// The written span whose address is the argument with this index.
     pub(super) fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
         self.inputs.expect::<T>(AskedArgument::Shared, index);
         let found = self.written.iter().find(|(at, _)| *at == index);
@@ -54,8 +53,8 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Elements that tasks share. On a host device tasks run one at a time, so every access is atomic.
-/// The body in CUDA C++ needs atomic operations where several tasks may use the same element.
+/// Elements that tasks share. On a host device, tasks run one at a time, so each access is atomic.
+/// In CUDA C++, the body needs atomic operations for elements that several tasks may use.
 #[derive(Clone, Copy)]
 pub struct Shared<'a, T> {
     words: Cells<'a>,
@@ -86,7 +85,7 @@ impl<T: Pod> Shared<'_, T> {
         self.len() == 0
     }
 
-    /// The element at `at`.
+    /// Returns the element with index `at`.
     ///
     /// # Panics
     /// If there is no such element.
@@ -100,7 +99,7 @@ impl<T: Pod> Shared<'_, T> {
         }
     }
 
-    /// Writes the element at `at`.
+    /// Sets the element with index `at`.
     ///
     /// # Panics
     /// If there is no such element.
@@ -113,7 +112,8 @@ impl<T: Pod> Shared<'_, T> {
         }
     }
 
-    /// Replaces the element at `at` by the result of `change`, and returns the earlier value.
+    /// Replaces the element with index `at` by the result of `change`, and returns the earlier
+    /// value.
     ///
     /// # Panics
     /// If there is no such element.

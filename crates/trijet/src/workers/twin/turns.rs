@@ -1,5 +1,5 @@
-//! Workers that take turns in a drawn order. In a turn, a worker searches for a task, and runs the
-//! task if it finds one.
+//! Workers that take turns in a random order, which the seed determines. In its turn, a worker
+//! searches for a task, and runs the task if it finds one.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -23,8 +23,8 @@ use crate::workers::task::PAYLOAD;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 
-/// The number of arguments after the arguments of the program: the setup, five spans with their
-/// lengths, and the words of the host.
+/// The number of arguments that follow the arguments of the program: the setup, five spans with
+/// their lengths, and the address of the host words.
 const ARGUMENTS: usize = 12;
 
 /// Runs a task from its start to its end.
@@ -50,7 +50,7 @@ fn perform(run: &TwinRun<'_>, worker: usize, state: &mut State, task: u64, kinds
     state.purse.add();
 }
 
-/// Lets workers take turns until all have left or the run ends.
+/// Lets the workers take turns until all workers have left or the run ends.
 fn take_turns(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     let mut random = Prng::new(u64::from(run.setup.seed));
     let mut there: Vec<usize> = (0..states.len()).collect();
@@ -67,7 +67,7 @@ fn take_turns(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     }
 }
 
-/// Runs the levels of a graph, each on all workers.
+/// Runs the levels of a graph one after another. The nodes of a level are dealt to all workers.
 fn take_levels(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     let bounds = &run.graph.words[run.setup.level as usize..][..=run.setup.levels as usize];
     for level in bounds.windows(2) {
@@ -98,7 +98,7 @@ fn initial_state(setup: &Setup, policy: Policy, worker: u32) -> (State, Range) {
     (state, Range::new(0, 0))
 }
 
-/// Runs a program: the twin of its kernel.
+/// Runs a program on the host device, as the twin of its kernel.
 pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
     let first = tile.inputs().count() - ARGUMENTS;
     let setup: Setup = tile.scalar(first);
@@ -130,7 +130,7 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
         begun: Cell::new(0),
     };
     if setup.initial == 0 {
-        // There is no credit whose return would end the run.
+        // A run without tasks ends at once, because no credit can be given back to end it.
     } else if policy == Policy::Levels {
         take_levels(&run, &mut states, K::KINDS);
     } else {
@@ -150,7 +150,7 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
     finish(&run, states);
 }
 
-/// The stop cause of a run without tasks, which has no end.
+/// The stop cause of a run without initial tasks. No worker sets a cause in such a run.
 const NO_END: StopCause = StopCause { code: 0, worker: 0, task: 0 };
 
 /// Reports the end of the run to the host.

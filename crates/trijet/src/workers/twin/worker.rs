@@ -1,4 +1,4 @@
-//! The operations of a body of a task on the host device.
+//! The functions that the body of a task can call on the host device.
 #![forbid(unsafe_code)]
 
 use super::host;
@@ -10,23 +10,23 @@ use bytemuck::Pod;
 use std::cell::Cell;
 use std::fmt;
 
-/// The body of a kind of tasks for the host device. It gets the payload of its task.
+/// The body of a kind of tasks for the host device. Its second argument is the payload of the task.
 pub type Body = fn(&mut Worker<'_>, u64);
 
 /// The kinds of tasks of a program, with their bodies for the host device.
 pub trait Kinds: 'static {
-    /// The name and the body of each kind, at most 255 kinds. In CUDA C++, the body has this name,
-    /// and the constant for [`Worker::spawn`] has it in upper case.
+    /// The name and the body of each kind; at most 255 kinds. The body in CUDA C++ has this name.
+    /// The constant for [`Worker::spawn`] in CUDA C++ has this name in upper case.
     const KINDS: &'static [(&'static str, Body)];
 }
 
-/// A worker that runs a task on the host device.
+/// A worker on the host device, as the body of a task sees it.
 pub struct Worker<'a> {
     run: &'a TwinRun<'a>,
     id: usize,
     state: &'a mut State,
     task: u64,
-    /// The number of times that the body asked whether the run has ended.
+    /// The number of calls of [`Worker::stopped`] by this body.
     asked: Cell<u32>,
 }
 
@@ -37,8 +37,8 @@ impl fmt::Debug for Worker<'_> {
 }
 
 impl<'a> Worker<'a> {
-    /// The number of questions of one body after which nothing can change, because other tasks do
-    /// not run meanwhile.
+    /// Maximum number of calls of [`Worker::stopped`] by one body. Other tasks do not run in
+    /// between, so further calls would change nothing.
     const QUESTIONS_MAX: u32 = 10_000;
 
     pub(super) fn new(run: &'a TwinRun<'a>, id: usize, state: &'a mut State, task: u64) -> Self {
@@ -51,51 +51,52 @@ impl<'a> Worker<'a> {
         self.id
     }
 
-    /// The scalar at argument `index`. A pointer and its length are two arguments.
+    /// Returns the scalar that is the argument with this index. A span counts as two arguments: its
+    /// pointer and its length.
     ///
     /// # Panics
-    /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments.
+    /// If the argument is no scalar of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
         self.run.memory.inputs.scalar(index)
     }
 
-    /// The span that is only read and whose address is argument `index`.
+    /// Returns the read-only span whose pointer is the argument with this index.
     ///
     /// # Panics
-    /// When `index` is no such span of exactly the type `T`. The message lists the arguments.
+    /// If there is no such span of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         self.run.memory.inputs.read(index)
     }
 
-    /// The span that is written and whose address is argument `index`, with elements of 1, 2, 4 or
-    /// 8 bytes.
+    /// Returns the written span whose pointer is the argument with this index. An element has 1, 2,
+    /// 4 or 8 bytes.
     ///
     /// # Panics
-    /// When `index` is no such span of exactly the type `T`. The message lists the arguments.
+    /// If there is no such span of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
         self.run.memory.shared(index)
     }
 
-    /// The fields of a node, by the payload of its task; zeros for a node without fields
-    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++,
-    /// `field(w, payload, at)` is one of the fields.
+    /// Returns the fields of the node whose task has this payload. A node without fields has zeros
+    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++, `field(w,
+    /// payload, at)` returns one field.
     #[must_use]
     pub fn fields(&self, payload: u64) -> [u64; 8] {
         self.run.fields(payload)
     }
 
-    /// Makes a task of the kind at `kind`. Returns false if the queues have no room: then no task
-    /// was made, and the body does the work itself.
+    /// Makes a task of the kind with index `kind`. Returns false if the queues have no room. No
+    /// task is made then, so the body must do the work itself.
     #[must_use]
     pub fn spawn(&mut self, kind: u8, payload: u64) -> bool {
         self.run.spawn(self.id, self.state, WorkerTask::new(kind, payload).word())
     }
 
-    /// Makes a task as [`Worker::spawn`] does, for bodies that cannot do without it. If there is no
-    /// room, the run ends with an error.
+    /// Makes a task as [`Worker::spawn`] does. If the queues have no room, the run ends with an
+    /// error. For bodies that cannot do the work themselves.
     pub fn must_spawn(&mut self, kind: u8, payload: u64) {
         if !self.spawn(kind, payload) {
             let task = WorkerTask::new(kind, payload);
@@ -103,15 +104,15 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives a value to the host that [feeds](crate::Stream::feed_workers) the run. In CUDA C++,
-    /// one lane calls it.
+    /// Sends a value to the host that [feeds](crate::Stream::feed_workers) the run. In CUDA C++,
+    /// only one lane of the warp calls this.
     pub fn answer(&self, value: u64) {
         host::answer(self.run.host, value);
     }
 
-    /// Whether the run has ended. A body that waits for another task calls this, because that task
-    /// may never run. On the host device no other task runs meanwhile, so the watchdog ends the run
-    /// when a body asks again and again.
+    /// Whether the run has ended. A body that waits for another task must call this in its loop,
+    /// because that task may never run. On a host device, no other task runs during the loop, so
+    /// the watchdog ends the run after 10000 calls.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.asked.set(self.asked.get() + 1);
