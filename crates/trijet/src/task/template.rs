@@ -22,8 +22,8 @@ pub(super) enum RegionOutcome {
     Skipped(StreamBody, Result<()>),
 }
 
-/// The graphs of regions, with the key of the region (`RegionIssue::key`). The most recently used
-/// graph is the last.
+/// The graphs of regions, with the key of the region (`RegionIssue::key`). The last one is the
+/// graph that was used most recently.
 #[derive(Debug, Default)]
 pub(super) struct Templates(VecDeque<(u64, Template)>);
 

@@ -207,7 +207,7 @@ fn measured_records_waits_and_allocations_are_in_order_with_the_legacy_stream() 
             let mut streams = Streams::new(laws);
             let ops = [0, 1].map(|n| {
                 let lane = u32::try_from(n).expect("small");
-                entry(kinds[n].clone(), lane, classes[n], 0)
+                entry(kinds[n], lane, classes[n], 0)
             });
             work(&mut streams, &ops[0], 1);
             work(&mut streams, &ops[1], 2) == set([1])
@@ -217,7 +217,7 @@ fn measured_records_waits_and_allocations_are_in_order_with_the_legacy_stream() 
             [kind_of(role), OpKind::Work(StreamWork::Kernel)],
             [OpKind::Work(StreamWork::Kernel), kind_of(role)],
         );
-        for (classes, kinds) in [(down, first.clone()), (down, second.clone()), (up, second)] {
+        for (classes, kinds) in [(down, first), (down, second), (up, second)] {
             assert!(follows(Laws::Measured, classes, kinds), "{role:?}");
         }
         let holds = matches!(role, Role::Work | Role::Wait);
