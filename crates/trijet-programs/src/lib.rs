@@ -1,9 +1,9 @@
-//! Programs for workers with known answers: examples of bodies, and the workloads of the tests and
-//! benchmarks.
+//! Programs for workers with known answers. They are examples of bodies, and the workloads of tests
+//! and benchmarks.
 //!
-//! Each folder has the bodies in CUDA C++ and the same bodies for the host device, with a function
-//! for the answer. On a GPU the run-time compiler of CUDA (NVRTC) compiles a program when it first
-//! runs.
+//! Each folder has the bodies of a program in CUDA C++, the same bodies for the host device, and a
+//! function that computes the answer. On a GPU, the run-time compiler of CUDA (NVRTC) compiles a
+//! program when it first runs.
 
 #![expect(
     clippy::cast_possible_truncation,

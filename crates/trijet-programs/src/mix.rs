@@ -1,7 +1,7 @@
 //! A hash of a word.
 #![forbid(unsafe_code)]
 
-/// The hash that several programs use.
+/// Hashes a word. Several programs use this hash.
 #[must_use]
 pub const fn mix(mut x: u32) -> u32 {
     x ^= x >> 16;

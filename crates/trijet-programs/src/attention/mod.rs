@@ -1,4 +1,5 @@
-//! Attention of one query for each sequence, as in decoding. Sequences have very different lengths.
+//! Attention of one query per sequence, as in decoding. The lengths of the sequences differ
+//! greatly.
 
 use trijet::kernels::{ArgBlock, Read, Write};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
@@ -18,7 +19,7 @@ fn exponential(x: f32) -> f32 {
     (0..10).fold(1.0 + x * 0.000_976_562_5, |y, _| y * y)
 }
 
-/// The sum of 32 values in the order of the lanes of a warp.
+/// The sum of 32 values, added in the same order as the lanes of a warp add them.
 fn sum(mut values: [f32; WIDTH]) -> f32 {
     for step in [16, 8, 4, 2, 1] {
         values = std::array::from_fn(|lane| values[lane] + values[lane ^ step]);
@@ -26,10 +27,10 @@ fn sum(mut values: [f32; WIDTH]) -> f32 {
     values[0]
 }
 
-/// The result for a query, with the keys and values of its sequence.
+/// The result for a query over the keys and values of its sequence.
 ///
 /// # Panics
-/// If the number of dimensions of the query is not [`WIDTH`].
+/// If the query does not have [`WIDTH`] dimensions.
 #[must_use]
 pub fn attended(query: &[f32], keys: &[f32], values: &[f32]) -> [f32; WIDTH] {
     assert_eq!(query.len(), WIDTH, "the dimensions of a head");
@@ -67,9 +68,10 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`ATTENTION`].
 pub type AttentionParams = (Read<u32>, Read<f32>, Read<f32>, Read<f32>, Write<f32>);
 
-/// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are
-/// `(&ends, &q, &k, &v, &mut out)`: the rows of `k` and `v` from `ends[i]` to `ends[i + 1]` are the
-/// sequence of query `i`. A task is a query. Scores are small numbers.
+/// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are `(&ends, &q,
+/// &k, &v, &mut out)`. Query `i` attends to the rows of `k` and `v` from `ends[i]` up to, but not
+/// including, `ends[i + 1]`. A task is a query. The scores must be small, because no maximum is
+/// subtracted before the exponential.
 pub static ATTENTION: Program<Queries, AttentionParams> = {
     let parameters = "const u32* ends, u64 marks, const float* q, u64 queries, const float* k, u64 all, \
                       const float* v, u64 others, float* out, u64 results";

@@ -1,4 +1,4 @@
-//! Tasks that only answer, for feeds.
+//! Tasks that only answer, for tests and benchmarks of feeds.
 
 use trijet::kernels::{ArgBlock, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
@@ -11,7 +11,7 @@ impl Kinds for Echoes {
     const KINDS: &'static [(&'static str, Body)] = &[("echo", echo)];
 }
 
-/// The answer to a payload.
+/// The answer to a task with this payload.
 #[must_use]
 pub const fn echoed(payload: u64) -> u64 {
     payload.wrapping_mul(2).wrapping_add(1)
@@ -29,7 +29,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
     }
 }
 
-/// Adds up payloads, and answers each. Its argument is `(&mut sum,)`.
+/// Adds up the payloads of its tasks, and answers each task with [`echoed`]. Its argument is `(&mut
+/// sum,)`.
 pub static ECHO: Program<Echoes, EchoParams> = {
     let spec = ProgramSpec::new("echo", include_str!("echo.cu"), "u64* sum, u64 length");
     // SAFETY: the body adds to the first word only, atomically, and the check demands one.

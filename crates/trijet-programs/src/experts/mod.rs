@@ -1,5 +1,5 @@
-//! A batch of a mixture of experts. Few experts get most of the tokens (Zipf). There are two kinds
-//! of tasks.
+//! A batch for a mixture of experts. A few experts get most of the tokens (Zipf). There are two
+//! kinds of tasks.
 
 use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Read, Write};
@@ -13,13 +13,13 @@ impl Kinds for Experts {
     const KINDS: &'static [(&'static str, Body)] = &[("expert", expert), ("tokens", tokens)];
 }
 
-/// The number of words of a token.
+/// The number of 32-bit words per token.
 pub const WIDTH: usize = 32;
-/// The number of tokens of a task.
+/// Maximum number of tokens per task.
 const TILE: usize = 16;
 
-/// The first token of each expert, and the number of tokens: expert `i` gets a share of about
-/// `1 / (i + 1)`.
+/// For each expert, the index of its first token; the last entry is the number of tokens. Expert
+/// `i` gets a share proportional to `1 / (i + 1)`.
 #[must_use]
 pub fn zipf(experts: u32, tokens: u32) -> Vec<u32> {
     let weight = |at: u32| 1.0 / f64::from(at + 1);
@@ -32,7 +32,7 @@ pub fn zipf(experts: u32, tokens: u32) -> Vec<u32> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// The product of a token and the weights of an expert.
+/// The product of a token with the weights of an expert.
 #[must_use]
 pub fn routed(expert: u32, token: &[u32]) -> Vec<u32> {
     let weight = |at: u32, column: u32| mix(expert << 10 | at << 5 | column);
@@ -43,7 +43,7 @@ pub fn routed(expert: u32, token: &[u32]) -> Vec<u32> {
     (0..WIDTH as u32).map(sum).collect()
 }
 
-/// The tokens that have words and results.
+/// The number of tokens that have both words and room for results.
 fn all_tokens(w: &Worker<'_>) -> usize {
     w.read::<u32>(2).len().min(w.shared::<u32>(4).len()) / WIDTH
 }
@@ -80,8 +80,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 pub type ExpertsParams = (Read<u32>, Read<u32>, Write<u32>);
 
 /// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are
-/// `(&ends, &x, &mut y)`: expert `i` gets the tokens from `ends[i]` to `ends[i + 1]`. The initial
-/// tasks are one task of kind 0 for each expert.
+/// `(&ends, &x, &mut y)`. Expert `i` gets the tokens from `ends[i]` up to, but not including,
+/// `ends[i + 1]`. The initial tasks are one task of kind 0 per expert.
 pub static EXPERTS: Program<Experts, ExpertsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("experts.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* x, u64 length, u32* y, u64 results";

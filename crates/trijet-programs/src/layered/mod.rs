@@ -1,4 +1,4 @@
-//! A layered graph of tasks. Each task reads the values of its predecessors.
+//! A graph of tasks in levels. Each task reads the values of its predecessors.
 
 use crate::mix::mix;
 use crate::part::part;
@@ -14,18 +14,18 @@ impl Kinds for LayeredNodes {
     const KINDS: &'static [(&'static str, Body)] = &[("node", node)];
 }
 
-/// A graph of levels, with its edges from predecessors.
+/// A graph in levels, given by the predecessors of each node.
 #[derive(Debug, Clone)]
 pub struct Layered {
-    /// The first edge of each node in `before`, and the number of edges.
+    /// The predecessors of node `n` are `before[ends[n]..ends[n + 1]]`.
     pub ends: Vec<u32>,
-    /// The predecessor of each edge.
+    /// The predecessors of all nodes, node by node.
     pub before: Vec<u32>,
 }
 
 impl Layered {
-    /// A graph of `levels` levels of `width` nodes. A node after the first level has one to three
-    /// predecessors in the level before. `width` is at least 1.
+    /// Makes a graph of `levels` levels with `width` nodes each. A node after the first level has
+    /// one to three predecessors in the previous level. `width` is at least 1.
     #[must_use]
     pub fn new(levels: u32, width: u32) -> Self {
         let (mut ends, mut before) = (vec![0], Vec::new());
@@ -59,7 +59,7 @@ impl Layered {
         &self.before[self.ends[number] as usize..self.ends[number + 1] as usize]
     }
 
-    /// The value of each node.
+    /// The expected value of each node.
     #[must_use]
     pub fn values(&self) -> Vec<u32> {
         let mut values = vec![0_u32; self.len()];
@@ -73,10 +73,10 @@ impl Layered {
         values
     }
 
-    /// The graph of its tasks, with the declarations of their reads and writes.
+    /// The graph of tasks for the workers, with the declared reads and writes of each task.
     ///
     /// # Errors
-    /// Never: the edges go from level to level.
+    /// Never, because the edges only go from one level to the next.
     pub fn tasks(&self) -> Result<TaskGraph> {
         let mut graph = TaskGraph::new();
         let nodes: Vec<_> = (0..self.len()).map(|_| graph.node(0)).collect();
@@ -115,8 +115,8 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 /// The parameters of [`LAYERED`].
 pub type LayeredParams = (Read<u32>, Read<u32>, Update<u32>);
 
-/// Hashes the values of the predecessors of each node. Its arguments are
-/// `(&ends, &before, &mut values)`, taken from a [`Layered`].
+/// Hashes the values of the predecessors of each node. Its arguments are `(&ends, &before, &mut
+/// values)`, from a [`Layered`].
 pub static LAYERED: Program<LayeredNodes, LayeredParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("layered.cu"));
     let parameters =

@@ -1,4 +1,5 @@
-//! Independent tasks with lengths that are powers of two. Each next length is half as frequent.
+//! Independent tasks whose lengths are powers of two. Tasks of twice the length are half as
+//! frequent.
 
 use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Write};
@@ -19,7 +20,8 @@ pub const fn count(number: u32, base: u32, skew: u32) -> u32 {
     base << if zeros < skew { zeros } else { skew }
 }
 
-/// The result of a lane of a task: the number after all its steps, found by doubling steps.
+/// The result of a lane of a task: the number after all steps of the lane. It is computed by
+/// doubling the steps.
 #[must_use]
 pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
     let mut x = number.wrapping_mul(32).wrapping_add(lane);
@@ -62,9 +64,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`LENGTHS`].
 pub type LengthsParams = (Write<u32>, u32, u32);
 
-/// Steps of a generator of numbers. Its arguments are `(&mut out, base, skew)`: task `i` makes
-/// `base << min(z, skew)` steps in each lane, where `z` is the number of leading zeros of a hash of
-/// `i`, and writes 32 words of `out`.
+/// Runs steps of a random number generator. Its arguments are `(&mut out, base, skew)`. Task `i`
+/// runs `base << min(z, skew)` steps in each lane, where `z` is the number of leading zeros of a
+/// hash of `i`, and writes 32 words of `out`.
 pub static LENGTHS: Program<Lengths, LengthsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("lengths.cu"));
     let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");

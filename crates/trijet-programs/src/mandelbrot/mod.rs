@@ -21,7 +21,7 @@ pub const fn tiles(width: u32) -> u32 {
     (width / 16) * (width / 16)
 }
 
-/// The number of iterations of a pixel of a square image of `width` pixels, at most `limit`.
+/// The number of iterations of a pixel in a square image of `width` pixels; at most `limit`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "the kernel converts the same way")]
 pub fn iterations(px: u32, py: u32, width: u32, limit: u32) -> u32 {
@@ -61,9 +61,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`MANDELBROT`].
 pub type MandelbrotParams = (Write<u32>, u32, u32);
 
-/// Counts the iterations of each pixel of a square image until they leave a circle. Its arguments
-/// are `(&mut counts, width, limit)`. The workers are blocks, and a task is a tile: [`tiles`]
-/// returns their number.
+/// Counts, for each pixel of a square image, the iterations until the point leaves a circle. Its
+/// arguments are `(&mut counts, width, limit)`. The workers are blocks. A task is a tile: [`tiles`]
+/// returns the number of tiles.
 pub static MANDELBROT: Program<Tiles, MandelbrotParams> = {
     let (bodies, parameters) =
         (include_str!("mandelbrot.cu"), "u32* counts, u64 pixels, u32 width, u32 limit");

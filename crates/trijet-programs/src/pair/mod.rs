@@ -1,4 +1,4 @@
-//! Two kinds of tasks that make each other, after the two procedures of Whippletree.
+//! Two kinds of tasks that make each other, like the two procedures in Whippletree.
 
 use trijet::kernels::{ArgBlock, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
@@ -12,13 +12,13 @@ impl Kinds for PairKinds {
         &[("even", |w, n| half(w, n, 0)), ("odd", |w, n| half(w, n, 1))];
 }
 
-/// The first task, for the recursion from `n`.
+/// The initial task, which starts the recursion at `n`.
 #[must_use]
 pub const fn first(n: u8) -> WorkerTask {
     WorkerTask::new(0, n as u64)
 }
 
-/// The number of tasks of each kind.
+/// The number of tasks of each kind in the recursion from `n`.
 #[must_use]
 pub fn counts(n: u8) -> [u64; 2] {
     // For a task at `n`: the number of tasks of its own kind, including itself, and of the other

@@ -1,4 +1,4 @@
-//! The product of a sparse matrix and a vector. Rows have very different numbers of entries.
+//! The product of a sparse matrix and a vector. The number of entries per row differs greatly.
 
 use crate::mix::mix;
 use crate::part::part;
@@ -13,13 +13,13 @@ impl Kinds for RowsKind {
     const KINDS: &'static [(&'static str, Body)] = &[("row", row)];
 }
 
-/// An entry of the matrix.
+/// The value of the entry in this row and column.
 const fn entry(row: u32, column: u32) -> u32 {
     mix(column ^ row)
 }
 
-/// The product of a row. `columns` are the columns of its entries. A column that `x` does not have
-/// counts as 0.
+/// The product of a row with the vector `x`. `columns` are the columns of the entries of the row.
+/// An entry in a column that `x` does not have counts as 0.
 #[must_use]
 pub fn product(number: u32, columns: &[u32], x: &[u32]) -> u32 {
     let x = |column: u32| x.get(column as usize).copied().unwrap_or(0);
@@ -47,8 +47,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`ROWS`].
 pub type RowsParams = (Read<u32>, Read<u32>, Read<u32>, Write<u32>);
 
-/// The product of a sparse matrix and a vector, in words that wrap around. Its arguments are
-/// `(&ends, &columns, &x, &mut y)`; an entry is a hash of its row and its column. A task is a row.
+/// Multiplies a sparse matrix by a vector, in words that wrap around. Its arguments are `(&ends,
+/// &columns, &x, &mut y)`. The value of an entry is a hash of its row and its column. A task is a
+/// row.
 pub static ROWS: Program<RowsKind, RowsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("rows.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* columns, u64 entries, const u32* x, u64 length, \

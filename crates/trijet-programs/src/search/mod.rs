@@ -14,18 +14,18 @@ impl Kinds for Visits {
     const KINDS: &'static [(&'static str, Body)] = &[("visit", visit)];
 }
 
-/// A directed graph by the neighbours of each vertex.
+/// A directed graph, given by the neighbours of each vertex.
 #[derive(Debug, Clone)]
 pub struct Neighbours {
-    /// The first edge of each vertex, and the number of edges.
+    /// The edges of vertex `v` are `neighbours[ends[v]..ends[v + 1]]`.
     pub ends: Vec<u32>,
-    /// The vertex that each edge leads to.
+    /// The vertex to which each edge leads, vertex by vertex.
     pub neighbours: Vec<u32>,
 }
 
 impl Neighbours {
-    /// A graph of `vertices` vertices. Degrees follow a power law: each next power of two is half
-    /// as frequent, up to 1024.
+    /// Makes a graph of `vertices` vertices. The numbers of neighbours follow a power law, up to
+    /// 1024: twice the number is half as frequent.
     #[must_use]
     pub fn power_law(vertices: u32, seed: u32) -> Self {
         let (mut ends, mut neighbours) = (vec![0], Vec::new());
@@ -57,7 +57,8 @@ impl Neighbours {
     }
 }
 
-/// The task that starts at a vertex. The distance of the vertex itself is set to 0 before.
+/// The initial task, which starts the search at a vertex. Set the distance of this vertex to 0
+/// before.
 #[must_use]
 pub const fn first(vertex: u32) -> WorkerTask {
     WorkerTask::new(0, vertex as u64)
@@ -93,9 +94,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`SEARCH`].
 pub type SearchParams = (Read<u32>, Read<u32>, Update<u32>);
 
-/// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`,
-/// taken from [`Neighbours`]. At the start the distance of the first vertex is 0, and all others
-/// are `u32::MAX`. Its initial task is [`first`].
+/// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`; the
+/// first two are from [`Neighbours`]. At the start, the distance of the first vertex is 0, and all
+/// other distances are `u32::MAX`. Its initial task is [`first`].
 pub static SEARCH: Program<Visits, SearchParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("search.cu"));
     let parameters =

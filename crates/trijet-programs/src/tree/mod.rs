@@ -1,4 +1,4 @@
-//! An unbalanced tree that is known only as it is visited: every node makes its children.
+//! An unbalanced tree that is not known in advance: each node makes its children.
 
 use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Update};
@@ -12,13 +12,13 @@ impl Kinds for TreeNodes {
     const KINDS: &'static [(&'static str, Body)] = &[("node", node)];
 }
 
-/// The root of the tree of a seed.
+/// The task of the root of a tree with this seed.
 #[must_use]
 pub const fn root(seed: u32) -> WorkerTask {
     WorkerTask::new(0, mix(seed) as u64)
 }
 
-/// The hashes of the children of a node, at most `most`.
+/// The hashes of the children of a node; at most `most` children.
 fn children(hash: u32, depth: u32, limit: u32, most: u32) -> impl Iterator<Item = u32> {
     let most = if depth < limit { most } else { 0 };
     let many = if most == 0 { 0 } else { mix(hash ^ 0x9e37_79b9) % (most + 1) };
@@ -60,9 +60,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`TREE`].
 pub type TreeParams = (Update<u64>, u32, u32);
 
-/// Visits a tree. Its arguments are `(&mut sums, depth, children)`: the number of nodes and the sum
-/// of their hashes are added to `sums`, and a node above the depth has 0 to `children` children.
-/// Its initial task is [`root`].
+/// Visits a tree. Its arguments are `(&mut sums, depth, children)`. The number of nodes and the sum
+/// of their hashes are added to `sums`. A node above the depth has 0 to `children` children. Its
+/// initial task is [`root`].
 pub static TREE: Program<TreeNodes, TreeParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("tree.cu"));
     let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");

@@ -20,7 +20,7 @@ pub const COPY: u8 = 1;
 pub const AXPY: u8 = 2;
 
 /// The fields of a task that uses the elements from `begin` up to, but not including, `end`. If the
-/// task reads no other array, `from` equals `to`.
+/// task reads no other array, pass `to` as `from`.
 #[must_use]
 pub fn fields(to: usize, from: usize, (begin, end): (usize, usize), value: f32) -> [u64; 5] {
     [to as u64, from as u64, begin as u64, end as u64, u64::from(value.to_bits())]
@@ -61,11 +61,11 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
     elements.for_each(|at| to.set(at, value.mul_add(from.get(at), to.get(at))));
 }
 
-/// The parameters of [`VECTORS`]. A run writes some elements of an array and may read none, so an
-/// array may have no values before.
+/// The parameters of [`VECTORS`]. A run may write only some elements of an array, and the array may
+/// have no values before.
 pub type VectorsParams = (Write<f32>, Write<f32>, Write<f32>, Write<f32>);
 
-/// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with
+/// Operations on ranges of four arrays. Its arguments are the four arrays. Its tasks are nodes with
 /// [`fields`].
 pub static VECTORS: Program<Vectors, VectorsParams> = {
     let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";

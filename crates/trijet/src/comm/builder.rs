@@ -26,7 +26,7 @@ pub struct CommunicatorBuilder<'a> {
     uses_nccl: bool,
 }
 
-/// The devices of this process, and the other processes.
+/// The devices that take part: devices of this process, or one device of each process.
 #[derive(Debug)]
 enum Participants<'a> {
     Devices(&'a [Device]),
@@ -34,27 +34,27 @@ enum Participants<'a> {
 }
 
 impl Communicator {
-    /// Options for opening a communicator: its devices, and NCCL if it uses it.
+    /// Starts the options of a communicator: its devices, and whether it uses NCCL.
     pub fn builder<'a>() -> CommunicatorBuilder<'a> {
         CommunicatorBuilder { over: Participants::Devices(&[]), uses_nccl: false }
     }
 }
 
 impl<'a> CommunicatorBuilder<'a> {
-    /// Chooses devices of this process. Their ranks are their places in `devices`. Without NCCL, a
-    /// reduction combines their data in this order.
+    /// Chooses devices of this process. The rank of a device is its index in `devices`. Without
+    /// NCCL, a reduction combines the data of the devices in this order.
     pub fn devices(mut self, devices: &'a [Device]) -> Self {
         self.over = Participants::Devices(devices);
         self
     }
 
     /// Chooses one device of each process of a group. The rank of a device is the rank of its
-    /// process. All ranks open the communicator.
+    /// process. All ranks must open the communicator.
     ///
-    /// Without NCCL, this works on GPUs and on host devices: data pass through host memory and the
-    /// connections of the ranks, and elements are combined in the same order as for
-    /// [devices](Self::devices) of one process. Use it for tests, for small data, and where NCCL is
-    /// missing: each call waits for its data and for other ranks.
+    /// Without NCCL, this works on GPUs and on host devices. Data pass through host memory and the
+    /// connections of the ranks. Elements are combined in the same order as for
+    /// [devices](Self::devices) of one process. Each call waits for its data and for the other
+    /// ranks. So use this for tests, for small data, and where NCCL is missing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -83,27 +83,28 @@ impl<'a> CommunicatorBuilder<'a> {
         self
     }
 
-    /// Uses NCCL. The kernels of NCCL read the data of other GPUs and combine them. It is faster
-    /// than copies and kernels of this library for small data, and takes multiprocessors from other
-    /// work.
+    /// Uses NCCL. The kernels of NCCL read the data of other GPUs and combine them. For small data,
+    /// NCCL is faster than the copies and kernels of this library. Its kernels occupy
+    /// multiprocessors that other work could use.
     ///
-    /// The library is opened at run time ([`probe::libraries`](crate::probe::libraries)). NVLink
-    /// multicast stays off unless the environment sets `NCCL_NVLS_ENABLE=1`. NCCL determines the
-    /// bits of a sum of floating-point numbers. They are the same on all devices.
+    /// The library NCCL is opened at run time ([`probe::libraries`](crate::probe::libraries)).
+    /// NVLink multicast stays off unless the environment sets `NCCL_NVLS_ENABLE=1`. NCCL determines
+    /// the order in which it adds floating-point numbers. The bits of a sum are the same on all
+    /// devices.
     ///
-    /// NCCL does not have combinations of the program, which are made as without NCCL: between
-    /// processes, such a call waits for its data and for other ranks. Minima and maxima of
-    /// floating-point numbers are made that way too: the ones of NCCL ignore a NaN, and
+    /// NCCL has no combinations that a program defines. A call with such a combination runs as
+    /// without NCCL: between processes, it waits for its data and for other ranks. Minima and
+    /// maxima of floating-point numbers run as without NCCL too, because NCCL ignores a NaN, and
     /// [`Min`](crate::kernels::Min) does not.
     ///
     /// NCCL may call any function of the driver while it makes a communicator. Such a call ends
     /// captures that another library has begun in the global mode.
     ///
     /// Between processes, neither [`CommunicatorBuilder::open`] nor a later call waits longer for
-    /// another rank than the timeout of the ranks. [`Communicator::close`] gives back the memory of
-    /// NCCL. Without it, the memory stays until the end of the process, because other ranks may
-    /// still read it. When the group has ended, a drop of the communicator waits up to 5 s for its
-    /// abort: NCCL may crash a process that exits during the abort.
+    /// another rank than the timeout of the ranks. [`Communicator::close`] frees the memory of
+    /// NCCL. Without this call, the memory stays until the end of the process, because other ranks
+    /// may still read it. After the end of the group, the drop of the communicator waits up to 5 s
+    /// until NCCL has aborted it: NCCL may crash a process that exits during the abort.
     pub fn nccl(mut self) -> Self {
         self.uses_nccl = true;
         self
@@ -113,9 +114,9 @@ impl<'a> CommunicatorBuilder<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for no device, for a device that is given twice, or for devices of different
-    /// drivers; errors of the driver. With ranks, `PeerLost`. With NCCL, `NoTwin` for host devices,
-    /// `Unsupported` if NCCL is missing or older than 2.18, and on all other ranks if one rank has
-    /// either error; errors of NCCL.
+    /// drivers; errors of the driver. With ranks, `PeerLost`. With NCCL, `NoTwin` for host devices;
+    /// `Unsupported` if NCCL is missing or older than 2.18; `Unsupported` on all other ranks if one
+    /// rank has either of these errors; errors of NCCL.
     pub fn open(self) -> Result<Communicator> {
         match (self.over, self.uses_nccl) {
             (Participants::Devices(devices), false) => Communicator::of_devices(devices),

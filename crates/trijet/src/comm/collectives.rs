@@ -13,11 +13,11 @@ use crate::kernels::{NcclNames, Reduction};
 use crate::memory::{Element, View, ViewMut};
 use crate::ranks::steps::{Step, type_named};
 
-/// Maximum number of messages of an exchange per process. An announcement of that many fits into a
-/// frame.
+/// Maximum number of messages per process in one exchange. The announcement of this number of
+/// messages fits into a frame.
 const MESSAGES_MAX: usize = 2000;
 
-/// A call of a collective, for checks and messages.
+/// A call of a collective, for checks and for error messages.
 struct CollectiveCall {
     op: &'static str,
     elements: usize,
@@ -25,9 +25,9 @@ struct CollectiveCall {
     element_bytes: usize,
     by: Option<fn() -> String>,
     root: Option<usize>,
-    /// NCCL runs the collective, so the call does not wait for other ranks.
+    /// Whether NCCL runs the collective. Such a call does not wait for other ranks.
     is_nccl: bool,
-    /// The number of collectives that the communicator called before.
+    /// The number of collectives that the communicator had called before.
     number: u64,
 }
 
@@ -52,12 +52,12 @@ impl Communicator {
     ///
     /// The elements are cut into as many segments as there are devices, with lengths as equal as
     /// possible. The elements of segment `k` are combined in the order of the devices, starting
-    /// with device `k`; device 0 follows the last device. So the result has the same bits in each
-    /// run and on each device, even where the sum of floating-point numbers depends on the order.
+    /// with device `k`; after the last device comes device 0. So the result has the same bits in
+    /// each run and on each device, even if the sum of floating-point numbers depends on the order.
     ///
-    /// This order holds without NCCL. Transfers then use copy engines, and only combinations use
-    /// multiprocessors. Each of `n` devices sends `2 (n - 1) / n` of the data, and combines
-    /// `(n - 1) / n` of the data.
+    /// This order holds without NCCL. Without NCCL, transfers use copy engines, and only
+    /// combinations use multiprocessors. Each of `n` devices sends `2 (n - 1) / n` of the data, and
+    /// combines `(n - 1) / n` of the data.
     ///
     /// # Errors
     /// `InvalidValue` if `data` does not have one view for each device of this process, if a view
@@ -79,7 +79,7 @@ impl Communicator {
         }
     }
 
-    /// Copies the elements of the device `root` to all others. `data` has a view for each
+    /// Copies the elements of the device `root` to all other devices. `data` has one view for each
     /// device of this process.
     ///
     /// ```
@@ -108,15 +108,15 @@ impl Communicator {
         }
     }
 
-    /// Combines the elements of all devices at the device `root`. `into` is `Some` if and only if
-    /// `root` is a device of this process.
+    /// Combines the elements of all devices at the device `root`. `into` must be `Some` if `root`
+    /// is a device of this process, and `None` otherwise.
     ///
-    /// Elements are combined in the order of the devices, starting with the device after `root` and
-    /// ending with `root`. NCCL chooses an order of its own.
+    /// The elements are combined in the order of the devices, starting with the device after `root`
+    /// and ending with `root`. With NCCL, the order is the choice of NCCL.
     ///
     /// # Errors
-    /// As for [`Communicator::broadcast`]; `InvalidValue` for a result on a process without `root`,
-    /// and for no result on the process with `root`.
+    /// As for [`Communicator::broadcast`]; `InvalidValue` if `into` is `Some` in a process without
+    /// `root`, or `None` in the process with `root`.
     #[track_caller]
     pub fn reduce<T: Element, R: Reduction<T>>(
         &self,
@@ -173,8 +173,8 @@ impl Communicator {
         }
     }
 
-    /// Gathers the elements of all devices on each device. `into` has room for the elements of all
-    /// devices, in the order of the devices.
+    /// Gathers the elements of all devices on each device. Each view of `into` has room for the
+    /// elements of all devices, in the order of the devices.
     ///
     /// # Errors
     /// As for [`Communicator::all_reduce`].
@@ -194,8 +194,9 @@ impl Communicator {
         }
     }
 
-    /// Combines the elements of all devices, and gives each device its part of the result. `from`
-    /// has as many parts as there are devices. Part `k` goes to `into` of device `k`.
+    /// Combines the elements of all devices, and writes one part of the result to each device. Each
+    /// view of `from` has as many parts as there are devices. The result of part `k` is written to
+    /// `into` of device `k`.
     ///
     /// The elements of part `k` are combined as by [`Communicator::reduce`] with `k` as the root.
     ///
@@ -230,7 +231,7 @@ impl Communicator {
         }
     }
 
-    /// Each device gives a part of its elements to each device: part `k` of `from` of device `j`
+    /// Sends a part of the elements of each device to each device: part `k` of `from` of device `j`
     /// becomes part `j` of `into` of device `k`.
     ///
     /// # Errors
@@ -251,8 +252,8 @@ impl Communicator {
         }
     }
 
-    /// Sends messages between devices, all together: no message waits for an earlier one. All ranks
-    /// make this call, including ranks without messages.
+    /// Sends messages between devices, all at once: no message waits for an earlier message. All
+    /// ranks make this call, including ranks without messages.
     ///
     /// ```
     /// use trijet::comm::{Communicator, Exchange};
@@ -275,7 +276,8 @@ impl Communicator {
     /// # Errors
     /// `InvalidValue` for a view that is not in the memory of a device of this process, for a
     /// device that does not exist, for more than 2000 messages, and, within the process, for a
-    /// message without a receive of the same length; otherwise as for [`Communicator::all_reduce`].
+    /// message that no receive of the same length matches; otherwise as for
+    /// [`Communicator::all_reduce`].
     #[track_caller]
     pub fn exchange<T: Element>(&self, messages: Exchange<'_, T>) -> Result<()> {
         const OP: &str = Collective::Exchange.name();
@@ -328,7 +330,7 @@ impl Communicator {
         }
     }
 
-    /// A collective that moves elements.
+    /// A call of a collective that moves elements.
     fn call<T>(&self, op: &'static str, root: Option<usize>) -> CollectiveCall {
         let (element, element_bytes, is_nccl) =
             (type_named::<T>, size_of::<T>(), self.nccl.is_some());
@@ -344,7 +346,7 @@ impl Communicator {
         }
     }
 
-    /// A collective that combines elements.
+    /// A call of a collective that combines elements.
     fn call_by<T: Element, R: Reduction<T>>(
         &self,
         op: &'static str,
@@ -355,7 +357,8 @@ impl Communicator {
         CollectiveCall { by, is_nccl, ..self.call::<T>(op, root) }
     }
 
-    /// Returns NCCL if the communicator uses it and NCCL has the combination.
+    /// Returns NCCL, and its names of the element and the combination; `None` if the communicator
+    /// does not use NCCL, or if NCCL does not have the combination.
     fn nccl_by<T: Element, R: Reduction<T>>(&self) -> Option<(&Nccl, NcclNames<T>)> {
         self.nccl.as_deref().zip(R::NCCL)
     }
@@ -420,10 +423,11 @@ impl Communicator {
     }
 }
 
-/// For each receive, the number of its message; `None` if another process sends it.
+/// For each receive, the index in `out` of its message; `None` if another process sends it.
 ///
 /// # Errors
-/// A message between devices of this process without its receive, or a receive without its message.
+/// A message between devices of this process that no receive matches, or a receive that no message
+/// matches.
 fn pairs<T: Element>(
     out: &[DeviceMessage<View<'_, T>>],
     inward: &[DeviceMessage<ViewMut<'_, T>>],
@@ -478,7 +482,7 @@ fn sent_and_received<T: Element>(
     Ok(())
 }
 
-/// Devices and lengths of views.
+/// The device and the length of each view.
 fn of<T: Element>(data: &[View<'_, T>]) -> Vec<(Option<DeviceId>, usize)> {
     data.iter().map(|one| (one.device_id(), one.len())).collect()
 }

@@ -1,4 +1,4 @@
-//! Devices that communicate: of one process, or of several.
+//! Communicators: devices of one process, or of several processes, that exchange data.
 #![forbid(unsafe_code)]
 
 use super::mail::Mail;
@@ -17,34 +17,34 @@ use crate::stream::Device;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Devices that communicate: all in this process, or one device of each process of a group.
+/// Devices that exchange data: all in this process, or one device of each process of a group.
 ///
 /// Each device has a rank, counted from 0. The communicator keeps a clone of each device of this
-/// process. Several threads may use a communicator: the operations of one call come in the same
-/// order on all devices.
+/// process. Several threads may use a communicator: all devices run the operations of the calls in
+/// the same order.
 ///
-/// All processes make the same calls in the same order: each call has the same collective, the same
-/// number and type of elements, the same combination and the same root. Each process describes its
-/// call to rank 0. A difference ends the group, and the error names both calls and their ranks. A
-/// call through host memory moves no data before all ranks agree. The work of NCCL is enqueued
-/// without this wait, so a difference may be found after the work has run: results are right when a
-/// later call that waits succeeds, such as [`Communicator::close`].
+/// All processes must make the same calls in the same order: each call has the same collective, the
+/// same number and type of elements, the same combination and the same root. Each process describes
+/// its call to rank 0. If two calls differ, the group ends, and the error names both calls and
+/// their ranks. A call through host memory moves no data before all ranks agree. NCCL does not wait
+/// for this agreement, so a difference may be found after the work has run. The results are right
+/// once a later call that waits has succeeded, such as [`Communicator::close`].
 ///
-/// A rank that ends, freezes, or comes too late also ends the group ([`Ranks`]). The devices of
-/// NCCL communicators are then lost ([`ErrorKind::PeerLost`]): pending work ends early, no wait for
-/// the work succeeds, and no host function that was enqueued after the work runs. So results that
-/// miss the part of a rank are never taken for right ones.
+/// The group also ends if a rank ends, freezes, or comes too late ([`Ranks`]). The devices of NCCL
+/// communicators are then lost ([`ErrorKind::PeerLost`]): pending work ends early, each wait for
+/// the work returns an error, and no host function that was enqueued after the work runs. So a
+/// program never takes a result for right that lacks the part of a rank.
 #[derive(Debug)]
 pub struct Communicator {
     members: Vec<Member>,
-    /// The rank of the first device of this process, and the number of ranks.
+    /// The rank of the first device of this process. `count` is the number of ranks.
     first: usize,
     count: usize,
-    /// The other processes.
+    /// The connection to the other processes; `None` within one process.
     mail: Option<Mail>,
-    /// `None` for copies and kernels of this library.
+    /// `None` if this library makes the collectives by copies and kernels.
     pub(super) nccl: Option<Arc<Nccl>>,
-    /// The number of collectives so far, and the number of splits.
+    /// The number of collectives so far. The next field is the number of splits.
     called: AtomicU64,
     splits: AtomicU64,
 }
@@ -53,7 +53,7 @@ pub(super) fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
-/// Hashes two numbers, so that each pair gets a channel of its own.
+/// Hashes two numbers, so that each pair of numbers has a channel of its own.
 fn mixed(a: u64, b: u64) -> u64 {
     let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
@@ -74,7 +74,7 @@ impl Drop for Communicator {
 }
 
 impl Communicator {
-    /// A communicator over devices of this process, without NCCL.
+    /// Opens a communicator over devices of this process, without NCCL.
     pub(super) fn of_devices(devices: &[Device]) -> Result<Self> {
         const OP: &str = "communicator";
         let Some(first) = devices.first() else {
@@ -104,18 +104,18 @@ impl Communicator {
         &self.members
     }
 
-    /// NCCL for a communicator of several processes.
+    /// Opens NCCL for a communicator of several processes.
     pub(super) fn nccl_of_rank(&self) -> Result<Arc<Nccl>> {
         let mail = self.mail.as_ref().expect("it has ranks");
         Nccl::of_rank(&self.members[0], mail)
     }
 
-    /// A communicator over one device of each process, without NCCL. `what` is what the ranks agree
-    /// about.
+    /// Opens a communicator over one device of each process, without NCCL. All ranks must open it
+    /// with the same `what`.
     pub(super) fn of_rank(device: &Device, ranks: &Arc<Ranks>, what: &str) -> Result<Self> {
         ranks.0.refuse("communicator")?;
         let members = vec![Member::new(device)?];
-        // All ranks have made the same calls, so this number is the same on all ranks.
+        // All ranks have made the same calls, so the number of calls is the same on all ranks.
         let channel = ranks.0.calls() + 1;
         ranks.agree(what, channel)?;
         let (rank, count) = (ranks.rank(), ranks.count());
@@ -134,9 +134,9 @@ impl Communicator {
     }
 
     /// Splits the devices into parts. Each part becomes a communicator of the same kind. `parts`
-    /// has the number of a part for each device of this process. The result has the communicators
-    /// of these parts, in ascending order of the numbers. Ranks in a part keep the order that they
-    /// have in the whole. All ranks make this call.
+    /// has, for each device of this process, the number of its part. Returns the communicators of
+    /// these parts, in ascending order of the numbers. The ranks in a part keep the order of the
+    /// ranks in the whole. All ranks make this call.
     ///
     /// ```
     /// use trijet::comm::Communicator;
@@ -164,7 +164,7 @@ impl Communicator {
         numbers.dedup();
         let mut made = Vec::with_capacity(numbers.len());
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
-        // The part of each rank; empty without other processes.
+        // The number of the part of each rank. Empty within one process.
         let all = match &self.mail {
             Some(mail) => {
                 self.announce(|| Step::new("split"))?;
@@ -203,7 +203,7 @@ impl Communicator {
         Ok(made)
     }
 
-    /// Ends the communicator when the work of all ranks is complete, and gives back the memory
+    /// Waits until the work of all ranks is complete, ends the communicator, and frees the memory
     /// of NCCL. All ranks make this call.
     ///
     /// # Errors
@@ -222,12 +222,13 @@ impl Communicator {
         Ok(())
     }
 
-    /// The same communicator in streams of a recording: its operations become parts of the graph.
-    /// The data are [arguments](Recording::argument) of the graph, or memory of the graph.
+    /// Returns the same communicator for streams of a recording: its operations become parts of the
+    /// graph. The data must be [arguments](Recording::argument) of the graph, or memory of the
+    /// graph.
     ///
-    /// The driver captures the work of NCCL. This work keeps the memory that it was recorded with:
-    /// a launch with another argument is refused. Such a graph cannot become a part of another one,
-    /// and keeps the memory of NCCL until the end of the process.
+    /// The driver captures the work of NCCL. This work keeps the memory with which it was recorded:
+    /// a launch with another argument is refused. Such a graph cannot become a part of another
+    /// graph. It keeps the memory of NCCL until the end of the process.
     ///
     /// # Errors
     /// `Unsupported` for a communicator of several processes; `InvalidValue` for devices of another
@@ -244,7 +245,7 @@ impl Communicator {
         Ok(recorded)
     }
 
-    /// The number of devices in all processes.
+    /// The number of devices, over all processes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
@@ -267,17 +268,18 @@ impl Communicator {
         Team { members, first: *first, count: *count, mail: mail.as_ref() }
     }
 
-    /// The end of the group of processes, as soon as this process knows it; `None` within one
-    /// process.
+    /// The error with which the group of processes ended, as soon as this process knows it; `None`
+    /// within one process.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.mail.as_ref().and_then(|mail| mail.group.failure())
     }
 
-    /// Tells rank 0 the next call of this rank. If this rank waits for the others, no data move
-    /// before all ranks agree.
+    /// Announces the next call of this rank to rank 0, and returns the number of earlier calls. If
+    /// the call must wait for the other ranks, returns only when all ranks agree.
     pub(super) fn announce(&self, step: impl FnOnce() -> Step) -> Result<u64> {
-        // Other ranks would wait for a call that a host function cannot make.
+        // A host function may not make this call. If it announced the call, the other ranks would
+        // wait for it.
         calling::refuse("collective")?;
         let number = self.called.fetch_add(1, Ordering::Relaxed);
         if let Some(error) = self.failure() {
@@ -293,21 +295,22 @@ impl Communicator {
         Ok(number)
     }
 
-    /// Begins a collective of copies and kernels of this library, which [`Left::end`] ends. If this
-    /// process leaves the collective early, the group ends: other ranks would wait for the messages
-    /// of this collective, or take messages of the next call for them.
+    /// Begins a collective by copies and kernels of this library. [`Left::end`] ends the
+    /// collective. If this process leaves the collective early, the group ends: the other ranks
+    /// would wait for the messages of this collective, or confuse them with messages of the next
+    /// call.
     pub(super) fn by_copies(&self, op: &'static str) -> Left<'_> {
         let group = self.mail.as_ref().map(|mail| &*mail.group.0);
         Left { group, op, cause: String::new() }
     }
 }
 
-/// A collective that this process may leave early. The drop tells the other ranks.
+/// A collective that this process may leave early. The drop then ends the group.
 pub(super) struct Left<'a> {
-    /// The other ranks, if there are any; `None` after the end.
+    /// The group of ranks; `None` within one process, and after the end of the collective.
     group: Option<&'a Group>,
     op: &'static str,
-    /// The text of the cause, if it is known.
+    /// The error that ended the collective, with a colon; empty if it is not known.
     cause: String,
 }
 

@@ -3,9 +3,9 @@
 
 use crate::memory::{Element, View, ViewMut};
 
-/// Messages for [`Communicator::exchange`](super::Communicator::exchange). Between two
-/// devices, the first receive takes the first message, the second receive the second message, and
-/// so on.
+/// Messages for [`Communicator::exchange`](super::Communicator::exchange). Between the same two
+/// devices, the first receive gets the first message, the second receive gets the second message,
+/// and so on.
 #[derive(Debug)]
 #[must_use = "it is sent by `Communicator::exchange`"]
 pub struct Exchange<'a, T> {
@@ -20,18 +20,20 @@ impl<T> Default for Exchange<'_, T> {
 }
 
 impl<'a, T: Element> Exchange<'a, T> {
-    /// No messages.
+    /// An exchange without messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sends elements from the device of their memory to the device `to` of the communicator.
+    /// Adds a message: sends elements to the device `to` of the communicator, from the device that
+    /// has the memory of `data`.
     pub fn send(mut self, data: View<'a, T>, to: usize) -> Self {
         self.sends.push((data, to));
         self
     }
 
-    /// Receives elements from the device `from` of the communicator on the device of this memory.
+    /// Adds a receive: receives elements from the device `from` of the communicator, on the device
+    /// that has the memory of `into`.
     pub fn receive(mut self, into: ViewMut<'a, T>, from: usize) -> Self {
         self.receives.push((into, from));
         self

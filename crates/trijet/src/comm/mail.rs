@@ -8,31 +8,32 @@ use crate::memory::{Element, View, ViewMut};
 use crate::ranks::Ranks;
 use std::sync::Arc;
 
-/// The connection of a communicator to its ranks in other processes.
+/// The connection of a communicator to the ranks in other processes.
 #[derive(Debug)]
 pub(super) struct Mail {
     pub(super) group: Arc<Ranks>,
-    /// The number of the communicator, which all its ranks know.
+    /// The number of the communicator, which is the same on all ranks.
     pub(super) channel: u64,
-    /// The process of each rank.
+    /// For each rank of the communicator, the rank of its process in the group.
     pub(super) processes: Vec<usize>,
 }
 
 impl Mail {
-    /// The rank of this process.
+    /// The rank of this process in the communicator.
     pub(super) fn rank(&self) -> usize {
         let own = self.group.rank();
         self.processes.iter().position(|process| *process == own).expect("this process has a rank")
     }
 
-    /// Gathers the bytes of all ranks, in the order of the ranks. All ranks make this call.
+    /// Gathers the bytes of all ranks of the communicator, in the order of the ranks. All ranks
+    /// make this call.
     pub(super) fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let group = &self.group.0;
         self.processes.iter().try_for_each(|process| group.post(*process, self.channel, bytes))?;
         self.processes.iter().map(|process| group.take(*process, self.channel)).collect()
     }
 
-    /// Waits until the elements are complete, and sends them.
+    /// Waits until the elements are complete, and sends them to a rank.
     #[track_caller]
     pub(super) fn post<T: Element>(
         &self,
@@ -44,7 +45,7 @@ impl Mail {
         self.group.0.post(self.processes[to], self.channel, bytemuck::cast_slice(&elements))
     }
 
-    /// Waits for a message, and enqueues the copy of its elements.
+    /// Waits for a message of a rank, and enqueues the copy of its elements.
     #[track_caller]
     pub(super) fn take<T: Element>(
         &self,

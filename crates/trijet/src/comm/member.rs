@@ -5,14 +5,14 @@ use crate::base::error::Result;
 use crate::graph::Recording;
 use crate::stream::{Device, Stream, StreamOptions};
 
-/// The streams of a communicator on a device. Both have the highest priority, because other devices
-/// wait for their work.
+/// A device of a communicator, and the streams of the communicator on it. Both streams have the
+/// highest priority, because other devices wait for their work.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) device: Device,
-    /// The stream of copies to the next device.
+    /// The stream for copies to the next device.
     pub(super) copies: Stream,
-    /// The stream of kernels.
+    /// The stream for kernels.
     pub(super) kernels: Stream,
 }
 
@@ -23,7 +23,7 @@ impl Member {
         Ok(Self { device: device.clone(), copies: stream()?, kernels: stream()? })
     }
 
-    /// The member with streams of a recording.
+    /// The same device, with streams of a recording.
     pub(super) fn recorded(&self, recording: &Recording) -> Result<Self> {
         let stream = || recording.stream_on(&self.device);
         Ok(Self { device: self.device.clone(), copies: stream()?, kernels: stream()? })

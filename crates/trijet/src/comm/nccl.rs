@@ -1,13 +1,13 @@
 //! Collectives by NCCL, as operations of the streams of a communicator.
 //!
 //! One call enqueues work in the streams of all devices of this process. The work in each stream is
-//! an operation with the memory of its device, so it is ordered as all others. The operations of a
-//! call are nested. NCCL gets their work in the innermost one, when the streams of all devices have
-//! their waits.
+//! an operation that declares the memory of its device, so it is ordered as all other operations.
+//! The operations of a call are nested, one per stream. The innermost operation calls NCCL: at that
+//! moment, the waits of all streams are enqueued.
 //!
-//! Between processes, calls of NCCL do not wait: this library asks NCCL until they are enqueued.
-//! When the group of processes ends, the thread that finds the end makes the device lost, and the
-//! communicator is aborted after that.
+//! Between processes, calls of NCCL do not block. This library queries NCCL until the calls are
+//! enqueued. When the group of processes ends, the thread that finds the end first marks the device
+//! as lost, and then aborts the communicator.
 
 use super::exchange::DeviceMessage;
 use super::mail::Mail;
@@ -29,49 +29,51 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
-/// The NCCL number of the element type for bytes, `ncclUint8`.
+/// The number of `ncclUint8`, the element type for bytes.
 const BYTES: i32 = 1;
-/// How long the library asks without a pause whether a call is enqueued (most calls are enqueued
-/// within this time), and the pause between two later questions.
+/// For this time, the library queries without a pause whether a call is enqueued. Most calls are
+/// enqueued within this time. `PAUSE` is the pause between two later queries.
 const SPIN: Duration = Duration::from_micros(200);
 const PAUSE: Duration = Duration::from_micros(100);
-/// The longest wait for an abort. An abort waits for the device.
+/// Maximum time to wait for an abort. An abort waits for the device.
 const ABORT_MAX: Duration = Duration::from_secs(5);
-/// Maximum number of collectives that have an event, which shows when the device comes to them.
+/// Maximum number of collectives that have an event. The event of a collective shows that the
+/// device has reached it.
 const NOTED_MAX: usize = 1000;
 
 /// The communicators of NCCL. One thread at a time uses them.
 #[derive(Debug)]
 pub(super) struct Nccl {
     group: Mutex<NcclGroup>,
-    /// The part of a communicator of several processes; `None` within one process.
+    /// The state of this process in a communicator of several processes; `None` within one process.
     side: Option<ProcessSide>,
-    /// Whether graphs have work of NCCL. The end of a communicator would wait for the end of these
-    /// graphs.
+    /// Whether graphs contain work of NCCL. NCCL would wait for the end of these graphs before it
+    /// ends a communicator.
     is_captured: AtomicBool,
 }
 
-/// A communicator of a process among several.
+/// The state of this process in a communicator of several processes.
 #[derive(Debug)]
 struct ProcessSide {
     ranks: Arc<Ranks>,
     channel: u64,
     device: Device,
-    /// Collectives that the device has not come to, with an event before each.
+    /// Collectives that the device has not reached, in their order. Each has its number and an
+    /// event before its work.
     coming: Mutex<VecDeque<(u64, Event)>>,
     reached: AtomicU64,
     is_aborted: Mutex<bool>,
     aborted: Condvar,
 }
 
-/// A call of a collective, with the number of collectives before it.
+/// A collective, with the number of earlier collectives.
 #[derive(Debug, Clone, Copy)]
 struct NumberedCall {
     collective: Collective,
     number: u64,
 }
 
-/// The part of a device in a collective.
+/// The work of a device in a collective.
 struct DevicePart<'a> {
     uses: Uses<'a>,
     calls: Vec<NcclCall>,
@@ -102,35 +104,36 @@ impl ProcessSide {
 }
 
 impl ProcessSide {
-    /// Adds an event that shows when the device comes to a collective.
+    /// Adds an event before the work of a collective.
     fn note(&self, number: u64, member: &Member) -> Result<()> {
         let event = self.device.event()?;
         event.record(&member.kernels)?;
         let mut coming = locked(&self.coming);
         if coming.len() == NOTED_MAX {
-            // The last collective always has an event. Without it, the device would be taken for a
-            // late one.
+            // The last collective always has an event. Without it, rank 0 would take the device for
+            // late.
             coming.pop_back();
         }
         coming.push_back((number, event));
         Ok(())
     }
 
-    /// Finds the collectives that the device has come to.
+    /// Notes which collectives the device has reached, by their events.
     fn look(&self) {
         let mut coming = locked(&self.coming);
         while let Some((number, event)) = coming.front()
             && matches!(event.query(), Ok(Readiness::Ready))
         {
-            // Collectives count from 0, and `reached` counts from 1.
+            // `reached` is the number of collectives that the device has reached. Their numbers
+            // count from 0.
             self.reached.store(number + 1, Ordering::Relaxed);
             coming.pop_front();
         }
     }
 }
 
-/// Looks again and again which collectives the device of a communicator has come to. This thread
-/// does nothing else, because a call of the driver may wait for others, and heartbeats must not.
+/// Looks repeatedly which collectives the device has reached. A thread of its own does this: a call
+/// of the driver may wait for other calls of the driver, and heartbeats must not wait.
 fn watch(nccl: &Weak<Nccl>) {
     while let Some(nccl) = nccl.upgrade() {
         let Some(side) = nccl.side.as_ref().filter(|side| !side.ranks.0.is_losing()) else {
@@ -178,7 +181,8 @@ impl Nccl {
         Self { group: Mutex::new(group), side, is_captured: AtomicBool::new(false) }
     }
 
-    /// The communicator of this process. If one rank cannot have it, all ranks get an error.
+    /// Opens the communicator of this process. If NCCL fails on one rank, all ranks return an
+    /// error.
     pub(super) fn of_rank(member: &Member, mail: &Mail) -> Result<Arc<Self>> {
         let rank = mail.rank();
         let named = foreign(member, NcclGroup::unique_id)
@@ -200,7 +204,7 @@ impl Nccl {
         Self::attached(group, ProcessSide::new(member, mail))
     }
 
-    /// Waits until the communicator is made.
+    /// Registers the communicator with the group, and waits until NCCL has made it.
     fn attached(group: NcclGroup, side: ProcessSide) -> Result<Arc<Self>> {
         let nccl = Arc::new(Self::of(group, Some(side)));
         if let Some(side) = &nccl.side {
@@ -217,8 +221,8 @@ impl Nccl {
         Ok(nccl)
     }
 
-    /// The communicators of the parts, in ascending order of their numbers, each with its
-    /// connection to other processes.
+    /// Opens the communicators of the parts, in ascending order of the numbers of the parts.
+    /// `mails` has, for each part, the connection to other processes.
     pub(super) fn split(
         &self,
         members: &[Member],
@@ -242,10 +246,10 @@ impl Nccl {
             .collect()
     }
 
-    /// Makes calls of NCCL. If the calls do not end in time, the group of processes ends.
+    /// Makes calls of NCCL. If the calls do not complete in time, the group of processes ends.
     fn with<R>(&self, calls: impl FnOnce(&mut NcclGroup) -> Result<R>) -> Result<R> {
         let outcome = calls(&mut locked(&self.group));
-        // No lock is held here: the end of the group aborts the communicators.
+        // The lock is released here, because the end of the group aborts the communicators.
         match (&self.side, outcome) {
             (Some(ProcessSide { ranks, .. }), Err(error))
                 if error.kind() == ErrorKind::PeerLost =>
@@ -253,7 +257,8 @@ impl Nccl {
                 ranks.0.lose(error.to_string());
                 Err(ranks.failure().unwrap_or(error))
             }
-            // NCCL may notice the end of a process first, and does not name the process.
+            // NCCL may notice the end of another process first. Its error does not name the
+            // process.
             (Some(ProcessSide { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
                 let (rank, count) = (ranks.rank(), ranks.count());
                 Err(ranks.0.unfit(format!("on rank {rank} of {count}: {error}")))
@@ -262,7 +267,7 @@ impl Nccl {
         }
     }
 
-    /// Asks NCCL until the calls so far are enqueued.
+    /// Queries NCCL until all calls so far are enqueued.
     fn settle(&self, group: &mut NcclGroup) -> Result<()> {
         let since = Instant::now();
         while !group.is_complete()? {
@@ -284,7 +289,7 @@ impl Nccl {
         Ok(())
     }
 
-    /// Enqueues a collective: a part for each device of this process.
+    /// Enqueues a collective. `parts` has the work of each device of this process.
     #[track_caller]
     fn run(&self, team: &Team<'_>, call: NumberedCall, parts: Vec<DevicePart<'_>>) -> Result<()> {
         let (mut uses, mut calls) = (Vec::new(), Vec::new());
@@ -398,7 +403,7 @@ impl Nccl {
         self.run(team, NumberedCall { collective: Collective::Reduce, number }, parts.collect())
     }
 
-    /// A collective that reads one view of each device and writes another one.
+    /// A collective that reads one view and writes another view on each device.
     #[track_caller]
     fn moved<T: Element>(
         &self,
@@ -498,7 +503,7 @@ impl Nccl {
         )
     }
 
-    /// Messages, each with the ranks of its sender and its receiver.
+    /// Sends messages. Each message has the rank of its sender and the rank of its receiver.
     #[track_caller]
     pub(super) fn exchange<T: Element>(
         &self,
@@ -527,7 +532,7 @@ impl Nccl {
         self.run(team, NumberedCall { collective: Collective::Exchange, number }, parts)
     }
 
-    /// After the end of the group: waits up to [`ABORT_MAX`] until another thread has aborted the
+    /// Waits after the end of the group, up to [`ABORT_MAX`], until another thread has aborted the
     /// communicator. NCCL may crash a process that exits during the abort.
     pub(super) fn end(&self) {
         let Some(side) = self.side.as_ref().filter(|side| side.ranks.0.is_losing()) else { return };
@@ -535,8 +540,8 @@ impl Nccl {
         drop(side.aborted.wait_timeout_while(locked(&side.is_aborted), ABORT_MAX, pending));
     }
 
-    /// Ends the communicators of NCCL if no work is pending and no graph has work of them.
-    /// Otherwise they leak, because their end would wait for that work.
+    /// Ends the communicators of NCCL if no work is pending and no graph contains work of NCCL.
+    /// Otherwise the communicators leak, because their end would wait for this work.
     pub(super) fn close(&self, members: &[Member]) {
         let is_done = |member: &Member| matches!(member.kernels.query(), Ok(Readiness::Ready));
         if !self.is_captured.load(Ordering::Relaxed) && members.iter().all(is_done) {
@@ -545,8 +550,8 @@ impl Nccl {
     }
 }
 
-/// Enqueues an operation in the stream of each member, each within the one before, and calls `run`
-/// in the last one.
+/// Enqueues an operation in the stream of each member, each operation within the operation before,
+/// and calls `run` in the innermost operation.
 #[track_caller]
 fn nested<'a>(
     collective: Collective,

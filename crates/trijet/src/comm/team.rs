@@ -1,8 +1,8 @@
-//! The devices of an operation, and the way of data between them.
+//! The devices of a collective, and the transfer of data between two of them.
 //!
-//! Collectives are sequences of hops from one device to another one. All processes go through the
-//! same sequence, and each process does the hops of its own devices: within a process a hop is one
-//! copy, and between processes it is a message.
+//! A collective is a sequence of hops; a hop moves data from one device to another. All processes
+//! go through the same sequence, and each process makes the hops of its own devices. A hop within a
+//! process is one copy. A hop between processes is a message.
 #![forbid(unsafe_code)]
 
 use super::mail::Mail;
@@ -10,8 +10,8 @@ use super::member::Member;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 
-/// The devices of a communicator, which have ranks from 0 up. The ranks of this process follow each
-/// other.
+/// The devices of a communicator, with ranks from 0 up. The ranks of the devices of this process
+/// are consecutive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Team<'a> {
     /// The devices of this process.
@@ -20,12 +20,13 @@ pub(super) struct Team<'a> {
     pub(super) first: usize,
     /// The number of devices in all processes.
     pub(super) count: usize,
-    /// The connection to other processes.
+    /// The connection to other processes; `None` within one process.
     pub(super) mail: Option<&'a Mail>,
 }
 
 impl<'a> Team<'a> {
-    /// The number of a device among the devices of this process.
+    /// The index of the device of a rank among the devices of this process; `None` in another
+    /// process.
     pub(super) fn local(&self, rank: usize) -> Option<usize> {
         rank.checked_sub(self.first).filter(|at| *at < self.members.len())
     }
@@ -34,7 +35,8 @@ impl<'a> Team<'a> {
         self.local(rank).map(|at| &self.members[at])
     }
 
-    /// Sends elements from one device to another one. A device of another process has no view here.
+    /// Sends elements from one device to another device. `None` is the view of a device of another
+    /// process.
     #[track_caller]
     pub(super) fn hop<T: Element>(
         &self,

@@ -1,4 +1,4 @@
-//! Frames between ranks: a length of four bytes, then the frame in the format of postcard.
+//! Frames between ranks: the length in four bytes, then the content in the format of postcard.
 #![forbid(unsafe_code)]
 
 use super::steps::Step;
@@ -6,58 +6,59 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// Maximum number of bytes per frame. A frame of this size fits into the buffers of a socket, so
-/// that no write waits for a reader.
+/// that a write does not wait for the reader.
 const BYTES_MAX: usize = 64 << 10;
-/// Maximum number of bytes of a message in one frame.
+/// Maximum number of bytes of a message per frame.
 pub(super) const PART_BYTES: usize = 48 << 10;
 
-/// A call that all ranks make together.
+/// A call that all ranks make together, such as a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// The number of calls that this rank made before.
+    /// The number of earlier calls of this rank.
     pub(super) number: u64,
     pub(super) what: String,
     pub(super) value: u64,
-    /// The bytes that rank 0 gives to the others.
+    /// The bytes that rank 0 passes to the other ranks.
     #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
 }
 
-/// The answer to a call: the bytes of rank 0, or the difference between ranks.
+/// The answer to a call: the bytes of rank 0, or a text that describes how two calls differ.
 pub(super) type Answer = Result<Vec<u8>, String>;
 
-/// A part of a message.
+/// A part of a message between two ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(crate) channel: u64,
     pub(super) is_last: bool,
-    // Without this, each byte is read by a call of its own.
+    // Without this attribute, serde would make a call for each byte.
     #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Frame {
-    /// The sender is alive, and its device has come to these collectives, each by channel and
-    /// number.
+    /// The sender is alive. For each communicator, the frame has its channel and the number of
+    /// collectives that the device has reached.
     Beat(Vec<(u64, u64)>),
     Call(Call),
     Answer(Answer),
-    /// A rank is lost. The text names it and how the loss was found.
+    /// A rank is lost. The text names the rank, and how the loss was found.
     Lost(String),
-    /// The sender leaves, and misses nothing.
+    /// The sender leaves the group, without a loss.
     Goodbye,
-    /// A communicator, by its channel, and the process of each of its ranks.
+    /// A new communicator: its channel, and the process of each of its ranks.
     Open(u64, Vec<u32>),
-    /// The sender has given up a communicator, by its channel.
+    /// The sender has dropped the communicator with this channel.
     Leave(u64),
-    /// A collective that the sender has called: channel, number and call.
+    /// A collective that the sender has called: the channel, the number of the collective, and the
+    /// call.
     Step(u64, u64, Step),
-    /// All ranks have called a collective, and agree: channel and number.
+    /// All ranks have called a collective and agree: the channel, and the number of the collective.
     Agreed(u64, u64),
-    /// A part of a message between two ranks. Rank 0 passes it on if it is for another rank.
+    /// A part of a message between two ranks. Rank 0 passes the part on to its receiver.
     Part(Part),
 }
 

@@ -1,9 +1,9 @@
-//! The state that the threads of a rank share, and the work of these threads with frames of other
-//! ranks.
+//! The state that the threads of a rank share, and the work of these threads with the frames of
+//! other ranks.
 //!
-//! One thread for each connection reads. One more thread sends heartbeats. On rank 0, this thread
-//! also ends calls that a rank does not make. The first loss of a rank stays: rank 0 tells all
-//! others, and each later call of a rank returns it.
+//! One thread per connection reads frames. One more thread sends heartbeats; on rank 0, this thread
+//! also ends calls that a rank does not make in time. The first loss of a rank is kept: rank 0
+//! tells it to all other ranks, and each later call of a rank returns it.
 #![forbid(unsafe_code)]
 
 use super::frames::{Answer, Call, Frame};
@@ -17,43 +17,45 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// The time between two heartbeats. The shortest timeout is five of these.
+/// The time between two heartbeats. The shortest timeout is five times this.
 pub(crate) const BEAT: Duration = Duration::from_millis(200);
-/// The time beyond the timeout that a rank waits for an answer of rank 0. Rank 0 knows better which
-/// rank is late.
+/// The time beyond the timeout that a rank waits for an answer of rank 0. With this time, rank 0
+/// can report first which rank is late.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// An object that ends with the group: a communicator.
 pub(crate) trait Dependent: Send + Sync + std::fmt::Debug {
-    /// The channel of the communicator, and the last collective that its device has come to.
+    /// The channel of the communicator, and the number of collectives that its device has reached.
     fn reached(&self) -> (u64, u64);
-    /// The group has ended: results of pending work may have any values.
+    /// Marks the communicator as lost, because the group has ended. The results of pending work may
+    /// have any values.
     fn lose(&self, error: &Error);
-    /// Ends pending work that waits for another rank.
+    /// Ends the pending work that waits for other ranks.
     fn abort(&self, error: &Error);
 }
 
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) own: ProcessRank,
-    /// The process that joined. A child of `fork` shares its connections, and has none of
+    /// The id of the process that joined. A child of `fork` shares its connections, but has none of
     /// its threads.
     process: u32,
     /// The write half of the connection to each rank.
     links: BTreeMap<usize, Mutex<TcpStream>>,
     state: Mutex<State>,
     pub(super) changed: Condvar,
-    /// The number of calls so far. It is locked during a call, so that there is one call at a time.
+    /// The number of calls so far. The lock is held during a call, so that there is one call at a
+    /// time.
     turn: Mutex<u64>,
-    /// Held while rank 0 tells all ranks something, including itself. So if one rank has seen an
-    /// answer, each rank gets the answer before a loss that follows from it.
+    /// Held while rank 0 sends an answer or a loss to all ranks, and notes it itself. So if one
+    /// rank has seen an answer, each rank gets this answer before a loss that follows.
     telling: Mutex<()>,
     dependents: Mutex<Vec<Weak<dyn Dependent>>>,
-    /// Held while announcements are sent, so that a goodbye comes after them.
+    /// Held while announcements are sent, so that a goodbye is sent after them.
     flushing: Mutex<()>,
 }
 
-/// Messages from a rank in a channel.
+/// Messages that one rank has sent in one channel.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) begun: Vec<u8>,
@@ -63,23 +65,26 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) lost: Option<Error>,
-    /// A loss is found. It is first told to the other ranks, and then becomes `lost`.
+    /// Whether a loss is found. The loss is first told to the other ranks, and then stored in
+    /// `lost`.
     is_losing: bool,
     is_closing: bool,
     has_left: Vec<bool>,
-    /// Rank 0 has left, and passes no messages on any more.
+    /// Whether rank 0 has left and passes no more messages on.
     pub(super) is_cut: bool,
-    /// On rank 0: the calls that ranks have made, and the time of the first of these calls.
+    /// On rank 0: the calls that ranks have made, by rank. `since` is the time of the first of
+    /// these calls.
     calls: BTreeMap<usize, Call>,
     since: Option<Instant>,
     answer: Option<Answer>,
-    /// By channel and rank.
+    /// The messages for this rank, by the channel and the rank of the sender.
     pub(super) inboxes: BTreeMap<(u64, usize), Inbox>,
-    /// Announcements of communicators and collectives that rank 0 must get.
+    /// Announcements of communicators and collectives that are not yet sent to rank 0.
     outbox: Vec<Frame>,
-    /// On rank 0: the collectives of all ranks.
+    /// On rank 0: the collectives that ranks have called.
     steps: Steps,
-    /// The collectives that all ranks have called and this rank waits for, by channel and number.
+    /// The collectives on which all ranks agree and for which this rank waits: the channel and the
+    /// number of each.
     agreed: BTreeSet<(u64, u64)>,
 }
 
@@ -87,7 +92,7 @@ fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), Kind::WouldBlock | Kind::TimedOut)
 }
 
-/// The answer to the calls of all ranks, which are compared with the call of rank 0.
+/// Compares the calls of all ranks with the call of rank 0, and returns the answer to all of them.
 fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
     let own = &calls[&0];
     for (rank, call) in calls {
@@ -106,7 +111,7 @@ fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
 }
 
 impl Group {
-    /// Starts the threads of a rank over its connections.
+    /// Starts the threads of a rank: one per connection, and one for heartbeats.
     pub(crate) fn start(
         own: ProcessRank,
         streams: BTreeMap<usize, TcpStream>,
@@ -156,14 +161,14 @@ impl Group {
         Ok(group)
     }
 
-    /// Whether this process is a child of the process that joined. A child takes no lock, because a
-    /// thread of the parent may hold it. A child sends nothing over the connections, because the
-    /// parent uses them.
+    /// Whether this process is a child of the process that joined. A child locks nothing, because a
+    /// thread of the parent may hold the lock. A child sends nothing, because the parent uses the
+    /// connections.
     fn is_forked(&self) -> bool {
         fork::is_child() || std::process::id() != self.process
     }
 
-    /// Refuses a call of a child of `fork`.
+    /// Refuses the call if this process is a child of `fork`.
     pub(crate) fn refuse(&self, op: &'static str) -> Result<()> {
         if !self.is_forked() {
             return Ok(());
@@ -189,7 +194,7 @@ impl Group {
         self.lock().lost.as_ref().map(Error::again)
     }
 
-    /// Whether the group has ended or is about to.
+    /// Whether the group has ended or is about to end.
     pub(crate) fn is_losing(&self) -> bool {
         !self.is_forked() && self.lock().is_losing
     }
@@ -197,9 +202,9 @@ impl Group {
     pub(super) fn send(&self, to: usize, frame: &Frame) {
         let Some(link) = self.links.get(&to) else { return };
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);
-        // A failed write needs no report: the reading thread finds the end of the connection,
-        // perhaps after a goodbye. After a part of a frame the connection is useless, so it is shut
-        // down, and the reading thread finds its end.
+        // A failed write is not reported here: the reading thread finds the end of the connection,
+        // perhaps after a goodbye. If only a part of a frame was written, the connection is
+        // useless. It is shut down, so that the reading thread finds its end.
         if frame.write(&mut *stream).is_err_and(|error| is_late(&error)) {
             drop(stream.shutdown(Shutdown::Both));
         }
@@ -209,8 +214,8 @@ impl Group {
         self.links.keys().for_each(|rank| self.send(*rank, frame));
     }
 
-    /// Adds a communicator that ends with the group. If the group has ended already, this call ends
-    /// the communicator.
+    /// Adds a communicator that ends with the group. If the group has already ended, the
+    /// communicator ends at once.
     pub(crate) fn attach(&self, dependent: &Arc<impl Dependent + 'static>) {
         let weak = Arc::downgrade(dependent);
         let mut all = self.dependents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,21 +233,22 @@ impl Group {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Tells the other ranks the first loss, and then keeps it.
+    /// Ends the group with this loss, unless there was one before: tells it to the other ranks, and
+    /// then stores it.
     pub(crate) fn lose(&self, cause: String) {
         if self.is_forked() {
             return;
         }
         let mut state = self.lock();
-        // Rank 0 tells the others even when it has left.
+        // Rank 0 tells the other ranks even after it has left.
         if state.is_losing || (state.is_closing && self.own.rank != 0) {
             return;
         }
         state.is_losing = true;
         drop(state);
         let error = Error::new(ErrorKind::PeerLost, "ranks", cause.clone());
-        // The devices are lost first, so that no result of work that is ended below is taken for
-        // right.
+        // First, the devices are marked as lost. So no result of work that is aborted below is
+        // taken for right.
         self.dependents().iter().for_each(|one| one.lose(&error));
         let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         match self.own.rank {
@@ -252,7 +258,7 @@ impl Group {
         self.lock().lost = Some(error.again());
         self.changed.notify_all();
         drop(telling);
-        // An abort waits for the device, which may never finish.
+        // An abort waits for the device, which may never finish. So a thread of its own makes it.
         let dependents = self.dependents();
         let abort = move || {
             for one in dependents {
@@ -260,7 +266,7 @@ impl Group {
                 one.abort(&error);
             }
         };
-        // If the thread cannot be started, nothing is aborted, and calls that wait for NCCL go on.
+        // If the thread cannot be started, nothing is aborted, and calls keep waiting for NCCL.
         drop(std::thread::Builder::new().name("trijet-abort".to_owned()).spawn(abort));
     }
 
@@ -279,8 +285,8 @@ impl Group {
                 Ok(Frame::Lost(cause)) => self.lose(cause),
                 Ok(Frame::Goodbye) => {
                     self.leave(peer, &stream);
-                    // Rank 0 still passes messages on until the last rank has left, or
-                    // until its process ends.
+                    // Rank 0 passes messages on until the last rank has left, or until its process
+                    // ends.
                     if peer != 0 {
                         return;
                     }
@@ -322,14 +328,13 @@ impl Group {
         if let Some(cause) = cause {
             self.lose(cause);
         }
-        // The other end waits for this before it ends its thread. The other end may be gone
-        // already.
+        // The peer waits for this shutdown before it ends its thread. The peer may be gone already.
         if peer != 0 {
             drop(stream.shutdown(Shutdown::Write));
         }
     }
 
-    /// On rank 0: finds a rank that has left without the call that others make.
+    /// On rank 0: finds a rank that has left without a call that other ranks have made.
     fn left_out(&self, state: &State) -> Option<String> {
         let what = &state.calls.values().next()?.what;
         let is_gone = |rank: &usize| state.has_left[*rank] && !state.calls.contains_key(rank);
@@ -337,7 +342,7 @@ impl Group {
         Some(format!("rank {gone} of {} has left before `{what}`", self.own.count))
     }
 
-    /// Rank 0 takes a call of a rank, and answers when it has the calls of all ranks.
+    /// On rank 0: notes the call of a rank, and answers when all ranks have called.
     fn arrive(&self, rank: usize, call: Call) {
         let mut state = self.lock();
         state.calls.insert(rank, call);
@@ -358,7 +363,8 @@ impl Group {
         self.answer(answer);
     }
 
-    /// Sends heartbeats until the end. On rank 0, ends a call that a rank does not make in time.
+    /// Sends heartbeats and announcements until the end. On rank 0, ends the group if a rank does
+    /// not make a call in time.
     fn beat(&self) {
         let ProcessRank { rank, count, timeout } = self.own;
         let mut last = Instant::now();
@@ -401,14 +407,15 @@ impl Group {
         }
     }
 
-    /// Sends the announcements. When this call returns, this thread has nothing left to send.
+    /// Sends the announcements. When this function returns, all earlier announcements of this
+    /// thread are sent.
     pub(super) fn flush(&self) {
         let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let frames = std::mem::take(&mut self.lock().outbox);
         frames.into_iter().for_each(|frame| self.tell(frame));
     }
 
-    /// Gives rank 0 an announcement.
+    /// Passes an announcement to rank 0.
     fn tell(&self, frame: Frame) {
         match (self.own.rank, frame) {
             (0, Frame::Open(channel, ranks)) => self.open(channel, ranks),
@@ -446,8 +453,8 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// Waits until all ranks have called a collective that this rank has announced, and rank 0 has
-    /// found no difference.
+    /// Waits until all ranks have called a collective that this rank has announced. Returns an
+    /// error if rank 0 has found a difference.
     pub(crate) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
         self.refuse("ranks")?;
         self.flush();
@@ -471,7 +478,7 @@ impl Group {
         Err(self.ended(cause))
     }
 
-    /// Ends the group, and returns the error with which it ended.
+    /// Ends the group, and returns the error with which it ended, which may be an earlier one.
     pub(super) fn ended(&self, cause: String) -> Error {
         self.lose(cause.clone());
         self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))
@@ -485,7 +492,8 @@ impl Group {
         cause.into_iter().for_each(|cause| self.lose(cause));
     }
 
-    /// On rank 0: finds a collective that a rank did not call before it left.
+    /// On rank 0: finds a collective that a rank did not call before it left or dropped the
+    /// communicator.
     fn missed(&self, state: &State) -> Option<String> {
         let State { steps, has_left, .. } = state;
         let any_left = has_left.contains(&true) || steps.has_quitters();
@@ -499,7 +507,8 @@ impl Group {
         }
     }
 
-    /// Announces that this rank has a communicator, or that it calls a collective.
+    /// Adds an announcement for rank 0: a communicator that this rank has, or a collective that it
+    /// calls.
     pub(crate) fn announce(&self, frame: Frame) {
         if self.is_forked() {
             return;
@@ -508,8 +517,9 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// The error of a message that does not fit. Rank 0 in most cases finds the cause at the same
-    /// time, so this call waits for it.
+    /// Ends the group because of a message that does not fit, and returns the error. In most cases
+    /// rank 0 finds the cause at the same time. So this call first waits a moment for a loss from
+    /// rank 0.
     pub(crate) fn unfit(&self, cause: String) -> Error {
         if let Err(error) = self.refuse("ranks") {
             return error;
@@ -539,7 +549,7 @@ impl Group {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        // A loss after the answer belongs to the next call.
+        // An answer counts even if a loss came after it. The next call returns the loss.
         if let Some(answer) = state.answer.take() {
             return answer.map_err(|cause| Error::new(ErrorKind::InvalidValue, "ranks", cause));
         }
@@ -555,7 +565,7 @@ impl Group {
         Err(self.ended(cause))
     }
 
-    /// Sends a goodbye to the other ranks.
+    /// Leaves the group: sends a goodbye to the other ranks.
     pub(crate) fn close(&self) {
         if self.is_forked() {
             return;
@@ -564,7 +574,7 @@ impl Group {
         self.flush();
         self.changed.notify_all();
         self.send_all(&Frame::Goodbye);
-        // Rank 0 still passes messages on. Its threads end when the others have left.
+        // Rank 0 keeps passing messages on. Its threads end when all other ranks have left.
         if self.own.rank == 0 {
             let mut state = self.lock();
             state.has_left[0] = true;
@@ -574,7 +584,7 @@ impl Group {
         }
         for link in self.links.values() {
             let stream = link.lock().unwrap_or_else(PoisonError::into_inner);
-            // The other end may have closed the connection already.
+            // The peer may have closed the connection already.
             drop(stream.shutdown(Shutdown::Write));
         }
     }

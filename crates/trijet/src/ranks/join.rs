@@ -1,9 +1,9 @@
-//! How ranks find each other. Rank 0 listens. The others connect, send their rank, and prove that
-//! they belong to the job ([`Token`]). Rank 0 proves the same with its answer.
+//! The join of ranks. Rank 0 listens. The other ranks connect, send their rank, and prove that they
+//! belong to the job ([`Token`]). Rank 0 proves the same in its answer.
 //!
 //! Any program may connect to the port. Rank 0 drops a connection that is not from a rank of this
-//! job, with limits on number and time, and goes on. If a rank is missing in the end, the error
-//! names the first of these connections.
+//! job, limits the number and the time of such connections, and continues. If a rank is missing at
+//! the end, the error describes the first of these connections.
 #![forbid(unsafe_code)]
 
 use super::frames::Frame;
@@ -19,25 +19,26 @@ use std::time::{Duration, Instant};
 const OP: &str = "join ranks";
 /// The first bytes of each connection, in both directions.
 const WORD: [u8; 8] = *b"trijet-2";
-/// The word, the rank, the number of ranks, and a number that is used once.
+/// The number of bytes of the hello: the word, the rank, the number of ranks, and a random number
+/// that is used once.
 const HELLO: usize = WORD.len() + 8 + ONCE;
-/// The word, and a number that is used once.
+/// The number of bytes of the answer: the word, and a random number that is used once.
 const ANSWER: usize = WORD.len() + ONCE;
-/// The pause between two looks at connections, and between two attempts to connect.
+/// The pause between two checks of all connections, and between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The time beyond the timeout that a rank waits for the answer of rank 0. Rank 0 itself waits no
 /// longer than the timeout.
 const GRACE: Duration = Duration::from_secs(1);
-/// The longest time from a connection to its proof. A slower rank connects again.
+/// Maximum time from a connection to its proof. A rank that is slower connects again.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
 /// Maximum number of connections without a proof. Beyond it, the oldest one is dropped.
 const UNKNOWN_MAX: usize = 256;
-/// Maximum number of connections that are taken between two looks at all of them.
+/// Maximum number of connections that are accepted between two checks of all connections.
 const TAKEN_MAX: usize = 64;
-/// Maximum number of strangers that an error names.
+/// Maximum number of strangers that an error describes.
 const NAMED_MAX: usize = 3;
 
-/// A process among those that join.
+/// A process that joins the group: its rank, the number of ranks, and the timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessRank {
     pub(crate) rank: usize,
@@ -49,8 +50,8 @@ fn failed(cause: String, source: io::Error) -> Error {
     Error::new(ErrorKind::Io, OP, format!("{cause}: {source}")).caused_by(source)
 }
 
-/// Joins the other ranks, and returns the connections: on rank 0 to each other rank, on other ranks
-/// to rank 0.
+/// Joins the other ranks, and returns the connections by rank. Rank 0 has a connection to each
+/// other rank. Each other rank has one to rank 0.
 pub(crate) fn join(
     own: ProcessRank,
     address: &str,
@@ -73,14 +74,14 @@ pub(crate) fn join(
     Ok(streams)
 }
 
-/// A connection without a proof.
+/// A connection that has not sent a proof.
 struct Unknown {
     stream: TcpStream,
     from: SocketAddr,
     since: Instant,
-    /// The bytes that it has sent: the hello, and then the proof.
+    /// The bytes that the connection has sent: the hello, and then the proof.
     said: Vec<u8>,
-    /// The answer to its hello.
+    /// The answer of rank 0 to the hello; `None` before the hello is complete.
     answer: Option<[u8; ANSWER]>,
 }
 
@@ -90,18 +91,18 @@ struct Proven {
     from: SocketAddr,
     rank: usize,
     count: usize,
-    /// The proof that rank 0 sends to it.
+    /// The proof of rank 0 for this connection.
     proof: [u8; PROOF],
 }
 
-/// The result of a look at an unknown connection.
+/// The result of a check of a connection without a proof.
 enum ConnectionLook {
     Nothing,
-    /// It is dropped, because it has closed or is a stranger. The text describes a stranger that is
-    /// worth a report.
+    /// The connection must be dropped: it has closed, or is from a stranger. The text describes a
+    /// stranger that is worth a report.
     Gone(Option<String>),
-    /// It is from a rank. The fields are the rank, the number of ranks, and the proof that rank 0
-    /// sends to it.
+    /// The connection is from a rank of the job. The fields are the rank, the number of ranks, and
+    /// the proof of rank 0 for this connection.
     Proven(usize, usize, [u8; PROOF]),
 }
 
@@ -114,7 +115,7 @@ impl Unknown {
             match self.stream.read(&mut bytes[..wanted - self.said.len()]) {
                 Ok(read @ 1..) => self.said.extend(&bytes[..read]),
                 Err(error) if is_pause(&error) => break,
-                // A connection that closes without a word is not worth a report.
+                // A connection that closes too early is not worth a report.
                 Ok(0) | Err(_) => return ConnectionLook::Gone(None),
             }
             let word = &self.said[..WORD.len().min(self.said.len())];
@@ -145,12 +146,12 @@ impl Unknown {
         )))
     }
 
-    /// Asks for the proof.
+    /// Sends the answer to the hello, which asks for the proof.
     fn ask(&mut self) -> io::Result<[u8; ANSWER]> {
         let mut answer = [0; ANSWER];
         answer[..WORD.len()].copy_from_slice(&WORD);
         answer[WORD.len()..].copy_from_slice(&once()?);
-        // The first bytes of a connection fit into its buffer, so this does not wait.
+        // The answer fits into the buffer of the new connection, so this write does not block.
         self.stream.write_all(&answer)?;
         Ok(answer)
     }
@@ -162,7 +163,7 @@ impl Unknown {
             usize::try_from(bytes).unwrap_or(usize::MAX)
         };
         let (rank, count) = (number(WORD.len()), number(WORD.len() + 4));
-        // The comparison takes the same time wherever the proofs differ.
+        // The comparison takes the same time for all wrong proofs.
         if token.proof(Side::Other, hello, answer) == *proof {
             return ConnectionLook::Proven(
                 rank,
@@ -170,7 +171,7 @@ impl Unknown {
                 *token.proof(Side::Zero, hello, answer).as_bytes(),
             );
         }
-        // These bytes are no proof. They tell the other end that its token is wrong.
+        // These zeros are not a valid proof. They tell the other end that its token is wrong.
         drop(self.stream.write_all(&[0; PROOF]));
         let from = self.from;
         ConnectionLook::Gone(Some(format!(
@@ -183,21 +184,22 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// The port of rank 0, with all connections to it.
+/// The port of rank 0, and all connections to it.
 struct Door<'a> {
     own: ProcessRank,
     token: &'a Token,
     listener: TcpListener,
     unknown: Vec<Unknown>,
     joined: BTreeMap<usize, Proven>,
-    /// Ranks of the job that contradict others.
+    /// Ranks of the job whose rank or number of ranks contradicts another rank.
     refused: Vec<Proven>,
-    /// Descriptions of strangers, at most [`NAMED_MAX`], and the number of all strangers.
+    /// Descriptions of strangers, at most [`NAMED_MAX`]. The next field is the number of all
+    /// strangers.
     strangers: Vec<String>,
     strangers_count: usize,
 }
 
-/// Rank 0 takes the connections of the others, and tells each of them the outcome.
+/// Accepts the connections of the other ranks on rank 0, and tells each rank the outcome.
 fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usize, TcpStream>> {
     let cannot = |error| failed(format!("rank 0 cannot listen at {address}"), error);
     let listener = TcpListener::bind(address).map_err(cannot)?;
@@ -220,7 +222,7 @@ fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usi
             stream.write_all(proof)?;
             Frame::Answer(told.clone()).write(stream)
         };
-        // A rank that does not get the answer has ended. Its connection shows this later.
+        // A rank that does not get the answer has ended. Its connection will show this.
         drop(tell());
     }
     outcome.map(|()| joined.into_iter().map(|(rank, one)| (rank, one.stream)).collect())
@@ -228,7 +230,7 @@ fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usi
 
 impl Door<'_> {
     /// # Errors
-    /// Ranks that are missing, or a contradiction.
+    /// Ranks that are missing, or a contradiction between ranks.
     fn gather(&mut self) -> std::result::Result<(), (ErrorKind, String)> {
         let ProcessRank { count, timeout, .. } = self.own;
         let deadline = Instant::now() + timeout;
@@ -259,8 +261,7 @@ impl Door<'_> {
         [cause].iter().chain(&self.strangers).chain(&more).cloned().collect::<Vec<_>>().join("; ")
     }
 
-    /// Goes on with ranks that come a little after a contradiction was found, so that they learn of
-    /// it too.
+    /// Accepts ranks for a moment after a contradiction was found, so that they get the error too.
     fn take_late(&mut self) {
         let deadline = Instant::now() + GRACE;
         while self.joined.len() + self.refused.len() + 1 < self.own.count
@@ -271,8 +272,8 @@ impl Door<'_> {
         }
     }
 
-    /// Takes connections. Most errors come from a connection that has ended, or from a limit of the
-    /// system that other programs use up for a while.
+    /// Accepts new connections. Most errors come from a connection that has already ended, or from
+    /// a limit of the system that other programs have reached for a while.
     fn take(&mut self) -> io::Result<()> {
         for _ in 0..TAKEN_MAX {
             let (stream, from) = match self.listener.accept() {
@@ -284,7 +285,8 @@ impl Door<'_> {
                 continue;
             }
             if self.unknown.len() == UNKNOWN_MAX {
-                // A connection that has sent a hello is more likely a rank.
+                // Prefers to drop a connection without a hello, because one with a hello is more
+                // likely a rank.
                 let oldest = self.unknown.iter().position(|one| one.answer.is_none());
                 self.unknown.remove(oldest.unwrap_or(0));
                 self.strangers_count += 1;
@@ -295,10 +297,10 @@ impl Door<'_> {
         Ok(())
     }
 
-    /// Looks at all connections without a proof.
+    /// Checks all connections that have not sent a proof.
     ///
     /// # Errors
-    /// The contradiction of a rank of this job, after a look at all connections.
+    /// A contradiction of a rank of this job. It is returned after the check of all connections.
     fn look(&mut self) -> std::result::Result<(), String> {
         let mut outcome = Ok(());
         for mut one in std::mem::take(&mut self.unknown) {
@@ -334,7 +336,7 @@ impl Door<'_> {
     }
 }
 
-/// Connects to rank 0, and waits for its answer.
+/// Connects to rank 0, and waits for the outcome of the join.
 fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> {
     let ProcessRank { count, timeout, .. } = own;
     let lost = |cause: String| Error::new(ErrorKind::PeerLost, OP, cause);
@@ -344,7 +346,7 @@ fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> 
         let greeted = attempt(address, deadline).and_then(|stream| greet(stream, own));
         let reason = match greeted {
             Ok(greeted) => break greeted,
-            // Another program listens there. A later attempt would find it too.
+            // Another program listens at this address. A later attempt would fail too.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(lost(without(error.to_string())).caused_by(error));
             }
@@ -383,11 +385,11 @@ fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> 
     }
 }
 
-/// Sends the hello, and waits until rank 0 asks for the proof. Returns the first bytes of both
-/// ends.
+/// Sends the hello, and waits for the answer of rank 0, which asks for the proof. Returns the
+/// connection, the hello and the answer.
 ///
 /// # Errors
-/// `InvalidData` if the answer is not from rank 0; after any other error another attempt may
+/// `InvalidData` if another program than rank 0 answers. After any other error, a later attempt may
 /// succeed.
 fn greet(
     mut stream: TcpStream,
@@ -415,8 +417,8 @@ fn attempt(address: &str, deadline: Instant) -> io::Result<TcpStream> {
     for one in address.to_socket_addrs()? {
         let left = deadline.saturating_duration_since(Instant::now()).max(PAUSE);
         match TcpStream::connect_timeout(&one, left) {
-            // Where no process listens, the system may choose the same port for this end. The
-            // connection then leads to itself.
+            // If no process listens at a port of this host, the system may choose this port for
+            // this end of the connection. The connection then leads to itself.
             Ok(stream) if stream.local_addr()? == stream.peer_addr()? => {}
             Ok(stream) => return Ok(stream),
             Err(error) => reason = error,

@@ -1,4 +1,4 @@
-//! The rank of this process among those that a launcher started.
+//! The rank that a launcher has given to this process.
 #![forbid(unsafe_code)]
 
 use super::join::ProcessRank;
@@ -8,15 +8,15 @@ use crate::base::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// The port of PyTorch. Ranks meet at the port after it if neither a variable nor a job of Slurm
-/// gives a port.
+/// The default port of PyTorch. Ranks use the port after it if neither a variable nor a job of
+/// Slurm determines a port.
 const PORT: u16 = 29500;
 
-/// The rank of this process, as the variables of its launcher set it.
+/// The rank of this process, as the environment variables of its launcher set it.
 ///
-/// torchrun, Open MPI, PMIx, MVAPICH2, other MPIs (PMI) and Slurm are known. Their variables are
-/// read from the innermost launcher to the outermost one, because one launcher may run under
-/// another: torchrun under Slurm sets its own variables and inherits the variables of Slurm.
+/// torchrun, Open MPI, PMIx, MVAPICH2, other MPIs (PMI) and Slurm are known. One launcher may run
+/// under another: torchrun under Slurm sets its own variables and inherits the variables of Slurm.
+/// So the variables of the inner launcher are read first.
 ///
 /// ```
 /// use trijet::ranks::LauncherRank;
@@ -32,20 +32,20 @@ const PORT: u16 = 29500;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LauncherRank {
-    /// The launcher.
+    /// The name of the launcher.
     pub launcher: &'static str,
-    /// The number of this process.
+    /// The rank of this process.
     pub rank: usize,
     /// The number of processes.
     pub count: usize,
-    /// The names of the variables of these two numbers.
+    /// The names of the variables that set `rank` and `count`.
     pub variables: [&'static str; 2],
-    /// The number of this process among the processes on this host, if the launcher sets it. In
-    /// most programs it is the number of the GPU.
+    /// The number of this process among the processes on this host; `None` if the launcher does not
+    /// set it. In most programs it is the number of the GPU.
     pub local: Option<usize>,
-    /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0. It
-    /// is `127.0.0.1` if the variables show that all processes are on this host, whatever the value
-    /// of `MASTER_ADDR`.
+    /// The host and port at which rank 0 listens; `None` if no variable names the host of rank 0.
+    /// If the variables show that all processes are on this host, the host is `127.0.0.1`, whatever
+    /// the value of `MASTER_ADDR`.
     pub address: Option<String>,
     /// The secret of the job, which only its processes know.
     token: Token,
@@ -58,8 +58,8 @@ struct Launcher {
     count: &'static [&'static str],
     local: &'static [&'static str],
     local_count: &'static [&'static str],
-    /// The variables that name the job. The first list with a variable that is set counts, with all
-    /// of its variables that are set.
+    /// The variables that name the job, as alternatives. The first list counts that has a variable
+    /// which is set; all variables of the list that are set belong to the name.
     job: &'static [&'static [&'static str]],
 }
 
@@ -96,8 +96,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
         job: &[&["PMI_JOBID"]],
     },
-    // PMIx itself has no variable for the number of processes. `srun --mpi=pmix` sets the variable
-    // of Slurm.
+    // PMIx has no variable for the number of processes. `srun --mpi=pmix` sets the variable of
+    // Slurm.
     Launcher {
         name: "PMIx",
         rank: "PMIX_RANK",
@@ -106,8 +106,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["PMIX_LOCAL_SIZE"],
         job: &[&["PMIX_NAMESPACE"]],
     },
-    // srun sets the number of tasks of the step. A batch script runs once, and has only the other
-    // two variables.
+    // srun sets the number of tasks of the step. A batch script runs once, without a step, and has
+    // only the other two variables.
     Launcher {
         name: "Slurm",
         rank: "SLURM_PROCID",
@@ -122,7 +122,7 @@ fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
-/// The values of variables.
+/// The environment, as a function from the name of a variable to its value.
 struct Variables<F>(F);
 
 impl<F: Fn(&str) -> Option<String>> Variables<F> {
@@ -130,7 +130,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    /// The first of these variables that is set, with its number.
+    /// The first of these variables that is set, and its value as a number.
     fn number(&self, names: &[&'static str]) -> Result<Option<(&'static str, usize)>> {
         for name in names {
             let Some(text) = self.text(name) else { continue };
@@ -140,7 +140,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(None)
     }
 
-    /// The process according to a launcher, without the address.
+    /// The rank that a launcher has set, without the address; `None` if its variables are not set.
     fn of(&self, launcher: &Launcher) -> Result<Option<LauncherRank>> {
         let (Some((of_rank, rank)), Some((of_count, count))) =
             (self.number(&[launcher.rank])?, self.number(launcher.count)?)
@@ -148,7 +148,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             return Ok(None);
         };
         let local = self.number(launcher.local)?;
-        // RANK and WORLD_SIZE are common names. torchrun sets LOCAL_RANK as well.
+        // RANK and WORLD_SIZE are common names. Only torchrun sets LOCAL_RANK as well.
         if launcher.name == "torchrun" && local.is_none() {
             return Ok(None);
         }
@@ -184,8 +184,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(Some(LauncherRank { launcher, rank, count, variables, local, address, token }))
     }
 
-    /// The token of the job: the value of `TRIJET_JOB_TOKEN`, or else the name that the launcher
-    /// gives the job. It is empty if neither is set.
+    /// The token of the job: the value of `TRIJET_JOB_TOKEN`, or else the name of the job from the
+    /// launcher. Without either, the token is empty.
     fn token(&self, launcher: &Launcher) -> Token {
         let own: &[&str] = &["TRIJET_JOB_TOKEN"];
         let of = |names: &&[&str]| -> Vec<String> {
@@ -195,7 +195,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Token::new(words.map_or(String::new(), |words| words.join(".")).as_bytes())
     }
 
-    /// The host and port where rank 0 listens. The host is `one_host`, or else the host that a
+    /// The host and port at which rank 0 listens. The host is `one_host`, or else the host that a
     /// variable names; `None` if there is neither.
     fn address(&self, one_host: Option<String>) -> Result<Option<String>> {
         let port = self.number(&["MASTER_PORT"])?.map(|one| one.1);
@@ -216,11 +216,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             }
             (None, None) => (slurm(), port),
         };
-        // If all processes are on one host, no other host needs to reach the port.
+        // With all processes on one host, no other host needs to reach the port.
         let Some(host) = one_host.or(host) else { return Ok(None) };
-        // Jobs of Slurm on a host have different numbers.
+        // Different jobs of Slurm on one host have different numbers, and so different ports.
         let of_job = self.number(&["SLURM_JOB_ID"])?.map(|one| 15_000 + one.1 % 10_000);
-        // The launcher or NCCL uses the port of the variable, so the ranks use the next one.
+        // The launcher or NCCL uses the port itself, so the ranks use the next port.
         let port = port.or(of_job).unwrap_or(PORT.into()) + 1;
         match u16::try_from(port) {
             Ok(port) => Ok(Some(format!("{host}:{port}"))),
@@ -231,7 +231,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 }
 
-/// The first host of a list of Slurm: `node07` of `node[07-09,12],other`.
+/// The first host of a list of hosts of Slurm: `node07` for `node[07-09,12],other`.
 fn first_host(list: &str) -> String {
     let Some((before, rest)) = list.split_once('[').filter(|(before, _)| !before.contains(','))
     else {
@@ -244,16 +244,16 @@ fn first_host(list: &str) -> String {
 }
 
 impl LauncherRank {
-    /// The rank that the launcher of this process has set; `None` without a launcher, and if this
-    /// process is the only one.
+    /// Reads the rank that the launcher of this process has set. `None` without a launcher, and if
+    /// there is only one process.
     ///
     /// # Errors
-    /// `InvalidValue` for a variable that is not a number, or that contradicts another one.
+    /// `InvalidValue` for a variable that is not a number, or that contradicts another variable.
     pub fn of_environment() -> Result<Option<Self>> {
         Self::of(|name| std::env::var_os(name).map(|value| value.display().to_string()))
     }
 
-    /// Reads the rank from the given values of variables, in place of the environment.
+    /// Reads the rank from the values that `value` returns, instead of from the environment.
     ///
     /// # Errors
     /// As for [`LauncherRank::of_environment`].
@@ -264,8 +264,8 @@ impl LauncherRank {
             let Some(one) = variables.of(launcher)? else { continue };
             match &found {
                 None => found = Some(one),
-                // torchrun starts ranks of its own under any launcher, and any launcher may do so
-                // under Slurm: the two ranks may differ then.
+                // torchrun may run under any launcher, and any launcher may run under Slurm. The
+                // ranks that the inner and the outer launcher set may then differ.
                 Some(inner) if inner.launcher == "torchrun" || one.launcher == "Slurm" => {}
                 Some(inner) if (inner.rank, inner.count) == (one.rank, one.count) => {}
                 Some(inner) => {
@@ -280,15 +280,16 @@ impl LauncherRank {
         Ok(Some(rank))
     }
 
-    /// Joins the processes. Each process proves that it knows the token of the job. The token is
-    /// the value of `TRIJET_JOB_TOKEN`, or else the name that the launcher gives the job:
+    /// Joins the processes of the job. Each process proves that it knows the token of the job. The
+    /// token is the value of `TRIJET_JOB_TOKEN`, or else the name of the job from the launcher:
     /// `TORCHELASTIC_RUN_ID` of torchrun, `SLURM_JOB_ID` and `SLURM_STEP_ID` of Slurm,
-    /// `PMIX_NAMESPACE`, `OMPI_MCA_ess_base_jobid`, `PMI_JOBID` or `MPIRUN_ID` of an MPI. Names and
-    /// numbers of jobs keep other jobs out; only a random token keeps all others out. Without any
-    /// of these variables there is no token, as for [`Ranks::join`].
+    /// `PMIX_NAMESPACE`, `OMPI_MCA_ess_base_jobid`, `PMI_JOBID` or `MPIRUN_ID` of an MPI. The name
+    /// or number of a job is no secret: it keeps out other jobs, but not an attacker. Only a random
+    /// token keeps all others out. If none of these variables is set, there is no token, as for
+    /// [`Ranks::join`].
     ///
     /// # Errors
-    /// `InvalidValue` without an address; as for [`Ranks::join_with_token`].
+    /// `InvalidValue` without an address; otherwise as for [`Ranks::join_with_token`].
     pub fn join(&self, timeout: Duration) -> Result<Ranks> {
         let address = self.address.as_deref().ok_or_else(|| {
             refused(format!("{self}: no variable names the host of rank 0; set MASTER_ADDR"))
@@ -367,7 +368,7 @@ mod tests {
         }
     }
 
-    /// A batch script runs once, whatever the number of tasks that it may start.
+    /// A batch script runs once, whatever the number of tasks it may start.
     #[test]
     fn one_process_is_no_rank() {
         assert_eq!(of(&[]).unwrap(), None);
@@ -389,8 +390,8 @@ mod tests {
         assert_eq!(said(&both), (9, 16, Some(1), "torchrun", "none".into()));
     }
 
-    /// Processes of one job have the same token, and processes of another job have another one. The
-    /// token is not printed.
+    /// Processes of one job have the same token, and processes of different jobs have different
+    /// tokens. Debug output does not show the token.
     #[test]
     fn the_token_is_that_of_the_job() {
         let rank = |rank| [("SLURM_PROCID", rank), ("SLURM_STEP_NUM_TASKS", "2")];
@@ -414,7 +415,7 @@ mod tests {
         assert!(!format!("{rank:?}").contains("secret"), "{rank:?}");
     }
 
-    /// No other host needs to reach the port of rank 0.
+    /// With all ranks on one host, no other host needs to reach the port of rank 0.
     #[test]
     fn ranks_of_one_host_meet_at_its_loopback() {
         let torchrun =

@@ -1,4 +1,4 @@
-//! Messages between ranks, which pass through rank 0 in parts.
+//! Messages between ranks. A message passes through rank 0, in parts.
 #![forbid(unsafe_code)]
 
 use super::frames::{Frame, PART_BYTES, Part};
@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use std::sync::PoisonError;
 
 impl Group {
-    /// Takes a part of a message for this rank, or passes it on.
+    /// Stores a part of a message if it is for this rank; otherwise sends it on.
     pub(super) fn pass(&self, part: Part) {
         let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.own.count);
         let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
@@ -31,7 +31,7 @@ impl Group {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        // Rank 0 learns the call of this rank before others get the data.
+        // Rank 0 must know the call of this rank before other ranks get its data.
         self.flush();
         let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
         let (from, to, count) =

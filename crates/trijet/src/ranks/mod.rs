@@ -1,8 +1,8 @@
-//! Processes that work together, and find the loss of one of them.
+//! Processes that work together, and that notice the loss of a process.
 //!
 //! [`Ranks`] joins the processes. [`LauncherRank`] reads the variables that torchrun, MPI or Slurm
-//! set for them. [`CommunicatorBuilder::rank`](crate::comm::CommunicatorBuilder::rank) has one
-//! device of each process.
+//! set for a process. [`CommunicatorBuilder::rank`](crate::comm::CommunicatorBuilder::rank) opens a
+//! communicator with one device of each process.
 #![forbid(unsafe_code)]
 
 pub(crate) mod frames;

@@ -1,4 +1,4 @@
-//! Processes that work together. A loss of one process is an error on each other one.
+//! Processes that work together. The loss of one process is an error on each other process.
 #![forbid(unsafe_code)]
 
 use super::group::{BEAT, Group};
@@ -9,23 +9,24 @@ use crate::device::fork;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of bytes for [`Ranks::broadcast`].
+/// Maximum number of bytes per [`Ranks::broadcast`].
 const BROADCAST_BYTES_MAX: usize = 32 << 10;
 
-/// A group of processes, the ranks. TCP connections join them to rank 0.
+/// A group of processes, which are called ranks. TCP connections connect them to rank 0.
 ///
 /// All ranks make the same calls in the same order. If a rank ends, freezes or comes too late, each
 /// other rank gets an error of kind [`PeerLost`](ErrorKind::PeerLost) that names this rank: no call
 /// waits much longer than the timeout. The end of a process closes its connections, so it is found
 /// at once. A process that freezes or cannot be reached sends no heartbeats, and is found after the
-/// timeout. The first loss stays: each later call returns it. A drop of the group ends it without a
-/// loss. Rank 0 then passes messages on until the others have left or its process ends.
+/// timeout. The first loss is kept: each later call returns it. If a rank drops the group, it
+/// leaves the group without a loss. After its drop, rank 0 passes messages on until the other ranks
+/// have left or its process ends.
 ///
 /// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`],
 /// [`LauncherRank`](super::LauncherRank)). The token itself is not sent. Later bytes are neither
-/// encrypted nor authenticated: use ranks within a network whose hosts do not change the bytes.
-/// Rank 0 listens at its address until all ranks have joined, and at no other address. In a child
-/// of `fork` each call is an error of kind [`Forked`](ErrorKind::Forked), and sends nothing.
+/// encrypted nor authenticated, so use ranks only in a network that you trust. Rank 0 listens at
+/// its address until all ranks have joined, and at no other address. In a child of `fork`, each
+/// call returns an error of kind [`Forked`](ErrorKind::Forked), and sends nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,32 +54,35 @@ fn refused(op: &'static str, cause: String) -> Error {
 }
 
 impl Ranks {
-    /// Joins `count` processes without a token; this process is number `rank`. Any process that can
-    /// connect to the address can join. Rank 0 listens at `address`, which is a host and a port,
-    /// and the others connect to it there.
+    /// Joins `count` processes without a token; this process has the rank `rank`. Any process that
+    /// can connect to the address can join. `address` is a host and a port: rank 0 listens there,
+    /// and the other ranks connect to it.
     ///
     /// The ranks may start in any order, as far apart as the timeout: a rank waits that long for
-    /// rank 0, and rank 0 waits that long for all others. The timeout also holds for all calls and
-    /// for heartbeats.
+    /// rank 0, and rank 0 waits that long for all other ranks. The timeout also holds for all calls
+    /// and for heartbeats.
     ///
-    /// Rank 0 listens at the first address that the name of its host has there. With `127.0.0.1`
-    /// only processes of its host reach it. Rank 0 drops connections that are not from a rank, such
-    /// as probes. If a rank is missing in the end, the error names some of these connections.
+    /// Rank 0 resolves the host of `address`, and listens at the first address that it gets. With
+    /// `127.0.0.1`, only processes of its host can reach it. Rank 0 drops connections that are not
+    /// from a rank, such as probes. If a rank is missing at the end, the error describes some of
+    /// these connections.
     ///
     /// # Errors
-    /// `InvalidValue` for a rank that is not less than the number of ranks, for a timeout of less
-    /// than a second, and, on rank 0, for a rank that joins twice or with another number of ranks;
-    /// `PeerLost` on rank 0 with the ranks that do not come, and on the other ranks with the error
-    /// of rank 0; `Io` if rank 0 cannot listen at the address; `Forked` in a child.
+    /// `InvalidValue` for a rank that is not less than the number of ranks, and for a timeout of
+    /// less than a second. `InvalidValue` on rank 0 if a rank joins twice or with another number of
+    /// ranks. `PeerLost` on rank 0 if ranks are missing, with their numbers; and on the other
+    /// ranks, with the error of rank 0. `Io` if rank 0 cannot listen at the address. `Forked` in a
+    /// child of `fork`.
     pub fn join(rank: usize, count: usize, address: &str, timeout: Duration) -> Result<Self> {
         Self::with(ProcessRank { rank, count, timeout }, address, &Token::new(&[]))
     }
 
-    /// Joins as [`Ranks::join`] does, but only processes that have the same token. The token is any
-    /// text that others do not know.
+    /// Joins as [`Ranks::join`] does, but only with processes that have the same token. The token
+    /// is any text that others do not know.
     ///
     /// # Errors
-    /// As for [`Ranks::join`]; `PeerLost` for another token, on rank 0 after the timeout.
+    /// As for [`Ranks::join`]; `PeerLost` if a process has another token, which rank 0 reports
+    /// after the timeout.
     pub fn join_with_token(
         rank: usize,
         count: usize,
@@ -106,7 +110,7 @@ impl Ranks {
         Group::start(own, join(own, address, token)?).map(Self)
     }
 
-    /// The number of this process.
+    /// The rank of this process, from 0.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.0.own.rank
@@ -118,22 +122,22 @@ impl Ranks {
         self.0.own.count
     }
 
-    /// The longest time that a rank may show no sign of life.
+    /// The maximum time that a rank may show no sign of life.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.0.own.timeout
     }
 
-    /// The loss of a rank, as soon as this process knows it.
+    /// The loss of a rank, as soon as this process knows it; `None` if no rank is lost.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.0.failure()
     }
 
-    /// Returns the bytes of rank 0. The bytes of other ranks are not used.
+    /// Returns the bytes of rank 0 on all ranks. The bytes of the other ranks are not used.
     ///
     /// # Errors
-    /// `InvalidValue` for more than 32 KiB, and if a rank makes another call; `PeerLost`.
+    /// `InvalidValue` for more than 32 KiB, and if another rank makes another call; `PeerLost`.
     pub fn broadcast(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let len = bytes.len();
         if len > BROADCAST_BYTES_MAX {
@@ -146,7 +150,7 @@ impl Ranks {
     /// Gathers the bytes of all ranks, in the order of the ranks.
     ///
     /// # Errors
-    /// `InvalidValue` if a rank makes another call; `PeerLost`.
+    /// `InvalidValue` if another rank makes another call; `PeerLost`.
     pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         const CHANNEL: u64 = 0;
         self.0.call("gather", 0, &[])?;
@@ -156,11 +160,11 @@ impl Ranks {
         (0..self.count()).map(|rank| self.0.take(rank, CHANNEL)).collect()
     }
 
-    /// Demands that all ranks give the same value. `what` names it.
+    /// Demands that all ranks pass the same value. `what` names the value in the error.
     ///
     /// # Errors
-    /// `InvalidValue` on all ranks if a value differs, with the rank and both values, and if a rank
-    /// makes another call: the group stays usable. `PeerLost`.
+    /// `InvalidValue` on all ranks if two values differ, with both values and a rank, and if
+    /// another rank makes another call. The group stays usable after these errors. `PeerLost`.
     pub fn agree(&self, what: &str, value: u64) -> Result<()> {
         const NAME_BYTES_MAX: usize = 1024;
         if what.len() > NAME_BYTES_MAX {
@@ -173,7 +177,7 @@ impl Ranks {
     /// Waits until all ranks have made the call.
     ///
     /// # Errors
-    /// `InvalidValue` if a rank makes another call; `PeerLost`.
+    /// `InvalidValue` if another rank makes another call; `PeerLost`.
     pub fn barrier(&self) -> Result<()> {
         self.0.call("barrier", 0, &[]).map(drop)
     }

@@ -1,5 +1,5 @@
-//! The collectives of all ranks as rank 0 knows them: whether all ranks call the same ones in the
-//! same order, and which rank is late.
+//! The collectives that ranks have called, as rank 0 knows them. They show whether all ranks call
+//! the same collectives in the same order, and which rank is late.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-/// A number of ranks in words: `ranks 2, 3 of 4`.
+/// Names ranks in a text: `ranks 2, 3 of 4`.
 pub(crate) fn named(ranks: &[usize], count: usize) -> String {
     let all: Vec<_> = ranks.iter().map(ToString::to_string).collect();
     let noun = if let [_] = ranks { "rank" } else { "ranks" };
     format!("{noun} {} of {count}", all.join(", "))
 }
 
-/// The name of a type. Ranks compare elements and combinations by it. A long name ends with a hash,
-/// so that it fits into a frame.
+/// The name of a type, by which ranks compare elements and combinations. A long name is cut and
+/// ends with a hash, so that it fits into a frame.
 pub(crate) fn type_named<T: ?Sized>() -> String {
     const BYTES_MAX: usize = 200;
     let name = type_name::<T>();
@@ -30,24 +30,24 @@ pub(crate) fn type_named<T: ?Sized>() -> String {
     format!("{kept}..#{:016x}", hash.finish())
 }
 
-/// A collective as a rank calls it.
+/// A call of a collective by a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) what: String,
-    /// The number of elements, if it is the same on all ranks.
+    /// The number of elements; `None` if it differs between ranks.
     pub(crate) elements: Option<u64>,
-    /// The type of the elements, and the number of bytes of an element.
+    /// The name of the type of the elements. `element_bytes` is the number of bytes of an element.
     pub(crate) element: String,
     pub(crate) element_bytes: u32,
-    /// The combination.
+    /// The name of the type of the combination, if there is one.
     pub(crate) by: Option<String>,
-    /// The rank of the device that gives or gets all elements, if there is one.
+    /// The rank of the device that sends or gets all elements, if there is one.
     pub(crate) root: Option<u32>,
-    /// Messages to and from other ranks, each with its rank and its number of elements. They differ
-    /// between ranks.
+    /// The messages to other ranks: the rank and the number of elements of each. They differ
+    /// between ranks. `receives` has the messages from other ranks.
     pub(crate) sends: Vec<(u32, u64)>,
     pub(crate) receives: Vec<(u32, u64)>,
-    /// The rank waits until all ranks have made the call.
+    /// Whether the rank waits until all ranks have made the call.
     pub(crate) is_awaited: bool,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// A call without elements.
+    /// A call without elements, and without a root.
     pub(crate) fn new(what: &str) -> Self {
         Self {
             what: what.to_owned(),
@@ -81,47 +81,50 @@ impl Step {
         }
     }
 
-    /// Whether ranks can run these calls together. Messages are not compared.
+    /// Whether ranks can run these two calls together. Messages are not compared.
     fn fits(&self, other: &Self) -> bool {
         let without = |one: &Self| Self { sends: Vec::new(), receives: Vec::new(), ..one.clone() };
         without(self) == without(other)
     }
 }
 
-/// The calls with the same number, by rank.
+/// The calls of one collective, by the rank in the communicator; `None` for a rank that has not
+/// called. `since` is the time of the first call.
 #[derive(Debug)]
 struct PendingCalls {
     steps: Vec<Option<Step>>,
     since: Instant,
 }
 
-/// A communicator.
+/// A communicator of some ranks.
 #[derive(Debug)]
 struct Channel {
-    /// The process of each rank.
+    /// For each rank of the communicator, the rank of its process.
     processes: Vec<usize>,
     pending: BTreeMap<u64, PendingCalls>,
     /// For each rank: the number of collectives that its device has reached, and the time of the
-    /// last one.
+    /// last change.
     reached: Vec<(u64, Instant)>,
-    /// For each rank: whether its process has given up the communicator.
+    /// For each rank: whether its process has dropped the communicator.
     has_quit: Vec<bool>,
 }
 
-/// The collectives that some ranks have called and others have not, for all communicators.
+/// The communicators, by channel. Each has the collectives that some but not all of its ranks have
+/// called.
 #[derive(Debug, Default)]
 pub(crate) struct Steps(BTreeMap<u64, Channel>);
 
 impl Steps {
-    /// Adds a communicator of these ranks. Each of the ranks announces it.
+    /// Adds a communicator of these ranks. Each rank announces it, and only the first announcement
+    /// counts.
     pub(super) fn open(&mut self, channel: u64, ranks: Vec<usize>, now: Instant) {
         let (reached, has_quit) = (vec![(0, now); ranks.len()], vec![false; ranks.len()]);
         let pending = BTreeMap::new();
         self.0.entry(channel).or_insert(Channel { processes: ranks, pending, reached, has_quit });
     }
 
-    /// A rank has given up a communicator. The communicator is forgotten when all ranks have given
-    /// it up.
+    /// Notes that a rank has dropped a communicator. The communicator is forgotten when all ranks
+    /// have dropped it.
     pub(super) fn quit(&mut self, process: usize, number: u64) {
         let Some(channel) = self.0.get_mut(&number) else { return };
         if let Some(rank) = channel.processes.iter().position(|one| *one == process) {
@@ -132,15 +135,16 @@ impl Steps {
         }
     }
 
-    /// Whether some but not all ranks have given up a communicator.
+    /// Whether some but not all ranks have dropped a communicator.
     pub(super) fn has_quitters(&self) -> bool {
         self.0.values().any(|channel| channel.has_quit.contains(&true))
     }
 
-    /// Takes a call of a rank. If all ranks have made it, returns the ranks that wait for it.
+    /// Notes a call of a rank. If all ranks have made the call and wait for it, returns these
+    /// ranks.
     ///
     /// # Errors
-    /// The difference from the call of another rank.
+    /// The difference between this call and the call of another rank.
     pub(super) fn arrive(
         &mut self,
         process: usize,
@@ -179,7 +183,7 @@ impl Steps {
         }
     }
 
-    /// The device of a rank has reached this collective.
+    /// Notes the number of collectives that the device of a rank has reached.
     pub(super) fn reach(&mut self, process: usize, channel: u64, number: u64, now: Instant) {
         let Some(channel) = self.0.get_mut(&channel) else { return };
         let Some(rank) = channel.processes.iter().position(|one| *one == process) else { return };
@@ -188,8 +192,9 @@ impl Steps {
         }
     }
 
-    /// Names ranks that have left or dropped the communicator before a collective, that have not
-    /// called it within the timeout, or whose device has not come to it within the timeout.
+    /// Describes ranks that have left or dropped the communicator before a collective, ranks that
+    /// have not called a collective within the timeout, or ranks whose device has not reached a
+    /// collective within the timeout.
     pub(crate) fn missing(
         &self,
         has_left: &[bool],
@@ -225,8 +230,8 @@ impl Steps {
                     ));
                 }
             }
-            // A rank that has given up the communicator no longer reports how far its device has
-            // come.
+            // A rank that has dropped the communicator no longer reports which collective its
+            // device has reached.
             let last = channel.reached.iter().map(|one| one.0).max().unwrap_or(0);
             let began = channel.reached.iter().filter(|one| one.0 == last).map(|one| one.1).min();
             let is_behind =
@@ -247,7 +252,8 @@ impl Steps {
     }
 }
 
-/// Finds a message that no receive matches, or whose receive has another length.
+/// Finds two ranks whose messages do not match: one sends other messages to the other than that
+/// rank receives from it.
 fn mismatch(all: &[Step], ranks: &[usize]) -> Option<String> {
     let of = |list: &[(u32, u64)], rank: usize| -> Vec<u64> {
         let is_his = |one: &&(u32, u64)| usize::try_from(one.0) == Ok(rank);
@@ -298,7 +304,7 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// Each of these alone makes two calls different.
+    /// Each difference alone makes two calls different, and the error names it.
     #[test]
     fn each_part_of_a_call_is_compared_and_named() {
         let right = Step { by: Some("Sum".into()), root: Some(1), ..step("reduce", 7) };
@@ -319,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Two long names that start alike are two names.
+    /// Two long names with the same start stay different when they are cut.
     #[test]
     fn a_long_name_of_a_type_is_cut_and_stays_its_own() {
         type Ten<T> = (T, T, T, T, T, T, T, T, T, T);
@@ -372,13 +378,13 @@ mod tests {
             told.starts_with("the device of rank 2 of 4 has not come to collective 2"),
             "{told}"
         );
-        // The device has come to another collective meanwhile.
+        // The device has reached another collective in the meantime.
         steps.reach(2, 1, 2, later);
         assert_eq!(steps.missing(&left, LIMIT, later), None);
     }
 
-    /// A rank may give up a communicator without being late, but not before a collective that
-    /// others call.
+    /// A rank may drop a communicator without being late. It is late if other ranks call a
+    /// collective of the communicator.
     #[test]
     fn a_communicator_that_is_given_up_is_missed_only_by_later_collectives() {
         let now = Instant::now();

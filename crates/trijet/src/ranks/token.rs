@@ -1,13 +1,14 @@
-//! Proof that a rank belongs to the job, without sending the token of the job.
+//! The proof that a rank belongs to the job, without sending the token of the job.
 //!
-//! Both ends draw a number that is used once. Each end proves that it has the token by a keyed hash
-//! of both numbers and of its side. So a recorded proof is valid neither for another connection nor
-//! for the other side. Proofs are compared in constant time.
+//! Both ends draw a random number that is used once. Each end proves that it has the token by a
+//! keyed hash of both numbers and of its side. So a recorded proof is valid neither for another
+//! connection nor for the other side. Proofs are compared in constant time.
 #![forbid(unsafe_code)]
 
 use std::{fmt, io};
 
-/// The number of bytes of a number that is used once, and of a proof.
+/// The number of bytes of a random number that is used once. The next constant is the number of
+/// bytes of a proof.
 pub(super) const ONCE: usize = 16;
 pub(super) const PROOF: usize = blake3::OUT_LEN;
 
@@ -28,7 +29,7 @@ pub(super) enum Side {
     Other = 1,
 }
 
-/// A random number from the system. No other process can know it before it is sent.
+/// Draws a random number from the system. No other process can know the number before it is sent.
 ///
 /// # Errors
 /// Errors of the system.
@@ -43,8 +44,8 @@ impl Token {
         Self(blake3::derive_key("trijet 2026-11-25 token of a job of ranks", text))
     }
 
-    /// The proof of a side. `hello` and `answer` are the first bytes from both ends, which have the
-    /// numbers of both.
+    /// The proof of a side. `hello` and `answer` are the first bytes of both ends; they have the
+    /// random numbers.
     pub(super) fn proof(&self, side: Side, hello: &[u8], answer: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&[side as u8]).update(hello).update(answer);
@@ -56,7 +57,8 @@ impl Token {
 mod tests {
     use super::*;
 
-    /// Another token, side or number makes another proof, and a proof does not contain the token.
+    /// A proof depends on the token, on the side and on both random numbers, and does not contain
+    /// the token.
     #[test]
     fn a_proof_is_good_for_one_token_one_side_and_one_connection() {
         let (token, hello, answer) = (Token::new(b"job 7"), [1; 32], [2; 24]);

@@ -1,20 +1,20 @@
-//! The sizes of buckets, and the locations of gradients in them.
+//! The sizes of buckets, and the location of each gradient in them.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Bytes;
 use std::ops::Range;
 
-/// The way in which the data of a bucket get to the other devices.
+/// The transport of the data of a bucket between devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Copies and kernels of this library.
     Copies,
-    /// NCCL: [`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl).
+    /// NCCL; see [`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl).
     Nccl,
 }
 
-/// The sizes of buckets, and the transport of their data. A gradient is never cut, so buckets can
-/// be larger.
+/// The sizes of buckets, and the transport of their data. A gradient is never cut, so a bucket can
+/// be larger than its size here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BucketPlan {
     /// The transport of the data to other devices.
@@ -27,15 +27,15 @@ pub struct BucketPlan {
 }
 
 impl Default for BucketPlan {
-    /// 1 MiB and then 25 MiB, by copies.
+    /// The first bucket has 1 MiB, and the others have 25 MiB. The transport is copies.
     fn default() -> Self {
         Self { transport: Transport::Copies, first: Bytes(1 << 20), rest: Bytes(25 << 20) }
     }
 }
 
 impl BucketPlan {
-    /// Plans that are worth a measurement: buckets of 1 to 200 MiB, with and without a small first
-    /// bucket, by both transports.
+    /// The plans that are worth a measurement: buckets of 1 to 200 MiB, with and without a small
+    /// first bucket, with both transports.
     #[must_use]
     pub fn candidates() -> Vec<Self> {
         let mut plans = Vec::new();
@@ -52,20 +52,21 @@ impl BucketPlan {
     }
 }
 
-/// The gradients in the order of their buckets, and the location of each.
+/// The order of the gradients in the buckets, and the location of each gradient.
 #[derive(Debug)]
 pub(super) struct Placement {
     order: Vec<usize>,
-    /// For each gradient: its bucket, and its elements in the bucket.
+    /// For each gradient: the number of its bucket, and the range of its elements in the bucket.
     locations: Vec<(usize, Range<usize>)>,
     /// For each bucket: the number of elements and the number of gradients.
     buckets: Vec<(usize, usize)>,
-    /// The order of the last step, if it differed from `order`.
+    /// The order in which the gradients of the last step became ready, if it differs from `order`.
     other: Option<Vec<usize>>,
 }
 
 impl Placement {
-    /// Fills one bucket after another in this order of the gradients.
+    /// Places the gradients into buckets, in this order. A bucket is filled before the next one
+    /// begins.
     pub(super) fn new(order: Vec<usize>, lens: &[usize], element: usize, plan: BucketPlan) -> Self {
         let mut locations = vec![(0, 0..0); lens.len()];
         let mut buckets: Vec<(usize, usize)> = Vec::new();
@@ -97,7 +98,7 @@ impl Placement {
         self.buckets.clone().into_iter()
     }
 
-    /// Keeps the order that a step showed.
+    /// Notes the order in which the gradients of a step became ready.
     pub(super) fn seen(&mut self, order: Vec<usize>) {
         self.other = (order != self.order).then_some(order);
     }
@@ -106,7 +107,7 @@ impl Placement {
         self.other.is_some()
     }
 
-    /// The order of the last step, if it differed from the order of the buckets.
+    /// Takes the order of the last step, if it differs from the order of the buckets.
     pub(super) fn take_other_order(&mut self) -> Option<Vec<usize>> {
         self.other.take()
     }
@@ -118,8 +119,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each element of each gradient has a location of its own. Buckets have no holes, and only
-        /// the last bucket may be smaller than its limit.
+        /// Each element of each gradient has its own location. Buckets have no holes, and only the
+        /// last bucket may be smaller than its size in the plan.
         #[test]
         fn gradients_fill_the_buckets(
             lens in prop::collection::vec(1usize..50, 1..20), first in 1u64..100, rest in 1u64..200,

@@ -15,23 +15,24 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// For each plan: the number of steps before the measurement, and the number of measured steps.
+/// The number of steps per plan before the measurement. The next constant is the number of measured
+/// steps per plan.
 const WARM_UP: usize = 1;
 const MEASURED: usize = 3;
 
-/// A bucket: gradients that follow each other in memory, on each device.
+/// A bucket: the memory of some gradients, one after another, on each device.
 #[derive(Debug)]
 struct Bucket<T> {
     data: Vec<Buffer<T>>,
-    /// The number of gradients that are not ready.
+    /// The number of gradients that are not ready in this step.
     missing: usize,
 }
 
 /// Gradients of several devices, which are combined in buckets.
 ///
-/// Kernels write gradients straight into buckets. When all gradients of a bucket are ready on all
-/// devices, their combination is enqueued on streams with the highest priority. Work that uses a
-/// gradient then waits for the bucket of this gradient, and not for other buckets.
+/// Kernels write gradients directly into buckets. When all gradients of a bucket are ready on all
+/// devices, the combination of the bucket is enqueued on streams with the highest priority. Work
+/// that uses a gradient then waits for the bucket of this gradient, and not for other buckets.
 ///
 /// ```
 /// use trijet::training::GradientBuckets;
@@ -62,7 +63,7 @@ struct Bucket<T> {
 pub struct GradientBuckets<T, R> {
     how: R,
     devices: Vec<Device>,
-    /// A stream of each device, for the memory of buckets.
+    /// A stream of each device, for the allocation of buckets.
     streams: Vec<Stream>,
     copies: Communicator,
     nccl: Option<Communicator>,
@@ -72,20 +73,20 @@ pub struct GradientBuckets<T, R> {
     buckets: Vec<Bucket<T>>,
     /// The gradients that are ready in this step, in the order in which they became ready.
     ready: Vec<usize>,
-    /// The next bucket to combine. All devices combine buckets in the same order.
+    /// The number of the next bucket to combine. All devices combine buckets in the same order.
     next: usize,
-    /// A combination of this step ended with an error or a panic, so its bucket may have any
-    /// values.
+    /// Whether a combination of this step ended with an error or a panic. Its bucket may then have
+    /// any values.
     has_failed: bool,
-    /// The other processes, if there are any; whether a step has ended; whether the ranks have
-    /// compared its order.
+    /// The group of processes; `None` within one process. The next fields are whether a step has
+    /// ended, and whether the ranks have compared its order.
     ranks: Option<Arc<Ranks>>,
     has_finished: bool,
     has_agreed: bool,
 }
 
-/// Buckets that use the communicator of a recording. The drop puts the eager communicator back,
-/// even when a step panics or sets a plan with another transport.
+/// The buckets during a recording, with the communicator of the recording. The drop restores the
+/// eager communicator, even if a step panics or sets a plan with another transport.
 struct RecordedBuckets<'a, T: Element, R: Reduction<T> + Copy> {
     of: &'a mut GradientBuckets<T, R>,
     transport: Transport,
@@ -98,7 +99,8 @@ impl<T: Element, R: Reduction<T> + Copy> Drop for RecordedBuckets<'_, T, R> {
             *self.of.used(self.transport) = eager;
         }
         if !self.of.ready.is_empty() {
-            // No work of an incomplete recorded step runs, so the step starts anew.
+            // The work of an incomplete recorded step never runs, so the next step starts from the
+            // beginning.
             self.of.ready.clear();
             self.of.restart();
         }
@@ -109,7 +111,7 @@ fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "gradient buckets", cause)
 }
 
-/// The order of the gradients on rank 0.
+/// Returns the order of the gradients on rank 0.
 fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     let bytes: Vec<u8> = own.iter().flat_map(|one| (*one as u64).to_le_bytes()).collect();
     let all = ranks.gather(&bytes)?;
@@ -127,8 +129,7 @@ fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
-/// The model that a rank trains: the elements with their combination, and the length of each
-/// gradient.
+/// The model of a rank: the type of the elements, the combination, and the length of each gradient.
 #[derive(Serialize, Deserialize)]
 struct Model {
     elements: String,
@@ -136,7 +137,8 @@ struct Model {
 }
 
 impl Model {
-    /// Describes how the model of a rank differs from the model of rank 0.
+    /// Describes how the model of a rank differs from the model of rank 0; `None` if both are
+    /// equal.
     fn difference(&self, rank: usize, own: &Self) -> Option<String> {
         let (first, other) = (&own.lens, &self.lens);
         if own.elements != self.elements {
@@ -155,7 +157,7 @@ impl Model {
     }
 }
 
-/// Demands that all ranks have the same model. All ranks find the same difference.
+/// Demands that all ranks have the same model. All ranks return the same difference.
 fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
     let damaged = |error| refused(format!("a rank sent no model: {error}"));
     let bytes = postcard::to_stdvec(own).map_err(damaged)?;
@@ -167,12 +169,12 @@ fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
 }
 
 impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
-    /// Buckets for gradients: gradient `i` has `lens[i]` elements. `how` combines them; in most
-    /// programs it is a sum.
+    /// Makes buckets for gradients. Gradient `i` has `lens[i]` elements. `how` is the combination;
+    /// in most programs it is a sum.
     ///
-    /// The first buckets assume that gradients become ready from the last one to the first one, as
-    /// in a backward pass. A step with another order changes the buckets of the next step. On GPUs
-    /// with NCCL, the buckets have a communicator of NCCL
+    /// The first buckets assume that the last gradient becomes ready first and the first gradient
+    /// last, as in a backward pass. A step with another order changes the buckets of the next step.
+    /// On GPUs with NCCL, the buckets also have a communicator of NCCL
     /// ([`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl)).
     ///
     /// # Errors
@@ -191,13 +193,13 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Self::with(copies, nccl, None, devices, how, lens, BucketPlan::default())
     }
 
-    /// Buckets for gradients of one device of each process. NCCL combines gradients on GPUs;
-    /// gradients on host devices are combined through host memory. All ranks make the calls of this
-    /// type together, with the same arguments; only the order of [`GradientBuckets::ready`] may
-    /// differ.
+    /// Makes buckets for the gradients of one device of each process. NCCL combines the gradients
+    /// of GPUs. The gradients of host devices are combined through host memory. All ranks make the
+    /// calls of this type together, with the same arguments; only the order of
+    /// [`GradientBuckets::ready`] may differ.
     ///
-    /// The first [`GradientBuckets::begin`] after a complete step gives the buckets the order of
-    /// that step on rank 0.
+    /// After a complete step, the first [`GradientBuckets::begin`] orders the buckets as that step
+    /// did on rank 0.
     ///
     /// # Errors
     /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the
@@ -258,8 +260,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Ok(all)
     }
 
-    /// Allocates the buckets of the placement. The memory of former buckets is freed in the order
-    /// of the streams.
+    /// Allocates the buckets of the placement. The memory of the earlier buckets is freed in the
+    /// order of the streams.
     #[track_caller]
     fn allocate(&mut self) -> Result<()> {
         self.buckets.clear();
@@ -284,19 +286,18 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets.len()
     }
 
-    /// The gradients in the order in which they are combined. Work on the results is best enqueued
+    /// The gradients in the order in which their buckets are combined. Enqueue work on the results
     /// in this order.
     #[must_use]
     pub fn order(&self) -> &[usize] {
         self.placement.order()
     }
 
-    /// Forms the buckets anew by another plan. The values of gradients are lost.
+    /// Makes new buckets by another plan. The values of the gradients are lost.
     ///
     /// # Errors
-    /// `InvalidValue` within a step; `Unsupported` for NCCL if
-    /// [`CommunicatorBuilder::nccl`](crate::comm::CommunicatorBuilder::nccl) is an error, or if
-    /// NCCL does not have the combination; `OutOfMemory`; errors of the driver.
+    /// `InvalidValue` within a step; `Unsupported` for NCCL if a communicator of NCCL could not be
+    /// opened, or if NCCL does not have the combination; `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn set_plan(&mut self, plan: BucketPlan) -> Result<()> {
         if !self.ready.is_empty() {
@@ -329,7 +330,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.allocate()
     }
 
-    /// A gradient on a device, both by number.
+    /// The gradient with this number on the device with this number.
     ///
     /// # Panics
     /// If there is no such device or gradient.
@@ -339,7 +340,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets[bucket].data[device].slice(range)
     }
 
-    /// A gradient on a device, both by number, for writes.
+    /// The gradient with this number on the device with this number, to be written.
     ///
     /// # Panics
     /// If there is no such device or gradient.
@@ -349,12 +350,12 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets[bucket].data[device].slice_mut(range)
     }
 
-    /// Declares that the work that writes a gradient is enqueued on all devices. Enqueues the
-    /// combination of each bucket that is complete.
+    /// Declares that the work which writes a gradient is enqueued on all devices. Enqueues the
+    /// combination of each bucket whose gradients are all ready.
     ///
     /// # Errors
-    /// `InvalidValue` for a gradient that is ready already, and after a combination of this step
-    /// has failed; as for [`Communicator::all_reduce`].
+    /// `InvalidValue` for a gradient that is already ready, and if a combination of this step has
+    /// failed; otherwise as for [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If there is no such gradient.
@@ -374,7 +375,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 _ => &self.copies,
             };
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-            // The combination may be code of the program, and may panic.
+            // The combination may call code of the program, which may panic.
             self.has_failed = true;
             communicator.all_reduce(&mut views, self.how)?;
             self.has_failed = false;
@@ -383,16 +384,16 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Ok(())
     }
 
-    /// Ends a step: all gradients must be ready. The call waits for nothing.
+    /// Ends a step. All gradients must be ready. The call does not wait.
     ///
     /// The gradients stay until the next step writes them. If they became ready in an order that
-    /// differs from the order of the buckets, the next step has other buckets:
-    /// [`GradientBuckets::begin`].
+    /// differs from the order of the buckets, [`GradientBuckets::begin`] makes new buckets for the
+    /// next step.
     ///
     /// # Errors
-    /// `InvalidValue` if gradients are not ready: the error has their numbers, and the step goes
-    /// on. `InvalidValue` after a combination of this step has failed: [`GradientBuckets::begin`]
-    /// starts another step.
+    /// `InvalidValue` if gradients are not ready: the error has their numbers, and the step
+    /// continues. `InvalidValue` if a combination of this step has failed:
+    /// [`GradientBuckets::begin`] then starts another step.
     pub fn finish(&mut self) -> Result<()> {
         self.demand_whole()?;
         let missing: Vec<_> =
@@ -425,8 +426,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.next = 0;
     }
 
-    /// Begins a step. If the last step had another order of the gradients, the buckets are formed
-    /// anew, and the values of gradients are lost. A step whose combination failed is given up.
+    /// Begins a step. If the gradients of the last step became ready in another order, new buckets
+    /// are made, and the values of the gradients are lost. A step with a failed combination ends
+    /// here.
     ///
     /// # Errors
     /// `InvalidValue` within a step; `OutOfMemory`; errors of the driver.
@@ -455,7 +457,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         other.map_or(Ok(()), |order| self.form(order))
     }
 
-    /// Records a step: its combinations become parts of the graph, like operations that `step`
+    /// Records a step. Its combinations become parts of the graph, like the operations that `step`
     /// enqueues in other streams of the recording. The buckets become arguments of the graph, in
     /// the order of [`GradientBuckets::arguments`].
     ///
@@ -485,8 +487,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     ///
     /// # Errors
     /// `InvalidValue` within a step, or if the last step had another order (call
-    /// [`GradientBuckets::begin`] first, which forms the buckets); errors of `step`; as for
-    /// [`Communicator::recorded`].
+    /// [`GradientBuckets::begin`] first, which makes the new buckets); errors of `step`; otherwise
+    /// as for [`Communicator::recorded`].
     #[track_caller]
     pub fn record(
         &mut self,
@@ -512,7 +514,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         }
     }
 
-    /// The communicator of a transport.
+    /// The communicator for a transport.
     fn used(&mut self, transport: Transport) -> &mut Communicator {
         match (&mut self.nccl, transport) {
             (Some(nccl), Transport::Nccl) => nccl,
@@ -520,18 +522,19 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         }
     }
 
-    /// Adds the buckets to the arguments of the launch of a recorded step.
+    /// Adds the buckets to the arguments for a launch of a recorded step.
     pub fn arguments<'a>(&'a mut self, arguments: Uses<'a>) -> Uses<'a> {
         let all = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.data);
         all.fold(arguments, |arguments, data| arguments.write(data.view_mut()))
     }
 
-    /// Measures steps by each of the plans, and sets the fastest plan. Returns the plans in their
-    /// order, each with the least time of a step. Plans for NCCL are left out where NCCL cannot be
-    /// used.
+    /// Measures steps with each of the plans, and sets the fastest plan. Returns the plans in the
+    /// given order, each with the minimum time of a step. Plans for NCCL are left out if NCCL
+    /// cannot be used.
     ///
-    /// `step` is a whole step, from [`GradientBuckets::begin`] to [`GradientBuckets::finish`]. Its
-    /// time is measured on the host, until all devices are done.
+    /// `step` must run a whole step, from [`GradientBuckets::begin`] to
+    /// [`GradientBuckets::finish`]. Its time is measured on the host, until the work of all devices
+    /// is complete.
     ///
     /// # Errors
     /// Errors of a step and of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
@@ -558,7 +561,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 }
             }
             if let Some(ranks) = &self.ranks {
-                // The slowest rank counts, so that all ranks choose the same plan.
+                // The time of the slowest rank counts, so that all ranks choose the same plan.
                 for of_rank in ranks.gather(&least.0.to_le_bytes())? {
                     let nanos = of_rank[..].try_into().map_or(u64::MAX, u64::from_le_bytes);
                     least = least.max(Nanos(nanos));

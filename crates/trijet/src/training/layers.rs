@@ -1,4 +1,5 @@
-//! Layer pipelines: the stages of a model on several devices, and micro-batches that pass them.
+//! Layer pipelines: the stages of a model are on several devices, and micro-batches pass through
+//! the stages.
 #![forbid(unsafe_code)]
 
 use super::micro_batch_order::{Direction, IN_FLIGHT, MicroBatchOrder, MicroBatchProgress};
@@ -6,7 +7,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
 
-/// Buffers that micro-batches use in turn.
+/// Buffers that successive micro-batches use in turn.
 #[derive(Debug)]
 struct BufferRing<T>(Vec<Buffer<T>>);
 
@@ -26,51 +27,52 @@ impl<T: Element> BufferRing<T> {
     }
 }
 
-/// A stage with its streams and its memory.
+/// A stage, with its streams and its memory.
 #[derive(Debug)]
 struct LayerStage<T> {
     compute: Stream,
-    /// For activations to the next stage.
+    /// The stream for copies of activations to the next stage.
     onward: Stream,
-    /// For gradients to the stage before.
+    /// The stream for copies of gradients to the previous stage.
     back: Stream,
-    /// Activations from the stage before; `None` for the first stage.
+    /// Activations from the previous stage; `None` for the first stage.
     inputs: Option<BufferRing<T>>,
-    /// Activations for the next stage, and the gradients that come back; `None` for the last one.
+    /// Activations for the next stage; `None` for the last stage. The next field has the gradients
+    /// that come back.
     outputs: Option<BufferRing<T>>,
     incoming: Option<BufferRing<T>>,
-    /// Gradients for the stage before.
+    /// Gradients for the previous stage; `None` for the first stage.
     outgoing: Option<BufferRing<T>>,
 }
 
-/// The work of a stage with a micro-batch.
+/// The work of a stage on a micro-batch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StageWork<'a, T> {
-    /// The stage, from 0.
+    /// The number of the stage, from 0.
     pub stage: usize,
-    /// The micro-batch, from 0.
+    /// The number of the micro-batch, from 0.
     pub micro_batch: usize,
-    /// The direction.
+    /// The pass: forward or backward.
     pub direction: Direction,
-    /// The stream for the work, on the device of the stage.
+    /// The stream on which to enqueue the work, on the device of the stage.
     pub stream: &'a Stream,
-    /// The activations from the stage before, in both passes; `None` in the first stage.
+    /// The activations from the previous stage, in both passes; `None` in the first stage.
     pub input: Option<View<'a, T>>,
     /// The gradients from the next stage; `None` in the last stage and in the forward pass.
     pub gradient: Option<View<'a, T>>,
-    /// The memory for the result: activations for the next stage in the forward pass, gradients for
-    /// the stage before in the backward pass; `None` if there is no such stage. The work must write
-    /// all of it.
+    /// The memory for the result. The work must write the whole memory. In the forward pass, the
+    /// result is the activations for the next stage. In the backward pass, it is the gradients for
+    /// the previous stage. `None` if there is no such stage.
     pub output: Option<ViewMut<'a, T>>,
 }
 
 /// A pipeline of stages on devices.
 ///
-/// A stage computes on its device in its own stream. Its result is copied to the next device, into
-/// one of several slots there, while the stage goes on with the next micro-batch. A copy follows
-/// the work that wrote its source and the last work that read its slot, as the order of all
-/// accesses demands.
+/// A stage computes on its device, in its own stream. Its result is copied into one of several
+/// slots on the next device, while the stage computes the next micro-batch. The copy waits for the
+/// work that writes its source, and for the last work that reads its slot: the order of all
+/// accesses ensures this.
 ///
 /// ```
 /// use trijet::training::{LayerPipeline, MicroBatchOrder};
@@ -105,13 +107,13 @@ pub struct LayerPipeline<T> {
 }
 
 impl<T: Element> LayerPipeline<T> {
-    /// A pipeline with a stage on each of these devices, in their order; a device can have several
-    /// stages. `lens` has the number of elements that pass from each stage to the next one per
-    /// micro-batch. As many gradients pass back.
+    /// Makes a pipeline with one stage on each of these devices, in their order. A device may have
+    /// several stages. `lens[i]` is the number of elements per micro-batch that pass from stage `i`
+    /// to stage `i + 1`. As many gradients pass back.
     ///
     /// # Errors
-    /// `InvalidValue` for no device, no micro-batch, a length of 0, or not one length for each pair
-    /// of neighbours; `OutOfMemory`; errors of the driver.
+    /// `InvalidValue` for no device, no micro-batch, a length of 0, or a wrong number of lengths
+    /// (one less than devices is right); `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn new(
         devices: &[Device],
@@ -159,13 +161,12 @@ impl<T: Element> LayerPipeline<T> {
         Ok(Self { stages, order, micro_batches })
     }
 
-    /// Enqueues the work of all stages with all micro-batches. `work` enqueues the work of one
-    /// stage with one micro-batch. The call waits for nothing, and the next run can be enqueued at
-    /// once.
+    /// Enqueues the work of all stages on all micro-batches. `work` enqueues the work of one stage
+    /// on one micro-batch. The call does not wait, and the next run can be enqueued at once.
     ///
     /// # Errors
     /// Errors of `work` and of the enqueue calls, with the stage and the micro-batch. The pipeline
-    /// can be used afterwards.
+    /// stays usable.
     #[track_caller]
     pub fn run(&mut self, mut work: impl FnMut(StageWork<'_, T>) -> Result<()>) -> Result<()> {
         let count = self.stages.len();
@@ -181,7 +182,7 @@ impl<T: Element> LayerPipeline<T> {
         Ok(())
     }
 
-    /// The work of a stage with a micro-batch, and the copy of its result.
+    /// Enqueues the work of a stage on a micro-batch, and the copy of its result.
     #[track_caller]
     fn one(
         &mut self,

@@ -1,10 +1,10 @@
-//! The order in which a stage of a layer pipeline takes micro-batches.
+//! The order in which a stage of a layer pipeline works on micro-batches.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A direction of work through the stages.
+/// The direction of a pass through the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the first stage to the last one.
@@ -22,26 +22,26 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The order of the work of each stage.
+/// The order in which each stage works on micro-batches.
 ///
-/// Let a stage take one unit of time per micro-batch and direction. With `m` micro-batches and `p`
-/// stages it waits in `(p - 1) / (m + p - 1)` of the time, in every order:
+/// Assume that a stage needs one unit of time per micro-batch and direction. With `m` micro-batches
+/// and `p` stages, a stage waits for `(p - 1) / (m + p - 1)` of the time, in every order; see
 /// [`MicroBatchOrder::bubble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MicroBatchOrder {
-    /// Forward only.
+    /// The forward pass only.
     Forward,
-    /// All micro-batches forward, then all backward. Each stage keeps the inputs of all
-    /// micro-batches.
+    /// All micro-batches forward, then all micro-batches backward. Each stage keeps the inputs of
+    /// all micro-batches.
     FillDrain,
-    /// One forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs of at most
-    /// `p - s` micro-batches, and the input of one that arrives.
+    /// One micro-batch forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs
+    /// of at most `p - s` micro-batches, and one input that arrives.
     InTurn,
 }
 
 impl MicroBatchOrder {
-    /// The share of time in which a stage waits, if all stages take equally long and copies take no
-    /// time.
+    /// The fraction of the time for which a stage waits, if all stages need equally long and copies
+    /// need no time.
     ///
     /// ```
     /// use trijet::training::MicroBatchOrder;
@@ -53,7 +53,8 @@ impl MicroBatchOrder {
         waits / (micro_batches as f64 + waits).max(1.0)
     }
 
-    /// The work of a stage, in its order.
+    /// The work of a stage: the direction and the micro-batch of each item, in the order of
+    /// execution.
     pub(super) fn of_stage(
         self,
         stage: usize,
@@ -74,7 +75,7 @@ impl MicroBatchOrder {
         }
     }
 
-    /// The number of inputs that a stage keeps.
+    /// The number of inputs for which a stage has memory.
     pub(super) fn inputs(self, stage: usize, stages: usize, count: usize) -> usize {
         match self {
             Self::Forward => 2.min(count),
@@ -84,14 +85,15 @@ impl MicroBatchOrder {
     }
 }
 
-/// Maximum number of activations or gradients of a stage that are on their way to a neighbour.
+/// Maximum number of activations, or of gradients, that a stage has written and a copy to a
+/// neighbour may still read.
 pub(super) const IN_FLIGHT: usize = 2;
 
-/// The number of micro-batches that have passed each stage, for each direction.
+/// The number of micro-batches that have passed each stage in each direction.
 ///
-/// An operation may write a slot only if all readers of the last content of the slot are enqueued.
-/// That holds if each stage is asked in turn, starting with the first one: the test below tracks
-/// the contents of all slots.
+/// An operation may write a slot only after all readers of the last content of the slot are
+/// enqueued. That holds if the stages are asked in turn, starting with the first stage. The test
+/// below tracks the contents of all slots.
 #[derive(Debug)]
 pub(super) struct MicroBatchProgress {
     lists: Vec<VecDeque<(Direction, usize)>>,
@@ -110,7 +112,7 @@ impl MicroBatchProgress {
         self.lists.iter().all(VecDeque::is_empty)
     }
 
-    /// The next work of a stage, if it can be enqueued.
+    /// Returns the next work of a stage, if it can be enqueued now.
     pub(super) fn take(&mut self, stage: usize) -> Option<(Direction, usize)> {
         let (direction, m) = *self.lists[stage].front()?;
         if !self.is_there(direction, stage, m) {
@@ -123,7 +125,7 @@ impl MicroBatchProgress {
         Some((direction, m))
     }
 
-    /// Whether the neighbour has enqueued the data that the work needs.
+    /// Whether the neighbour has already enqueued the work that writes the data.
     fn is_there(&self, direction: Direction, stage: usize, m: usize) -> bool {
         match direction {
             Direction::Forward => stage == 0 || self.forward[stage - 1] > m,
@@ -136,8 +138,7 @@ impl MicroBatchProgress {
 mod tests {
     use super::*;
 
-    /// A stage can always go on: all work is enqueued, and no work writes a slot that is still to
-    /// be read.
+    /// All work can be enqueued, and no work writes a slot that still has to be read.
     #[test]
     fn each_order_ends_with_the_slots_that_there_are() {
         for (stages, count) in (1..9).flat_map(|stages| (1..20).map(move |count| (stages, count))) {
@@ -145,8 +146,8 @@ mod tests {
                 [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn]
             {
                 let mut progress = MicroBatchProgress::new(order, stages, count);
-                // The content of each slot of a stage: the micro-batch of an input, or of a
-                // gradient.
+                // The content of each slot of a stage: the number of the micro-batch whose input or
+                // gradient the slot has.
                 let mut inputs = vec![vec![None; count]; stages];
                 let mut gradients = vec![vec![None; IN_FLIGHT]; stages];
                 while !progress.is_done() {
@@ -183,8 +184,8 @@ mod tests {
         }
     }
 
-    /// Each micro-batch passes each stage once in each direction, forward first. No more
-    /// micro-batches are on their way than the stage keeps.
+    /// Each micro-batch passes each stage once in each direction, forward first. A stage never has
+    /// more micro-batches between both passes than inputs.
     #[test]
     fn a_stage_keeps_the_inputs_between_both_passes() {
         for (stages, count) in (1..6).flat_map(|stages| (1..9).map(move |count| (stages, count))) {

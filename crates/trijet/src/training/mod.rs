@@ -1,7 +1,7 @@
 //! The training of a model on several devices.
 //!
-//! [`GradientBuckets`] sum the gradients of all ranks while the backward pass still computes. A
-//! [`LayerPipeline`] has parts of a model on several devices, and micro-batches pass them.
+//! [`GradientBuckets`] sum the gradients of all ranks while the backward pass is still computing. A
+//! [`LayerPipeline`] has parts of a model on several devices, and micro-batches pass through them.
 #![forbid(unsafe_code)]
 
 mod bucket_plan;

@@ -1,7 +1,7 @@
-//! Collectives as chains. Each device passes data on to the next one: the data of a root that all
-//! get, or the partial result that all combine.
+//! Collectives as chains: each device passes data on to the next device. The data are the elements
+//! of a root that all devices get, or a partial result to which each device adds its own elements.
 //!
-//! Data are cut into chunks, so that a device passes a chunk on while the next one arrives.
+//! The data are cut into chunks, so that a device passes a chunk on while the next chunk arrives.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -23,7 +23,7 @@ fn shifted(range: &Range<usize>, by: usize) -> Range<usize> {
     range.start + by..range.end + by
 }
 
-/// Sends the data of the device `root` to all others.
+/// Sends the elements of the device `root` to all other devices.
 #[track_caller]
 pub(in crate::comm) fn broadcast<T: Element>(
     team: &Team<'_>,
@@ -39,8 +39,8 @@ pub(in crate::comm) fn broadcast<T: Element>(
     Ok(())
 }
 
-/// Sends a range of elements from a device to the next one. A device of another process has no view
-/// here.
+/// Sends a range of elements from a device to the next device. A device of another process has no
+/// view in `data`.
 #[track_caller]
 fn pass_on<T: Element>(
     team: &Team<'_>,
@@ -55,7 +55,7 @@ fn pass_on<T: Element>(
     team.hop((from, to), source, other.map(|view| view.reborrow().slice(target.clone())))
 }
 
-/// The views of two devices. A device of another process has no view here.
+/// The views of two devices; `None` for a device of another process.
 pub(super) fn pair<'v, 'd, T>(
     data: &'v mut [ViewMut<'d, T>],
     from: Option<usize>,
@@ -71,7 +71,8 @@ pub(super) fn pair<'v, 'd, T>(
     }
 }
 
-/// Sends the data of each device to all. `into` gets the elements of all devices, in their order.
+/// Sends the elements of each device to all devices. `into` gets the elements of all devices, in
+/// the order of the devices.
 #[track_caller]
 pub(in crate::comm) fn all_gather<T: Element>(
     team: &Team<'_>,
@@ -94,8 +95,8 @@ pub(in crate::comm) fn all_gather<T: Element>(
     Ok(())
 }
 
-/// Each device gives a part of its data to each device: part `k` of device `j` becomes part `j` of
-/// device `k`.
+/// Sends a part of the elements of each device to each device: part `k` of device `j` becomes part
+/// `j` of device `k`.
 #[track_caller]
 pub(in crate::comm) fn all_to_all<T: Element>(
     team: &Team<'_>,
@@ -115,9 +116,9 @@ pub(in crate::comm) fn all_to_all<T: Element>(
     Ok(())
 }
 
-/// Combines the elements of all devices: part `k` of `from` at the device `roots[k]`. The elements
-/// are combined in the order of the devices, starting with the device after the root. `into` has
-/// room for the part of each device of this process that is a root.
+/// Combines the elements of all devices: the result of part `k` of `from` is at the device
+/// `roots[k]`. The elements are combined in the order of the devices, starting with the device
+/// after the root. `into` has room for the part of each device of this process that is a root.
 #[track_caller]
 pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
     team: &Team<'_>,
@@ -127,7 +128,7 @@ pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
 ) -> Result<()> {
     let (count, len) = (team.count, from[0].len() / roots.len());
     for range in chunks::<T>(len) {
-        // The partial result of each part, if it is at a device of this process.
+        // For each part, its partial result if a device of this process has it.
         let mut sums: Vec<Option<Buffer<T>>> = roots.iter().map(|_| None).collect();
         for step in 0..count {
             for (part, root) in roots.iter().enumerate() {
@@ -149,7 +150,7 @@ pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
                 let kernels = &team.members[at].kernels;
                 let mut sum = match (rank == *root, step) {
                     (true, _) => None,
-                    // The first device sends its own elements.
+                    // The first device of the chain sends its own elements.
                     (false, 0) => continue,
                     (false, _) => Some(kernels.alloc::<T>(range.len())?),
                 };

@@ -1,10 +1,11 @@
-//! An all-reduce in a ring: each device sends to the next one only.
+//! An all-reduce in a ring: each device sends only to the next device.
 //!
-//! With `n` devices the data have `n` segments. The first half has `n - 1` steps. In each step, a
-//! device sends a segment to the next device, which combines it with its own segment. In the next
-//! step, that device sends the segment that it got. Then each device has the whole result of one
-//! segment, and in the second half these results go around. Segments are sent in chunks, so that a
-//! device combines a chunk while the next one arrives.
+//! With `n` devices, the data have `n` segments. The first half has `n - 1` steps. In each step,
+//! each device sends a segment to the next device, which combines the segment with its own
+//! elements. In the next step, that device sends the combined segment on. After the first half,
+//! each device has the whole result of one segment. In the second half, these results go around the
+//! ring. Segments are sent in chunks, so that a device combines a chunk while the next chunk
+//! arrives.
 #![forbid(unsafe_code)]
 
 use super::chains::pair;
@@ -14,15 +15,16 @@ use crate::kernels::Reduction;
 use crate::memory::{AsView, Buffer, Element, ViewMut};
 use std::ops::Range;
 
-/// The number of chunks of a segment. It is also the number of chunks that may lie at a device
-/// before they are combined: a kernel that fills the device can hold the combinations back, and the
-/// link stays busy meanwhile.
+/// The number of chunks per segment, and the maximum number of chunks at a device that are not
+/// combined yet. A kernel that fills the device can delay the combinations; the link still stays
+/// busy then.
 const CHUNKS: usize = 4;
-/// Minimum and maximum number of bytes per chunk. Each copy costs about 2.6 us on the link in
-/// addition to its bytes.
+/// Minimum and maximum number of bytes per chunk. In addition to the time for its bytes, each copy
+/// costs about 2.6 us on the link.
 const CHUNK_BYTES: [usize; 2] = [4 << 20, 16 << 20];
 
-/// Part `k` of `count` parts of `len` elements. The lengths of parts differ by one element at most.
+/// Part `k` of `count` parts of `len` elements. The lengths of two parts differ by at most one
+/// element.
 fn part(len: usize, count: usize, k: usize) -> Range<usize> {
     let (each, more) = (len / count, len % count);
     let begin = each * k + more.min(k);
@@ -35,7 +37,7 @@ fn chunks(range: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize
     range.step_by(chunk).map(move |begin| begin..end.min(begin + chunk))
 }
 
-/// Memory at a device for chunks that arrive.
+/// Slots on a device for chunks that arrive.
 struct Landing<T> {
     slots: Vec<Buffer<T>>,
     next: usize,
@@ -87,8 +89,8 @@ pub(in crate::comm) fn all_reduce<T: Element, R: Reduction<T>>(
     Ok(())
 }
 
-/// Calls `send` for each device and the next one, chunk by chunk. Its third argument is a function
-/// that gives the current chunk of a segment.
+/// Calls `send` for each pair of a device and the next device, chunk by chunk. The third argument
+/// of `send` is a function that returns the current chunk of a segment.
 fn exchange(
     count: usize,
     len: usize,
