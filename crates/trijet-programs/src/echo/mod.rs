@@ -29,8 +29,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
     }
 }
 
-/// Adds up the payloads of its tasks, and answers each task with [`echoed`]. Its argument is `(&mut
-/// sum,)`.
+/// Adds up the payloads of its tasks, and answers each task with [`echoed`]. Its argument is
+/// `(&mut sum,)`.
 pub static ECHO: Program<Echoes, EchoParams> = {
     let spec = ProgramSpec::new("echo", include_str!("echo.cu"), "u64* sum, u64 length");
     // SAFETY: the body adds to the first word only, atomically, and the check demands one.

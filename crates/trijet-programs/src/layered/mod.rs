@@ -115,8 +115,8 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 /// The parameters of [`LAYERED`].
 pub type LayeredParams = (Read<u32>, Read<u32>, Update<u32>);
 
-/// Hashes the values of the predecessors of each node. Its arguments are `(&ends, &before, &mut
-/// values)`, from a [`Layered`].
+/// Hashes the values of the predecessors of each node. Its arguments are
+/// `(&ends, &before, &mut values)`, from a [`Layered`].
 pub static LAYERED: Program<LayeredNodes, LayeredParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("layered.cu"));
     let parameters =

@@ -164,7 +164,8 @@ impl Ranks {
     ///
     /// # Errors
     /// `InvalidValue` on all ranks if two values differ, with both values and a rank, and if
-    /// another rank makes another call. The group stays usable after these errors. `PeerLost`.
+    /// another rank makes another call. `InvalidValue` if `what` has more than 1024 bytes. The
+    /// group stays usable after these errors. `PeerLost`.
     pub fn agree(&self, what: &str, value: u64) -> Result<()> {
         const NAME_BYTES_MAX: usize = 1024;
         if what.len() > NAME_BYTES_MAX {

@@ -380,7 +380,8 @@ impl State {
         number
     }
 
-    /// Forgets the oldest tasks that are over, if more tasks are remembered than necessary.
+    /// Forgets the oldest tasks while more than [`REMEMBERED`] tasks are stored, up to the first
+    /// task that is not over.
     fn forget_old(&mut self) {
         while self.tasks.len() > REMEMBERED
             && self.tasks.front().is_some_and(|one| one.progress == TaskProgress::Over)

@@ -38,8 +38,9 @@ const WARP: u32 = 32;
 impl ProgramSpec {
     /// A program with the entry point `name`, whose workers are warps. `parameters` are the
     /// parameters of the program in CUDA C++, such as `"u64* sums, u64 length, u32 cut"`. Each span
-    /// is a pointer and a 64-bit length. `bodies` has a function `DEV void name(Worker& w, const
-    /// Args& args, u64 payload)` for each kind of task. The members of `Args` are the parameters.
+    /// is a pointer and a 64-bit length. `bodies` has a function
+    /// `DEV void name(Worker& w, const Args& args, u64 payload)` for each kind of task. The members
+    /// of `Args` are the parameters.
     #[must_use]
     pub const fn new(name: &'static str, bodies: &'static str, parameters: &'static str) -> Self {
         let (ptx, check) = (None, any_lengths as CheckArgs);

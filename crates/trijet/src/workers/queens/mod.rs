@@ -101,9 +101,10 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`QUEENS`].
 pub type QueensParams = (Update<u64>, u32);
 
-/// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are `(&mut total,
-/// cut)`. The number of ways is added to `total`. A board with fewer than `cut` queens makes a task
-/// for each next board. Other boards are counted in their task. Its initial task is [`root`].
+/// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are
+/// `(&mut total, cut)`. The number of ways is added to `total`. A board with fewer than `cut`
+/// queens makes a task for each next board. Other boards are counted in their task. Its initial
+/// task is [`root`].
 pub static QUEENS: Program<Boards, QueensParams> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");

@@ -81,8 +81,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Returns the fields of the node whose task has this payload. A node without fields has zeros
-    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++, `field(w,
-    /// payload, at)` returns one field.
+    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++,
+    /// `field(w, payload, at)` returns one field.
     #[must_use]
     pub fn fields(&self, payload: u64) -> [u64; 8] {
         self.run.fields(payload)
