@@ -62,10 +62,10 @@ impl Ranks {
     /// rank 0, and rank 0 waits that long for all other ranks. The timeout also holds for all calls
     /// and for heartbeats.
     ///
-    /// Rank 0 resolves the host of `address`, and listens at the first address that it gets. With
-    /// `127.0.0.1`, only processes of its host can reach it. Rank 0 drops connections that are not
-    /// from a rank, such as probes. If a rank is missing at the end, the error describes some of
-    /// these connections.
+    /// Rank 0 resolves the host name of `address`, and listens at the first address of this name
+    /// that is its own. With `127.0.0.1`, only processes of its host can reach it. Rank 0 drops
+    /// connections that are not from a rank, such as probes. If a rank is missing at the end, the
+    /// error describes some of these connections.
     ///
     /// # Errors
     /// `InvalidValue` for a rank that is not less than the number of ranks, and for a timeout of

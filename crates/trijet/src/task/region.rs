@@ -53,7 +53,8 @@ pub(super) struct Member {
 
 /// A region that is being issued as a graph.
 pub(super) struct RegionIssue {
-    /// Equal for regions that have the same operations with other values or other data.
+    /// A hash of the calls, the uses and the memory of the region. Regions with equal keys use the
+    /// same graph, which is changed where their operations differ.
     pub(super) key: u64,
     pub(super) members: Vec<Member>,
     pub(super) data: Vec<RegionDatum>,

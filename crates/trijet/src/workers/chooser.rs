@@ -12,7 +12,8 @@ use crate::stream::{Device, Stream, TimedEvent};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The number of runs of each policy before the choice. The first run warms up and is not measured.
+/// The number of runs of each policy before the choice. The first run warms up, so its time is
+/// replaced by the time of the second run.
 const TRIES: usize = 4;
 /// After the choice, one of this many runs is measured. Not every run is measured, because the
 /// events around a short run take a tenth of its time.
