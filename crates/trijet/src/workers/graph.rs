@@ -190,7 +190,7 @@ impl TaskGraph {
         Ok(GraphOrder { ends, successors, degrees, nodes, levels, level_of })
     }
 
-    /// Describes a cycle. `left` has, for each node, the number of predecessors that are not ordered.
+    /// Describes a cycle. `left` has, for each node, the number of predecessors without an order.
     fn cycle(&self, left: &[u32]) -> String {
         let before = |node: u32| {
             let mut edges = self.edges.iter();
