@@ -1,9 +1,10 @@
-//! Warnings about performance: habits that make a correct program slower than it needs to be.
+//! Remarks about performance: habits that make a correct program slower than it needs to be.
 //!
-//! Each rule is tested with a faulty program, for which it warns, and a corrected one, for which it
-//! does not. A warning states the maximum time that its fix can save. The comment of the rule has
-//! the formula, whose inputs are measured intervals. The savings of several rules overlap, so they
-//! do not add up. A rule does not guess: if the ledger lacks what it needs, it does not warn.
+//! Each rule is tested with a faulty program, for which it has a remark, and a corrected one, for
+//! which it has none. A remark states the maximum time that its fix can save. The comment of the
+//! rule has the formula, whose inputs are measured intervals. The savings of several rules overlap,
+//! so they do not add up. A rule does not guess: if the ledger lacks what it needs, it has no
+//! remark.
 #![forbid(unsafe_code)]
 
 mod copies;
@@ -22,9 +23,9 @@ use crate::base::ledger::Op;
 use crate::base::units::Nanos;
 use run::LintRun;
 
-/// All warnings about a run, with the largest saving first. `hardware_queues` is the number of
+/// All remarks about a run, with the largest saving first. `hardware_queues` is the number of
 /// queues to which the driver assigned the streams (`DeviceInfo::hardware_queues`). Without it,
-/// there is no warning about queues that streams share.
+/// there is no remark about queues that streams share.
 ///
 /// ```
 /// use trijet::trace::dag::{Dag, Kernels};
@@ -73,7 +74,7 @@ fn all(run: &LintRun<'_>) -> Vec<Lint> {
     found
 }
 
-/// All warnings about a run, from its entries alone. There is none about hardware queues.
+/// All remarks about a run, from its entries alone. There is none about hardware queues.
 #[must_use]
 pub fn lints_of(ops: &[Op], kernels: Kernels) -> Vec<Lint> {
     lints(ops, &Dag::new(ops, kernels), None)

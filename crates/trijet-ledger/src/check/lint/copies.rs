@@ -1,4 +1,4 @@
-//! Warnings about copies that take more time than their bytes need.
+//! Remarks about copies that take more time than their bytes need.
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;

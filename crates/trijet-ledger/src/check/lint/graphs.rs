@@ -1,4 +1,4 @@
-//! Warnings about launches of graphs.
+//! Remarks about launches of graphs.
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;

@@ -1,4 +1,4 @@
-//! Warnings about a host that leaves the busiest engine without work.
+//! Remarks about a host that leaves the busiest engine without work.
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;

@@ -1,4 +1,4 @@
-//! Warnings about memory that is allocated, and kernels that are loaded, at the wrong time.
+//! Remarks about memory that is allocated, and kernels that are loaded, at the wrong time.
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;

@@ -1,4 +1,4 @@
-//! Warnings about hardware queues that streams share.
+//! Remarks about hardware queues that streams share.
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;
@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use crate::check::names::Names;
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of streams that a warning names.
+/// The number of streams that a remark names.
 const NAMED_MAX: usize = 8;
 
 /// Kernels that were ready and waited while exactly as many kernels ran as there are hardware

@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The number of entries that a warning lists.
+/// The number of entries that a remark lists.
 const OPS_MAX: usize = 16;
 
 /// The input of the rules.

@@ -1,4 +1,4 @@
-//! Warnings about streams: needless order between them, engines that work one after the other, and
+//! Remarks about streams: needless order between them, engines that work one after the other, and
 //! too many streams.
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, HashMap};
 
-/// With fewer streams than this, there is no warning about their number.
+/// With fewer streams than this, there is no remark about their number.
 const STREAMS_MIN: usize = 16;
 /// More streams than this for each operation that runs at the same time are too many.
 const STREAMS_PER_OP: usize = 4;
