@@ -298,7 +298,7 @@ impl Node {
             ) => {
                 let is_same = repeats == other && condition == at && body.len() == others.len();
                 if !is_same {
-                    return Err("it has another condition, or another body".to_owned());
+                    return Err("its condition or its body differs".to_owned());
                 }
                 let mut differs = false;
                 for (node, other) in body.iter().zip(others) {
@@ -343,7 +343,7 @@ impl Node {
             return Err("it is in another stream".to_owned());
         }
         if self.touches != touches {
-            return Err("it uses other bytes, or other arguments".to_owned());
+            return Err("it uses other bytes or arguments than before".to_owned());
         }
         Ok(())
     }
@@ -364,7 +364,7 @@ impl Node {
                 // These become attributes of the node and of its edge, which an update cannot
                 // change.
                 if attributes(old) != attributes(config) {
-                    return Err("its launch has other attributes".to_owned());
+                    return Err("its cluster, cooperative, priority or dependent attribute differs".to_owned());
                 }
                 Ok(old != config || known.differ(args))
             }

@@ -220,5 +220,5 @@ pub fn equal_lengths(args: &ArgBlock) -> std::result::Result<(), String> {
 
 #[cold]
 fn differ(first: u64, other: u64) -> String {
-    format!("spans of {first} and {other} elements; equal ones are needed")
+    format!("the spans have {first} and {other} elements; they must have the same number")
 }

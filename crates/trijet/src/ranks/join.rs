@@ -247,7 +247,7 @@ impl Door<'_> {
                 let missing = named(&missing, count);
                 let mut cause = format!("{missing} {have} not joined within {timeout:?}");
                 if let Err(error) = trouble {
-                    cause = format!("{cause}; no connection can be taken: {error}");
+                    cause = format!("{cause}; rank 0 cannot accept connections: {error}");
                 }
                 return Err((ErrorKind::PeerLost, cause));
             }

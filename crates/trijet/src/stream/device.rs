@@ -160,7 +160,7 @@ impl Device {
             }
         };
         if memory.red_zones && matches!(source, MemorySource::Pool(..)) {
-            let cause = "red zones are for the heap of a device, and this one allocates from a pool of the driver";
+            let cause = "red zones need the heap of a device, but this device allocates from a pool of the driver";
             return Err(Error::new(ErrorKind::Unsupported, "open", cause));
         }
         let watched = memory.red_zones.then(Watched::default);

@@ -92,7 +92,7 @@ impl BoundData {
     ) -> Result<NodeBody> {
         let Self { name, kinds, data, .. } = &**self;
         if core != self.core {
-            return Err(refused(format!("`{name}` is bound to data of other tasks")));
+            return Err(refused(format!("`{name}` is bound to data of another `Tasks`; bind it again in this one")));
         }
         if usize::from(kind) >= *kinds {
             return Err(refused(format!("there is no kind {kind}; `{name}` has {kinds} kinds")));
@@ -110,7 +110,7 @@ impl BoundData {
         for one in uses {
             if one.reduces {
                 let cause =
-                    "workers have no parts of reductions; let the body use atomic operations";
+                    "a task for workers cannot declare a reduction; use atomic operations in the body";
                 return Err(refused(cause.to_owned()));
             }
             let is_there = data.all().iter().any(|of| {

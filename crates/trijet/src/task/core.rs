@@ -541,7 +541,7 @@ impl Core {
         }
         state.explained(
             failure,
-            format_args!("task {number} did not run, because another one failed"),
+            format_args!("task {number} did not run, because another task failed"),
         )
     }
 

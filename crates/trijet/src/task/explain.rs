@@ -90,7 +90,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("nothing orders them"),
-            Self::Stream => f.write_str("no data order them, but they are on one stream"),
+            Self::Stream => f.write_str("no data order the two tasks, but both are on one stream"),
             Self::Data(steps) => {
                 for (at, step) in steps.iter().enumerate() {
                     let TaskStep { from, to, hazard, bytes, kept_by, .. } = step;

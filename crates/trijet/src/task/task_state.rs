@@ -175,10 +175,10 @@ impl fmt::Display for KeptBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SameStream => "they are on one stream",
-            Self::Implied => "an earlier wait of its stream implies it",
-            Self::Complete => "the earlier one was complete",
+            Self::Implied => "an earlier wait of the later task's stream implies this order",
+            Self::Complete => "the earlier task was complete",
             Self::Waits => "its stream waits",
-            Self::HeldBack => "it was held back until the earlier one was complete",
+            Self::HeldBack => "the later task was held back until the earlier task was complete",
             Self::Workers => "an edge of their run of workers orders them",
             Self::Graph => "an edge of their graph orders them",
             Self::HostWaits => "its thread waits",

@@ -125,7 +125,7 @@ fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     sorted.sort_unstable();
     match sorted.iter().enumerate().all(|(at, one)| at == *one) {
         true => Ok(order),
-        false => Err(refused("rank 0 sent no order of the gradients".to_owned())),
+        false => Err(refused("the list that rank 0 sent is not an order of the gradients".to_owned())),
     }
 }
 
@@ -159,7 +159,7 @@ impl Model {
 
 /// Demands that all ranks have the same model. All ranks return the same difference.
 fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
-    let damaged = |error| refused(format!("a rank sent no model: {error}"));
+    let damaged = |error| refused(format!("the description of the model from a rank cannot be read: {error}"));
     let bytes = postcard::to_stdvec(own).map_err(damaged)?;
     let all = ranks.gather(&bytes)?;
     let all = all.iter().map(|bytes| postcard::from_bytes(bytes).map_err(damaged));
@@ -316,7 +316,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 None => Some("NCCL has no such combination of these elements".to_owned()),
             };
             let cause = cause.unwrap_or_else(|| {
-                "NCCL was missing when the buckets were made; make them anew".to_owned()
+                "NCCL was missing when the buckets were made; make new buckets".to_owned()
             });
             return Err(Error::new(ErrorKind::Unsupported, "gradient buckets", cause));
         }
@@ -510,7 +510,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         step(recorded.of)?;
         match recorded.of.ready.is_empty() {
             true => Ok(()),
-            false => Err(refused("the recorded step has no end; call `finish` in it".to_owned())),
+            false => Err(refused("the recorded step did not call `finish`; call it at the end of the step".to_owned())),
         }
     }
 

@@ -107,7 +107,7 @@ pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error 
         ),
         end::LOST => failed(
             ErrorKind::Stalled,
-            format!("worker {worker} found no task, and none ran, although tasks are left"),
+            format!("worker {worker} found no task and no worker ran one, although tasks are left"),
         ),
         other => {
             failed(ErrorKind::Stalled, format!("the workers left before the end (code {other})"))

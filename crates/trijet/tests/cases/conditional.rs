@@ -240,7 +240,7 @@ pub(crate) fn what_has_no_condition_is_refused(device: &Device) -> Result<()> {
         g.argument(&s.alloc_zeroed::<f32>(LEN)?)
     };
     let mut empty = device.record(arguments)?;
-    told(0, &mut empty, invalid, "a graph without operations has no condition");
+    told(0, &mut empty, invalid, "the graph has no operations, so it cannot run on a condition");
     let mut calls = device.record(|g| {
         arguments(g)?;
         g.host_fn(&g.stream()?, || ())

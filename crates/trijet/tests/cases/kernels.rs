@@ -178,7 +178,7 @@ pub(crate) fn a_product_refuses_sizes_and_shapes_that_do_not_fit(device: &Device
         assert!(error.to_string().contains(why), "{error}, not {why}");
     };
     let right = config(10, 8, 2);
-    refused(4, 0, right, "a matrix of 0 columns");
+    refused(4, 0, right, "the matrices have 0 columns; at least 1 is needed");
     refused(4, 7, right, "y has 80 elements, not whole rows of 7");
     refused(5, 8, right, "x has 40 elements; 10 rows of 5 are needed");
     refused(4, 8, right.cluster([1, 2, 1]), "grid.y is 1");

@@ -26,7 +26,7 @@ fn home(range: &Memory) -> Result<DeviceId> {
     match range.space() {
         Space::Device(home) => Ok(home),
         Space::Pinned | Space::Pageable => {
-            Err(Error::new(ErrorKind::InvalidValue, "range", "it is a range of device memory"))
+            Err(Error::new(ErrorKind::InvalidValue, "range", "the range is not in device memory"))
         }
     }
 }

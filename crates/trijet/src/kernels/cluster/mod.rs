@@ -48,7 +48,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
     let (inner, columns) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
     let [x, w, y] = args.spans() else { return Err("three matrices are needed".to_owned()) };
     if columns == 0 {
-        return Err("a matrix of 0 columns".to_owned());
+        return Err("the matrices have 0 columns; at least 1 is needed".to_owned());
     }
     if !y.elements.is_multiple_of(u64::from(columns)) {
         return Err(format!("y has {} elements, not whole rows of {columns}", y.elements));

@@ -25,9 +25,9 @@ impl Report {
         let to_do = match advice.first() {
             Some(first) => format!("to do: {first}"),
             None if self.summary.is_none() => {
-                "not traced, so nothing is known of causes".to_owned()
+                "the run was not traced, so its causes are not known".to_owned()
             }
-            None => "to do: nothing that would save a hundredth of the time".to_owned(),
+            None => "to do: nothing; no known change saves 1 % of the time".to_owned(),
         };
         format!("{}\n{}\n{to_do}", self.pace(), self.limit_words())
     }
@@ -92,7 +92,7 @@ impl Report {
                 busy(first),
                 busy(second)
             ),
-            None if limit == Limit::Unclear => "the limit is unclear from busy times".to_owned(),
+            None if limit == Limit::Unclear => "the busy times do not show what limits the run".to_owned(),
             None => format!("limited by {name}{}", busy(limit.key())),
         }
     }
