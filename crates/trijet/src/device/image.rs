@@ -73,7 +73,7 @@ impl File<'_> {
     fn elf(&self) -> Result<(), Refusal> {
         self.holds("the header", 0, ELF_HEADER)?;
         if self.0.get(4..6) != Some(ELF_64_LITTLE) {
-            return Err("it is no 64-bit little-endian ELF file".to_owned());
+            return Err("the file is not a 64-bit little-endian ELF file".to_owned());
         }
         let sections_at = self.number(40, 8)?;
         let mut sections = [sections_at, self.number(58, 2)?, self.number(60, 2)?];
@@ -148,7 +148,7 @@ pub(crate) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
     if bytes.starts_with(&FATBIN.to_le_bytes()[..4]) {
         return file.fatbin();
     }
-    Err("it is neither a cubin nor a fatbin".to_owned())
+    Err("the binary is neither a cubin nor a fatbin".to_owned())
 }
 
 /// The kernels of a cubin, each of which has a section. `None` for a fatbin.
@@ -271,7 +271,7 @@ mod tests {
     fn other_files_are_refused() {
         for bytes in [&b""[..], b"\x7fEL", b".version 8.0\n", &[0; 256]] {
             let why = check_binary(bytes).expect_err("it is no binary");
-            assert_eq!(why, "it is neither a cubin nor a fatbin");
+            assert_eq!(why, "the binary is neither a cubin nor a fatbin");
         }
         let mut small = cubin();
         small[4] = 1;

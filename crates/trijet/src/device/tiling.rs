@@ -145,7 +145,7 @@ impl Tiling {
         }
         if self.pitch < self.columns {
             let Self { pitch, columns, .. } = self;
-            return Err(format!("a pitch of {pitch} elements, and the rows have {columns}"));
+            return Err(format!("the pitch is {pitch} elements, but the rows have {columns}"));
         }
         let bytes = element.bytes();
         let pitch_bytes = (self.pitch as u64).checked_mul(bytes);

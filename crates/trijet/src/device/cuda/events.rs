@@ -42,7 +42,7 @@ impl CudaDriver {
             self,
             "cuEventRecord",
             event_record(raw(event.0), raw(stream.0)),
-            "event and stream are live; the driver refuses those of two devices. In a capture the \
+            "event and stream are live; the driver refuses an event and a stream of different devices. In a capture the \
              event would stand for a node: the layers above refuse a capturing stream"
         )
     }

@@ -159,7 +159,7 @@ impl CudaDriver {
             self,
             "cuMemUnmap",
             memory_unmap(address, size(bytes)),
-            "the bytes are those of one call of `cuMemMap`, or the driver refuses them; every \
+            "one call of `cuMemMap` mapped exactly these bytes, or the driver refuses the call; every \
              operation that used them is complete, on every device: false if the heap took a \
              block for free whose users were pending"
         )

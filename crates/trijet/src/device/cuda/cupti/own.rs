@@ -104,7 +104,7 @@ impl Own {
     fn begin(&self) -> Result<()> {
         let mut session = self.session();
         if *session == Session::Collecting {
-            return Err(refused("another trace collects them; end it before the next one begins"));
+            return Err(refused("another trace collects activity records; end that trace before you begin the next"));
         }
         self.buffers.warm();
         *self.found() = Tagged::default();
@@ -142,7 +142,7 @@ impl Own {
     fn take(&self) -> Result<Activities> {
         let mut session = self.session();
         if *session == Session::Idle {
-            return Err(refused("no trace collects them; begin one first"));
+            return Err(refused("no trace collects activity records; begin a trace first"));
         }
         *session = Session::Idle;
         let flushed = self.api.flush.map(|call| {

@@ -39,7 +39,7 @@ impl Collector {
         if matches!(self, Self::On { .. }) {
             return Err(refuse::unsupported(
                 "activity records",
-                "another trace collects them; end it before the next one begins",
+                "another trace collects activity records; end that trace before you begin the next",
             ));
         }
         *self = Self::On { open: HashMap::new(), done: Vec::new() };
@@ -50,7 +50,7 @@ impl Collector {
         match std::mem::take(self) {
             Self::Off => Err(refuse::unsupported(
                 "activity records",
-                "no trace collects them; begin one first",
+                "no trace collects activity records; begin a trace first",
             )),
             Self::On { mut done, .. } => {
                 done.sort_unstable_by_key(|activity| activity.tag);

@@ -503,7 +503,7 @@ impl Queues {
             return slot;
         }
         let handle = self.stream_create(device, StreamKind::NonBlocking, 0);
-        let slot = self.resolve("copy", handle, || 0).expect("it was created just now");
+        let slot = self.resolve("copy", handle, || 0).expect("the stream was created just now");
         self.devices[device.0 as usize].staging = Some(slot);
         slot
     }

@@ -34,7 +34,7 @@ impl Ranges for HostDriver {
     fn range_map(&self, range: &Memory, at: Range<u64>) -> Result<()> {
         let op = "range map";
         let Space::Device(device) = range.space() else {
-            return Err(refuse::value(op, "it is not a range of device memory"));
+            return Err(refuse::value(op, "the range is not in device memory"));
         };
         let mut state = self.begin(Verb::RangeMap, device)?;
         state.touch(Object::Pools, true);
@@ -50,7 +50,7 @@ impl Ranges for HostDriver {
         let is_running =
             matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));
         if is_running || state.queues.has_user(&bytes) {
-            let cause = "an operation that is not complete uses its bytes";
+            let cause = "an operation that is not complete uses bytes of the range; wait for it first";
             return Err(refuse::value("range unmap", cause));
         }
         state.pools.ranges.unmap(range, &at)
