@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub(crate) struct ArgType(fn() -> (TypeId, &'static str));
 
-/// Stands in place of a type: the argument is the length of the span before it.
+/// Marks an argument that is the length of the span before it.
 pub(super) struct Length;
 
 impl ArgType {

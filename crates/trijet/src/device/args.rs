@@ -25,8 +25,8 @@ pub(crate) const TILED_MAX: usize = 4;
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
 pub struct SpanArg {
-    /// The index of the address among the arguments. Unless the kernel takes the pointer alone, or
-    /// a [tiling](ArgBlock::tiled), the length follows it.
+    /// The index of the address among the arguments. The next argument is the length, unless the
+    /// kernel takes the pointer alone or a [tiling](ArgBlock::tiled).
     pub index: usize,
     /// The memory.
     pub(crate) span: Span,
@@ -76,8 +76,8 @@ fn full() -> Error {
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
-/// The arguments of a launch that a graph keeps. They take only the bytes that they need, since a
-/// graph has many.
+/// The arguments of a launch in a graph. Unlike [`ArgBlock`], this type uses only as much memory as
+/// the arguments need, because a graph has many launches.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptArgs {
     words: SmallVec<[u64; 8]>,
@@ -92,7 +92,7 @@ pub(crate) struct KeptArgs {
 #[derive(Debug, Clone, Copy)]
 struct KeptSpan {
     index: usize,
-    /// The index of its address among the words.
+    /// The index of the span's address among the words.
     word: usize,
     mode: Mode,
     elements: u64,
@@ -112,7 +112,7 @@ impl KeptArgs {
         ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
     }
 
-    /// Whether other arguments differ in a value. The addresses of spans do not count.
+    /// Whether `other` differs in a value. The addresses of spans do not count.
     pub(crate) fn differ(&self, other: &ArgValues<'_>) -> bool {
         let mut words = self.words.iter().zip(other.words).enumerate();
         self.sizes[..] != *other.sizes
@@ -120,7 +120,7 @@ impl KeptArgs {
             || words.any(|(at, (a, b))| a != b && self.spans.iter().all(|span| span.word != at))
     }
 
-    /// The arguments of a launch, with this memory in place of their spans, in order.
+    /// Makes the arguments of a launch. `memory` has the new spans in argument order.
     pub(crate) fn with_memory(&self, memory: impl Iterator<Item = Span>) -> ArgBlock {
         let mut args = ArgBlock::default();
         args.words.extend(self.words.iter().copied());
@@ -210,8 +210,8 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
-    /// Appends `span` as a matrix. Its words have the address, and room for the form that a driver
-    /// encodes when it gets the arguments.
+    /// Appends `span` as a matrix. The argument has room for the encoded tiling, and begins with
+    /// the address of `span`. A driver encodes the tiling when it gets the arguments.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
@@ -237,7 +237,7 @@ impl ArgBlock {
         ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
     }
 
-    /// The arguments as a graph keeps them, without memory.
+    /// A copy of the arguments for a graph, without the memory of the spans.
     pub(crate) fn kept(&self) -> KeptArgs {
         let span = |arg: &SpanArg| {
             let word = self.sizes[..arg.index].iter().map(|size| words_of(*size)).sum();

@@ -120,7 +120,7 @@ impl ArgBlock {
     /// Checks that there are `count` arguments.
     ///
     /// # Errors
-    /// A text that lists them.
+    /// A text that lists the arguments.
     pub(in crate::device) fn compare_count(&self, count: usize) -> Result<(), String> {
         if self.count() == count {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The graphs of a driver by the numbers that are their handles.
+//! The graphs of a driver, by handle. A handle is a number.
 #![forbid(unsafe_code)]
 
 use crate::device::driver::GraphHandle;
@@ -22,7 +22,7 @@ impl<G> Default for GraphTable<G> {
 }
 
 impl<G> GraphTable<G> {
-    /// Adds a graph. A number is given once.
+    /// Adds a graph. No two graphs get the same number.
     pub(in crate::device) fn add(&self, graph: G) -> GraphHandle {
         let mut all = self.0.lock().expect("no panic under this lock");
         all.last += 1;

@@ -1,9 +1,9 @@
-//! The length of a binary, checked before the driver gets it. The call that loads a module has no
-//! parameter for the length: the driver follows the tables in the headers, even beyond the end of a
-//! truncated file.
+//! Checks the length of a binary before the driver gets the binary. The call that loads a module
+//! has no parameter for the length: the driver follows the tables in the headers, even beyond the
+//! end of a truncated file.
 //!
-//! A cubin is a 64-bit ELF file. A fatbin is a header with its length, and entries that follow each
-//! other.
+//! A cubin is a 64-bit ELF file. A fatbin is a header, which has the length of the rest, and
+//! entries one after another.
 #![forbid(unsafe_code)]
 
 const ELF: &[u8] = b"\x7fELF";
@@ -40,7 +40,7 @@ impl File<'_> {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Refuses the file unless it has `bytes` bytes at `at`.
+    /// Refuses the file unless it has `bytes` bytes at offset `at`.
     fn holds(&self, what: &str, at: u64, bytes: u64) -> Result<(), Refusal> {
         match at.checked_add(bytes) {
             Some(end) if end <= self.len() => Ok(()),
@@ -98,7 +98,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// The names of the sections. The file was accepted.
+    /// The names of the sections, in a file that passed [`check_binary`].
     fn section_names(&self) -> Result<Vec<&[u8]>, Refusal> {
         let (table, size) = (self.number(40, 8)?, self.number(58, 2)?);
         let header = |index: u64| table.saturating_add(index.saturating_mul(size));
@@ -135,7 +135,7 @@ impl File<'_> {
     }
 }
 
-/// Refuses a binary whose headers point beyond its end, and one that is neither a cubin nor a
+/// Refuses a binary whose headers point beyond its end, and a file that is neither a cubin nor a
 /// fatbin.
 ///
 /// # Errors
@@ -151,7 +151,7 @@ pub(crate) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
     Err("the binary is neither a cubin nor a fatbin".to_owned())
 }
 
-/// The kernels of a cubin, each of which has a section. `None` for a fatbin.
+/// The names of the kernels of a cubin: each kernel has a section. `None` for a fatbin.
 ///
 /// # Errors
 /// As for [`check_binary`].
@@ -207,7 +207,7 @@ mod tests {
         file
     }
 
-    /// The driver once read beyond the end of such a file.
+    /// The driver once read beyond the end of a truncated file.
     #[test]
     fn a_binary_that_is_cut_anywhere_is_refused() {
         for whole in [cubin(), fatbin()] {

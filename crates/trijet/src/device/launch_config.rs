@@ -158,13 +158,13 @@ impl LaunchConfig {
         self
     }
 
-    /// Whether the driver must be told more than the sizes.
+    /// Whether the launch needs attributes in addition to the sizes.
     #[inline]
     pub(crate) fn has_attributes(&self) -> bool {
         self.needs_room() || self.priority.is_some() || self.dependent
     }
 
-    /// Whether only the driver knows if the device has room for it.
+    /// Whether only the driver knows if the device has room for the launch.
     #[inline]
     pub(crate) fn needs_room(&self) -> bool {
         self.cooperative || self.cluster != [1; 3]
@@ -175,17 +175,17 @@ impl LaunchConfig {
         sides.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
     }
 
-    /// The blocks of the grid.
+    /// The number of blocks of the grid.
     pub(crate) fn blocks(&self) -> u64 {
         Self::product(self.grid)
     }
 
-    /// The threads of a block.
+    /// The number of threads of a block.
     pub(crate) fn block_threads(&self) -> u64 {
         Self::product(self.block)
     }
 
-    /// The blocks of a cluster.
+    /// The number of blocks of a cluster.
     pub(crate) fn cluster_blocks(&self) -> u64 {
         Self::product(self.cluster)
     }
@@ -217,13 +217,14 @@ impl LaunchConfig {
         self.check_cluster(limits.compute)
     }
 
-    /// The first compute capability of dependent launches; a host device has them too.
+    /// Whether a device of this compute capability has dependent launches. A host device has them.
     pub(crate) fn has_dependents(compute: (u32, u32)) -> bool {
         compute == HOST || compute >= CLUSTERS_SINCE
     }
 
-    /// Checks that a device with `multiprocessors` and this occupancy runs all blocks of a
-    /// cooperative launch at the same time, and at least one of its clusters.
+    /// Checks that a device with this number of multiprocessors and this occupancy runs all blocks
+    /// of a cooperative launch at the same time, and at least one cluster of a launch with
+    /// clusters.
     ///
     /// # Errors
     /// A text with the number of blocks and the room for them.

@@ -14,7 +14,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Stands in place of a signature: no arguments were accepted yet.
+/// The value of `accepted` while no arguments were accepted.
 const NONE_YET: u64 = u64::MAX;
 
 /// A loaded module.
@@ -32,9 +32,9 @@ pub(crate) struct Loaded {
     pub(crate) function: FunctionHandle,
     /// The size of each parameter in bytes, if the driver knows them.
     pub(crate) parameters: Option<Box<[usize]>>,
-    /// Its entry in the PTX, if there is any.
+    /// The entry of the kernel in the PTX; `None` without PTX.
     entry: Option<ptx::Entry>,
-    /// The proof that it waits.
+    /// The proof that the kernel waits for the kernel before it.
     wait: ptx::WaitProof,
     /// Whether the PTX restricts launches, which few kernels do.
     is_demanding: bool,
@@ -113,7 +113,7 @@ impl Loaded {
     }
 }
 
-/// A number of things and their sizes.
+/// Lists a number of things with their sizes, for a message.
 fn list<T: Display>(sizes: impl ExactSizeIterator<Item = T>, thing: &str) -> String {
     let count = sizes.len();
     let sizes = sizes.map(|size| size.to_string()).collect::<Vec<_>>().join(", ");

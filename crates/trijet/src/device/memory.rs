@@ -34,8 +34,9 @@ impl Space {
     }
 }
 
-/// One allocation. Clones share it; the driver frees it only on request. Memory that the host
-/// cannot reach has no reference count: each launch clones some.
+/// One allocation. Clones share the allocation. The driver frees it only on request. A token of
+/// memory that the host cannot reach has no reference count, because each launch clones several
+/// tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     space: Space,
@@ -55,8 +56,9 @@ impl Memory {
         Self { space, address, bytes, host: host.map(Arc::new) }
     }
 
-    /// Ordinary memory of this process. An operation may use it after its call has returned (law
-    /// A17), so its owner waits for all users before it frees it, as for page-locked memory.
+    /// Ordinary memory of this process. An operation may use the memory after its call has returned
+    /// (law A17). So the owner waits for all users before it frees the memory, as for page-locked
+    /// memory.
     ///
     /// # Errors
     /// `OutOfMemory` when the system has no more.
@@ -131,14 +133,14 @@ impl Span {
         &self.memory
     }
 
-    /// The bytes of the allocation that it covers.
+    /// The byte range of the allocation that this span covers.
     #[must_use]
     #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Sets its length; its first byte stays.
+    /// Sets the length of the span. The first byte stays the same.
     ///
     /// # Panics
     /// When the resized span does not lie within the memory.
@@ -149,20 +151,20 @@ impl Span {
         self.range.end = end;
     }
 
-    /// Locks its bytes. `None` if an overlapping lock excludes this, or the host cannot reach the
-    /// bytes.
+    /// Locks the bytes of the span. `None` if an overlapping lock excludes this, or the host cannot
+    /// reach the bytes.
     pub(crate) fn lock(&self, mode: Mode) -> Option<RangeGuard<'_>> {
         self.memory.lock(self.range(), mode)
     }
 
-    /// The address of its first byte.
+    /// The address of the first byte of the span.
     #[must_use]
     #[inline]
     pub(crate) fn address(&self) -> u64 {
         self.memory.address() + self.range.start
     }
 
-    /// Its length in bytes.
+    /// The length of the span in bytes.
     #[must_use]
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
@@ -181,8 +183,8 @@ impl Span {
         }
     }
 
-    /// Whether the two share a byte. Addresses are compared, because a pool allocates the same
-    /// bytes more than once.
+    /// Whether the two spans share a byte. The addresses are compared, because a pool allocates the
+    /// same bytes more than once.
     #[must_use]
     #[inline]
     pub(crate) fn overlaps(&self, other: &Self) -> bool {

@@ -21,7 +21,7 @@ const ALIGN: usize = 4096;
 /// The locked byte ranges of a region.
 type Locks = Vec<(Range<u64>, Mode)>;
 
-/// A range of bytes with locks on ranges.
+/// Bytes, and the locks on ranges of these bytes.
 ///
 /// Invariant: `base` points to `len` bytes that stay valid until this value drops. The first
 /// `ready` of them are initialised, and no code reads or writes the others.
@@ -212,7 +212,7 @@ impl HostBytes {
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
-    /// The start in the region, and the length, of `range` of this window.
+    /// Checks `range` of this window, and returns its start in the region and its length.
     fn checked(&self, range: &Range<u64>) -> (usize, usize) {
         let start = usize::try_from(range.start).expect("offsets fit the address space");
         let end = usize::try_from(range.end).expect("offsets fit the address space");
@@ -269,7 +269,7 @@ impl<'a> RangeGuard<'a> {
     /// The locked bytes for writing.
     ///
     /// # Panics
-    /// When the lock is one for reading.
+    /// When the lock is a lock for reading.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.mode.writes(), "a lock for reading gives no bytes for writing");
         // SAFETY: the lock is exclusive while the guard lives, and the slice borrows the guard
@@ -347,7 +347,8 @@ impl Drop for RangeGuards<'_> {
     }
 }
 
-/// The locks of the region of `bytes`. The locks of another region are released first.
+/// Locks the list of locks of the region of `bytes`. If `open` has the list of another region, that
+/// list is unlocked first.
 fn open_region<'a, 'b>(
     open: &'b mut Option<(&'a Arc<Region>, MutexGuard<'a, Locks>)>,
     bytes: &'a HostBytes,
@@ -362,7 +363,7 @@ fn open_region<'a, 'b>(
     locks
 }
 
-/// Adds a lock. Returns false if an overlapping one excludes it.
+/// Adds a lock. Returns false if an overlapping lock excludes it.
 fn take(locks: &mut Locks, range: Range<u64>, mode: Mode) -> bool {
     let excluded = locks.iter().any(|(held, held_mode)| {
         let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
@@ -415,7 +416,7 @@ mod tests {
         assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
     }
 
-    /// The bytes of parts are zeroed once, in any order of the parts.
+    /// The bytes of each part are zeroed once, whatever the order of the parts.
     #[test]
     fn every_byte_of_a_part_is_zero_until_it_is_written() {
         let whole = HostBytes::to_part(1 << 16).expect("a few bytes");
@@ -431,7 +432,8 @@ mod tests {
         assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
     }
 
-    /// Other code writes bytes that were exposed. No later use of bytes after them zeroes them.
+    /// Other code writes bytes that were exposed. A later use of bytes after them does not zero
+    /// them.
     #[test]
     fn exposed_bytes_are_zero_and_stay_as_other_code_leaves_them() {
         let whole = HostBytes::to_part(1 << 16).expect("a few bytes");
@@ -458,7 +460,7 @@ mod tests {
         let held = RangeGuard::try_new(&m, 32..40, Mode::Write).expect("free");
         let mine = [(&m, 0..8, Mode::Read), (&other, 0..8, Mode::Write), (&m, 39..64, Mode::Read)];
         assert_eq!(lock(&mine), None);
-        // The ranges that it had locked before are unlocked again.
+        // The ranges that the refused operation had locked are unlocked again.
         assert!(RangeGuard::try_new(&m, 0..8, Mode::Write).is_some());
         assert!(RangeGuard::try_new(&other, 0..8, Mode::Write).is_some());
         drop(held);

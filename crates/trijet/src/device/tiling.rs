@@ -16,9 +16,10 @@ const SIDE_MAX: u64 = 1 << 32;
 const PITCH_BYTES_END: u64 = 1 << 40;
 /// Maximum number of rows and of columns of a box.
 const BOX_MAX: u32 = 256;
-/// Divides the address of the matrix, its pitch, and the rows of a box, in bytes.
+/// The address of the matrix, the pitch in bytes and the size of a row of a box in bytes are
+/// multiples of this.
 const UNIT_BYTES: u64 = 16;
-/// The rows that [`Swizzle::Bytes128`] permutes.
+/// Maximum size of a row of a box with [`Swizzle::Bytes128`], in bytes.
 const SWIZZLED_BYTES: u64 = 128;
 
 /// A type of elements that a tiling can have. The copy engine reduces in the arithmetic of this
@@ -116,7 +117,8 @@ impl Tiling {
         self.rows == 0 || self.columns == 0
     }
 
-    /// The end of the elements that writes of boxes touch. Only for a tiling that was checked.
+    /// The end of the elements that a write of a box can change, as an index into the span. Only
+    /// for a tiling that was checked.
     pub(crate) fn written_end(&self, element: Dtype) -> u128 {
         if self.is_empty() {
             return 0;
@@ -196,7 +198,7 @@ impl Tiling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TiledArg {
-    /// The index among the arguments, which is also the index of its span.
+    /// The index of the tiling among the arguments. Its span has the same index.
     pub index: usize,
     /// The tiling.
     pub tiling: Tiling,
@@ -204,7 +206,7 @@ pub struct TiledArg {
     pub element: Dtype,
 }
 
-/// A matrix that a kernel reads by boxes, for its twin.
+/// A matrix that a kernel reads box by box, as its twin gets it.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a, T> {
     pub(crate) elements: &'a [T],
@@ -213,7 +215,7 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T: Pod> Matrix<'a, T> {
-    /// The element at this row and column, as a box has it: zero outside of the matrix.
+    /// The element at this row and column; zero outside of the matrix, as in a box.
     #[must_use]
     #[inline]
     pub fn at(&self, row: usize, column: usize) -> T {

@@ -80,7 +80,7 @@ impl<'a> TileInputs<'a> {
         self.args.count()
     }
 
-    /// The written spans: the index of the argument, and the bytes of an element.
+    /// For each written span, the index of its argument and the size of an element in bytes.
     pub(crate) fn written(&self) -> impl Iterator<Item = (usize, u64)> {
         let written = self.args.spans().iter().filter(|arg| arg.mode.writes());
         written.map(|arg| (arg.index, arg.element_bytes))
@@ -94,11 +94,11 @@ impl<'a> Tile<'a> {
     }
 
     /// The scalar at argument `index`. As for the kernel, a pointer and its length are two
-    /// arguments: [`Tile::args`] needs no numbers.
+    /// arguments. [`Tile::args`] needs no indices.
     ///
     /// # Panics
     /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments,
-    /// and the error of the launch has it.
+    /// and the error of the launch contains it.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
         self.args.scalar(index)

@@ -19,14 +19,14 @@ pub(super) enum Reach {
 /// The architecture of a `.target`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// As the text has it: `sm_90a`.
+    /// The name in the text: `sm_90a`.
     pub(super) name: String,
     pub(super) compute: (u32, u32),
     pub(super) reach: Reach,
 }
 
 impl Target {
-    /// Reads `sm_90a`. `None` for other words; the driver decides about those.
+    /// Parses a name such as `sm_90a`. `None` for other words: the driver decides about them.
     pub(super) fn read(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("sm_")?;
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -88,19 +88,19 @@ pub(super) struct Demands {
     pub(super) grid_of_clusters: bool,
 }
 
-/// The proof that a kernel waits for the kernel before it in time.
+/// The reason why a kernel is known to wait for the kernel before it in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitProof {
-    /// Every path of its PTX.
+    /// The paths of its PTX, which are checked: every path waits before it uses memory.
     Ptx,
-    /// A promise of its author, in place of the paths.
+    /// The author of the kernel promised it. The paths are not checked.
     Promise,
 }
 
 /// Why a dependent launch of an entry could use memory too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitFault<'a> {
-    /// It has no wait.
+    /// The entry has no wait.
     NoWait,
     /// A path has this instruction before the wait.
     EarlyUse(&'a str),
@@ -131,9 +131,11 @@ impl fmt::Display for WaitFault<'_> {
 pub(crate) struct Entry {
     pub(super) name: String,
     pub(super) demands: Demands,
-    /// Whether it has a `griddepcontrol.wait`, either itself or in a function that it may call.
+    /// Whether the entry has a `griddepcontrol.wait`, either itself or in a function that it may
+    /// call.
     pub(super) waits: bool,
-    /// Whether it has a `griddepcontrol.launch_dependents`, in the same sense.
+    /// Whether the entry has a `griddepcontrol.launch_dependents`, either itself or in a function
+    /// that it may call.
     pub(super) triggers: bool,
     /// The first use of memory on a path that has not waited, in an entry that waits.
     pub(super) early_use: Option<String>,

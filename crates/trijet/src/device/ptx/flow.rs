@@ -1,5 +1,4 @@
-//! The functions of a module and the functions that they call: an entry waits if a function that it
-//! calls waits.
+//! The functions of a module and their calls. An entry waits if a function that it calls waits.
 //!
 //! The paths of a function decide what an entry may do before it waits (`path.rs`).
 #![forbid(unsafe_code)]
@@ -37,7 +36,7 @@ pub(super) struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
-    /// Adds a word unless it is there.
+    /// Adds a word unless the function has it already.
     pub(super) fn names(&mut self, word: &'a str) {
         if self.words.insert(word) {
             self.events.push(FlowEvent::Name(word));
@@ -45,7 +44,7 @@ impl<'a> Function<'a> {
     }
 }
 
-/// A module without its details.
+/// The functions and variables of a module.
 #[derive(Debug, Default)]
 pub(super) struct Flow<'a> {
     pub(super) functions: Vec<Function<'a>>,
@@ -56,7 +55,7 @@ pub(super) struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// The entries, with all that they reach.
+    /// The facts about each entry, including the functions that the entry can reach.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
         for (number, function) in self.functions.iter().enumerate() {

@@ -13,11 +13,11 @@ use std::fmt;
 /// Memory" of the compute capabilities).
 const STATIC_SHARED_BYTES_MAX: u64 = 48 * 1024;
 
-/// The first version of CUDA whose assembler gives a block more static shared memory than that, if
-/// it assembles for one architecture alone (ptxas 13.0.88 does for sm_90a and sm_100a; ptxas 12.9
-/// does not).
+/// The first version of CUDA whose assembler allows a block more static shared memory than
+/// [`STATIC_SHARED_BYTES_MAX`], if it assembles for one architecture alone (ptxas 13.0.88 does for
+/// sm_90a and sm_100a; ptxas 12.9 does not).
 const LARGER_SINCE: i32 = 13_000;
-/// The first compute capability with such targets (PTX ISA, ".target").
+/// The first compute capability that has targets for one architecture alone (PTX ISA, ".target").
 const ALONE_SINCE: (u32, u32) = (9, 0);
 
 /// The versions of CUDA that brought a version of PTX, as the driver writes them, each with the PTX
@@ -381,7 +381,8 @@ mod tests {
         assert_eq!(flagged(&format!("{module}{using}{other}")), ["a"]);
     }
 
-    /// The assembler of CUDA 13.0 gives more if it assembles for one architecture alone.
+    /// The assembler of CUDA 13.0 allows more static shared memory if it assembles for one
+    /// architecture alone.
     #[test]
     fn too_much_shared_memory_is_refused_where_every_driver_would() {
         let over = |target| format!(".target {target}\n{}", entry("a", ".shared .b8 x[49153];"));

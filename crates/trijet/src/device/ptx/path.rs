@@ -12,7 +12,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step<'a> {
     pub(super) kind: StepKind<'a>,
-    /// Whether it is executed on a condition (`@%p1`).
+    /// Whether the step is executed on a condition (`@%p1`).
     pub(super) is_guarded: bool,
 }
 
@@ -50,7 +50,8 @@ pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
     let own = [".param", ".const", ".shared", ".local"];
     let is_own = || parts.iter().any(|part| own.iter().any(|space| part.starts_with(space)));
     match word {
-        // Asynchronous copies name both ends. Instructions that order them name none.
+        // The name of an asynchronous copy contains the memory spaces of both ends. The name of an
+        // instruction that orders copies contains no memory space.
         "cp" => parts.contains(&".global") && !parts.contains(&".prefetch"),
         "ld" | "st" | "atom" | "red" => parts.contains(&".global") || !is_own(),
         "wmma" => (parts.contains(&".load") || parts.contains(&".store")) && !is_own(),
@@ -60,8 +61,8 @@ pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
     }
 }
 
-/// The actions of a function with these steps before it waits. `called` gives them for the
-/// functions that a call may reach. It gives none for a function of another module.
+/// The actions of a function with these steps before it waits. `called` returns the actions of each
+/// function that a call may reach, and none for a function of another module.
 pub(super) fn unwaited<'f>(
     steps: &[Step<'_>],
     called: impl Fn(&str) -> Vec<&'f Unwaited>,

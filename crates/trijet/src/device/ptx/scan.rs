@@ -546,7 +546,7 @@ mod tests {
         assert!(waits("", "mov.u64 %rd1, inner;"), "perhaps it is called by its address");
         assert!(waits("", "call %rd1, prototype;"), "the register may hold any function");
         assert!(!waits(".extern .func vprintf (.param .b64 a);", "call vprintf, (a);"));
-        // An alias of itself once doubled the functions that it stands for.
+        // An alias whose target is its own name once doubled the list of functions of this name.
         assert!(waits(&".alias inner, inner;\n".repeat(64), "call inner;"));
         // Functions that call each other.
         let ring =

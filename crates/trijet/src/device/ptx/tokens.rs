@@ -51,7 +51,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The offset after a quoted text that starts at `at`. It ends with its line at the latest.
+    /// The offset after a quoted text that starts at `at`. A quoted text ends at the end of its
+    /// line at the latest.
     fn quoted(&self, at: usize) -> usize {
         let mut end = at + 1;
         while let Some(byte) = self.byte(end) {
