@@ -1,4 +1,4 @@
-//! The verbs of captures and of the graphs that they give.
+//! The verbs of captures and of the graphs that result from captures.
 #![forbid(unsafe_code)]
 
 use super::machine::{Answer, Failure, Machine, Object};
@@ -47,7 +47,7 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// Ends the captures that a sequence left.
+    /// Ends the captures that a sequence left open.
     pub(super) fn end_captures(&self) {
         let streams: Vec<StreamHandle> = self
             .objects

@@ -55,7 +55,7 @@ pub(super) enum FreedBy {
     Pinned,
     /// With the last token.
     Dropped,
-    /// It is freed already. Only verbs that free accept it.
+    /// The memory is freed already. Only verbs that free memory accept it.
     Gone,
 }
 
@@ -71,12 +71,12 @@ pub(super) enum Object {
     Graph(GraphHandle),
 }
 
-/// The words of host functions, in order.
+/// The words of host functions, in the order of the calls of the functions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// The words since the last call.
+    /// Returns the words since the last call of this method, and forgets them.
     pub(super) fn take(&self) -> String {
         let words = std::mem::take(&mut *self.0.lock().expect("nothing panics under this lock"));
         if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }

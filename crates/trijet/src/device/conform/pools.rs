@@ -136,7 +136,7 @@ impl Machine<'_> {
         .to_owned())
     }
 
-    /// `same A B`: whether two pools are one, or two allocations have one address.
+    /// `same A B`: whether two names mean one pool, or two allocations have one address.
     pub(super) fn same(&self, words: &mut Words<'_>) -> Answer {
         let (a, b) = (self.named(words.word()?)?, self.named(words.word()?)?);
         let same = match (a, b) {
@@ -167,7 +167,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Notes that memory was freed. The name keeps a token of it, for another attempt.
+    /// Notes that memory was freed. The name keeps a token of the memory, so that a sequence can
+    /// free it again.
     fn gone(&mut self, name: &str, memory: Memory) -> Answer {
         self.bind(name, Object::Memory(memory, FreedBy::Gone))
     }

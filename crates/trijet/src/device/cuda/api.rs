@@ -99,7 +99,7 @@ pub(crate) struct KernelNode {
     pub(crate) context: Handle,
 }
 
-/// `CUtensorMap`, with the alignment of CUDA 13; before, it was 64.
+/// `CUtensorMap`, with the alignment of CUDA 13. Before CUDA 13, the alignment was 64.
 #[repr(C, align(128))]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TensorMap {
@@ -178,7 +178,7 @@ pub(crate) struct NodeParams {
 }
 
 impl NodeParams {
-    /// Asks for one body.
+    /// The parameters of a conditional node with one body.
     pub(crate) fn conditional(handle: u64, kind: c_int, context: Handle) -> Self {
         /// `CU_GRAPH_NODE_TYPE_CONDITIONAL`.
         const CONDITIONAL: c_int = 13;

@@ -41,7 +41,7 @@ pub(super) fn with_pointers<R>(
     with_tilings(api, args, &mut params, with)
 }
 
-/// Encodes the tilings, and points their arguments to them.
+/// Encodes the tilings, and points the arguments to the encoded forms.
 #[cold]
 #[inline(never)]
 fn with_tilings<R>(

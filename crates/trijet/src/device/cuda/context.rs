@@ -44,7 +44,8 @@ unsafe impl Sync for Context {}
 pub(in crate::device) struct CudaDriver {
     pub(super) api: DriverApi,
     pub(super) version: c_int,
-    /// The number that the environment requested when the driver was initialised.
+    /// The number of hardware queues that the environment requested when the driver was
+    /// initialised.
     pub(super) hardware_queues: Option<u32>,
     pub(super) contexts: Vec<OnceLock<Context>>,
     /// The page-locked memory in mappings of this library.
@@ -165,7 +166,7 @@ impl CudaDriver {
         }
     }
 
-    /// The driver's name of a device, without its context.
+    /// The driver's number of a device. The call makes no context.
     pub(super) fn ordinal(&self, op: &'static str, device: DeviceId) -> Result<CuDevice> {
         if device.0 as usize >= self.contexts.len() {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());

@@ -127,7 +127,7 @@ impl CudaDriver {
         )
     }
 
-    /// `legacy` is the legacy stream of a device.
+    /// Copies, and waits as law A18 demands. `legacy` is the legacy stream of a device.
     pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         if is_linked(src, dst) || is_linked(dst, src) {
             self.copy(legacy, dst, src)?;
@@ -156,7 +156,7 @@ impl CudaDriver {
         )
     }
 
-    /// `legacy` is the legacy stream of a device.
+    /// Fills, and waits as law A18 demands. `legacy` is the legacy stream of a device.
     pub(super) fn fill_sync(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         if dst.memory().space() == Space::Pinned {
             self.fill(legacy, dst, value)?;

@@ -22,7 +22,8 @@ use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// Implements each verb by the inherent method of the same name, which takes precedence.
+/// Implements each verb by a call of the inherent method of the same name. Rust prefers the
+/// inherent method to the verb.
 macro_rules! inherent {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $name(&self, $($arg: $type),*) -> $answer {

@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex};
 /// Members of `CUmemorytype`.
 const MEMORY_OF_HOST: c_uint = 1;
 const MEMORY_OF_DEVICE: c_uint = 2;
-/// From `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`, with `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`.
+/// An edge from `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC` with the type
+/// `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`.
 const PROGRAMMATIC: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
 
 /// Calls the host function of a node.
@@ -207,12 +208,12 @@ impl CudaDriver {
         )
     }
 
-    /// Gives a node the attributes of its launch.
+    /// Sets the attributes of a launch in its node.
     fn graph_attributes(&self, node: Handle, launch: &Launch<'_>) -> Result<()> {
         if !launch.config.has_attributes() {
             return Ok(());
         }
-        // The edge of a node makes it dependent.
+        // An edge makes a node dependent, not an attribute.
         let config = LaunchConfig { dependent: false, ..launch.config };
         for attribute in Attributes::of(&config).used() {
             cu!(
@@ -276,7 +277,7 @@ impl CudaDriver {
                      were given, which their users keep alive"
                 )
             }
-            // The first one stays.
+            // A graph never replaces a host function.
             NodeAction::HostFn(_) => Ok(()),
             NodeAction::Conditional(_) => {
                 let cause = "the operations on a condition cannot be changed; make another graph";
@@ -304,7 +305,7 @@ impl CudaDriver {
         let mut graph = graph.lock().expect("no panic under this lock");
         let _entered = self.enter_of("graph launch", stream.0)?;
         let exec = exec_of(&graph)?;
-        // The first launch allocates.
+        // The first launch allocates memory, which a capture of another thread could refuse.
         let _relaxed = (!std::mem::replace(&mut graph.is_uploaded, true)).then(|| self.relaxed());
         cu!(
             self,

@@ -52,7 +52,8 @@ impl Library {
     }
 }
 
-/// Defines a table of the functions of a library. It exists only as a whole.
+/// Defines a table of the functions of a library. There is no table if the library lacks a
+/// function.
 macro_rules! whole_table {
     ($visibility:vis $table:ident: $($field:ident = $symbol:literal: fn($($arg:ty),*) -> $result:ty;)*) => {
         /// The functions of the library.
@@ -160,8 +161,8 @@ pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_voi
 }
 
 /// Opens the built-ins of the run-time compiler. The compiler opens them by their file name alone,
-/// and the loader does not search the folder of the compiler. It finds them if they are open
-/// already.
+/// and the loader does not search the folder of the compiler. The loader finds them if they are
+/// open already.
 fn preload_builtins(compiler: &Path) {
     let Some(folder) = compiler.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return;

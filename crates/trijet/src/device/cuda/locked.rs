@@ -5,8 +5,8 @@
 //! that exist takes a tenth of that time (`files-ways.txt`). A run locks hundreds of megabytes
 //! before its first chunk.
 //!
-//! A mapping is unlocked before it is unmapped. Otherwise the driver would take another mapping at
-//! the same addresses for the pages that it has locked. So a mapping that cannot be unlocked is
+//! A mapping is unlocked before it is unmapped. Otherwise the driver would mistake a later mapping
+//! at the same addresses for the pages that it has locked. So a mapping that cannot be unlocked is
 //! never unmapped.
 #![forbid(unsafe_code)]
 
@@ -118,7 +118,7 @@ mod tests {
         assert!(locked.take(address).is_none());
     }
 
-    /// Its pages may still be locked.
+    /// The pages of such a mapping may still be locked.
     #[test]
     fn a_mapping_that_was_not_taken_stays_mapped() {
         let locked = LockedPages::default();

@@ -20,7 +20,7 @@ const COOPERATIVE: c_uint = 2;
 const CLUSTER_DIMENSION: c_uint = 4;
 const PRIORITY: c_uint = 8;
 const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
-/// One of each kind.
+/// Maximum number of attributes of a launch: one of each kind.
 const ATTRIBUTES_MAX: usize = 4;
 /// Zeros after a text: from a short text, the driver reads on up to the size of a binary's header.
 const HEADER_BYTES: usize = 64;
@@ -29,9 +29,9 @@ const PARAMETERS_MAX: usize = 32_764;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
-/// The messages of the driver's compiler with their sites as FILE:LINE. The compiler names a line
-/// of the PTX. If the PTX was `compiled` from a source, that line is replaced by the line of the
-/// source that was noted last before it.
+/// The messages of the driver's compiler, each with its site as FILE:LINE. The compiler names a
+/// line of the PTX. If the PTX was `compiled` from a source, the message gets the line of the
+/// source that the last `.loc` before that line names.
 fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     const PLACE: &str = "ptxas application ptx input, line ";
     let placed = |line: &str| {
@@ -81,7 +81,7 @@ impl Attributes {
         attributes
     }
 
-    /// The attributes that were given.
+    /// The attributes that the configuration sets.
     pub(super) fn used(&self) -> &[LaunchAttribute] {
         &self.all[..self.count]
     }
@@ -219,7 +219,7 @@ impl CudaDriver {
         Ok(FunctionHandle(pack(device, function)))
     }
 
-    /// Unknown before CUDA 12.4.
+    /// The size of each parameter in bytes. The driver tells them since CUDA 12.4.
     pub(super) fn parameters(&self, function: FunctionHandle) -> Result<Option<Vec<usize>>> {
         let Some(parameter) = self.api.func_parameter else { return Ok(None) };
         let _entered = self.enter_of("parameters", function.0)?;
@@ -256,7 +256,8 @@ impl CudaDriver {
         Ok(Occupancy { blocks: u32::try_from(blocks).unwrap_or(0), clusters })
     }
 
-    /// The driver requires a grid of whole clusters, and does not use it otherwise.
+    /// The maximum number of clusters on the device at once. The driver requires a grid of whole
+    /// clusters, and uses the grid for nothing else.
     fn active_clusters(&self, function: FunctionHandle, config: &Config) -> Result<u32> {
         let mut attributes = Attributes::of(config);
         let config = driver_config(config, null_mut(), Some(&mut attributes));

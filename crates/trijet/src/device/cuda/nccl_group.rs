@@ -127,9 +127,9 @@ impl NcclGroup {
         Ok(group)
     }
 
-    /// Starts to make communicators of parts of the group. `colors` has the part of each device of
-    /// this process. `ranks` has the indices of these devices in the whole group, which give the
-    /// order in the parts.
+    /// Starts to make communicators of parts of the group. `colors` has the number of the part for
+    /// each device of this process. `ranks` has the index of each of these devices in the whole
+    /// group. The devices of a part are ordered by these indices.
     pub(crate) fn split(&mut self, colors: &[u32], ranks: &[usize]) -> Result<Vec<(u32, Self)>> {
         let nccl = self.nccl;
         let mut parts: Vec<(u32, Self)> = Vec::new();
@@ -162,7 +162,7 @@ impl NcclGroup {
         self.communicators[at].load(Ordering::Acquire)
     }
 
-    /// Runs calls as one group: they are enqueued when it ends.
+    /// Runs calls as one group. The calls are enqueued when the group ends.
     fn grouped(
         &mut self,
         name: &'static str,
@@ -183,9 +183,10 @@ impl NcclGroup {
     /// Enqueues the calls as one group, each in the stream of its device.
     ///
     /// # Safety
-    /// Each address has as many elements as its call says, which are used by others as NCCL allows
-    /// from now until the work in the stream is complete, and each stream is a live one of its
-    /// device.
+    /// - Each address has as many elements as its call states.
+    /// - From now until the work in the stream is complete, other code uses these elements only as
+    ///   NCCL allows.
+    /// - Each stream is a live stream of its device.
     pub(crate) unsafe fn run(&mut self, calls: &[Call], streams: &[*mut c_void]) -> Result<()> {
         self.grouped("ncclGroupEnd", |group| {
             for call in calls {

@@ -114,7 +114,7 @@ pub(crate) enum Action<'a> {
         graph: GraphHandle,
         /// The bytes that its nodes read and write.
         touches: &'a [(Span, Mode)],
-        /// Its name in traces. It distinguishes the graph from others, and names its operations.
+        /// The name of the graph in traces, for example `graph 1: fill, copy`.
         name: &'a str,
     },
     /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
@@ -128,8 +128,8 @@ pub(crate) enum Action<'a> {
         /// operation would pay for a result of that size.
         memory: &'a Cell<Option<Memory>>,
     },
-    /// Frees in stream order: every access must come before (law A22). It also takes memory of
-    /// [`super::Core::device_alloc`].
+    /// Frees in stream order: every access must come before (law A22). Memory of
+    /// [`super::Core::device_alloc`] can also be freed in this way.
     Free(&'a Memory),
 }
 
@@ -222,7 +222,7 @@ impl Action<'_> {
         }
     }
 
-    /// The number of the graph that it launches.
+    /// The number of the graph that the operation launches.
     #[must_use]
     pub(crate) fn graph(&self) -> Option<u64> {
         if let Self::Graph { graph, .. } = self { Some(graph.0) } else { None }

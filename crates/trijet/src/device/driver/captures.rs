@@ -27,7 +27,7 @@ pub(crate) enum CaptureState {
     None,
     /// Calls become a part of a graph.
     Active,
-    /// A call was refused. The capture is invalid, and only its end is left.
+    /// A call was refused. The capture is invalid, and can only be ended.
     Invalidated,
 }
 

@@ -65,11 +65,11 @@ pub struct DeviceInfo {
     /// Copy engines that run beside kernels.
     pub copy_engines: u32,
     /// The number of hardware queues to which the driver assigns the streams of this process, if it
-    /// is known. A stream whose next operation waits for its last one may hold back the streams
-    /// that share its queue (law A47), so more streams than this may not run at once. The driver
-    /// has 8 queues, or the number in the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` (1 to
-    /// 32) when the process uses CUDA for the first time. Set it before the program starts. A host
-    /// device has queues if `HostConfig::hardware_queues` sets them.
+    /// is known. A stream whose next operation waits for its previous operation may hold back the
+    /// streams that share its queue (law A47), so more streams than this may not run at once. The
+    /// driver has 8 queues, or the number in the environment variable `CUDA_DEVICE_MAX_CONNECTIONS`
+    /// (1 to 32) when the process uses CUDA for the first time. Set it before the program starts. A
+    /// host device has queues if `HostConfig::hardware_queues` sets them.
     pub hardware_queues: Option<u32>,
     /// All memory of the device.
     pub memory: Bytes,
@@ -151,8 +151,8 @@ pub(crate) trait Core: Debug + Send + Sync {
     ) -> Result<StreamHandle>;
 
     /// The legacy default stream of a device. Its operations wait for the operations of all
-    /// blocking streams of the device, and their operations wait for its (law A13). It cannot be
-    /// destroyed.
+    /// blocking streams of the device, and the operations of blocking streams wait for the
+    /// operations of the legacy stream (law A13). It cannot be destroyed.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
@@ -205,7 +205,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle>;
 
-    /// Destroys an event. Waits that were enqueued before still hold (law A12).
+    /// Destroys an event. Waits for it that are already enqueued stay valid (law A12).
     ///
     /// # Errors
     /// An error of the driver.

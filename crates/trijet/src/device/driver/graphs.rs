@@ -16,9 +16,9 @@ pub(crate) trait Graphs: Debug {
     /// `Unsupported` for a driver without graphs.
     fn graph_create(&self, device: DeviceId) -> Result<GraphHandle>;
 
-    /// Adds a node of a device, which follows the nodes `after`. Nodes are numbered from 0. A
-    /// dependent launch follows one node, which is a launch, and its edge is as in a stream (laws
-    /// A34 to A36).
+    /// Adds a node that runs on `device` and follows the nodes `after`. Nodes are numbered from 0.
+    /// A dependent launch follows exactly one node, which must be a launch. The edge between the
+    /// two has the same meaning as between launches in a stream (laws A34 to A36).
     ///
     /// # Errors
     /// As for enqueuing the operation. After an error the graph cannot be used.

@@ -47,15 +47,16 @@ pub(crate) enum Repeats {
     WhileSet,
 }
 
-/// Operations that a graph executes on a condition. To the graph they are one node.
+/// Operations that a graph executes on a condition. They are one node of the graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditional {
     pub(crate) repeats: Repeats,
     /// One `u32` of device memory.
     pub(crate) condition: Span,
-    /// The operations, each with the numbers of those before it. None is a host function.
+    /// The operations, each with the indices of the operations that it follows. No operation is a
+    /// host function.
     pub(crate) body: Vec<(OwnedNode, Vec<usize>)>,
-    /// The memory that they use.
+    /// The memory that the operations use.
     pub(crate) touches: Vec<(Span, Mode)>,
 }
 
@@ -130,7 +131,7 @@ impl OwnedNode {
         }
     }
 
-    /// Whether a graph can take `other` in place of this operation.
+    /// Whether `other` can replace this operation in a graph.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Kernel { function, .. }, Self::Kernel { function: other, .. }) => {

@@ -15,8 +15,8 @@ pub(crate) trait Peers: Debug {
     /// `NoDevice` when one of them does not exist.
     fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool>;
 
-    /// Lets `device` use the memory of `peer` that [`super::Core::device_alloc`] gave, in this
-    /// direction only.
+    /// Lets `device` use the memory of `peer` that [`super::Core::device_alloc`] allocated. `peer`
+    /// does not get access to the memory of `device`.
     ///
     /// # Errors
     /// `Driver` when it is enabled already or not possible.

@@ -24,7 +24,7 @@ pub(crate) struct Activities {
     /// At most one activity for each tag, sorted by tag.
     pub work: Vec<EngineActivity>,
     /// The number of records that the profiler had no room for. If a tag has no activity, its
-    /// record may be one of these.
+    /// record may be among the lost ones.
     pub lost: u64,
 }
 
@@ -38,8 +38,7 @@ pub(crate) trait Profiler: Debug {
     fn activity_begin(&self) -> Result<()>;
 
     /// Puts every operation that the calling thread enqueues from now on under `tag`, or under no
-    /// tag.
-    /// Does nothing while no activities are collected.
+    /// tag. Does nothing while no activities are collected.
     fn activity_tag(&self, tag: Option<u64>);
 
     /// The time now, on the clock of the activities.

@@ -34,8 +34,9 @@ pub(crate) trait Ranges: Debug {
     /// `OutOfMemory` if there are not enough free addresses.
     fn range_reserve(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
-    /// Maps new memory of the device at the bytes `at` of a range, which have none. The device can
-    /// use it when the call returns, and so can the devices that have access to its other memory.
+    /// Maps new memory of the device at the bytes `at` of a range. These bytes must have no memory
+    /// yet. When the call returns, the device can use the new memory, and so can the devices that
+    /// have access to its other memory.
     ///
     /// # Errors
     /// `OutOfMemory`, with the requested size and the memory that is free; `InvalidValue` for bytes

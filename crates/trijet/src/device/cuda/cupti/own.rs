@@ -83,7 +83,7 @@ fn own() -> Result<&'static Own> {
     }))
 }
 
-/// The outcome of a call; `None` if the library lacks its symbol.
+/// Checks the code of a call. `code` is `None` if the library lacks the symbol.
 fn check(what: &str, code: Option<CuResult>) -> Result<()> {
     match code {
         Some(0) => Ok(()),
