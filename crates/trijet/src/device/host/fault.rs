@@ -148,7 +148,7 @@ impl Faults {
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
-    /// The duration of an operation to which the model gives `nominal`.
+    /// The duration of an operation whose modelled duration is `nominal`.
     pub(super) fn slowed(&self, node: NodeId, nominal: Nanos) -> Nanos {
         if let Some(FaultKind::Slow(times)) = self.of(node) {
             return Nanos(nominal.0.saturating_mul(u64::from(times)));

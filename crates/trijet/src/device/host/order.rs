@@ -146,7 +146,7 @@ impl StepPolicy {
         }
     }
 
-    /// The duration of a part to which the model gives `nominal`.
+    /// The duration of a part whose modelled duration is `nominal`.
     pub(super) fn stretch(&mut self, nominal: Nanos) -> Nanos {
         match self {
             Self::Greedy => nominal,

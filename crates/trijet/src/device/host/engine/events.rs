@@ -142,8 +142,8 @@ impl Queues {
         event: EventHandle,
     ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
-        // The device of the event is used here: the stream may be destroyed while a worker still
-        // uses bytes.
+        // The lost device is looked up by the event, not by the stream: the stream may be destroyed
+        // while a worker still uses bytes.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
@@ -186,7 +186,7 @@ impl Queues {
     }
 
     /// Empties the list of arrived operations. Operations that need no engine and are due by `now`
-    /// are completed; `later` gets all others.
+    /// are completed. Each other operation is passed to `later`, unless it hangs.
     pub(in crate::device::host) fn settle(&mut self, now: Nanos, mut later: impl FnMut(&Node)) {
         while let Some(id) = self.arrived.pop() {
             let Some(node) = self.node(id) else { continue };

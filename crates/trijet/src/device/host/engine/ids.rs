@@ -22,7 +22,7 @@ pub(in crate::device::host) struct NodeId {
     pub(in crate::device::host) at: u32,
 }
 
-/// A point of a stream: its first `seq` operations.
+/// A point of a stream: the point after its first `seq` operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device::host) struct Point {
     pub(in crate::device::host) slot: SlotId,

@@ -20,15 +20,15 @@ pub(in crate::device::host) struct Node {
     pub(in crate::device::host) priority: i32,
     pub(in crate::device::host) engine: Engine,
     pub(in crate::device::host) enqueued: Nanos,
-    /// The end of the last operation that it waits for.
+    /// The time at which the last operation ended that this operation waits for.
     pub(in crate::device::host) ready: Nanos,
     /// The number of operations before it that are not complete.
     pub(super) missing: u32,
-    /// Whether it is a host function, or waited for one when it was enqueued.
+    /// Whether this is a host function, or an operation that waited for one when it was enqueued.
     pub(super) follows_host: bool,
-    /// The operations that wait for it.
+    /// The operations that wait for this operation.
     pub(in crate::device::host) after: SmallVec<[NodeId; 2]>,
-    /// The steps of an exploration after which it is ready.
+    /// The steps of an exploration after which this operation is ready.
     pub(in crate::device::host) causes: Causes,
     /// Its position in the layers above, if they set one.
     pub(in crate::device::host) culprit: Option<Position>,

@@ -65,8 +65,8 @@ pub(in crate::device::host) struct Queues {
     pub(in crate::device::host) never_ends: Option<String>,
     /// Operations that never complete, because of an injected fault.
     pub(in crate::device::host) stuck: Vec<NodeId>,
-    /// The last host function. If the driver runs one at a time, the next one runs after it (law
-    /// A28).
+    /// The host function that was enqueued last. If the driver runs host functions one at a time,
+    /// the next host function runs after it (law A28).
     pub(in crate::device::host) last_host_fn: Option<NodeId>,
     /// The hardware queues, if streams share them (law A47).
     pub(in crate::device::host) sharing: Option<HardwareQueues>,
@@ -89,8 +89,8 @@ impl Queues {
         Self { devices, never_ends, ..Self::default() }
     }
 
-    /// Empty queues in the same memory. Queued operations are dropped, and with them host functions
-    /// of the user, so the caller holds no lock.
+    /// Empties the queues and keeps their memory. Queued operations are dropped, and with them host
+    /// functions of the user, so the caller holds no lock.
     pub(in crate::device::host) fn cleared(mut self) -> Self {
         for event in self.events.values_mut() {
             let clock = event.take_clock();
@@ -113,7 +113,8 @@ impl Queues {
         }
     }
 
-    /// Empty queues for a run of an exploration, in the memory of the queues of an earlier run.
+    /// Empty queues for a run of an exploration. They reuse the memory of the queues of an earlier
+    /// run.
     pub(in crate::device::host) fn explored(
         earlier: Self,
         devices: u32,
@@ -153,10 +154,10 @@ impl Queues {
         Ok(id)
     }
 
-    /// Makes later operations of the stream wait until `waits` are complete: for a wait for an
-    /// event, a record, or memory that was allocated before its free is complete. This is no
-    /// operation of the stream, so it makes neither the legacy stream nor the blocking streams wait
-    /// (laws A4 and A13).
+    /// Makes later operations of the stream wait until `waits` are complete. It serves waits for
+    /// events, records, and allocations of memory whose free is not complete. This is no operation
+    /// of the stream, so it makes neither the legacy stream nor the blocking streams wait (laws A4
+    /// and A13).
     pub(in crate::device::host) fn hold(
         &mut self,
         op: &'static str,
@@ -418,7 +419,8 @@ impl Queues {
         over.into_iter().for_each(|id| self.complete(id, now));
     }
 
-    /// Law A40: an operation failed, and its device is lost. The operation no longer uses bytes.
+    /// Law A40: an operation has failed, and its device is lost. From now on the operation uses no
+    /// bytes.
     pub(in crate::device::host) fn fail(&mut self, id: NodeId, error: Error, now: Nanos) {
         let Some(node) = self.node(id) else { return };
         let device = node.device;

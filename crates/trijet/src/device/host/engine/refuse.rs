@@ -44,7 +44,7 @@ pub(in crate::device::host) fn unsupported(
     Error::new(ErrorKind::Unsupported, op, cause).with_code(801)
 }
 
-/// An error with a code that has no own kind.
+/// An error with a code that has no kind of its own.
 pub(in crate::device::host) fn other(
     op: &'static str,
     code: i32,

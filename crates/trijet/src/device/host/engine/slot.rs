@@ -59,7 +59,8 @@ pub(in crate::device::host) struct DeviceStreams {
     pub(in crate::device::host) legacy: Option<SlotId>,
     pub(in crate::device::host) per_thread: BTreeMap<u64, SlotId>,
     pub(in crate::device::host) blocking: Vec<SlotId>,
-    /// A stream of the driver, in which it reads sources of batches out of stream order (law A19).
+    /// An internal stream, in which the driver reads the sources of batches out of stream order
+    /// (law A19).
     pub(in crate::device::host) staging: Option<SlotId>,
     pub(in crate::device::host) barrier: Barrier,
 }

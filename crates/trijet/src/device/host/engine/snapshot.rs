@@ -12,7 +12,7 @@ use crate::device::driver::Timing;
 pub(in crate::device::host) struct SnapshotEvent {
     pub(super) device: DeviceId,
     pub(super) timing: Timing,
-    /// The number of records. A time belongs to one of them.
+    /// The number of times that the event was recorded. A stored time belongs to one record.
     pub(super) generation: u64,
     pub(super) stands_for: Option<Snapshot>,
     pub(super) time: Option<Nanos>,

@@ -16,7 +16,7 @@ use crate::device::driver::{StreamHandle, StreamKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The handle of a default stream is one of these bits and the number of the device.
+/// The handle of a default stream combines one of these bits with the number of the device.
 const LEGACY: u64 = 1 << 62;
 const PER_THREAD: u64 = 1 << 61;
 const SLOT_BITS: u32 = 24;
@@ -237,21 +237,23 @@ impl Queues {
         self.slots[on.index()].knows.join(clock);
     }
 
-    /// The operations that are complete when all operations of the stream are.
+    /// The operations that are complete when all operations of the stream are complete.
     pub(in crate::device::host) fn snapshot_clock(&self, slot: SlotId) -> VectorClock {
         let mut clock = VectorClock::new();
         self.snapshot_into(slot, &mut clock);
         clock
     }
 
-    /// The operations that are complete when everything up to these points is.
+    /// The operations that are complete when all operations of the streams of these points are
+    /// complete.
     pub(in crate::device::host) fn clock_of(&self, points: &[Point]) -> VectorClock {
         let mut clock = VectorClock::new();
         points.iter().for_each(|point| clock.join(&self.snapshot_clock(point.slot)));
         clock
     }
 
-    /// Stores the operations that are complete when all operations of the stream are, in `clock`.
+    /// Stores in `clock` the operations that are complete when all operations of the stream are
+    /// complete.
     pub(super) fn snapshot_into(&self, slot: SlotId, clock: &mut VectorClock) {
         let found = &self.slots[slot.index()];
         clock.copy_from(&found.knows);

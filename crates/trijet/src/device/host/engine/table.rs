@@ -1,5 +1,5 @@
-//! A table of objects by handle. A handle holds the index of its entry and a generation, so that
-//! the handle of a removed object does not find its successor.
+//! A table of objects by handle. A handle contains the index of its entry and a generation. So the
+//! handle of a removed object does not find the next object in the same entry.
 #![forbid(unsafe_code)]
 
 const PLACE_BITS: u32 = 32;
@@ -55,7 +55,8 @@ impl<T> Table<T> {
         self.entries[place(handle)].value.take()
     }
 
-    /// An empty table in the same memory, with the same handles as a new one.
+    /// Empties the table and keeps its memory. Later objects get the same handles as in a new
+    /// table.
     pub(in crate::device::host) fn cleared(mut self) -> Self {
         self.entries.clear();
         self.free.clear();
@@ -71,7 +72,7 @@ impl<T> Table<T> {
     }
 }
 
-/// An empty list in the memory of `list`.
+/// Empties `list` and keeps its memory.
 pub(in crate::device::host) fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
     list.clear();
     list

@@ -20,10 +20,11 @@ type StreamSet = SmallVec<[SlotId; 4]>;
 pub(in crate::device::host) struct Trail {
     /// The number of the running step.
     pub(in crate::device::host) step: u32,
-    /// By the number of the operation, from 1: the steps that completed the operation.
+    /// For each operation, the steps that completed it. The index is the number of the operation.
+    /// Numbers start at 1.
     finished: Vec<Option<Causes>>,
-    /// By the same number: the streams whose steps complete the operation and all operations before
-    /// it. They do not depend on the order of the steps.
+    /// For each operation, the streams whose steps complete the operation and all operations before
+    /// it. They do not depend on the order of the steps. The index is the number of the operation.
     streams: Vec<StreamSet>,
     /// The operations of each slot in order, including the operations of earlier streams of the
     /// slot.
@@ -129,7 +130,7 @@ impl Trail {
         causes
     }
 
-    /// An empty trail in the same memory.
+    /// Empties the trail and keeps its memory.
     pub(super) fn cleared(self) -> Self {
         let mut points = self.points;
         points.iter_mut().for_each(Vec::clear);

@@ -67,7 +67,7 @@ impl Choice {
 /// The search over all runs of a program.
 #[derive(Default)]
 pub(crate) struct Search {
-    /// The queues of an earlier run, for their memory.
+    /// The queues of an earlier run. The next run reuses their memory.
     pub(in crate::device::host) spare: Queues,
     frames: Vec<SearchFrame>,
     depth: usize,
@@ -186,7 +186,7 @@ impl Search {
         self.events.last_mut().filter(|_| listens)
     }
 
-    /// The running step comes after these steps.
+    /// Notes that the running step comes after these steps.
     pub(in crate::device::host) fn follow(&mut self, causes: &[u32]) {
         if let Some(event) = self.running() {
             for cause in causes {
@@ -256,8 +256,8 @@ impl Search {
         *chosen
     }
 
-    /// The same choices led to other steps. The run continues to its end without exploration,
-    /// because its caller holds locks.
+    /// Called when the same choices led to other steps than before. The run continues to its end
+    /// without exploration, because its caller holds locks.
     fn give_up(&mut self) -> usize {
         self.unrepeatable = true;
         self.redundant = true;
@@ -291,7 +291,7 @@ impl Search {
         value
     }
 
-    /// The last step has ended, and the objects that it touched are known.
+    /// Ends the last step: the objects that it touched are known now.
     fn close_event(&mut self) {
         let Some(last) = self.steps.checked_sub(1) else { return };
         if self.plan.is_some() || self.redundant {
@@ -335,7 +335,7 @@ impl Search {
         }
     }
 
-    /// Two steps race, so the run in which they are swapped must be tried.
+    /// Notes that two steps race: the run in which they are swapped must be tried.
     fn note_race(&mut self, i: usize, j: usize) {
         let initials = self.order.initials(&self.events, i, j);
         let Some(SearchFrame::Actors { enabled, backtrack, .. }) =
@@ -357,8 +357,8 @@ impl Search {
         }
     }
 
-    /// Two operations race for bytes, so the runs in which one happens in the middle of the other
-    /// must be tried.
+    /// Notes that two operations race for bytes: the runs in which one happens in the middle of the
+    /// other must be tried.
     fn note_torn(&mut self, i: usize, j: usize) {
         let (order, events) = (&self.order, &self.events);
         let (a, b) = (&events[i], &events[j]);

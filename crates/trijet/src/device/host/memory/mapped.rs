@@ -57,7 +57,7 @@ impl Ranges {
         Ok(Memory::new(Space::Device(device), host.address(), bytes.0, Some(host)))
     }
 
-    /// Maps memory. `free` bytes of the device are left.
+    /// Maps memory. `free` is the number of free bytes of the device.
     pub(in crate::device::host) fn map(
         &mut self,
         range: &Memory,

@@ -24,7 +24,8 @@ pub(in crate::device::host) struct Baton {
     /// The thread that may go on.
     pub(super) holder: u32,
     pub(in crate::device::host) threads: Vec<Scripted>,
-    /// During a script, the last step before it. Afterwards, the last steps of its threads.
+    /// During a script, the last step before the script. After it, the last steps of the threads of
+    /// the script.
     pub(super) follows: SmallVec<[u32; 4]>,
     /// The last step of each thread that has ended.
     pub(super) ends: SmallVec<[u32; 4]>,

@@ -143,7 +143,7 @@ impl Simulation {
         &self.cost
     }
 
-    /// The host spends `time` in a call.
+    /// Adds `time` for a call to the time of the host, and returns the new time.
     pub(in crate::device::host) fn host_call(&mut self, time: Nanos) -> Nanos {
         self.host = Nanos(self.host.0.max(self.now.0) + time.0);
         self.host
@@ -153,7 +153,7 @@ impl Simulation {
         self.host.max(self.now)
     }
 
-    /// The host has waited until now.
+    /// Advances the time of the host to now, after a wait.
     pub(super) fn host_waited(&mut self) {
         self.host = self.host.max(self.now);
     }
@@ -364,7 +364,7 @@ impl Simulation {
         self.stations[station.0].running.swap_remove(index);
     }
 
-    /// The host function of `id` returned.
+    /// Completes the operation `id` after its host function has returned.
     pub(super) fn host_fn_done(&mut self, queues: &mut Queues, id: NodeId) {
         if let Some((station, index)) = self.find_running(id) {
             self.stop(station, index);

@@ -209,7 +209,7 @@ impl Stepper {
         }
     }
 
-    /// The running step touches an object.
+    /// Notes that the running step touches an object.
     pub(in crate::device::host) fn touch(&self, object: Object, write: bool) {
         if let Decider::Search(search) = &self.decider
             && self.listens
@@ -218,7 +218,7 @@ impl Stepper {
         }
     }
 
-    /// The running step comes after these steps.
+    /// Notes that the running step comes after these steps.
     pub(super) fn follow(&self, causes: &[u32]) {
         if let Decider::Search(search) = &self.decider
             && self.listens

@@ -172,7 +172,7 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// A step of the calling thread begins.
+    /// Begins a step of the calling thread.
     fn begin_step(state: &mut State, points: &Points) {
         let state = &mut *state;
         let HostRun::Stepped(stepper) = &mut state.run else { return };
@@ -260,7 +260,7 @@ impl HostDriver {
         }
     }
 
-    /// No step is possible. The next thread gets the error of its wait.
+    /// Passes the baton on when no step is possible. The next thread gets the error of its wait.
     fn hand_over(&self, state: &mut State) {
         state.baton.holder = state.unfinished().unwrap_or(0);
         self.shared.changed.notify_all();
@@ -527,7 +527,7 @@ impl HostDriver {
     }
 }
 
-/// Ends a script when it drops, even after a panic of one of its threads.
+/// A guard: its drop ends a script, even after a panic of one of its threads.
 struct EndOfScript<'a>(&'a HostDriver);
 
 impl Drop for EndOfScript<'_> {
@@ -540,7 +540,7 @@ impl Drop for EndOfScript<'_> {
     }
 }
 
-/// Ends a thread of a script when it drops, even after a panic.
+/// A guard: its drop ends a thread of a script, even after a panic of that thread.
 struct EndOfThread<'a> {
     driver: &'a HostDriver,
     number: u32,

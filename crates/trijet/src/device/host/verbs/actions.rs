@@ -208,8 +208,8 @@ fn demand_home(function: &Function, device: DeviceId) -> Result<()> {
     Err(refuse::handle("launch", cause))
 }
 
-/// Whether a launch uses memory that the device cannot use. It succeeds, and the kernel faults (law
-/// A39).
+/// Whether a launch uses memory that the device cannot use. Such a launch succeeds, and its kernel
+/// faults (law A39).
 fn strays(call: &Call<'_>, args: &ArgBlock) -> bool {
     let mut memories = args.spans().iter().map(|arg| arg.span.memory());
     !memories.all(|memory| call.state.pools.reaches(call.device(), memory))

@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// The running step touches an object.
+    /// Notes that the running step touches an object.
     pub(in crate::device::host) fn touch(&self, object: Object, write: bool) {
         let HostRun::Stepped(stepper) = &self.run else { return };
         // Objects that streams do not touch matter only if there are several host threads.
@@ -61,8 +61,8 @@ impl State {
         }
     }
 
-    /// The running step enqueues on a stream: it touches the queue, and the barrier of the legacy
-    /// stream.
+    /// Notes that the running step enqueues on a stream: it touches the queue, and the barrier of
+    /// the legacy stream.
     pub(super) fn touch_queue(&self, slot: SlotId) {
         if !self.explores() || !self.baton.has_script() {
             return;
@@ -119,8 +119,8 @@ impl HostDriver {
         Ok(Call { state, slot, op, fault })
     }
 
-    /// Counts the call, and injects its fault if there is one. A fault of the operation is
-    /// returned.
+    /// Counts the call, and injects its fault if there is one. Returns a fault that the enqueued
+    /// operation has to have.
     #[inline]
     pub(super) fn count_call(
         &self,
@@ -135,7 +135,7 @@ impl HostDriver {
         }
     }
 
-    /// Injects a fault into the call. A fault of the operation is returned.
+    /// Injects a fault into the call. Returns a fault that the enqueued operation has to have.
     #[cold]
     fn inject(
         &self,
@@ -415,8 +415,8 @@ impl Call<'_> {
         self.fault == Some(FaultKind::NeverCompletes)
     }
 
-    /// Without access, a copy of memory in a range is refused, while copies of other memory go
-    /// through the host (measured).
+    /// Refuses a copy if it uses memory of a range to which the device has no access. Copies of
+    /// other memory without access go through the host (measured).
     pub(super) fn check_ranges(&self, spans: [&Span; 2]) -> Result<()> {
         let device = self.device();
         for span in spans {
@@ -430,7 +430,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Law A39: a fill of memory that the device cannot use is refused.
+    /// Law A39: refuses a fill of memory that the device cannot use.
     pub(super) fn check_reach(&self, device: DeviceId, dst: &Span) -> Result<()> {
         if self.state.pools.reaches(device, dst.memory()) {
             return Ok(());
@@ -443,7 +443,7 @@ impl Call<'_> {
 }
 
 impl State {
-    /// The running step depends on whether everything up to `point` is complete.
+    /// Notes that the running step depends on whether everything up to `point` is complete.
     pub(super) fn touch_progress(&self, point: Point) {
         self.touch(Object::Progress(point.slot.0), false);
         let Some(trail) = &self.queues.trail else { return };
@@ -476,9 +476,9 @@ impl State {
 }
 
 impl Queues {
-    /// The last operations of a device that other work follows: of its blocking streams, of its
-    /// legacy stream, and its barrier. The barrier may be a copy between this device and another
-    /// one.
+    /// The operations of a device that other work has to follow: the last operations of its
+    /// blocking streams and of its legacy stream, and the last operation of its barrier. The
+    /// barrier may be a copy between this device and another device.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
         let of_device = &self.devices[device.0 as usize];
         let streams = of_device.blocking.iter().chain(&of_device.legacy);
@@ -486,7 +486,7 @@ impl Queues {
         last.chain(of_device.barrier.last).collect()
     }
 
-    /// Law A38: later operations of the blocking streams of `device` and of its legacy stream wait
+    /// Law A38: later operations in the legacy stream of `device` and in its blocking streams wait
     /// for the operation `id` of another device.
     fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
         let earlier = self.barrier_of(device);

@@ -31,7 +31,8 @@ const WRONG_THREAD: i32 = 908;
 /// The captures of a driver.
 #[derive(Debug, Default)]
 pub(in crate::device::host) struct AllCaptures {
-    /// Whether there ever was a capture. Most programs have none, and their calls look no further.
+    /// Whether there ever was a capture. In most programs there is none, and calls check nothing
+    /// else.
     any: AtomicBool,
     state: Mutex<State>,
 }
@@ -41,8 +42,8 @@ pub(in crate::device::host) struct State {
     /// The number of the last capture.
     last: u64,
     going_on: BTreeMap<u64, OpenCapture>,
-    /// Events whose last record was in a capture: the number of the capture, and the nodes that
-    /// they stand for.
+    /// Events whose last record was in a capture: the number of the capture, and the nodes that the
+    /// event stands for.
     events: HashMap<EventHandle, (u64, Vec<usize>)>,
 }
 
@@ -52,10 +53,10 @@ pub(in crate::device::host) struct OpenCapture {
     origin: SlotId,
     pub(super) device: DeviceId,
     mode: CaptureMode,
-    /// The thread that began it.
+    /// The thread that began the capture.
     thread: u64,
     is_invalid: bool,
-    /// The operations, each with the nodes before it.
+    /// The operations, each with the indices of the nodes before it.
     pub(super) nodes: Vec<(OwnedNode, Vec<usize>)>,
     streams: BTreeMap<SlotId, CapturedStream>,
 }
@@ -69,7 +70,7 @@ struct CapturedStream {
     after: Vec<usize>,
 }
 
-/// A stream at a call.
+/// The stream of a call, and the thread that makes the call.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::device::host) struct At {
     pub(super) slot: SlotId,
@@ -92,12 +93,13 @@ fn invalidated(op: &'static str) -> Error {
 }
 
 impl OpenCapture {
-    /// Whether the legacy stream of the device would wait for a stream of it.
+    /// Whether the legacy stream of the device would wait for a stream of this capture.
     fn holds_legacy(&self, device: DeviceId) -> bool {
         self.device == device && self.streams.values().any(|stream| stream.blocks)
     }
 
-    /// Whether every operation of the other streams comes before the next one of the first stream.
+    /// Whether every operation of the other streams comes before the next operation of the first
+    /// stream.
     fn is_joined(&self) -> bool {
         let mut before = vec![false; self.nodes.len()];
         let mut next = self.streams[&self.origin].after.clone();
@@ -236,7 +238,7 @@ impl State {
         Ok(())
     }
 
-    /// Forgets an event that is destroyed, because its number may be given again.
+    /// Forgets an event that is destroyed, because a later event may get the same number.
     pub(super) fn forget(&mut self, event: EventHandle) {
         self.events.remove(&event);
     }

@@ -7,11 +7,11 @@ use crate::device::driver::{EventHandle, OwnedNode, StreamHandle};
 #[derive(Debug)]
 pub(in crate::device::host) struct Node {
     pub(in crate::device::host) work: OwnedNode,
-    /// The stream of the graph in which it runs.
+    /// The index of the stream of the graph in which the node runs.
     pub(super) lane: usize,
-    /// The nodes of other streams that it waits for.
+    /// The nodes of other streams that the node waits for.
     pub(in crate::device::host) waits: Vec<usize>,
-    /// The event that is recorded after it, if nodes of other streams wait for it.
+    /// The event that is recorded after the node, if nodes of other streams wait for it.
     pub(in crate::device::host) done: Option<EventHandle>,
 }
 
@@ -29,8 +29,8 @@ pub(in crate::device::host) struct HostGraph {
 pub(super) struct Lane {
     pub(super) device: DeviceId,
     pub(super) stream: StreamHandle,
-    /// The node that was added to it last.
+    /// The node that was added to this stream last.
     pub(super) last: usize,
-    /// The event at the end of the last launch in it.
+    /// The event at the end of the last launch in this stream.
     pub(super) end: EventHandle,
 }

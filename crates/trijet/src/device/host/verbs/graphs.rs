@@ -34,8 +34,8 @@ impl HostDriver {
         self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
     }
 
-    /// A node continues the stream of a node that it follows, if that node is the last one there
-    /// and on the same device.
+    /// The stream for a node that follows `after`: the stream of a node in `after`, if that node is
+    /// the last node there and on the same device. Otherwise it is a new stream.
     fn lane_for(&self, graph: &mut HostGraph, device: DeviceId, after: &[usize]) -> Result<usize> {
         let fits = |lane: &Lane| lane.device == device && after.contains(&lane.last);
         if let Some(lane) = graph.lanes.iter().position(fits) {
