@@ -11,8 +11,8 @@ use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
 use smallvec::SmallVec;
 
-/// Maximum number of bytes of arguments. The hardware allows 4 KiB; the shipped kernels need two
-/// tilings of 128 bytes and under 128 for the rest.
+/// Maximum number of bytes of arguments. The hardware allows 4 KiB. The shipped kernels need two
+/// tilings of 128 bytes, and less than 128 bytes for all other arguments.
 pub(crate) const BYTES_MAX: usize = 640;
 /// Maximum number of arguments. A span counts twice, as its address and its length.
 pub(crate) const ARGS_MAX: usize = 32;
@@ -32,8 +32,8 @@ pub struct SpanArg {
     pub(crate) span: Span,
     /// The use of the memory by the kernel.
     pub mode: Mode,
-    /// The length in elements. It is kept because a division costs more than the rest of an
-    /// argument.
+    /// The length in elements. It is stored here, because a division costs more than all other work
+    /// for an argument.
     pub elements: u64,
     /// The size of one element in bytes.
     pub element_bytes: u64,
@@ -61,7 +61,7 @@ pub struct ArgBlock {
     signature: u64,
 }
 
-/// The words that an argument of this size takes.
+/// The number of words that an argument of `size` bytes occupies.
 #[inline(always)]
 fn words_of(size: u16) -> usize {
     usize::from(size).div_ceil(8)

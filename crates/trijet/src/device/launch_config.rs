@@ -16,7 +16,7 @@ pub struct Occupancy {
 
 /// The largest sides of a block (CUDA C++ Programming Guide, "Technical Specifications").
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
-/// The largest sides of a grid (as above).
+/// The largest sides of a grid (in the same table of the guide).
 const GRID_MAX: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
 /// Maximum number of blocks of a cluster on every device that has clusters (CUDA C++ Programming
 /// Guide, "Thread Block Clusters").
@@ -190,7 +190,7 @@ impl LaunchConfig {
         Self::product(self.cluster)
     }
 
-    /// Checks the configuration against the limits of every device of CUDA, and of this one.
+    /// Checks the configuration against the limits of every CUDA device, and against `limits`.
     ///
     /// # Errors
     /// A text that names the side, its value and its limit.

@@ -1,5 +1,6 @@
-//! The kernels of the sequences, as PTX for drivers that compile it and as twins for the others,
-//! and the tools of a device: a stream and loaded kernels that belong to no sequence.
+//! The kernels of the sequences, and the tools of a device. The kernels exist as PTX for drivers
+//! that compile PTX, and as twins for the other drivers. The tools are a stream and loaded kernels
+//! that belong to no sequence.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;

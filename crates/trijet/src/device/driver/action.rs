@@ -92,8 +92,8 @@ pub(crate) enum Action<'a> {
     HostFn {
         /// The function.
         run: &'a HostFn,
-        /// The bytes that it reads and writes. The host device runs no conflicting operation beside
-        /// the function, and explores both orders. CUDA ignores them.
+        /// The bytes that the function reads and writes. The host device runs no conflicting
+        /// operation at the same time, and explores both orders. CUDA ignores these bytes.
         touches: &'a [(Span, Mode)],
     },
     /// Calls `run`, which enqueues work of another library in the stream. The call of `run` ends

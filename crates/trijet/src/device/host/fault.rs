@@ -60,7 +60,7 @@ pub enum FaultKind {
     /// The call returns an error: out of memory if it allocates or creates, too few resources (701)
     /// for a launch, or another error of the driver. Nothing else changes.
     Refused,
-    /// The call and every later call of the verb return an error, as above.
+    /// The call and every later call of the verb return the error of [`FaultKind::Refused`].
     RefusedFrom,
     /// The operation faults when it runs, and the context is lost (law A40).
     Faults,

@@ -8,9 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The policy that chooses the next one of several possible steps, and the durations. The same
-/// program under the same order gives the same run, so an order identifies a run. It can be printed
-/// and parsed.
+/// The policy that chooses the next step among several possible steps, and the durations. The same
+/// program under the same order gives the same run, so an order identifies a run. An order can be
+/// printed and parsed.
 ///
 /// ```
 /// use trijet::sim::Order;
@@ -28,11 +28,11 @@ pub enum Order {
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
     /// duration of each part. It shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing: streams and threads have random priorities. Among those
-    /// that can take a step, the most urgent one takes it. At `depth - 1` random steps it becomes
-    /// the least urgent one. A fault that needs `depth` orderings among `steps` steps of n streams
-    /// and threads is found with a probability of at least 1 / (n * steps^(depth - 1)) (Burckhardt
-    /// et al. 2010).
+    /// Probabilistic concurrency testing: streams and threads have random priorities. The most
+    /// urgent stream or thread that can take a step takes it. At `depth - 1` random steps, the most
+    /// urgent one becomes the least urgent one. A fault that needs `depth` orderings among `steps`
+    /// steps of n streams and threads is found with a probability of at least 1 / (n * steps^(depth
+    /// - 1)) (Burckhardt et al. 2010).
     Pct {
         /// The seed.
         seed: u64,

@@ -126,7 +126,8 @@ impl Flow<'_> {
         };
         let outside = laid_out(0, self.shared.iter().filter(is_named));
         let own = laid_out(outside, function.shared.iter());
-        // The offsets of the others are not known, so this is the minimum that they take.
+        // The offsets of the variables of other functions are not known, so this is their minimum
+        // size.
         let others = reached.iter().filter(|at| **at != number);
         let shared_bytes = others
             .flat_map(|at| &self.functions[*at].shared)

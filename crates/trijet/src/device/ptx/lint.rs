@@ -208,8 +208,9 @@ fn refused(rule: PtxRule, message: String) -> PtxFinding {
     PtxFinding { rule, entry: None, message, is_refused: true }
 }
 
-/// PTX for an architecture runs on later ones, for a family on later ones of the family, and with
-/// an `a` only on the same one (PTX ISA, ".target").
+/// The finding for a device that cannot run PTX for `target`. PTX for an architecture runs on this
+/// architecture and all later ones. PTX for a family runs on this architecture and the later ones
+/// of the family. PTX with an `a` runs only on this architecture (PTX ISA, ".target").
 fn target_beyond(target: &Target, device: (u32, u32)) -> Option<PtxFinding> {
     // CUDA 13.0 has renamed sm_101 to sm_110.
     const RENAMED: [(u32, u32); 2] = [(10, 1), (11, 0)];
@@ -334,8 +335,8 @@ mod tests {
         assert_eq!(flagged(&entry("a", "griddepcontrol.wait;\n@%p1 ret;")), [""; 0]);
     }
 
-    /// The kernels of the library follow the rules, except the matrix product: there one warp
-    /// waits, and barriers order the loads of the others after that.
+    /// The kernels of the library follow the rules, except the matrix product. There one warp
+    /// waits, and barriers make the loads of the other warps follow the wait.
     #[test]
     fn the_dependent_kernels_of_the_library_wait_on_every_path() {
         assert_eq!(lint(include_str!("../../kernels/dependent/dependent.ptx")), []);

@@ -94,7 +94,7 @@ impl Queues {
             Some(found) => {
                 found.generation = generation;
                 found.time = None;
-                // The new snapshot takes the memory of the old one.
+                // The new snapshot reuses the memory of the old snapshot.
                 found
                     .take_clock()
                     .or_else(|| self.spare_clocks.pop())

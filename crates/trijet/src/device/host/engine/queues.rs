@@ -134,7 +134,7 @@ impl Queues {
     }
 
     /// Law A1: operations of one stream run in the order of the enqueue calls. Law A13: the legacy
-    /// stream and the blocking ones wait for each other. `waits` are more edges (law A7).
+    /// stream and the blocking streams wait for each other. `waits` are additional edges (law A7).
     pub(in crate::device::host) fn push(
         &mut self,
         op: &'static str,
@@ -172,7 +172,8 @@ impl Queues {
         self.add(op, on, enqueued, work, &before)
     }
 
-    /// Law A1: the next node of a stream follows its last one, and follows `waits`.
+    /// Law A1: the next node of a stream follows the last node of the stream, and the nodes
+    /// `waits`.
     #[inline(always)]
     fn law_a1_edges(
         &self,
@@ -281,8 +282,8 @@ impl Queues {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
         // A host function that ran when its device was lost was completed at the loss.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
-        // Moving a node costs more than the rest, because it is large. So its parts are taken one
-        // by one.
+        // To move a whole node costs more than all other work here, because it is large. So its
+        // parts are taken separately.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
         let work = std::mem::replace(&mut node.work, OpWork::Mark);
         let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));

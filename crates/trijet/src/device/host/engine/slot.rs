@@ -34,10 +34,10 @@ pub(in crate::device::host) struct Slot {
     pub(in crate::device::host) seen: u64,
     /// The last operation. It may be complete.
     pub(super) last: Option<NodeId>,
-    /// The end of the last completed operation. The next one does not start earlier.
+    /// The end of the last completed operation. The next operation does not start earlier.
     pub(super) clock: Nanos,
-    /// The operations of other streams that come before every later operation of this one, because
-    /// of events and of the legacy stream.
+    /// The operations of other streams that come before every later operation of this stream,
+    /// because of events and of the legacy stream.
     pub(in crate::device::host) knows: VectorClock,
     /// The version of the legacy stream's barrier that `knows` includes.
     pub(super) barrier_seen: u64,

@@ -115,7 +115,8 @@ impl OpWork {
         }
     }
 
-    /// The engine that executes it; none for work that takes no time.
+    /// The engine that executes the work. None for work that takes no time, and for work that a
+    /// thread has taken.
     pub(in crate::device::host) fn engine(&self) -> Engine {
         match self {
             Self::Copy(spans) => engine_of_copy(spans),
@@ -127,7 +128,7 @@ impl OpWork {
         }
     }
 
-    /// The number of units that it can be cut into.
+    /// The number of units into which the work can be cut.
     pub(in crate::device::host) fn units(&self) -> u64 {
         match self {
             Self::Copy(spans) => spans.src.bytes().max(1),
@@ -143,7 +144,7 @@ impl OpWork {
         }
     }
 
-    /// The number of bytes that it moves or sets.
+    /// The number of bytes that the work moves or sets.
     pub(in crate::device::host) fn bytes(&self) -> u64 {
         match self {
             Self::Copy(spans) => spans.src.bytes(),

@@ -91,8 +91,8 @@ impl HappensBefore {
         let number = clock[mine] + 1;
         let touches = &*events[j].touches;
         for (i, step) in self.steps.iter().enumerate().rev() {
-            // A step that already comes before this one adds nothing. Neither do the steps before
-            // it.
+            // A step that already comes before the new step does not race with it. A race orders
+            // its two steps, so the steps before step `i` do not race with the new step either.
             let apart = (step.writes & touches.any) | (step.any & touches.writes) == 0;
             if apart || clock[step.actor] >= step.number {
                 continue;

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An actor whose step need not come first, and the objects that its step touches.
+/// An actor whose step need not be the next one, and the objects that its step touches.
 type Asleep = (Actor, Arc<Touches>);
 
 /// One choice of the current run.

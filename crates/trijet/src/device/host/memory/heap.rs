@@ -161,7 +161,7 @@ fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     }
 }
 
-/// The later free of each stream; `None` if the two have frees of different streams.
+/// For each stream, the later free of `a` and `b`. `None` if they have frees of different streams.
 fn join(a: &After, b: &After) -> Option<After> {
     let find = |list: &After, point: &Point| list.iter().find(|p| p.slot == point.slot).copied();
     if a.len() != b.len() {

@@ -187,8 +187,9 @@ impl HostDriver {
         stepper.follow(&state.baton.follows);
     }
 
-    /// Takes steps until one is a step of the caller. `None` stands for a thread that has ended or
-    /// waits for its script. Then it takes steps until one is a step of any thread.
+    /// Takes steps until a step of the caller is chosen. If `caller` is `None`, the calling thread
+    /// has ended or waits for its script. Then this function takes steps until a step of any thread
+    /// is chosen.
     fn step_until<'a>(
         &'a self,
         op: &'static str,
@@ -310,8 +311,8 @@ impl HostDriver {
         guard
     }
 
-    /// In a simulation: passes the baton on while the caller has to wait. If every thread waits,
-    /// lets operations run.
+    /// In a simulation: gives the baton to other threads while the caller has to wait. If every
+    /// thread waits, lets operations run.
     fn pass_until<'a>(
         &'a self,
         op: &'static str,

@@ -90,7 +90,7 @@ impl HostDriver {
     /// Begins a call on a stream.
     pub(super) fn begin_on(&self, verb: Verb, stream: StreamHandle) -> Result<Call<'_>> {
         let op = fault::name(verb);
-        // An allocation and a query depend on the progress of the device; the others do not.
+        // An allocation and a query depend on the progress of the device. The other verbs do not.
         let mut state = match verb {
             Verb::Alloc | Verb::Query => self.turn(),
             Verb::StreamCreate
