@@ -52,6 +52,10 @@
 //! | `task` | [`task`]; needs `workers` |
 //! | `workers` | [`workers`] |
 //!
+//! # Laws
+//! A number such as "law A18" names a row of `docs/semantics.md` in the repository of Trijet. The
+//! row states the law with its source in the documentation of CUDA and its tests.
+//!
 //! # Panics of a program's functions
 //! A panic of a source, a stage, a sink, a task, a host function or a twin becomes an error with
 //! the message of the panic (`ErrorKind::Panicked`), on whichever thread the function ran. A
