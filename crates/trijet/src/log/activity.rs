@@ -1,5 +1,6 @@
-//! Times of operations from the activities of the engines: a tag for each operation, and a map from
-//! the engines' clock to the clock of the trace.
+//! The times of operations, taken from the activities of the engines. Each operation gets a tag,
+//! and the engines report the tag with its times. A map converts times of the engines' clock to the
+//! clock of the trace.
 //!
 //! The engines' clock is not the host's. At the start and at the end of a trace, the engines' clock
 //! is read between two readings of the host's. A time may be off by the uncertainty of these
@@ -16,19 +17,20 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Maximum error between two times of one device. Some devices count in units of 1 us.
+/// Maximum error between two times of one device, in nanoseconds. Some devices count in units of 1
+/// us.
 const DEVICE_NS: u64 = 10_000;
 
-/// The number of readings. The narrowest one counts, because a reading that was interrupted is
-/// wide.
+/// The number of samples of both clocks that are taken. The sample with the smallest error counts,
+/// because a thread that is interrupted during a sample makes its error large.
 const READINGS: usize = 16;
 
-/// Both clocks at one moment.
+/// A sample: the times of both clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sample {
     host: Nanos,
     engines: Nanos,
-    /// Maximum distance between the two readings, in nanoseconds.
+    /// Maximum distance between the moments of the two times, in nanoseconds.
     error: u64,
 }
 
@@ -233,8 +235,8 @@ mod tests {
         assert_eq!((map.ahead, map.error), (1_050, Nanos(2 + 51)));
     }
 
-    /// For operations of two streams with these ends: each end that counts, and the number of ends
-    /// that do not.
+    /// Takes the ends of operations, each with its stream. Returns for each end whether it is kept
+    /// (`None` if not), and the number of ends that are not.
     fn kept(ends: &[(u32, u64)]) -> (Vec<Option<u64>>, u64) {
         let op = |(seq, (lane, end)): (u64, &(u32, u64))| {
             let position = Position { lane: LaneId(*lane), seq };

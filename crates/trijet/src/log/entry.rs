@@ -1,8 +1,8 @@
 //! Entries about host threads: the work that they wait for or find complete, the memory that they
 //! access themselves, and the time that their other calls take.
 //!
-//! A wait gets its entry at its call, because it stands for the work at that moment. The entry is
-//! marked when the wait has succeeded.
+//! The entry of a wait is appended when the call begins, because the wait covers the work that was
+//! enqueued until then. The entry is marked when the wait has succeeded.
 #![forbid(unsafe_code)]
 
 use super::calling::At;

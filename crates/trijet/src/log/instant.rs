@@ -37,8 +37,9 @@ impl Instants {
     /// Maximum number of events that a lane takes at once.
     const TAKEN_MAX: usize = 64;
 
-    /// A timed event of `device` to record: an event in `ready`, which the lane has taken before, a
-    /// kept one, or a new one.
+    /// Returns a timed event of `device` to record. Prefers an event in `ready`, a list of events
+    /// that the lane took before. If the list is empty, fills it with kept events. Without kept
+    /// events, creates one.
     pub(crate) fn take(
         &self,
         driver: &Arc<dyn Driver>,

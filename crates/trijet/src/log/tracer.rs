@@ -26,15 +26,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// The timed events before and after an operation.
 pub(crate) type EventPair = (Arc<Instant>, Arc<Instant>);
 
-/// The times of an operation as they were read. When the trace is taken, they are converted to its
-/// clock.
+/// The times of an operation as they were read. When the trace is taken, they are converted to the
+/// clock of the trace.
 #[derive(Debug)]
 struct Raw {
-    /// Its index in the ledger.
+    /// The index of the operation in the ledger.
     op: usize,
     /// The host's clock at the start and at the end of the call.
     called: (Reading, Reading),
-    /// The events around it, if there are any.
+    /// The events before and after the operation, if there are any.
     pair: Option<EventPair>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Tracer {
     untimed: bool,
     /// The event from which the times of each device are measured.
     origins: Mutex<BTreeMap<DeviceId, Origin>>,
-    /// The times from lanes that it has been detached from.
+    /// The times from lanes from which this tracer was detached.
     raw: Mutex<Vec<Raw>>,
     /// The first error that left an operation without a time.
     failed: Mutex<Option<Error>>,
@@ -54,7 +54,7 @@ pub(crate) struct Tracer {
     collection: Option<Collection>,
     /// If activities were requested and are not available: the reason.
     instead: Option<String>,
-    /// The host's clock at time zero, when it saw the first origin.
+    /// The host's clock at time zero: when the host saw that the first origin was complete.
     zero: OnceLock<Reading>,
 }
 

@@ -18,12 +18,12 @@ pub(crate) type Attached = SmallVec<[Arc<Tracer>; 1]>;
 
 #[derive(Debug, Default)]
 struct Attachments {
-    /// The tracers of every stream.
+    /// The tracers that get the operations of every stream.
     all: Attached,
-    /// The tracers of single pipelines. A pipeline attaches its tracer to its own lanes, so other
-    /// streams do not get it.
+    /// The tracers of single pipelines. A pipeline attaches its tracer to its own lanes, so the
+    /// tracer does not get operations of other streams.
     of_calls: Attached,
-    /// The tracer of `Device::start_trace`.
+    /// The tracer of the last `Device::start_trace`, until it is taken.
     kept: Option<Arc<Tracer>>,
     checker: Option<LiveChecker>,
 }
@@ -34,7 +34,7 @@ struct LiveChecker {
     options: CheckOptions,
     checker: Arc<Mutex<Checker>>,
     tracer: Arc<Tracer>,
-    /// The number of opened devices that asked for it.
+    /// The number of open devices that were opened with the checker.
     devices: usize,
 }
 
@@ -104,8 +104,8 @@ impl Tracers {
         before
     }
 
-    /// Adds a tracer whose entries a checker reads, and returns it. A device that is opened while
-    /// there is a checker shares it, and gets `None`.
+    /// Adds a checker with a tracer, and returns the tracer. If there is a checker already, the
+    /// device that is being opened shares it, and the result is `None`.
     ///
     /// # Errors
     /// `InvalidValue` if there is a checker with other options.

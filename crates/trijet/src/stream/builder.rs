@@ -43,7 +43,8 @@ impl Default for OpenTarget {
 }
 
 impl Device {
-    /// Options for opening a device. Without further calls, it is the device of [`Select::Auto`].
+    /// Options for opening a device. Without further calls, [`DeviceBuilder::open`] opens the
+    /// device of [`Select::Auto`].
     pub fn builder() -> DeviceBuilder {
         DeviceBuilder::default()
     }

@@ -26,10 +26,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The time between two queries of pending events. The kernel delays a timed wait by up to 50
-/// microseconds anyway (the default timer slack of Linux), so a shorter interval would cost
-/// processor time and gain little. A longer interval would be noticeable beside a copy of a few
-/// MiB, which takes about that long.
+/// The time between two queries of pending events. The kernel delays a timed wait by up to 50 us
+/// anyway (the default timer slack of Linux), so a shorter interval would cost processor time and
+/// gain little. A copy of a few MiB takes about 50 us, so a longer interval would be noticeable
+/// after such a copy.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The number of an entry. It is never used again.

@@ -151,7 +151,7 @@ pub struct Captured {
     graph: GraphHandle,
 }
 
-/// A stream that the program made, at the gate.
+/// The stream of the driver, if the program made it. An error for a stream of the library.
 fn of_program(stream: &Stream) -> Result<GateStream> {
     let on = stream.lane().stream;
     if on.maker == Maker::Program {

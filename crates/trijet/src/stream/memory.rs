@@ -16,13 +16,13 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// The memory that is held from the device.
+    /// Memory that the heap or the pool has taken from the device and not returned.
     pub reserved: Bytes,
-    /// The maximum that was held since the last reset.
+    /// Maximum of `reserved` since the last reset.
     pub reserved_high: Bytes,
-    /// The memory that is allocated.
+    /// The part of `reserved` that is allocated.
     pub used: Bytes,
-    /// The maximum that was allocated since the last reset.
+    /// Maximum of `used` since the last reset.
     pub used_high: Bytes,
 }
 
@@ -51,11 +51,12 @@ pub struct HeapStats {
     pub following: u64,
     /// Allocations of memory with users that a query found complete.
     pub queried: u64,
-    /// Allocations of memory in use. The first write of the allocation waits for its users.
+    /// Allocations that got memory still in use. The first write to such an allocation waits for
+    /// the earlier users of the memory.
     pub awaiting: u64,
     /// Allocations for which the heap took memory from the device.
     pub new: u64,
-    /// Calls of the driver.
+    /// Calls that the heap made to the driver.
     pub calls: u64,
     /// The largest free block.
     pub largest_free: Bytes,
@@ -274,10 +275,11 @@ impl Device {
         possible.map_err(|error| shared.failed(error))
     }
 
-    /// Sets the access of `peer` to the memory of this device, for existing and future allocations,
-    /// in this direction only (law A39). If there is a link between two devices, the first copy
-    /// between them gives the device of the copy's stream access to the memory of the other device.
-    /// The copy then uses the link. Without a link, it goes through the host.
+    /// Sets the access of `peer` to the memory of this device, for existing and future allocations.
+    /// The access in the other direction does not change (law A39). A copy between two devices that
+    /// have a link uses the link. For that, the first such copy sets an access too: the device that
+    /// owns the copy's stream gets access to the memory of the other device. Without a link, a copy
+    /// goes through the host.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;

@@ -51,7 +51,7 @@ impl StreamOptions {
         self
     }
 
-    /// The priority: smaller numbers are more urgent, see
+    /// Sets the priority: smaller numbers are more urgent, see
     /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities). A number out of range is clamped.
     /// Priorities order kernels, not copies (law A43).
     pub fn priority(mut self, priority: i32) -> Self {

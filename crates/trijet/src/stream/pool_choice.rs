@@ -39,8 +39,9 @@ pub(super) fn choose(
         PoolChoice::Current => driver.pool_current(device),
         PoolChoice::Own => {
             let pool = driver.pool_create(device, Bytes(0))?;
-            // The pool keeps all freed memory. Otherwise each synchronisation would return it to
-            // the device, and later allocations would have to get it again (law A25).
+            // The threshold makes the pool keep all freed memory. Otherwise each synchronisation
+            // would return it to the device, and later allocations would have to get it again (law
+            // A25).
             driver.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX)?;
             Ok(pool)
         }

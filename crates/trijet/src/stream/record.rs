@@ -14,9 +14,9 @@ use crate::order::mark::{EventWork, Mark};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// An event of the driver and its only record. A wait for this record holds a share of it. While
-/// there is a share, the next record of the program's event takes another event of the driver, so
-/// that the two records are never confused.
+/// An event of the driver and its only record. Each wait for this record holds a share of it. While
+/// there is such a share, the next record of the program's event uses another event of the driver,
+/// so that the two records are never confused.
 #[derive(Debug)]
 pub(crate) struct Record {
     device: Arc<OpenDevice>,

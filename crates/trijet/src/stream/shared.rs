@@ -199,8 +199,8 @@ impl OpenDevice {
         }
     }
 
-    /// Destroys a graph of the driver, for a drop. A host function must not call the driver (law
-    /// A28); there, the next call outside of the host function destroys the graph.
+    /// Destroys a graph of the driver. For drops: inside a host function, which must not call the
+    /// driver (law A28), the graph is destroyed by the next call outside of the host function.
     pub(crate) fn destroy_graph(self: &Arc<Self>, graph: GraphHandle) {
         let device = Arc::clone(self);
         let destroy = move || {
@@ -255,7 +255,7 @@ impl Drop for OpenDevice {
             MemorySource::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
         };
         if let Err(error) = returned {
-            // No caller is left for this error. `close()` would have reported its cause.
+            // No caller is left that could get this error. `close()` would have reported its cause.
             drop(error);
         }
     }

@@ -120,7 +120,8 @@ impl Signal {
             return;
         }
         let user = match calling::running() {
-            // Complements of positions are large numbers. Numbers of threads are small.
+            // The complement of a position is a large number, and numbers of threads are small. So
+            // a host function and a thread never have equal numbers.
             Some(at) => !at.position.pack(),
             None => thread::number(),
         };

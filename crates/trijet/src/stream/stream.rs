@@ -153,8 +153,9 @@ impl Stream {
         self.lane().domain.host_fns.take_panic()
     }
 
-    /// As [`Stream::synchronize`], but another call returns panics of host functions. For callers
-    /// that already have an error to return, or that wait for several streams.
+    /// As [`Stream::synchronize`], but leaves panics of host functions to the next call that
+    /// reports them. For callers that already have an error to return, or that wait for several
+    /// streams.
     #[track_caller]
     pub(crate) fn complete(&self) -> Result<()> {
         calling::refuse("stream synchronize")?;
@@ -346,8 +347,9 @@ impl Drop for Inner {
             keep_errors(&self.device, give_back(&self.lane, end));
             return;
         }
-        // Inside a host function the driver must not be called. A stream whose end could not be
-        // recorded stays until it can be, because other streams may have to wait for its work.
+        // The end of the stream is recorded later, for one of two reasons. This may be a host
+        // function, which must not call the driver. Or the driver refused the record: then the
+        // stream stays, because other streams may have to wait for its work.
         let (lane, device) = (self.lane.clone(), Arc::clone(&self.device));
         let owner = self.owner.take();
         self.device.defer(Box::new(move || {
