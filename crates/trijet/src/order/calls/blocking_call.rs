@@ -2,22 +2,22 @@
 //! within the host and of pageable memory, batches whose sources are read at the call, foreign
 //! work, and every call on a stream that may be full (laws A17 to A19, and A41).
 //!
-//! The driver may hold such a call until other work is complete. So no lock is held during it,
-//! neither the lock of the lane nor the turn of the legacy stream, and other threads can use the
-//! same stream. It is unknown whether the driver takes their operations before or after this one.
-//! The library claims no order between them:
+//! The driver may hold such a call until other work is complete. So no lock is held during the
+//! call, neither the lock of the lane nor the turn of the legacy stream, and other threads can use
+//! the same stream. It is unknown whether the driver enqueues their operations before or after the
+//! operation of the call. The library claims no order between them:
 //!
 //! 1. The operation follows what the lane vector included before the call.
-//! 2. It gets its sequence number after the call. Operations that got theirs during the call may be
-//!    pending although this one is complete. Then the thread does not learn the number, because the
-//!    number would stand for those operations as well.
-//! 3. In the legacy stream, the operation follows what the blocking streams held before the call.
-//!    Operations that they are given after its return follow it.
+//! 2. The operation gets its sequence number after the call. Operations of other threads that got
+//!    numbers during the call may be pending although this one is complete. Then the calling thread
+//!    does not learn the number, because the number would stand for those operations as well.
+//! 3. In the legacy stream, the operation follows the work that the blocking streams held before
+//!    the call. Operations that are enqueued in these streams after the call follow the operation.
 //!
 //! A call may fail although its operation was enqueued: when the device is lost, when no work can
-//! go on (`Stalled`), or in foreign work. Then the library stamps the memory, so that no guard
-//! lends it, and claims nothing else. Any other error means that nothing was enqueued, and changes
-//! nothing.
+//! continue (`Stalled`), or in foreign work. Then the library stamps the memory, so that a guard
+//! does not lend memory that may be in use. It claims nothing else. Any other error means that
+//! nothing was enqueued, and changes nothing.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -153,8 +153,8 @@ impl LaneRef {
         error
     }
 
-    /// Removes the stamps of bytes that a complete operation wrote: everything before it is
-    /// complete too. Bytes that it only read keep their stamps.
+    /// Removes the stamps of the bytes that a complete operation wrote: every earlier access to
+    /// these bytes is complete too. Bytes that the operation only read keep their stamps.
     fn settle_written(&self, uses: &[Use<'_>]) {
         for access in uses.iter().filter(|access| access.mode.writes()) {
             access.track.settle(&access.range);

@@ -1,10 +1,10 @@
 //! Dependent launches (laws A34 to A36).
 //!
-//! A dependent launch gives up its order after the kernel before it. The kernel restores this order
-//! with its own wait, before it uses memory. That wait stands for the kernel before and nothing
-//! else. So a launch is dependent only where the kernel before is all that it follows: directly
-//! after a kernel of its lane, and without a wait for another lane. Elsewhere it is an ordinary
-//! launch.
+//! A dependent launch may start before the previous kernel has ended. The launched kernel restores
+//! the order by a wait of its own, before it uses memory. This wait is for the previous kernel and
+//! for nothing else. So a launch may be dependent only if it follows nothing but the previous
+//! kernel: directly after a kernel of its lane, and without a wait for another lane. Any other
+//! launch is enqueued as an ordinary one.
 #![forbid(unsafe_code)]
 
 use crate::device::driver::{Action, Launch};
@@ -17,7 +17,8 @@ pub(in crate::order) fn is_dependent(submission: &Submission<'_>) -> bool {
     matches!(submission.action, Action::Launch(Launch { config, .. }) if config.dependent)
 }
 
-/// The operation as an ordinary launch, if it is one that may not be dependent here.
+/// The operation as an ordinary launch, if it is a dependent launch that may not be dependent here.
+/// `None` if the operation can be enqueued as it is. `waits`: the operation waits for another lane.
 pub(in crate::order) fn in_full_order<'a>(
     submission: &Submission<'a>,
     state: &State,

@@ -2,9 +2,9 @@
 //!
 //! The library enqueues nothing for such work. The position of the work stands for everything that
 //! the stream holds when the position is taken. Only an event that is recorded later stands for the
-//! position, so no query or wait finds it complete too early. The turn of the legacy stream is not
-//! taken: without an operation of the library, no stream is held back, and the library claims no
-//! order that a wait does not give.
+//! position, so no query or wait finds the position complete too early. The turn of the legacy
+//! stream is not taken: the library enqueues no operation, so no other stream is held back, and the
+//! library claims no order that a wait does not give.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;

@@ -1,5 +1,5 @@
-//! Calls that are not enqueued as others: they wait, are recorded or captured, or come from other
-//! code.
+//! Calls that differ from an ordinary enqueue: they wait, are recorded or captured, or concern work
+//! that other code enqueues.
 #![forbid(unsafe_code)]
 
 pub(crate) mod blocking_call;

@@ -45,7 +45,7 @@ pub(crate) trait Recorder: Debug + Send + Sync {
 pub(crate) struct Temporary {
     pub(crate) span: Span,
     pub(crate) track: Track,
-    /// Takes the memory back.
+    /// The owner of the memory, which takes it back.
     pub(crate) home: Arc<dyn Home>,
 }
 

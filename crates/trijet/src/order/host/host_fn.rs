@@ -11,8 +11,8 @@
 //! 3. A panic must not unwind through the driver's frames. It is caught and kept, and the next
 //!    synchronization returns it as an error.
 //!
-//! A child of `fork` must not call the driver either. The calls are refused by the same test, and
-//! pending closures leak there.
+//! A child of `fork` must not call the driver either. The test of rule 1 refuses its calls as well,
+//! and pending closures leak there.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -39,8 +39,8 @@ struct Repeated {
 }
 
 impl Drop for Repeated {
-    /// The driver may drop it on one of its own threads. Then the drop must not call the driver and
-    /// must not panic.
+    /// The driver may drop this value on one of its own threads. Then the drop must not call the
+    /// driver and must not panic.
     fn drop(&mut self) {
         let run = self.run.take();
         drop(calling::run_inside(self.at, || caught(|| drop(run))));
@@ -139,7 +139,7 @@ impl HostFns {
         site: &'static Location<'static>,
         run: RepeatedFn,
     ) -> HostFn {
-        // A launch of a graph has a number, and its nodes have none.
+        // The number 0: a launch of a graph has a number, but its nodes have none.
         let at = At { position: Position { lane, seq: 0 }, device, class };
         let (this, repeated) = (Arc::clone(self), Repeated { run: Some(run), at });
         Arc::new(move || {
@@ -174,7 +174,8 @@ impl HostFns {
     }
 
     /// Drops the closures of `device` that were never called, or the closures of all devices for
-    /// `None`. If the driver calls one of their functions later, that finds an empty slot.
+    /// `None`. If the driver calls the function of a dropped closure later, the function finds an
+    /// empty slot.
     pub(crate) fn drop_pending(&self, device: Option<DeviceId>) {
         let mut pending = self.pending.lock().expect("no user code under this lock");
         let (gone, kept) = std::mem::take(&mut *pending)
