@@ -54,7 +54,8 @@ pub struct DroppedWait {
     pub on: Position,
 }
 
-/// The number of lanes at which a lane is reused even if only a query shows that its work is
+/// Number of lanes that are opened before a query decides about reuse. While there are fewer, a
+/// stream gets a new lane, unless the calling thread knows that the work of a dropped stream is
 /// complete.
 const LANES_FIRST: u32 = 64;
 
@@ -183,7 +184,7 @@ impl Domain {
         }
     }
 
-    /// The lane with the number, which `free_lane` has given out.
+    /// The lane with the number, which `free_lane` has returned.
     #[inline]
     pub(crate) fn lane(&self, id: LaneId) -> &Arc<Lane> {
         self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")

@@ -9,8 +9,8 @@ use crate::log::thread;
 use std::sync::MutexGuard;
 
 impl Domain {
-    /// Takes the lock of a heap, and adds the blocks that other threads put into their lists
-    /// meanwhile.
+    /// Takes the lock of a heap. Then frees the blocks that other threads left for the owner of the
+    /// lock.
     #[inline]
     pub(crate) fn lock_heap<'h>(&self, heap: &'h Heap) -> MutexGuard<'h, State> {
         let mut state = heap.lock();
@@ -26,7 +26,7 @@ impl Domain {
         self.take_left(heap, &mut state);
     }
 
-    /// Adds the blocks that other threads left.
+    /// Frees the blocks that other threads left, if there are any.
     #[inline]
     fn take_left(&self, heap: &Heap, state: &mut State) {
         if heap.has_left() {
@@ -35,7 +35,7 @@ impl Domain {
         }
     }
 
-    /// Adds a block to the list that its users allow.
+    /// Frees a block: adds it to the list that its users allow.
     #[inline]
     fn add_free(&self, heap: &Heap, state: &mut State, index: Index, mut users: Users) {
         let list = self.list(heap.mode(), &mut users);

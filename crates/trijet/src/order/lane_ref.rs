@@ -41,12 +41,12 @@ impl LaneRef {
         Self { domain, id, lane, device: stream.device, stream, legacy, recorder: None }
     }
 
-    /// The recorder that takes its operations, if they are not enqueued.
+    /// The recorder that takes the operations of the lane; `None` if they are enqueued.
     pub(crate) fn recorder(&self) -> Option<&Arc<dyn Recorder>> {
         self.recorder.as_ref()
     }
 
-    /// The same lane with a recorder. It has no operation yet.
+    /// The same lane with a recorder. The lane has no operation yet.
     pub(crate) fn recorded(self, recorder: Arc<dyn Recorder>) -> Self {
         Self { recorder: Some(recorder), ..self }
     }
@@ -69,7 +69,8 @@ impl LaneRef {
         &self.domain.gate
     }
 
-    /// Its last operation; `None` if it has none.
+    /// The position of the last operation of the lane, which may belong to an earlier stream.
+    /// `None` if the lane has had no operation.
     pub(crate) fn position(&self) -> Option<Position> {
         let seq = self.lane().lock().seq;
         (seq > 0).then_some(Position { lane: self.id, seq })

@@ -1,13 +1,13 @@
 //! The order between the legacy default stream and the blocking streams (laws A13 to A15).
 //!
-//! An operation of the legacy stream follows everything that the blocking streams of its device
-//! hold, and everything that they are given later follows it. The driver keeps this order. The
-//! library adds it to the lane vectors, so that it inserts no waits for it. While the legacy stream
-//! is given an operation, no blocking stream is given one, so that the driver and the library see
-//! these operations in the same order.
+//! An operation of the legacy stream follows all work that the blocking streams of its device hold.
+//! Every later operation of these streams follows the operation. The driver keeps this order. The
+//! library adds the order to the lane vectors, so that it inserts no waits for the same order.
+//! While the legacy stream is given an operation, no blocking stream is given one, so that the
+//! driver and the library see these operations in the same order.
 //!
 //! The per-thread default stream is a blocking stream of one thread. To the driver, its handle
-//! means the stream of the thread that calls. So only its own thread may use it, and every
+//! means the stream of the thread that calls. So only its own thread may use the stream, and every
 //! operation is recorded at once, because no other thread can record it later.
 #![forbid(unsafe_code)]
 
@@ -92,7 +92,7 @@ impl LegacyOrder {
         self.class
     }
 
-    /// The thread whose default stream it is.
+    /// The only thread that may enqueue in a per-thread stream; `None` for other streams.
     pub(crate) fn thread(&self) -> Option<u64> {
         self.thread
     }
@@ -138,7 +138,8 @@ impl LegacyOrder {
         add_vector: impl Fn(LaneId, u64, &mut VectorClock) -> bool,
     ) -> VectorClock {
         let mut knows = VectorClock::new();
-        // Without the lock, because other callers take it under the lock of a lane.
+        // The lock of the order is not held here: `add_vector` takes the lock of a lane, and other
+        // callers take the lock of the order while they hold the lock of a lane.
         let mut members = std::mem::take(&mut self.blocking.order().members);
         members.retain(|(member, tenancy)| add_vector(*member, *tenancy, &mut knows));
         let mut order = self.blocking.order();

@@ -1,9 +1,9 @@
 //! Access of devices to each other's memory.
 //!
-//! A copy between two devices takes the link between them if the device of its stream has access to
-//! the memory of the other one. Without access the driver moves the bytes through the host, and
+//! A copy between two devices uses the link between them if the device of its stream has access to
+//! the memory of the other device. Without access the driver moves the bytes through the host, and
 //! refuses memory that is mapped into a range of addresses, such as the memory of a heap. So the
-//! first copy between two devices gives access where that is possible. Where it is not, the library
+//! first copy between two devices sets the access if there is a link. If there is none, the library
 //! moves the bytes through the host.
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ pub(crate) enum Reach {
 pub(crate) struct Peers {
     /// The pairs that need no more work, as bits. Every copy between devices reads them.
     settled: AtomicU64,
-    /// The pairs among them that have no link.
+    /// The settled pairs that have no link, as bits.
     unlinked: AtomicU64,
     state: Mutex<PeersState>,
 }

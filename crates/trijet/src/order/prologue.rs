@@ -17,18 +17,18 @@ use crate::log::reading::Reading;
 use crate::log::{task_name, thread};
 use std::sync::Arc;
 
-/// The extra steps of one operation that the later calls need.
+/// The results of the steps before an operation that the steps after it need.
 #[derive(Default)]
 pub(super) struct Prologue {
     /// Waits that were left out on request.
     pub(super) left_out: NeededPositions,
-    /// The timed event before it, in a lane that is traced.
+    /// The timed event before the operation, in a lane that is traced.
     pub(super) begin: Option<Arc<Instant>>,
     /// The time at which the call began.
     pub(super) called: Option<Reading>,
-    /// The tag it is enqueued under, if a tracer wants the engines' times.
+    /// The tag under which the operation is enqueued, if a tracer wants the engines' times.
     pub(super) tag: Option<u64>,
-    /// Whether the device was told its position, so that an error can name it.
+    /// Whether the device was told the position of the operation, so that an error can name it.
     pub(super) is_named: bool,
 }
 
@@ -59,7 +59,7 @@ impl LaneRef {
         if engine != Engine::None {
             prologue.tag = state.tracers.iter().find_map(|tracer| tracer.tag());
         }
-        // These come last, because they concern this operation alone.
+        // The tag and the name are set last, because they concern this operation alone.
         if prologue.tag.is_some() {
             self.tag(prologue.tag);
         }
@@ -81,7 +81,7 @@ impl LaneRef {
         }
     }
 
-    /// Tags what this thread enqueues from now on.
+    /// Sets the tag for the operations that this thread enqueues from now on.
     fn tag(&self, tag: Option<u64>) {
         if let Some(profiler) = self.driver().profiler() {
             profiler.activity_tag(tag);

@@ -17,14 +17,14 @@ pub(crate) struct Submission<'a> {
     /// compiler knows the kind of the action.
     pub(crate) at_return: AtReturn,
     pub(crate) may_wait: bool,
-    /// Whether it runs functions of the program, which may wait for the program.
+    /// Whether the operation runs functions of the program, which may wait for the program.
     pub(crate) has_host_fn: bool,
-    /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
-    /// memory that it will return.
+    /// The tracks of the memory that the operation accesses, in the order of
+    /// [`Action::each_access`]. An allocation uses the memory that it will return.
     pub(crate) uses: &'a [Use<'a>],
-    /// The chunk of a pipeline it belongs to.
+    /// The chunk of the pipeline to which the operation belongs; `None` outside of pipelines.
     pub(crate) chunk: Option<u64>,
-    /// The line of the program that enqueues it.
+    /// The line of the program that enqueues the operation.
     pub(crate) site: &'static Location<'static>,
     /// The slot of a host function, which gets the sequence number before the driver has the
     /// function.
@@ -69,8 +69,9 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// Stamps the memory of an operation as far as that needs no lock. Returns the other accesses as
-/// bits: an operation has at most 64 accesses, because a full batch has that many.
+/// Stamps the accesses of an operation that can be stamped without a lock. Returns the other
+/// accesses as bits: bit `i` is set for access `i`. An operation has at most 64 accesses, because a
+/// full batch has that many.
 #[inline(always)]
 pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
     let mut late = 0;

@@ -77,7 +77,8 @@ impl LaneRef {
         for device in others.filter(|device| self.gate().demand_live(*device).is_ok()) {
             self.begin_beside(device, &tracer)?;
         }
-        // In this order, a stream that opens meanwhile is traced too.
+        // The tracer is kept before it is attached to the lanes, so that a stream that opens
+        // meanwhile is traced too.
         log.tracers.keep(Some(&tracer));
         domain.opened().for_each(|id| domain.lane(id).attach(&tracer));
         Ok(())

@@ -420,8 +420,9 @@ impl Track {
         }
     }
 
-    /// Stamps an access that was enqueued. The caller holds the lock of its lane, and no other lock
-    /// is taken. Returns `false` if the access needs the map: [`Self::stamp_ranged`] must follow.
+    /// Stamps an access of an operation that was enqueued. The caller holds the lock of the lane of
+    /// that operation. This function takes no lock. It returns `false` if the access needs the map.
+    /// Then [`Self::stamp_ranged`] must follow.
     #[inline]
     pub(crate) fn stamp(&self, range: &Range<u64>, mode: Mode, position: Position) -> bool {
         if range.is_empty() {

@@ -23,8 +23,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Moves a mark that covers another need before that need, so that the other need needs no own
-/// wait.
+/// Sorts the needs: if the mark of one need covers another need, it comes first, so that the other
+/// need needs no wait of its own.
 fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
@@ -80,11 +80,12 @@ impl LaneRef {
                 position,
                 on: mark.position,
             };
-            // An early free would damage memory of other owners: its waits are never left out.
+            // The waits of a free are never left out, because an early free would damage memory of
+            // other owners.
             let droppable = submission.action.kind().effect() != Effect::Frees;
             if self.domain.count_wait(droppable, about) {
-                // The lane vector does not include the other operation. So a lane that waits for
-                // this one does not take it for complete.
+                // The lane vector does not include the operation whose wait is left out. So a lane
+                // that waits for this operation does not take the other one for complete.
                 left_out.push(*need);
                 continue;
             }
@@ -127,7 +128,8 @@ impl LaneRef {
             state.vector.join(&work.clock);
             work.position
         } else {
-            // The positions of an unknown event are unknown, and it may wait for the program.
+            // An event of other code may stand for any positions, and its work may wait for the
+            // program.
             let next = Position { lane: self.id, seq: state.seq + 1 };
             state.host_fns.raise(next);
             state.has_unknown_wait = true;

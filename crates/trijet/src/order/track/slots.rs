@@ -23,7 +23,7 @@ impl Slots {
         slots
     }
 
-    /// Makes it the slots of a list that fits.
+    /// Replaces the positions by the positions of a list, which has at most `SLOTS` of them.
     #[inline]
     pub(super) fn set(&mut self, positions: &[Position]) {
         debug_assert!(positions.len() <= SLOTS);
@@ -41,8 +41,9 @@ impl Slots {
         }
     }
 
-    /// Keeps the latest position of its lane. Returns whether there was room. The caller holds the
-    /// lock of that lane, and a lane takes only an empty slot.
+    /// Notes the latest position of a lane. Returns `false` if the lane has no slot and none is
+    /// empty. The caller holds the lock of that lane, so no other thread changes a slot that the
+    /// lane has.
     #[inline(always)]
     pub(super) fn note(&self, position: Position) -> bool {
         let packed = position.pack();
