@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const BLOCKS_MAX: usize = 32;
 /// Maximum amount of memory per lane.
 const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
-/// A kept block is larger than the allocation that takes it by at most this part of its size.
+/// Maximum excess of a kept block over the requested size, as a part of that size: one 32nd.
 const WASTE_PART: u64 = 32;
 
 /// The owner of a block of a heap. This floor does not know its type.
@@ -41,15 +41,15 @@ pub(crate) struct Kept {
     pub(crate) owner: Arc<dyn Owner>,
 }
 
-/// Blocks that a cache gives up. They go to the heap.
+/// Blocks that leave a cache. They go to the heap.
 pub(crate) type Leaving = SmallVec<[Kept; 1]>;
 
 /// The blocks of all caches, on their way to the heap.
 #[derive(Debug)]
 pub(crate) struct Gathered<'c> {
     pub(crate) blocks: Vec<Kept>,
-    /// The number of allocations of kept blocks since the last gathering: with pending users, and
-    /// without.
+    /// The number of allocations of kept blocks since the last gathering. The first number counts
+    /// blocks with pending users, the second the others.
     pub(super) taken: [u64; 2],
     _turn: MutexGuard<'c, ()>,
 }
@@ -60,7 +60,8 @@ struct Cache {
     /// The blocks, in the order in which they were freed.
     blocks: Vec<Kept>,
     granules: u64,
-    /// The number of allocations of kept blocks: with pending users, and without.
+    /// The number of allocations of kept blocks: the first number counts blocks with pending users,
+    /// the second the others.
     taken: [u64; 2],
 }
 
@@ -68,7 +69,7 @@ struct Cache {
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     of_lanes: NumberTable<Mutex<Cache>>,
-    /// Lanes with a higher number have no cache.
+    /// Lanes with this number or a higher one have no cache.
     lanes: AtomicUsize,
     /// The turn to take all blocks back. A thread that waited for the turn finds the blocks in the
     /// heap.
@@ -124,7 +125,8 @@ impl Caches {
     }
 
     /// Lets `lane` keep a block; the lane follows all users of the block. Returns the blocks that
-    /// the cache gives up. They include this block if another thread uses the cache.
+    /// leave the cache. They include this block if it is larger than half of the maximum, or if
+    /// another thread uses the cache.
     #[inline]
     #[must_use]
     pub(crate) fn keep(&self, lane: LaneId, kept: Kept) -> Leaving {
@@ -138,8 +140,8 @@ impl Caches {
         }
     }
 
-    /// Takes out all blocks. No other thread gathers until the result is dropped, so the next one
-    /// finds the blocks in the heap.
+    /// Takes out all blocks. No other thread gathers until the result is dropped, so the next
+    /// thread that gathers finds these blocks in the heap.
     #[cold]
     pub(super) fn gather(&self) -> Gathered<'_> {
         let turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);

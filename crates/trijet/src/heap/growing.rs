@@ -114,7 +114,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Requests memory so that a range has `to` bytes, and does not wait for it.
+    /// Asks the mapper thread to map memory so that a range has `to` bytes, and does not wait for
+    /// it.
     pub(crate) fn ask_ahead(
         self: &Arc<Self>,
         driver: &Arc<dyn Driver>,
@@ -129,8 +130,8 @@ impl Heap {
         }));
     }
 
-    /// Maps memory before it is needed. If there is none, no more memory is requested for the
-    /// range.
+    /// Maps memory before it is needed. If the device has none, no more memory is requested ahead
+    /// for the range.
     fn extend_ahead(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) {
         // The call that needs the memory will report the error.
         let refused = self.extend(driver, range, to).is_err();

@@ -7,10 +7,10 @@ use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A range grows by at most this fraction of its size: one sixteenth.
+/// A range grows by its size divided by this, within the limits of `GrowingRange::unit`.
 const PARTS: u64 = 16;
-/// Maximum number of growing ranges per heap. Their positions are in the upper half of the
-/// positions of a heap.
+/// Maximum number of growing ranges per heap. Their numbers come after the numbers of the other
+/// ranges of the heap, so that no two bytes have equal places.
 pub(super) const RANGES_MAX: u32 = 1 << 15;
 
 /// A range of addresses, with memory mapped at its front.
@@ -25,7 +25,7 @@ pub(crate) struct GrowingRange {
     /// The end of each piece of memory. The lock is held while memory is mapped into this range or
     /// unmapped from it. No operation waits for a holder of the lock.
     pub(super) pieces: Mutex<Vec<u64>>,
-    /// The number of bytes up to which a thread was asked to map memory ahead.
+    /// The number of bytes up to which the mapper thread was asked to map memory ahead.
     pub(super) asked: AtomicU64,
     /// Whether the device refused memory ahead of its use.
     pub(super) refused: AtomicBool,
@@ -51,7 +51,7 @@ impl GrowingRange {
         &self.memory
     }
 
-    /// A number for the first byte of the range. No byte of another range has this number.
+    /// The place of the first byte of the range: a number that no byte of another range has.
     pub(crate) fn place(&self) -> u64 {
         u64::from(RANGES_MAX + self.number) << 48
     }
@@ -75,7 +75,8 @@ impl GrowingRange {
         (self.asked.fetch_max(wanted, Ordering::Relaxed) < wanted).then_some(wanted)
     }
 
-    /// The number of bytes by which the range grows.
+    /// The number of bytes by which the range grows: at least one granule, and at most half a step
+    /// of the heap.
     pub(super) fn unit(&self, sizes: RangeSizes) -> u64 {
         let (least, most) = (sizes.granule.0, (sizes.step.0 / 2).max(sizes.granule.0));
         (self.memory.bytes() / PARTS).next_multiple_of(least).clamp(least, most)

@@ -51,7 +51,8 @@ struct Growth {
     piece: u64,
 }
 
-/// Memory that is about to be mapped, as a live block.
+/// A piece of memory that is about to be mapped or unmapped. Until then, its addresses are a live
+/// block.
 struct GrowthPlan {
     piece: Taken,
     range: Memory,

@@ -59,8 +59,8 @@ pub(crate) struct Heap {
     state: Mutex<State>,
     /// The sizes of the heap's ranges; `None` if the driver has no ranges for this device.
     sizes: OnceLock<Option<RangeSizes>>,
-    /// The turn to grow. It prevents that all threads that find no memory at the same time make the
-    /// heap grow.
+    /// The turn to grow. If several threads find no memory at the same time, only one at a time
+    /// makes the heap grow, so the others can use the memory that it adds.
     turn: Mutex<()>,
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,

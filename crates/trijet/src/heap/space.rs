@@ -3,9 +3,9 @@
 //! A free block keeps the operations that used its bytes last. If a lane follows all of them, the
 //! block is in the list of that lane, which may use it at once. When all of them are complete, the
 //! block moves to the shared list, which every lane may use. Blocks of one list are joined with
-//! their neighbours. An allocation gets the users of its block as well, and its first access
-//! follows the pending ones. So a bad choice of a block costs a wait, but never the bytes of
-//! another allocation.
+//! their neighbours. An allocation gets the users of its block as well, and its first write follows
+//! the pending ones. So a bad choice of a block costs a wait, but never the bytes of another
+//! allocation.
 //!
 //! A space makes no call of a driver and knows no lock. It asks its caller about lanes.
 #![forbid(unsafe_code)]
@@ -23,14 +23,14 @@ use nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 /// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
 /// position of its key. If that does not suffice, the block gets the key of the block before it.
 const MOVED_BACK_MAX: usize = 32;
-/// Number of blocks of a list that are examined after one that has to stay.
+/// Maximum number of blocks with pending users that a search passes in a list.
 const PASSED_MAX: usize = 8;
 
 /// The blocks of a list.
 #[derive(Debug)]
 struct Free {
     bins: Bins,
-    /// The ends of the list by key.
+    /// The first and the last block of the list. A list is sorted by key.
     oldest: Index,
     newest: Index,
     granules: u64,
@@ -72,12 +72,12 @@ pub(crate) struct Taken {
     /// The first granule within the range.
     pub(crate) start: u64,
     pub(crate) granules: u64,
-    /// The operations that the first access to the block follows.
+    /// The operations that the first write to the block follows.
     pub(crate) users: Users,
 }
 
 impl Taken {
-    /// A number for the first byte of the block. No byte of another range has this number.
+    /// The place of the first byte of the block: a number that no byte of another range has.
     pub(crate) fn place(&self) -> u64 {
         (u64::from(self.range) << 48) | (self.start * GRANULE)
     }
@@ -222,8 +222,8 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// Neighbouring free blocks of any lists, of at least `granules` together. Takes the blocks
-    /// whose last free is the longest ago.
+    /// Neighbouring free blocks of any lists, of at least `granules` together. Of all such
+    /// sequences, takes the one whose latest free is the longest ago.
     pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
         let run = |first: Index| {
             let (mut last, mut found, mut given) = (first, 0, 0);
@@ -531,7 +531,7 @@ pub(crate) enum Reuse {
     Following,
     /// A query found the users complete.
     Queried,
-    /// The first access waits for the users.
+    /// The first write waits for the users.
     Awaiting,
     /// No operation had used the memory: it is new.
     New,

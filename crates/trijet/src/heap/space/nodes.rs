@@ -70,7 +70,7 @@ pub(super) struct Wait {
     /// The sort key of the list. If the lane's operation with this number is not complete, a search
     /// looks at no later block of the list.
     pub(super) key: u64,
-    /// The time of the free, as a number of frees.
+    /// The number of frees of the space up to the free of this block.
     pub(super) given: u64,
 }
 
