@@ -201,8 +201,8 @@ impl Stream {
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
     }
 
-    /// Lets the device of the stream access the memory of a copy, where that belongs to another
-    /// device.
+    /// Gives the device of the stream access to the memory of a copy, if that memory belongs to
+    /// another device. Returns [`Reach::None`] if there is no link between the two.
     #[inline(always)]
     fn reach(&self, dst: &Span, src: &Span) -> Result<Reach> {
         let device = self.lane().device;

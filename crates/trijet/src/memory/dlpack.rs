@@ -109,9 +109,9 @@ pub struct DlManagedTensor {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// A type of another size or a greater alignment than the Rust type does not compile. Nor does a
-/// type with values that the Rust type does not exclude: handles (code 3) and truth values (code
-/// 6).
+/// A program does not compile if the DLPack type differs from the Rust type in size, or has a
+/// greater alignment. The same holds for DLPack types that do not allow every value of the Rust
+/// type: handles (code 3) and truth values (code 6).
 ///
 /// ```compile_fail,E0080
 /// use trijet::memory::dlpack::{DlElement, DlType};

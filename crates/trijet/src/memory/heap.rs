@@ -40,12 +40,14 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Number of blocks of other lists that are examined before the heap grows.
+/// Maximum number of blocks of other lists that are examined before the heap grows.
 const LOOKED_AT_MAX: usize = 32;
-/// Number of lists with users that are queried before the heap grows. A query takes a hundredth of
-/// the time of a growth, and memory in the list of one lane is unavailable to the others.
+/// Maximum number of lists with users that are queried before the heap grows. A query takes a
+/// hundredth of the time of a growth, and memory in the list of one lane is unavailable to the
+/// others.
 pub(super) const QUERIES_MAX: usize = 32;
-/// Maximum number of growths for one allocation, if other threads take the new memory.
+/// Maximum number of times that the heap grows for one allocation. It grows again if other threads
+/// take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 
 /// Prepares an allocation for the first use in `stream`.
@@ -222,7 +224,7 @@ fn take_queried(
     Ok(taken.map(|(taken, _)| counted(&mut state, bytes, taken, Reuse::Queried)))
 }
 
-/// Takes a block of new memory, or a block in use. The first access follows the users of the block.
+/// Takes a block of new memory, or a block in use. The first write follows the users of the block.
 #[cold]
 fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     let granules = granules(bytes);

@@ -54,8 +54,8 @@ impl<'env> Scope<'env> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what
-    /// the driver reports.
+    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; an
+    /// error of the driver.
     #[track_caller]
     pub fn upload<T: Element, W: AsViewMut<Element = T> + ?Sized>(
         &mut self,
@@ -72,8 +72,8 @@ impl<'env> Scope<'env> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what
-    /// the driver reports.
+    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; an
+    /// error of the driver.
     #[track_caller]
     pub fn download<T: Element, R: AsView<Element = T> + ?Sized>(
         &mut self,

@@ -16,7 +16,7 @@ pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
     fn device_handle(self: Arc<Self>) -> Arc<OpenDevice>;
 
     /// Takes the memory of a block back when its last buffer is dropped. Operations in `track` may
-    /// still use the memory; this does not wait for them. `number` is the one that the source gave
-    /// the block.
+    /// still use the memory; this does not wait for them. `number` is the number that the source
+    /// gave the block.
     fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, number: u32);
 }

@@ -38,8 +38,8 @@ impl Stream {
         Ok(target)
     }
 
-    /// Copies `src` to a new `Vec`. Waits until the copy is complete, and so are all operations
-    /// that write `src`.
+    /// Copies `src` to a new `Vec`. Waits until all operations that write `src` and the copy itself
+    /// are complete.
     ///
     /// # Errors
     /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream of a

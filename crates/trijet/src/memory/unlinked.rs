@@ -10,12 +10,12 @@ use super::pinned;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::{Device, Stream};
 
-/// The size of a chunk in bytes, and the maximum number of chunks in flight.
+/// The size of a chunk in bytes.
 const CHUNK_BYTES: usize = 4 << 20;
 const SLOTS: usize = 2;
 
 impl Stream {
-    /// Copies in the order of this stream, through page-locked memory.
+    /// Copies `src` to `dst` in the order of this stream, through page-locked memory.
     #[cold]
     #[track_caller]
     pub(super) fn copy_unlinked<T: Element>(

@@ -1,4 +1,5 @@
-//! The memory that work uses whose arguments the library does not see.
+//! Declarations of the memory that an operation uses, for operations whose arguments the library
+//! does not see.
 #![forbid(unsafe_code)]
 
 use super::buffer::{Element, View, ViewMut};
@@ -31,7 +32,7 @@ pub struct Uses<'a> {
     pub(crate) all: SmallVec<[UsedMemory<'a>; 8]>,
 }
 
-/// The memory of one use.
+/// One piece of memory that an operation uses.
 #[derive(Debug)]
 pub(crate) struct UsedMemory<'a> {
     pub(crate) span: Span,
@@ -43,7 +44,7 @@ impl<'a> Uses<'a> {
     /// Maximum number of pieces of memory per operation.
     pub const USES_MAX: usize = 64;
 
-    /// A declaration of no memory.
+    /// A declaration without any memory.
     pub fn new() -> Self {
         Self::default()
     }
@@ -72,7 +73,7 @@ impl<'a> Uses<'a> {
         self
     }
 
-    /// Returns an error for more memory than an operation can use.
+    /// Returns an error if more than [`Uses::USES_MAX`] pieces of memory are declared.
     pub(crate) fn demand_few(&self, operation: &'static str) -> Result<()> {
         let (declared, most) = (self.all.len(), Self::USES_MAX);
         if declared <= most {

@@ -47,7 +47,6 @@ impl HostWords {
 
     /// The word at `at`. Everything that its writer did before the write happens before this call
     /// returns.
-    ///
     pub(crate) fn get(&self, at: usize) -> u32 {
         self.word(at).load(Ordering::Acquire)
     }
