@@ -69,7 +69,7 @@ pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -
     static NOTHING: VectorClock = VectorClock::new();
     let mut look = Some(look);
     let mut once = |known: &VectorClock| look.take().map(|look| look(known));
-    // A buffer may be dropped by the destructor of another thread-local value, after this one.
+    // The destructor of another thread-local value may drop a buffer after `KNOWN` was destroyed.
     let seen = KNOWN.try_with(|all| {
         let all = all.borrow();
         once(all.iter().find(|(id, _)| *id == domain).map_or(&NOTHING, |(_, clock)| clock))

@@ -218,7 +218,8 @@ impl Tracer {
         }
     }
 
-    /// Keeps the error of the record of an operation's end. The operation itself is enqueued.
+    /// Keeps the error of an operation whose end could not be recorded. The operation itself is
+    /// enqueued.
     pub(crate) fn fail(&self, error: &Error) {
         let mut failed = self.failed.lock().expect("no panic under this lock");
         failed.get_or_insert_with(|| error.again());

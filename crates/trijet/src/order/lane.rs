@@ -44,12 +44,12 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Streams that may be in use at once.
+/// Maximum number of streams that are in use at once.
 pub(crate) const LANES_MAX: u32 = 1024;
-/// Checkpoints that a lane keeps. The oldest one stands for those before it.
+/// Maximum number of checkpoints per lane. The oldest one stands for those before it.
 const CHECKPOINTS_MAX: usize = 64;
-/// Checkpoints that a lane keeps if the oldest one comes before a host function that may be
-/// pending. A stream does not hold more operations (law A41).
+/// Maximum number of checkpoints of a lane whose oldest one comes before a host function that may
+/// be pending. A stream does not hold more operations (law A41).
 const CHECKPOINTS_HELD_MAX: usize = 1024;
 
 /// Maximum number of operations that may be pending in a stream before the next call counts as one
@@ -100,8 +100,8 @@ pub(super) struct State {
     /// The last operation of each lane that precedes the next one here and may wait for the
     /// program: a host function, or the first operation after a wait for an event of other code.
     pub(super) host_fns: VectorClock,
-    /// The numbers of the checkpoints after which the lane was given such an operation, or a wait
-    /// for one.
+    /// The numbers of the checkpoints after which the lane was given an operation that may wait for
+    /// the program, or a wait for such an operation.
     held: VecDeque<u64>,
     /// The last number, if all operations after the last checkpoint are host functions without
     /// memory. Nothing needs an event of these.
@@ -121,7 +121,8 @@ pub(super) struct State {
     pub(super) instants: Vec<Arc<Instant>>,
     pub(super) records: Records,
     pub(super) class: StreamClass,
-    /// The version of what the thread of the last call knew, which the vector includes.
+    /// The version of the knowledge that the vector includes: the knowledge of the thread that made
+    /// the last call.
     thread_version: u64,
     /// The version of the legacy stream's barrier that the vector includes.
     pub(super) barrier_seen: u64,

@@ -52,8 +52,8 @@ impl Stamp {
         keep_latest(&mut self.reads, position);
     }
 
-    /// A stamp for the bytes of two, if one lane wrote both: an access that follows the later write
-    /// follows the earlier one too.
+    /// Joins two stamps into one for the bytes of both. Possible if one lane wrote both, because an
+    /// access that follows the later write follows the earlier one too, and if neither was written.
     fn joined(&self, other: &Self) -> Option<Self> {
         let write = match (self.write, other.write) {
             (Some(one), Some(two)) if one.lane == two.lane => Some(one.max(two)),
@@ -75,7 +75,7 @@ pub(crate) struct Track {
     pub(crate) place: Place,
     /// The size of the allocation.
     bytes: u64,
-    /// The number of bytes that it may use now, from its start. It never falls.
+    /// The number of bytes that the allocation may use now, from its start. It never falls.
     extent: AtomicU64,
     /// The last write of the whole; of manual memory, the last write in each lane.
     writes: Slots,
@@ -85,7 +85,8 @@ pub(crate) struct Track {
     ranged: AtomicBool,
     /// Whether it has several owners. All stamps are then in the map.
     parts: AtomicBool,
-    /// The rarely needed part. The first access that needs it makes it.
+    /// The part of the track that few allocations need. The first access that needs this part makes
+    /// it.
     rare: OnceLock<Box<Rare>>,
     /// The first lane that used it, plus one; 0 while none has.
     first_lane: AtomicU32,
