@@ -26,7 +26,7 @@ impl Live {
         self.add_mapped(rounded(bytes));
     }
 
-    /// Counts memory of growing buffers.
+    /// Counts memory that is mapped for a growing buffer.
     #[inline]
     pub(super) fn add_mapped(&self, bytes: u64) {
         let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -43,7 +43,7 @@ impl Live {
         self.subtract_mapped(rounded(bytes));
     }
 
-    /// Subtracts memory that growing buffers gave up.
+    /// Subtracts the memory of a growing buffer that was dropped.
     #[inline]
     pub(super) fn subtract_mapped(&self, bytes: u64) {
         self.now.fetch_sub(bytes, Ordering::Relaxed);

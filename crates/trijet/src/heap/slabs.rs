@@ -14,8 +14,9 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The size of the largest block, in bytes. Larger buffers have memory of their own.
 pub(crate) const BLOCK_MAX: u64 = 256 << 10;
-/// The size of the first slab, and the maximum size of later ones. Each slab is as large as all
-/// earlier slabs together, so a program with few small buffers locks few pages.
+/// The minimum and the maximum size of a slab, in bytes. A new slab is as large as all present
+/// slabs together, so a program with few small buffers locks few pages. It is larger if the
+/// requested block needs more.
 const SLAB_MIN: u64 = PAGE;
 const SLAB_MAX: u64 = 2 << 20;
 /// The size of a page of the host.

@@ -42,7 +42,7 @@ pub(super) struct Home {
     pub(super) lane: LaneId,
     /// The size of the block in granules. It may be larger than the allocation needs.
     pub(super) granules: u64,
-    /// A number for the first byte of the block, as in the ledger.
+    /// The place of the first byte of the block, as in the ledger.
     pub(super) place: u64,
 }
 

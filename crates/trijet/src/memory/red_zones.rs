@@ -34,7 +34,8 @@ const ZONE: u64 = GRANULE;
 const POISON: u8 = 0xdb;
 /// The number of bytes that are checked in one piece.
 const PIECE: usize = 4 << 20;
-/// Maximum size of unchecked dropped buffers, in bytes. An allocation beyond it checks them.
+/// Maximum size of dropped allocations that wait for a check, in bytes. If they take more, the next
+/// allocation checks them.
 const DROPPED_MAX: u64 = 1 << 30;
 
 /// The source of a block with red zones. It watches the memory of the block after the drop.
@@ -139,8 +140,8 @@ impl ZoneLook<'_> {
         Ok(())
     }
 
-    /// Checks a dropped allocation: in the first check its zones, and in the second its poison.
-    /// After the second check, the heap gets the memory.
+    /// Checks a dropped allocation. The first check looks at its zones and poisons its bytes. The
+    /// second check looks at its zones and at the poison. Then the heap gets the memory.
     fn dropped(&mut self, dropped: Dropped) -> Result<()> {
         let Dropped { of, track, number, is_poisoned } = dropped;
         let is_filled = Arc::new(AtomicBool::new(false));

@@ -63,7 +63,7 @@ impl Space {
         Some(self.nodes.wait(index).users.clone())
     }
 
-    /// The size of the longest run of free blocks of any lists, in granules.
+    /// The size of the longest sequence of neighbouring free blocks, of any lists, in granules.
     pub(crate) fn longest_run(&self) -> u64 {
         let mut runs = vec![0];
         for index in self.blocks() {

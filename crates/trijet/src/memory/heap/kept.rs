@@ -174,7 +174,7 @@ fn allocate(
 /// users.
 ///
 /// The list is not locked while the driver is queried. The query may run a host function on this
-/// thread, which may drop host memory and so add it to the list.
+/// thread, and the function may drop host memory, which goes to the list.
 fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     let fits = |memory: &Memory| {
         let size = memory.bytes();
