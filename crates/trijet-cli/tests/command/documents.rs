@@ -37,7 +37,9 @@ fn calls(line: &str) -> Vec<String> {
         let rest = call
             .strip_prefix("trijet ")
             .or_else(|| call.strip_prefix("cargo run --release -- "))?;
-        (!is_pattern(rest)).then(|| rest.to_owned())
+        // A line of a manifest is no call.
+        let is_call = !is_pattern(rest) && !rest.starts_with("= ");
+        is_call.then(|| rest.to_owned())
     };
     line.split(" && ").filter_map(arguments).collect()
 }

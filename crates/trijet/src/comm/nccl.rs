@@ -198,7 +198,11 @@ impl Nccl {
             return Err(Error::new(ErrorKind::Unsupported, "NCCL", cause));
         }
         let id = all[0][1..].try_into().map_err(|_| {
-            Error::new(ErrorKind::InvalidValue, "NCCL", "the bytes that rank 0 sent are not an id of an NCCL communicator")
+            Error::new(
+                ErrorKind::InvalidValue,
+                "NCCL",
+                "the bytes that rank 0 sent are not an id of an NCCL communicator",
+            )
         })?;
         let group = foreign(member, || NcclGroup::of_rank(id, rank, mail.processes.len()))?;
         Self::attached(group, ProcessSide::new(member, mail))

@@ -366,7 +366,9 @@ impl Graph {
             return Err(error.again());
         }
         if self.is_compared {
-            return Err(invalid("the code that recorded the graph again panicked; record a new graph".to_owned()));
+            return Err(invalid(
+                "the code that recorded the graph again panicked; record a new graph".to_owned(),
+            ));
         }
         if !self.is_of(stream.device()) {
             return Err(invalid("the graph was recorded on another device".to_owned()));
@@ -443,13 +445,17 @@ impl Graph {
     fn check(&self, arguments: &Uses<'_>) -> Result<()> {
         let (given, wanted) = (arguments.all.len(), self.spans.len() - self.heap.len());
         if given != wanted {
-            return Err(invalid(format!("the graph has {wanted} arguments, and {given} were passed")));
+            return Err(invalid(format!(
+                "the graph has {wanted} arguments, and {given} were passed"
+            )));
         }
         for (number, (argument, was)) in arguments.all.iter().zip(&self.spans).enumerate() {
             let (span, bytes) = (&argument.span, was.bytes());
             if span.bytes() != bytes {
                 let given = span.bytes();
-                return Err(invalid(format!("argument {number} was recorded with {bytes} bytes, and {given} bytes were passed")));
+                return Err(invalid(format!(
+                    "argument {number} was recorded with {bytes} bytes, and {given} bytes were passed"
+                )));
             }
             if span.memory().space() != was.memory().space() {
                 let (given, wanted) = (span.memory().space(), was.memory().space());

@@ -364,7 +364,10 @@ impl Node {
                 // These become attributes of the node and of its edge, which an update cannot
                 // change.
                 if attributes(old) != attributes(config) {
-                    return Err("its cluster, cooperative, priority or dependent attribute differs".to_owned());
+                    return Err(
+                        "its cluster, cooperative, priority or dependent attribute differs"
+                            .to_owned(),
+                    );
                 }
                 Ok(old != config || known.differ(args))
             }

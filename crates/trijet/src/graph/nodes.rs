@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// During a recording, argument `HEAP + n` is chunk `n` of the recording's heap.
 const HEAP: usize = usize::MAX / 2;
 
-const OTHER_MEMORY: &str = "the arguments or the allocated memory of the recording differ from those of the graph";
+const OTHER_MEMORY: &str =
+    "the arguments or the allocated memory of the recording differ from those of the graph";
 
 /// The operations of a recording with their edges, and the memory that they use.
 #[derive(Debug)]
@@ -406,7 +407,9 @@ impl Nodes {
         let mut state = self.state();
         state.refuse_ended("conditional")?;
         if graph.nodes.is_empty() {
-            return Err(invalid("the graph has no operations, so it cannot run on a condition".to_owned()));
+            return Err(invalid(
+                "the graph has no operations, so it cannot run on a condition".to_owned(),
+            ));
         }
         if graph.nodes.iter().any(Node::is_captured) {
             return Err(unsupported("the work of another library in a graph within a graph"));

@@ -154,7 +154,10 @@ const fn type_of<T: DlElement>() -> DlType {
     const {
         let DlType { code, bits, lanes } = T::TYPE;
         let (size, bits) = (size_of::<T>(), bits as usize);
-        assert!(bits * lanes as usize == size * 8, "the element type and its DLPack type differ in size");
+        assert!(
+            bits * lanes as usize == size * 8,
+            "the element type and its DLPack type differ in size"
+        );
         // A complex number has the alignment of its parts. Parts of less than a byte need no
         // alignment.
         let part = if code == COMPLEX { bits / 2 } else { bits };

@@ -170,7 +170,9 @@ impl Plan {
         for range in &options.todo {
             let rows = range.end.min(layout.rows).saturating_sub(range.start);
             if rows / full >= CHUNKS_MAX - chunks.len() as u64 {
-                return Err(invalid("the plan would have more than 16,777,216 chunks; choose larger chunks"));
+                return Err(invalid(
+                    "the plan would have more than 16,777,216 chunks; choose larger chunks",
+                ));
             }
             let sizes = match options.ramp {
                 Ramp::Both => ramp(rows, full, granule),

@@ -92,7 +92,9 @@ impl BoundData {
     ) -> Result<NodeBody> {
         let Self { name, kinds, data, .. } = &**self;
         if core != self.core {
-            return Err(refused(format!("`{name}` is bound to data of another `Tasks`; bind it again in this one")));
+            return Err(refused(format!(
+                "`{name}` is bound to data of another `Tasks`; bind it again in this one"
+            )));
         }
         if usize::from(kind) >= *kinds {
             return Err(refused(format!("there is no kind {kind}; `{name}` has {kinds} kinds")));
@@ -109,8 +111,7 @@ impl BoundData {
         }
         for one in uses {
             if one.reduces {
-                let cause =
-                    "a task for workers cannot declare a reduction; use atomic operations in the body";
+                let cause = "a task for workers cannot declare a reduction; use atomic operations in the body";
                 return Err(refused(cause.to_owned()));
             }
             let is_there = data.all().iter().any(|of| {

@@ -125,7 +125,9 @@ fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     sorted.sort_unstable();
     match sorted.iter().enumerate().all(|(at, one)| at == *one) {
         true => Ok(order),
-        false => Err(refused("the list that rank 0 sent is not an order of the gradients".to_owned())),
+        false => {
+            Err(refused("the list that rank 0 sent is not an order of the gradients".to_owned()))
+        }
     }
 }
 
@@ -159,7 +161,9 @@ impl Model {
 
 /// Demands that all ranks have the same model. All ranks return the same difference.
 fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
-    let damaged = |error| refused(format!("the description of the model from a rank cannot be read: {error}"));
+    let damaged = |error| {
+        refused(format!("the description of the model from a rank cannot be read: {error}"))
+    };
     let bytes = postcard::to_stdvec(own).map_err(damaged)?;
     let all = ranks.gather(&bytes)?;
     let all = all.iter().map(|bytes| postcard::from_bytes(bytes).map_err(damaged));
@@ -510,7 +514,10 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         step(recorded.of)?;
         match recorded.of.ready.is_empty() {
             true => Ok(()),
-            false => Err(refused("the recorded step did not call `finish`; call it at the end of the step".to_owned())),
+            false => Err(refused(
+                "the recorded step did not call `finish`; call it at the end of the step"
+                    .to_owned(),
+            )),
         }
     }
 

@@ -100,7 +100,9 @@ impl Stream {
     ) -> Result<Feed<'a, K, P>> {
         calling::refuse("feed_workers")?;
         if matches!(options.policy, Policy::Static | Policy::Levels) {
-            return Err(refused("the policies `static` and `levels` accept no tasks after the start; use another policy"));
+            return Err(refused(
+                "the policies `static` and `levels` accept no tasks after the start; use another policy",
+            ));
         }
         if options.workers.is_some_and(|workers| workers < 2) {
             return Err(refused(

@@ -149,7 +149,9 @@ impl TaskGraph {
         for &(before, after) in &self.edges {
             let named = before.max(after) as usize;
             if named >= count {
-                return Err(refused(format!("an edge names node {named}, but there are only {count} nodes")));
+                return Err(refused(format!(
+                    "an edge names node {named}, but there are only {count} nodes"
+                )));
             }
             ends[before as usize + 1] += 1;
             degrees[after as usize] += 1;

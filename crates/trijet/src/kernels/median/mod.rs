@@ -145,7 +145,8 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let (width, height) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
     let (first_out, first_in) = (args.scalar::<u64>(2), args.scalar::<u64>(3));
     let number = args.scalar::<u32>(8);
-    let edges = Edges::numbered(number).ok_or_else(|| format!("{number} is not the number of an `Edges`"))?;
+    let edges = Edges::numbered(number)
+        .ok_or_else(|| format!("{number} is not the number of an `Edges`"))?;
     if width == 0 || height == 0 {
         return Err(format!("images of {width} x {height} pixels are empty"));
     }

@@ -92,7 +92,9 @@ impl Report {
                 busy(first),
                 busy(second)
             ),
-            None if limit == Limit::Unclear => "the busy times do not show what limits the run".to_owned(),
+            None if limit == Limit::Unclear => {
+                "the busy times do not show what limits the run".to_owned()
+            }
             None => format!("limited by {name}{}", busy(limit.key())),
         }
     }

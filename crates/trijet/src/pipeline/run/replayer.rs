@@ -169,7 +169,9 @@ impl Replayer {
     ) -> Result<bool> {
         let chunks = resources.plan.chunks.len();
         if matches!(self, Self::First) && chunks > CHUNKS_MAX {
-            *self = Self::Off(format!("a run has {chunks} chunks; a graph is used for at most {CHUNKS_MAX}"));
+            *self = Self::Off(format!(
+                "a run has {chunks} chunks; a graph is used for at most {CHUNKS_MAX}"
+            ));
         }
         let graph = match self {
             Self::Off(_) => return Ok(false),

@@ -104,7 +104,9 @@ impl Own {
     fn begin(&self) -> Result<()> {
         let mut session = self.session();
         if *session == Session::Collecting {
-            return Err(refused("another trace collects activity records; end that trace before you begin the next"));
+            return Err(refused(
+                "another trace collects activity records; end that trace before you begin the next",
+            ));
         }
         self.buffers.warm();
         *self.found() = Tagged::default();
