@@ -1,8 +1,8 @@
-//! The ledger of a run, and its readers: what Trijet can tell of a run without a device.
+//! The ledger of a run, and the modules that read it. Reading a ledger needs no device.
 //!
 //! A **ledger** has one entry for each call of a run that orders work or uses memory. The crate
-//! `trijet` writes it. This crate defines it, and imports no driver, no stream and no memory, so
-//! that a reader judges a run by the entries alone:
+//! `trijet` writes it. This crate defines it, and imports no driver, no stream and no memory, so a
+//! reader judges a run by the entries alone:
 //!
 //! - [`check`] finds races, wrong lifetimes and deadlocks.
 //! - [`trace`] has times, summaries, timelines and files.

@@ -40,26 +40,27 @@ impl Pick {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Chooses the `number`-th call from now on, counted from 1; none for 0.
+    /// Picks the `number`-th call from now on, counted from 1. With 0, no call is picked.
     pub fn choose(&self, number: u64) {
         let picked = if number == 0 { 0 } else { self.count() + number };
         self.picked.store(picked, Ordering::Relaxed);
     }
 
-    /// Counts one call, and returns whether it is the picked one. A call that is not `able` is not
-    /// picked; the next able call takes its place, even if other threads count calls meanwhile.
+    /// Counts one call, and returns whether it is the picked one. If `able` is false, the call is
+    /// not picked. Then the next call with `able` is picked, even if other threads count calls
+    /// meanwhile.
     pub fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let picked = self.picked.load(Ordering::Relaxed);
         let due = able && picked != 0 && number >= picked;
-        // Of several due calls, one is picked.
+        // If several calls are due, only one is picked.
         due && self.picked.compare_exchange(picked, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
 /// A list of numbers to which threads add without waiting for each other. One thread at a time
-/// takes all of them. Each number is in the list at most once; the link of a number leads to the
-/// next one.
+/// takes all of them. Each number is in the list at most once. The link of a number has the next
+/// number of the list.
 #[derive(Debug)]
 pub struct Stack(AtomicU32);
 
@@ -73,7 +74,7 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// Whether it has no number, as far as this thread can see.
+    /// Whether the list is empty, as far as this thread can see.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed) == END
@@ -84,8 +85,8 @@ impl Stack {
         let mut first = self.0.load(Ordering::Relaxed);
         loop {
             link.store(first, Ordering::Relaxed);
-            // Release: the thread that takes the number sees the link, and what this thread did
-            // before.
+            // Release: the thread that takes the number sees the link, and everything that this
+            // thread did before the push.
             match self.0.compare_exchange_weak(first, number, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return,
@@ -215,8 +216,8 @@ mod every_order {
         });
     }
 
-    /// The picked call is not able while another thread counts two able calls. One of these is
-    /// picked; once, none was.
+    /// The picked call is not able while another thread counts two able calls. One of these two
+    /// must be picked. An earlier version of `take` picked none.
     #[test]
     fn one_is_picked_while_another_thread_counts() {
         loom::model(|| {

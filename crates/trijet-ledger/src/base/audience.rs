@@ -1,7 +1,8 @@
 //! The reader of a text.
 #![forbid(unsafe_code)]
 
-/// The reader of a summary, of advice or of findings. They name only what their reader can change.
+/// The reader of a summary, of advice or of findings. These texts name only things that their
+/// reader can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Audience {

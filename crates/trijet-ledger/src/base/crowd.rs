@@ -23,7 +23,8 @@ const GAP_MAX: u64 = 5_000;
 pub struct KernelRun {
     /// A number of its stream.
     pub stream: usize,
-    /// The time at which it was enqueued, and everything that it follows was done.
+    /// The time from which the kernel could run: it was enqueued, and everything that it follows
+    /// was done.
     pub ready: u64,
     /// The interval in which it ran.
     pub ran: Range<u64>,
@@ -34,21 +35,22 @@ pub struct KernelRun {
 /// The kernels that waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crowd {
-    /// Their indices.
+    /// The indices of these kernels in the list of all runs.
     pub runs: Vec<usize>,
-    /// Their streams.
+    /// The streams of these kernels.
     pub streams: BTreeSet<usize>,
     /// The number of streams with operations in a row.
     pub in_row: usize,
-    /// The sum of the times for which they waited while exactly as many kernels ran as there are
-    /// queues.
+    /// The sum over these kernels of the time for which each waited while exactly as many kernels
+    /// ran as there are queues.
     pub sum: Nanos,
-    /// The time in which one or more of them waited so.
+    /// The time in which at least one of these kernels waited while exactly as many kernels ran as
+    /// there are queues.
     pub waited: Union,
 }
 
-/// The kernels of one device that waited, by the evidence above; `None` if there is not enough of
-/// it.
+/// The kernels of one device that waited for a hardware queue. `None` if the evidence for such
+/// waits is not sufficient.
 ///
 /// ```
 /// use trijet::check::lint::{KernelRun, crowd};

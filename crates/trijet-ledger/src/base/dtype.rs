@@ -1,6 +1,6 @@
 //! The types of elements, as values.
 //!
-//! Other floors have tables from these types to numbers of their own: of CUDA, of NCCL.
+//! Other modules have tables from these types to the numbers that CUDA and NCCL use for them.
 #![forbid(unsafe_code)]
 
 use super::error::{Error, ErrorKind, Result};

@@ -18,11 +18,11 @@
 //! which it has read its source, and its call returns then.
 //!
 //! A reader takes the entries of a ledger one by one and asks [`Streams`] what each of them
-//! follows. The set of what has passed at a point is a type of the reader ([`Past`]). The checker
-//! uses a vector clock, because it reads ledgers of any length. The timeline's graph uses a list of
-//! nodes, each with its edge. So each law of streams is stated once, here. The readers add the
-//! other orders: the checker adds the orders of memory ownership, of signals and of events in
-//! doubt, and the timeline adds the order of each engine.
+//! follows. The set of everything that has passed at a point is a type of the reader ([`Past`]).
+//! The checker uses a vector clock, because it reads ledgers of any length. The timeline's graph
+//! uses a list of nodes, each with its edge. So each law of streams is stated once, here. The
+//! readers add the other orders: the checker adds the orders of memory ownership, of signals and of
+//! events in doubt, and the timeline adds the order of each engine.
 //!
 //! The ordering of the library, the host device and the judge of the tests must not use this
 //! module: they would repeat a mistake in it instead of showing it.

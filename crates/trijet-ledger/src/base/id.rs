@@ -57,7 +57,7 @@ impl Position {
     }
 }
 
-/// Adds `position`, keeping only the latest of each lane.
+/// Adds `position` to a list that keeps only the latest position of each lane.
 pub fn keep_latest<A: smallvec::Array<Item = Position>>(
     positions: &mut SmallVec<A>,
     position: Position,

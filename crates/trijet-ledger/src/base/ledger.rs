@@ -1,7 +1,7 @@
 //! The ledger: a log with one entry for each call that orders work or uses memory.
 //!
 //! The tracers append to it; the timeline and the checker read it. It is a log of the *driver's
-//! calls*, and not of what the ordering intended, so that it shows a mistake of the ordering. While
+//! calls*, and not of the intentions of the ordering, so it shows a mistake of the ordering. While
 //! a lane is not traced, each of its operations pays for one branch.
 #![forbid(unsafe_code)]
 
@@ -101,8 +101,8 @@ impl Ledger {
         index
     }
 
-    /// Sets the outcome of the wait at `index`, which has ended: at the time `now` with success, or
-    /// with a failure for `None`.
+    /// Sets the outcome of the wait at `index`, which has ended. `now` is the time at which the
+    /// wait ended with success; `None` if the wait failed.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
@@ -125,8 +125,8 @@ impl Ledger {
         }
     }
 
-    /// Calls `look` with the entries that the reader has not got, because a wait before them has
-    /// not ended. Without a reader, these are all entries.
+    /// Calls `look` with the entries that the reader has not received yet: the first wait that has
+    /// not ended, and all entries after it. Without a reader, these are all entries.
     pub fn held<R>(&self, look: impl FnOnce(&VecDeque<Op>) -> R) -> R {
         look(&self.lock().ops)
     }

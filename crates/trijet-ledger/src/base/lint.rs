@@ -28,7 +28,8 @@ pub enum Rule {
     RedundantWait,
     /// Engines that could work at the same time work one after the other.
     NoOverlap,
-    /// Many small copies. Copies of 64 KiB reach 16 and 21 GB/s of 55 GB/s on an H200.
+    /// Many small copies. On an H200, uploads of 64 KiB reach 17 GB/s and downloads of 64 KiB reach
+    /// 19 GB/s. Large copies reach 55 GB/s.
     SmallCopy,
     /// Small copies that wait for large copies of another stream.
     SmallCopyStarved,

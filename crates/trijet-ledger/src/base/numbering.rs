@@ -1,4 +1,4 @@
-//! Numbers that depend on a run only, in place of numbers that are unique in the process.
+//! Replaces numbers that are unique in the process by numbers that depend only on the run.
 #![forbid(unsafe_code)]
 
 use super::id::BlockId;

@@ -115,8 +115,8 @@ pub enum StreamClass {
     Legacy,
     /// The default stream of a thread, which is a blocking stream.
     PerThread,
-    /// Work of the legacy stream waits for its work, and its work waits for work of the legacy
-    /// stream.
+    /// A blocking stream: work of the legacy stream waits for earlier work of this stream, and work
+    /// of this stream waits for earlier work of the legacy stream.
     Blocking,
     /// It has no order with the legacy stream.
     #[default]
@@ -137,8 +137,8 @@ impl StreamClass {
 /// An interval on the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// The start. If pairs of events measured it, it is the time at which everything before it in
-    /// its lane, and every wait, was done.
+    /// The start. If a pair of events measured it, it is the time at which the operation was ready:
+    /// everything before it in its lane was done, including every wait.
     pub begin: Nanos,
     /// The end.
     pub end: Nanos,
@@ -192,7 +192,7 @@ pub struct Op {
     pub position: Position,
     /// The declared accesses.
     pub accesses: Accesses,
-    /// Whether these are all of its accesses.
+    /// Whether `accesses` lists all of its accesses.
     pub declared: Declared,
     /// The number of bytes that it moves or sets.
     pub bytes: u64,

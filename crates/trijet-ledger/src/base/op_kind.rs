@@ -1,4 +1,4 @@
-//! The kind of an entry of the ledger, and what such a kind states of its call.
+//! The kind of an entry of the ledger, with the facts that the kind states about the call.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, Position};
@@ -34,8 +34,9 @@ pub enum Waited {
     Stream,
     /// Everything that the streams of the device held.
     Device,
-    /// The record that an event stood for when a future of it was made, by the driver's handle.
-    /// While the future lives, the event is recorded again only with another handle.
+    /// The record that an event stood for when a future was made that waits for it. The value is
+    /// the driver's handle of the event. While the future lives, the event is recorded again only
+    /// with another handle.
     Recorded(u64),
 }
 
@@ -160,7 +161,7 @@ pub enum MemoryCall {
     ToHeap,
 }
 
-/// A step of a host thread other than one with memory or a signal. It is in no stream.
+/// A step of a host thread that is no [`MemoryCall`] and no [`SignalStep`]. It is in no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostStep {
@@ -174,8 +175,9 @@ pub enum HostStep {
     },
     /// The thread uses memory itself.
     Access,
-    /// A future of memory was made. The thread that gets the memory from it follows what the thread
-    /// that made it knew to be complete. So the future does not wait for that work again.
+    /// A future of memory was made. The thread that gets the memory from the future follows
+    /// everything that the maker of the future knew to be complete. So the future does not wait for
+    /// that work again.
     Lent,
     /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
     /// memory. Its operation is the next entry of this thread in this lane, made when the call has
@@ -188,7 +190,7 @@ pub enum HostStep {
     /// be in the stream.
     Failed,
     /// A stream was created. If the lane served another stream before, the work of that stream is
-    /// complete, and the numbers continue from the position.
+    /// complete, and the numbers of the lane continue from the position of the entry.
     Open,
     /// A kernel was loaded. The call may wait for running work (law A42).
     Load,
@@ -260,8 +262,8 @@ pub enum LedgerNote {
     ThreadGone,
 }
 
-/// The kind of an entry, by what the entry takes part in. So a reader that treats a group alike
-/// needs one arm for it.
+/// The kind of an entry. The kinds are grouped, so a reader that treats a group alike needs one arm
+/// for the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpKind {
@@ -328,7 +330,8 @@ pub enum Effect {
     Frees,
     /// The memory is read or written.
     Uses,
-    /// None. The entry announces a later use of the memory, or that a future holds it.
+    /// No effect. The entry announces a later use of the memory, or states that a future holds the
+    /// memory.
     Announces,
 }
 

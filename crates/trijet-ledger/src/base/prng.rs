@@ -1,6 +1,6 @@
 //! A small pseudorandom number generator (SplitMix64, with the public domain constants of S.
-//! Vigna). A seeded run uses one for every choice that the laws leave open, so an equal seed
-//! repeats the run.
+//! Vigna). A seeded run uses a generator for every choice that the laws leave open, so an equal
+//! seed repeats the run.
 #![forbid(unsafe_code)]
 
 /// A seeded generator of numbers.

@@ -82,7 +82,7 @@ pub enum TimesFrom {
     Events,
     /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. No event
     /// is recorded for them, except around host functions on a GPU. If they are not available,
-    /// pairs of events, and `Trace::instead` has the reason.
+    /// pairs of events measure the times, and `Trace::instead` has the reason.
     ActivityIfThere,
     /// Activities of the engines: the time of an operation is from its start to its end. On a GPU
     /// they come from CUPTI, whose library is opened at run time. In the virtual executor they are

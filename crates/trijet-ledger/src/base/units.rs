@@ -38,7 +38,8 @@ impl Nanos {
     }
 }
 
-/// A rate with a decimal unit, such as `55.5 GB/s`, as rates of links are stated; `-` without time.
+/// A rate with a decimal unit, such as `55.5 GB/s`, as rates of links are stated; `-` for a time of
+/// 0.
 ///
 /// ```
 /// use trijet::{Bytes, Nanos};
@@ -58,7 +59,7 @@ pub fn rate(bytes: Bytes, time: Nanos) -> String {
     }
 }
 
-/// `part` in percent of `whole`, rounded to tenths; `0.0 %` without a whole.
+/// `part` in percent of `whole`, rounded to tenths. A `whole` of 0 counts as 1 ns.
 ///
 /// ```
 /// use trijet::Nanos;

@@ -40,7 +40,7 @@ struct DagBuilder<'a> {
     threads: HashMap<u64, DagNode>,
     /// For each thread, the call that it is in, if that call may wait.
     begun: HashMap<u64, BegunCall>,
-    /// The work that each event stands for.
+    /// For each event, by the driver's handle, the work that the event stands for.
     records: HashMap<u64, Nodes>,
     contradictions: Vec<u64>,
 }
@@ -74,7 +74,7 @@ impl DagBuilder<'_> {
         self.moments[node.index()].end
     }
 
-    /// Sets the moment of a node and adds its edges. `times` are measured; a node without them
+    /// Sets the moment of a node and adds its edges. `times` are measured. A node without `times`
     /// takes no time.
     fn place(&mut self, node: DagNode, times: Option<Times>, before: &[(DagNode, Edge)]) {
         let mut ready = None;
@@ -132,10 +132,10 @@ impl DagBuilder<'_> {
         self.records.get(&event).cloned().or_else(by_number)
     }
 
-    /// The point of its call that released the operation to the device. In most cases it is the end
-    /// of the call. A call that was still running when the work ended cannot have released it by
-    /// its return, so the point is the start of the call. The same holds if the start of the work
-    /// was measured, and the call was still running then.
+    /// The point of its call at which the operation was released to the device. In most cases this
+    /// is the end of the call. A call that was still running when the work ended cannot have
+    /// released it by its return, so the point is the start of the call. The same holds if the
+    /// start of the work was measured, and the call was still running then.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -146,7 +146,8 @@ impl DagBuilder<'_> {
         }
     }
 
-    /// A call begins, and may wait. Its operation follows what its stream holds by now (law A17).
+    /// Reads the start of a call that may wait. The operation of the call follows everything that
+    /// its stream holds at that moment (law A17).
     fn begin(&mut self, index: usize) {
         let op = &self.ops[index];
         let lane = self.lane(op);
@@ -210,7 +211,7 @@ impl DagBuilder<'_> {
         self.place(node, times, &before);
         self.append(index, lane, role, is_last);
         if inside {
-            // A call that ended before the work has waited for a part of it at most.
+            // A call that ended before the work waited for at most a part of the work.
             let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
             self.call(index, (all && may_wait(op)).then_some(node));
         }

@@ -69,7 +69,7 @@ pub(super) struct Moment {
     pub(super) end: u64,
     /// Whether the graph has the node.
     pub(super) exists: bool,
-    /// Whether its times were measured. Otherwise it ends as soon as it is ready.
+    /// Whether the times of the node were measured. Otherwise the node ends as soon as it is ready.
     pub(super) timed: bool,
 }
 
@@ -186,8 +186,8 @@ impl Dag {
         Some(if own { call.end } else { call.start })
     }
 
-    /// The last predecessor of a node to be done, by the edges that are `wanted`. At equal times,
-    /// work of the device is preferred to a call.
+    /// The predecessor of a node that was done last, among the edges that `wanted` accepts. At
+    /// equal times, work of the device is preferred to a call.
     #[must_use]
     pub fn last_before(
         &self,
@@ -198,9 +198,9 @@ impl Dag {
         candidates.max_by_key(|(node, _)| (self.span(*node).end, !node.is_call()))
     }
 
-    /// The last thing that an operation of the device waited for by the laws, other than its own
-    /// call and its engine. Records and waits take no time, so the work or the call before them is
-    /// named instead.
+    /// The predecessor that an operation of the device waited for last. Its own call and its engine
+    /// do not count. Records and waits take no time, so the result names the work or the call
+    /// before them.
     #[must_use]
     pub fn held_by(&self, op: usize) -> Option<HeldBy> {
         let stream = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy | Edge::Graph);
@@ -216,8 +216,8 @@ impl Dag {
     }
 
     /// A path of edges from the work of `earlier` to the work of `later`, each with the node that
-    /// it leaves; `None` if no law orders them. Edges of engines are not followed, nor are nodes
-    /// that ended before `earlier` did.
+    /// it leaves; `None` if no law orders them. The search does not follow edges of engines, and
+    /// skips nodes that ended before `earlier` did.
     #[must_use]
     pub fn path(&self, earlier: usize, later: usize) -> Option<Vec<(DagNode, Edge)>> {
         let (from, to) = (DagNode::work(later), DagNode::work(earlier));

@@ -6,10 +6,11 @@ use crate::base::edges::{Edge, Past};
 use crate::base::id::LaneId;
 use smallvec::SmallVec;
 
-/// Up to this length, a list is searched before a node is added. A longer one may get duplicates.
+/// Up to this length, a list is searched before a node is added. A longer list may get duplicates.
 const COMPARED_MAX: usize = 16;
 
-/// A node, the edge that makes it come before, and its stream, if the stream's order includes it.
+/// A node that has passed, the edge by which it comes before the point, and the stream of the node,
+/// if the order of the stream includes the node.
 type PassedNode = (DagNode, Edge, Option<LaneId>);
 
 /// Nodes that have passed. For each stream and kind of edge, the last node is enough (law A1).
@@ -21,14 +22,15 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// One node, and everything before it. It may be the last one of a stream.
+    /// The set of one node and everything before it. `stream` is the stream of the node, if the
+    /// order of the stream includes the node.
     pub(super) fn one(node: DagNode, stream: Option<LaneId>) -> Self {
         let mut one = Self::default();
         one.list.push((node, Edge::Lane, stream));
         one
     }
 
-    /// The nodes, each with the edge that makes it come before.
+    /// The nodes, each with the edge by which it comes before the point.
     pub(super) fn iter(&self) -> impl Iterator<Item = (DagNode, Edge)> + '_ {
         self.list.iter().map(|(node, edge, _)| (*node, *edge))
     }

@@ -6,7 +6,8 @@
 pub(crate) enum Point {
     /// Its start: everything that it follows has passed.
     Begin,
-    /// A point before its end from which others may go on: a staged copy has read its source.
+    /// A point before the end, from which later operations may start. For a staged copy, it is the
+    /// moment at which the copy has read its source.
     Trigger,
     /// Its end: it is complete.
     End,
@@ -43,15 +44,15 @@ pub(crate) enum Laws {
     /// or complete, when its call returns (law A17).
     Observed,
     /// Edges that an H200 kept in every measurement: records, waits and allocations are in order
-    /// with the legacy stream like other work. The times of a call that may wait tell whether it
-    /// did.
+    /// with the legacy stream like other work. The times of a call that may wait show whether the
+    /// call waited.
     Measured,
 }
 
-/// A set of what has passed at a point. With each member it has everything that comes before that
-/// member.
+/// The set of everything that has passed at a point. If the set has a member, it also has
+/// everything that comes before that member.
 pub(crate) trait Past: Clone + Default {
-    /// Adds what has passed at `other`, which comes before because of `edge`.
+    /// Adds everything in `other`. The point of `other` comes before this point because of `edge`.
     fn follow(&mut self, other: &Self, edge: Edge);
 
     /// Replaces the set by `other`, and keeps its memory.

@@ -1,9 +1,10 @@
-//! The streams of a ledger, with what the next entry of each one follows.
+//! The streams of a ledger, and for each stream the set that its next entry follows.
 //!
-//! The *tail* of a stream is the set of what has passed when its last entry has passed. For each
-//! entry the reader calls [`Streams::begin_entry`] and [`Streams::follow_caller`]. After that, the
-//! tail is what the entry's start follows. Then the reader adds the entry's end to the tail
-//! ([`Streams::tail_mut`]) and calls [`Streams::end_entry`].
+//! The *tail* of a stream is the set of everything that has passed when the last entry of the
+//! stream has passed. For each entry the reader calls [`Streams::begin_entry`] and
+//! [`Streams::follow_caller`]. After these calls, the tail is the set that the entry's start
+//! follows. Then the reader adds the entry's end to the tail ([`Streams::tail_mut`]) and calls
+//! [`Streams::end_entry`].
 #![forbid(unsafe_code)]
 
 use super::past::{Edge, Laws, Past};
@@ -16,13 +17,13 @@ use crate::base::ledger::{Engine, Op, OpKind, StreamClass, StreamMark, StreamWor
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// An operation. In the legacy stream it waits for all blocking streams, and later operations
-    /// of these wait for it.
+    /// of the blocking streams wait for it.
     Work,
     /// A wait for an event that was recorded. In the legacy stream it counts as an operation. In a
     /// blocking stream it does not wait for the legacy stream.
     Wait,
-    /// A record. In the legacy stream it stands for the blocking streams too, and does not hold
-    /// them back. In a blocking stream it does not wait for the legacy stream.
+    /// A record. In the legacy stream it waits for the blocking streams too, and does not hold them
+    /// back. In a blocking stream it does not wait for the legacy stream.
     Record,
     /// A stream-ordered allocation, which may leave nothing in the stream. It has no order with the
     /// legacy stream.
@@ -48,17 +49,20 @@ impl Role {
         Some(if laws == Laws::Measured { Self::Work } else { role })
     }
 
-    /// Whether it is held back in a blocking stream, by earlier work of the legacy stream.
+    /// Whether an entry of this role in a blocking stream waits for earlier work of the legacy
+    /// stream.
     fn is_held_back(self) -> bool {
         self == Self::Work
     }
 
-    /// Whether it follows, in the legacy stream, what the blocking streams hold.
+    /// Whether an entry of this role in the legacy stream waits for the work of the blocking
+    /// streams.
     fn joins(self) -> bool {
         self != Self::Allocation
     }
 
-    /// Whether it holds the blocking streams back, in the legacy stream.
+    /// Whether later work of the blocking streams waits for an entry of this role in the legacy
+    /// stream.
     fn holds_back(self, laws: Laws) -> bool {
         match self {
             Self::Work | Self::Wait => true,
@@ -77,16 +81,17 @@ pub(crate) struct Caller<'a, P> {
     pub(crate) known: &'a P,
 }
 
-/// A call that has begun and may wait. It holds no lock while it waits. So its operation follows
-/// what its stream held at the start of the call, and has no order with what other threads enqueue
-/// there until the call returns (laws A17 and A18).
+/// A call that has begun and may wait. It holds no lock while it waits, so other threads may
+/// enqueue in its stream until it returns. The operation of the call follows everything that its
+/// stream held at the start of the call. It has no order with the entries that came to the stream
+/// after that (laws A17 and A18).
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<P> {
-    /// Its stream.
+    /// The number of its stream.
     pub(crate) lane: usize,
     /// The set that its operation follows, except on other devices.
     pub(crate) before: P,
-    /// The set that a wait for the stream would have found complete.
+    /// The set that a wait for the stream would have found complete when the call began.
     pub(crate) held: P,
     /// For each other device, the set that its blocking streams held.
     peers: Vec<(DeviceId, P)>,
@@ -99,9 +104,10 @@ struct StreamEdges<P> {
     device: DeviceId,
     /// The set of what has passed when its last entry has passed.
     tail: P,
-    /// The thread that enqueued last, and the version of what it knew. The tail includes that.
+    /// The thread that enqueued last, and the version of its knowledge at that call. The tail
+    /// includes that knowledge.
     last_caller: (usize, u64),
-    /// The version of the barrier that the tail includes.
+    /// The tail includes the barrier of the device in this version.
     barrier_seen: u64,
     /// Whether `all` of the device includes the tail.
     is_joined: bool,
@@ -204,14 +210,16 @@ impl<P: Past> Streams<P> {
         self.devices.entry(op.device).or_default().members.push(number);
     }
 
-    /// A stream takes a lane. It follows only the call that creates it, whose thread knows `known`.
+    /// Opens a stream, which takes a lane. The stream follows only the call that creates it. The
+    /// thread of that call knows `known` to be complete.
     pub(crate) fn open(&mut self, number: usize, op: &Op, known: &P) {
         self.enter(number, op);
         self.tail_mut(number).follow(known, Edge::Call);
     }
 
-    /// The lane passes to another stream. The stream that had it has no work left, but its device
-    /// may still be waited for. Returns the number of that stream.
+    /// Closes the stream that has the lane, because the lane passes to another stream. The closed
+    /// stream has no work left, but a wait for its device still includes it. Returns the number of
+    /// the closed stream.
     pub(crate) fn close(&mut self, lane: LaneId) -> Option<usize> {
         let number = self.by_lane.remove(&lane)?;
         let stream = &mut self.list[number];
@@ -247,8 +255,9 @@ impl<P: Past> Streams<P> {
         self.devices.get(&device).map_or(&[], |device| &device.members)
     }
 
-    /// The tail of the stream: what has passed when its last entry has passed. After
-    /// [`Streams::begin_entry`] and [`Streams::follow_caller`], it is what the next entry follows.
+    /// The tail of the stream: the set of everything that has passed when its last entry has
+    /// passed. After [`Streams::begin_entry`] and [`Streams::follow_caller`], it is the set that
+    /// the next entry follows.
     #[inline]
     pub(crate) fn tail(&self, lane: usize) -> &P {
         &self.list[lane].tail
@@ -305,10 +314,10 @@ impl<P: Past> Streams<P> {
         &self.list[lane].tail
     }
 
-    /// Begins an entry: the tail of the stream becomes what the entry follows, except for what its
-    /// caller knows. That is what the stream holds (law A1), what the order with the legacy stream
-    /// adds (laws A13, A14 and A38), for a wait the set `on` that it waits for (law A7), and the
-    /// previous launch of a graph (law A31).
+    /// Begins an entry. After this call, the tail of the stream is the set that the entry follows,
+    /// without the knowledge of its caller. This set includes everything that the stream holds (law
+    /// A1), everything that the order with the legacy stream adds (laws A13, A14 and A38), the set
+    /// `on` that a wait waits for (law A7), and the previous launch of a graph (law A31).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let StreamEdges { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
@@ -336,7 +345,8 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// The next entry follows its call, and everything that the thread of the call knew (law A2).
+    /// Adds to the tail of the stream the call of the next entry, and everything that the thread of
+    /// the call knew (law A2).
     #[inline]
     pub(crate) fn follow_caller(&mut self, lane: usize, by: &Caller<'_, P>) {
         let now = (by.thread, by.version);
@@ -346,8 +356,8 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// Ends an entry, whose end the tail includes. From now on, the streams that the entry holds
-    /// back wait for it.
+    /// Ends an entry. The tail already includes the end of the entry. From now on, the streams that
+    /// the entry holds back wait for it.
     pub(crate) fn end_entry(&mut self, lane: usize, op: &Op, role: Role) {
         if let Some(graph) = op.graph {
             self.launches.entry(graph).or_default().copy_from(&self.list[lane].tail);
@@ -394,7 +404,7 @@ impl<P: Past> Streams<P> {
         self.block_devices.peers_of_copy(op, *device, self.devices.keys().copied())
     }
 
-    /// A call begins, and may wait.
+    /// Begins a call that may wait.
     pub(crate) fn begin_call(&mut self, lane: usize, op: &Op, by: &Caller<'_, P>) -> Begun<P> {
         let device = self.list[lane].device;
         let mut held = P::default();
@@ -416,8 +426,9 @@ impl<P: Past> Streams<P> {
         Begun { lane, before, held, peers }
     }
 
-    /// A call that had begun returns. The result is what its operation follows. The reader adds it
-    /// and the operation's end to the tail, and then calls [`Streams::end_call`].
+    /// Ends a call that had begun. Returns the set that the operation of the call follows. The
+    /// reader adds this set and the end of the operation to the tail, and then calls
+    /// [`Streams::end_call`].
     pub(crate) fn return_call(&self, begun: Begun<P>, op: &Op) -> P {
         let Begun { lane, mut before, peers, .. } = begun;
         let others = self.peer_devices(lane, op);
@@ -431,8 +442,8 @@ impl<P: Past> Streams<P> {
     }
 
     /// Ends an operation whose call had begun. The tail includes the end of the operation.
-    /// Operations that other streams were given while the call waited may come before it or after
-    /// it. `passed` is the set of what has passed when the operation has passed.
+    /// Operations that came to other streams while the call waited may come before it or after it.
+    /// `passed` is the set of everything that has passed when the operation has passed.
     pub(crate) fn end_call(&mut self, lane: usize, op: &Op, passed: &P) {
         if let Some(graph) = op.graph {
             self.launches.entry(graph).or_default().copy_from(passed);
@@ -463,14 +474,14 @@ impl<P: Past> Streams<P> {
         into.follow(past, Edge::Lane);
     }
 
-    /// Replaces what all streams of the device hold by `by`, which follows all of it. Call it
-    /// directly after [`Streams::wait_for_device`].
+    /// Replaces everything that the streams of the device hold by `by`, which follows all of it.
+    /// Call it directly after [`Streams::wait_for_device`].
     pub(crate) fn stand_for_device(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().all.past.copy_from(by);
     }
 
-    /// Replaces what the blocking streams of the device hold by `by`, which follows all of it. Call
-    /// it directly after [`Streams::wait_for_stream`] for the legacy stream.
+    /// Replaces everything that the blocking streams of the device hold by `by`, which follows all
+    /// of it. Call it directly after [`Streams::wait_for_stream`] for the legacy stream.
     pub(crate) fn stand_for_legacy(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().blocking.past.copy_from(by);
     }

@@ -125,7 +125,7 @@ fn kind_of(role: Role) -> OpKind {
     }
 }
 
-/// Makes one random step in both, and checks that they agree.
+/// Makes one random step in `streams` and in `model`, and checks that they agree.
 fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: u64) {
     let mut draw = |bound: u64| prng.below(bound);
     let lane = u32::try_from(draw(5)).expect("small");
