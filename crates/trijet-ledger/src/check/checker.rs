@@ -17,7 +17,7 @@ use crate::base::ledger::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The minimum number of parties at which the checker drops what it no longer needs.
+/// The minimum number of parties at which the checker drops the state that it no longer needs.
 const SWEEP_MIN: usize = 4096;
 
 /// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
@@ -146,7 +146,7 @@ impl Checker {
         }
     }
 
-    /// Checks what does not depend on the accesses of the entry.
+    /// Runs the checks that do not depend on the accesses of the entry.
     fn check_entry(&mut self, op: &Op, step: &Step, index: u64) {
         if let OpKind::Host(HostStep::Fault { culprit }) = op.kind {
             self.fault(op, step.thread, culprit);
@@ -162,7 +162,7 @@ impl Checker {
         }
     }
 
-    /// A heap gave a block its memory.
+    /// Reads an entry in which a heap gave a block its memory.
     fn obtain(&mut self, op: &Op, place: u64, index: u64) {
         let Self { shadow, order, .. } = self;
         for Access { block, range, .. } in &op.accesses {
@@ -218,7 +218,7 @@ impl Checker {
         Context::new(&self.order, &self.options, &self.parties)
     }
 
-    /// Law A40: a call reported that the context is lost. Only the first report is a finding.
+    /// Reads a report that the context is lost (law A40). Only the first report is a finding.
     fn fault(&mut self, op: &Op, thread: usize, culprit: Option<Position>) {
         if self.culprit.is_some() {
             return;
@@ -233,7 +233,7 @@ impl Checker {
         finding.block_name = finding.block.and_then(|block| self.program_names.block(block));
         let count = self.counts.entry(finding.class).or_insert(0);
         *count += 1;
-        // A loop that reads the bytes that its iterations leave unwritten is one mistake.
+        // A loop that reads unwritten bytes in each iteration is one mistake.
         let is_known = finding.class == FindingClass::ReadUninit
             && self.verdict.findings.iter().any(|earlier| has_sites_of(earlier, &finding));
         // At least one of each class is kept, because `is_clean` looks at kept findings only.
@@ -402,7 +402,7 @@ impl Checker {
         self.add(finding);
     }
 
-    /// The call that uses the block came before the call that allocates it.
+    /// Adds a finding: the call that uses the block came before the call that allocates it.
     fn allocated_late(&mut self, first_use: u64, block: BlockId, range: &Range<u64>) {
         let Some(user) = find(&self.parties, first_use).cloned() else { return };
         let mut finding = Finding::new(FindingClass::UseBeforeAlloc, user, vec!["A21"]);
@@ -421,7 +421,8 @@ impl Checker {
         }
     }
 
-    /// Law A19: a batch does not order its copies, so they must not depend on each other.
+    /// Checks a batch: it does not order its copies, so they must not depend on each other (law
+    /// A19).
     fn batch(&mut self, op: &Op, index: u64) {
         let uses = &op.accesses;
         let mut overlaps = uses.iter().enumerate().flat_map(|(number, access)| {
@@ -437,8 +438,8 @@ impl Checker {
         self.add(finding);
     }
 
-    /// Law A28. The library refused the call. The driver would accept some calls there, and hang in
-    /// others.
+    /// Adds a finding: a host function made a call, which the library refused (law A28). The driver
+    /// would accept some calls inside a host function, and hang in others.
     fn call_in_host_fn(&mut self, op: &Op) {
         let mut finding = Finding::new(FindingClass::ApiCall, self.current_party(), vec!["A28"]);
         finding.known = format!("`{}` was refused inside a host function", op.label);

@@ -6,8 +6,8 @@ use super::hazard::{Finding, FindingClass, Party};
 use super::order::{Actor, Hop, Stuck};
 
 impl Context<'_> {
-    /// The finding about such waits. `culprit` is the operation with which the context was lost, if
-    /// it was lost.
+    /// The finding about waits for signals that may never end. `culprit` is the operation that lost
+    /// the context, if the context was lost.
     pub(super) fn stuck(&self, stuck: &Stuck, culprit: Option<u64>) -> Option<Finding> {
         let hop = stuck.hops.first()?;
         let class = match stuck.first {
@@ -26,7 +26,8 @@ impl Context<'_> {
         Some(finding)
     }
 
-    /// A host function waits for a signal that another one sets, and may run first (law A28).
+    /// Explains a host function that waits for a signal of another host function, and may run
+    /// before the other one (law A28).
     fn risky(&self, hop: &Hop, first: u64, finding: &mut Finding) {
         let waiter = self.order.host_fn_op(hop.need.by);
         let (waits, sets) = (self.host_fn(waiter), self.host_fn(Some(first)));
@@ -44,14 +45,13 @@ impl Context<'_> {
         finding.rules = vec!["A28"];
     }
 
-    /// Whether nothing can set the signal, except for the thread or host function that waits for
-    /// it.
+    /// Whether only the waiting thread or host function could still set the signal.
     fn is_alone(&self, hops: &[Hop]) -> bool {
         let [hop] = hops else { return false };
         hop.by == hop.need.by && !find(self.parties, hop.answer).is_some_and(Party::sets_signal)
     }
 
-    /// A wait for a signal that nothing can set any more.
+    /// Explains a wait for a signal that nothing can set any more.
     fn unanswered(&self, hop: &Hop, culprit: Option<u64>, finding: &mut Finding) {
         let signal = hop.need.signal;
         let never_run = self.order.never_run();
@@ -82,7 +82,8 @@ impl Context<'_> {
         finding.rules = vec!["A29"];
     }
 
-    /// A cycle of waits: each one can only end after the next one has ended.
+    /// Explains a cycle of waits. Each wait can only end after the next wait of the cycle has
+    /// ended.
     fn cyclic(&self, hops: &[Hop], finding: &mut Finding) {
         let mut words: Vec<String> = Vec::new();
         let mut say = |word: String| {
@@ -90,8 +91,8 @@ impl Context<'_> {
                 words.push(word);
             }
         };
-        // The next wait of the cycle holds the thread or host function that could set the signal of
-        // a wait. The first wait does so for the last one.
+        // The thread or host function that could set the signal of a wait is in the next wait of
+        // the cycle. For the last wait, the next one is the first.
         let last = hops.last().map(|hop| hop.by);
         last.into_iter().for_each(|by| say(self.actor(by)));
         for hop in hops {

@@ -140,7 +140,7 @@ impl Context<'_> {
         said.rules.insert(0, "A22");
     }
 
-    /// Both accesses are by streams.
+    /// The explanation if both accesses are by streams.
     fn between_streams(&self, pair: &ConflictingPair<'_>) -> Explained {
         let ConflictingPair { first, second, at, step, .. } = pair;
         let (a, b) = (self.names.stream(first), self.names.stream(second));
@@ -225,7 +225,7 @@ impl Context<'_> {
         known.saturating_add(offset)
     }
 
-    /// The first access is by a stream, the second by the host.
+    /// The explanation if the first access is by a stream, and the second by the host.
     fn host_after_stream(&self, pair: &ConflictingPair<'_>) -> Explained {
         let ConflictingPair { first, second, at, step, .. } = pair;
         let (stream, reached) = (self.names.stream(first), self.reached(pair));
@@ -281,7 +281,8 @@ impl Context<'_> {
         Explained { known, fix, rules }
     }
 
-    /// The first access is by a host thread, or by one that is no longer known.
+    /// The explanation if the first access is by a host thread. `thread` is `None` if the checker
+    /// no longer knows the thread.
     fn after_thread(&self, pair: &ConflictingPair<'_>, thread: Option<&Thread>) -> Explained {
         let ConflictingPair { first, second, .. } = pair;
         let one = thread.map_or(first.thread, |thread| thread.id);

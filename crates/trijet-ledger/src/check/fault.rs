@@ -20,7 +20,8 @@ pub(super) struct ContextFault {
 }
 
 impl Context<'_> {
-    /// Law A40: `this`, the current entry, reported the loss to the thread.
+    /// The finding about a loss of the context (law A40). `this`, the current entry, reported the
+    /// loss to the thread.
     pub(super) fn fault(
         &self,
         this: Party,

@@ -54,7 +54,7 @@ impl Names {
         }
     }
 
-    /// The stream of a party.
+    /// The name of the stream of a party.
     pub(super) fn stream(&self, party: &Party) -> String {
         match party.stream {
             _ if self.lanes.contains_key(&party.position.lane) => self.lane(party.position.lane),

@@ -1,11 +1,12 @@
 //! The order of operations and calls, recomputed from the driver's calls alone.
 //!
 //! Every stream and every host thread is a component of a vector clock, and has its own clock. The
-//! clock of a stream has everything that is complete when the stream's last operation is complete.
-//! The clock of a thread has everything that the thread knows to be complete. Only edges that a law
-//! guarantees add to a clock (laws A1 to A19, A31, A38, A44). With [`Assume::DriverObserved`] the
-//! edges that one driver was observed to keep add to it too. The beliefs of the library about the
-//! order are in `thread_known` and in the position that a wait names. They are not used.
+//! clock of a stream contains everything that is complete when the stream's last operation is
+//! complete. The clock of a thread contains everything that the thread knows to be complete. Only
+//! edges that a law guarantees add to a clock (laws A1 to A19, A31, A38, A44). With
+//! [`Assume::DriverObserved`] the edges that one driver was observed to keep add to it too. The
+//! library's own view of the order is in `thread_known` and in the position that a wait names. The
+//! checker does not use it.
 #![forbid(unsafe_code)]
 
 mod begun;
@@ -51,7 +52,7 @@ use std::collections::BTreeSet;
 pub(super) enum Owner<'a> {
     Stream(&'a Lane),
     Thread(&'a Thread),
-    /// It is no longer known.
+    /// The owner is no longer known.
     Unknown,
 }
 
@@ -135,7 +136,7 @@ impl EntryOrder {
     }
 
     /// Reads an entry that is outside of the order of threads: a thread of the driver may have made
-    /// it, or its thread does not matter. Returns whether the entry is such a one.
+    /// it, or its thread does not matter. Returns whether the entry is outside of that order.
     fn step_outside_threads(&mut self, op: &Op, index: u64) -> bool {
         let Self { known, events, handovers, .. } = self;
         let last = known.threads.last;
@@ -165,7 +166,7 @@ impl EntryOrder {
         true
     }
 
-    /// Everything that comes before an access at this moment of the last entry.
+    /// Everything that comes before an access of the last entry at this moment.
     pub(super) fn before(&self, step: &Step, moment: Moment) -> AccessPast<'_> {
         let Known { lanes, threads, settled, own_past, .. } = &self.known;
         let clock = match (moment, step.lane) {
@@ -263,8 +264,9 @@ impl EntryOrder {
         self.known.threads.known_to_all()
     }
 
-    /// Forgets what every thread knows to be `complete`, and frees the components of former streams
-    /// that nothing names. `named` has the components of the accesses that are kept.
+    /// Forgets the stamps in `complete`, which every thread knows to be complete. Frees the
+    /// components of former streams that nothing names. `named` has the components of the accesses
+    /// that are kept.
     pub(super) fn retire(&mut self, complete: &VectorClock, named: &BTreeSet<LaneId>) {
         let Self { known, events, owned, handovers } = self;
         let signals = &mut handovers.signals;

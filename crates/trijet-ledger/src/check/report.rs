@@ -39,7 +39,8 @@ fn does(conflict: Conflict, is_first: bool) -> &'static str {
 struct Text<'a>(&'a Finding, &'a Names);
 
 impl Text<'_> {
-    /// The name of an allocation. One in `names` takes precedence over the program's.
+    /// The name of an allocation. A name in `names` takes precedence over the name that the program
+    /// gave.
     fn block(&self, block: BlockId) -> String {
         let Self(finding, names) = self;
         match &finding.block_name {
@@ -142,7 +143,7 @@ impl Text<'_> {
     fn parties(&self) -> String {
         let Self(finding, names) = self;
         let mut text = String::new();
-        // A wait for a signal that nothing can set is both parties; it is printed once.
+        // If nothing can set a signal, the wait for it is both parties. It is printed once.
         let first = finding.first.iter().filter(|first| first.op != finding.second.op);
         for (party, is_first) in first.map(|first| (first, true)).chain([(&finding.second, false)])
         {

@@ -168,9 +168,10 @@ pub(super) struct Shadow {
     blocks: NumberMap<BlockId, Block>,
     /// The numbers of blocks that were freed.
     freed: RangeMap<()>,
-    /// The last of them, each with the entry of its free.
+    /// The blocks that were freed last, each with the entry of its free.
     frees: VecDeque<(BlockId, u64)>,
-    /// The last uses of the free memory of heaps, by position.
+    /// For each device, the last uses of the free memory of its heap. The keys of each map are
+    /// positions in the heap.
     heaps: BTreeMap<DeviceId, RangeMap<Entry>>,
 }
 

@@ -97,7 +97,7 @@ struct Race<'a> {
     kept: Vec<Piece>,
     /// The halves that do not follow the first operation.
     early: Vec<Piece>,
-    /// The halves that follow it, and its own half.
+    /// The halves that follow the first operation, and its own half.
     late: Vec<Piece>,
     /// The half of the first operation that races, and the stamp that a clock must cover to follow
     /// it.
@@ -123,8 +123,8 @@ impl<'a> Race<'a> {
     }
 
     /// The half in which an access happens. An access may happen at any time from the call to the
-    /// work. In the second operation of the race it counts as early as possible, in every other one
-    /// as late as possible.
+    /// work. In the second operation of the race, it counts as early as possible. In every other
+    /// operation, it counts as late as possible.
     fn half(&self, index: usize, access: &Access, step: &Step) -> Half {
         match step.moment(&self.ops[index], access) {
             Moment::Call => Half::Call,

@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 8;
 /// Kernels that were ready and waited while exactly as many kernels ran as there are hardware
 /// queues (law A47). `base::crowd` states the evidence that is needed.
 ///
-/// Saved: the time in which one or more of them waited so.
+/// Saved: the time in which at least one of these kernels waited for this reason.
 pub(super) fn shared(run: &LintRun<'_>) -> Vec<Lint> {
     let Some(queues) = run.hardware_queues else { return Vec::new() };
     let mut devices: BTreeMap<DeviceId, (Vec<usize>, Vec<KernelRun>)> = BTreeMap::new();

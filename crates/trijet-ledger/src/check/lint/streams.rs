@@ -29,7 +29,8 @@ fn conflict(a: &Op, b: &Op) -> bool {
     })
 }
 
-/// The legacy stream delayed work of another stream, or that work delayed it.
+/// The legacy stream delayed work of another stream, or work of another stream delayed the legacy
+/// stream.
 ///
 /// Saved: for each such operation, the time from the end of everything else that it follows to the
 /// end of the barrier. An operation that conflicts with the operation that it waited for saves

@@ -1,4 +1,4 @@
-//! A call that has begun and may wait, with the number that its stream had then.
+//! A call that has begun and may wait, with the number of its stream's last operation.
 #![forbid(unsafe_code)]
 
 use super::clock::StampClock;

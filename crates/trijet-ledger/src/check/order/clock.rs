@@ -9,8 +9,8 @@ use crate::base::edges::{Edge, Past};
 use crate::base::id::{LaneId, Position};
 use crate::base::vector_clock::VectorClock;
 
-/// A number in a component of the clocks. The `lane` of such a position is the number of the
-/// component. It is not a lane of the trace.
+/// A position in a component of the clocks. Its `lane` is the number of the component, and not a
+/// lane of the trace.
 pub(in crate::check) type Stamp = Position;
 
 /// The stamp that every clock covers, because its number is 0.

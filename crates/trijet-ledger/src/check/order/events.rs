@@ -22,7 +22,7 @@ struct Calls {
     thread: usize,
     /// The last record.
     record: Option<(Stamp, u64)>,
-    /// The last wait. If doubtful waits are searched for, all earlier waits come before it.
+    /// The last wait. In a search for doubtful waits, the list has all earlier waits too.
     waits: Vec<(Stamp, u64)>,
 }
 
@@ -103,8 +103,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Adds a call of the program about the event. Returns whether it is in doubt what the event
-    /// stands for.
+    /// Adds a call of the program about the event. Returns whether the record that the event stands
+    /// for is in doubt.
     fn call(
         &mut self,
         known: &mut Known,

@@ -24,7 +24,7 @@ const SETS_MAX: usize = 8;
 /// ever.
 const NEEDS_MAX: usize = 256;
 
-/// The signals, and what was found of waits for them.
+/// All signals, and the findings about waits that may never end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HandOvers {
     pub(super) signals: Signals,
@@ -33,8 +33,8 @@ pub(super) struct HandOvers {
 }
 
 impl HandOvers {
-    /// Adds a host function that follows `before`, and applies its early acts. Its stream counts it
-    /// next.
+    /// Adds a host function that follows `before`, and applies its early acts. The host function
+    /// gets the next number of its stream, which the caller counts after this call.
     pub(super) fn host_fn(
         &mut self,
         known: &mut Known,

@@ -53,8 +53,8 @@ impl Known {
         Caller { thread, version: this.version, known: &this.known }
     }
 
-    /// The thread enqueues an entry in the stream: turns the tail of the stream into what the entry
-    /// follows.
+    /// Begins an entry that the thread enqueues in the stream. After this call, the tail of the
+    /// stream is the set that the entry follows.
     pub(super) fn begin_entry(
         &mut self,
         (thread, lane): (usize, usize),
@@ -66,14 +66,14 @@ impl Known {
         self.lanes.edges.follow_caller(lane, &Self::caller(&self.threads, thread));
     }
 
-    /// A call of the thread begins, and may wait.
+    /// Begins a call of the thread that may wait.
     pub(super) fn begin_call(&mut self, (thread, lane): (usize, usize), op: &Op) -> Begun {
         let caller = Self::caller(&self.threads, thread);
         let call = self.lanes.edges.begin_call(lane, op, &caller);
         Begun { call, seq: self.lanes.list[lane].seq }
     }
 
-    /// The thread creates a stream, which takes the lane of the entry.
+    /// Opens a stream that the thread creates. The stream takes the lane of the entry.
     pub(super) fn open(&mut self, thread: usize, op: &Op) {
         let known = &self.threads.list[thread].known;
         self.lanes.open(op, known, &mut self.components);
@@ -84,7 +84,7 @@ impl Known {
         self.lanes.count_concurrent(lane, thread, &mut self.components)
     }
 
-    /// The thread learns that everything in the stream is complete.
+    /// Adds everything in the stream to the stamps that the thread knows to be complete.
     pub(super) fn learn_tail(&mut self, thread: usize, lane: usize) {
         self.threads.learn(thread, self.lanes.edges.tail(lane));
     }

@@ -1,9 +1,9 @@
-//! Streams: each one's component of the clocks, and its last waits, which explanations use.
+//! Streams. Each has a component of the clocks, and its last waits, which explanations use.
 //!
 //! A stream has its own component, or continues the numbers in the component of a former stream. A
-//! stream does not follow the work of a former one, but continued numbers state that it does. So a
-//! stream continues them only if the thread that creates it knows all that work to be complete, or
-//! if nothing that is kept names that work.
+//! stream does not follow the work of a former stream, but continued numbers state that it does. So
+//! a stream continues them only if the thread that creates it knows all that work to be complete,
+//! or if nothing that is kept names that work.
 #![forbid(unsafe_code)]
 
 use super::clock::{Components, Stamp, StampClock};
@@ -103,8 +103,9 @@ impl Lanes {
         })
     }
 
-    /// The lane passes to another stream. Everything in its previous stream is complete, and
-    /// threads may still wait for that stream. Returns the index of the previous stream.
+    /// Closes the stream that has the lane, because the lane passes to another stream. Everything
+    /// in the closed stream is complete, and threads may still wait for it. Returns the index of
+    /// the closed stream.
     pub(super) fn close(&mut self, id: LaneId) -> Option<usize> {
         let before = self.edges.close(id)?;
         self.list[before].waits.clear();
@@ -112,7 +113,8 @@ impl Lanes {
         Some(before)
     }
 
-    /// A stream takes a lane. It follows only the call that creates it, whose thread knows `known`.
+    /// Opens a stream, which takes a lane. The stream follows only the call that creates it. The
+    /// thread of that call knows `known` to be complete.
     pub(super) fn open(&mut self, op: &Op, known: &StampClock, components: &mut Components) {
         let number = self.vacant(known).unwrap_or(self.list.len());
         if number == self.list.len() {
@@ -128,8 +130,8 @@ impl Lanes {
         self.edges.open(number, op, known);
     }
 
-    /// A former stream whose numbers a new one may continue, if the creator of the new one knows
-    /// `known`.
+    /// A former stream whose numbers a new stream may continue. The thread that creates the new
+    /// stream knows `known` to be complete.
     fn vacant(&mut self, known: &StampClock) -> Option<usize> {
         if let Some(number) = self.vacant.pop() {
             return Some(number);
@@ -199,7 +201,7 @@ impl Lanes {
     }
 
     /// For each stream of the device with work that `known` does not cover: the number of the last
-    /// operation that it covers, as the trace counts operations.
+    /// operation that `known` covers, as the trace counts operations.
     pub(super) fn in_flight(&self, device: DeviceId, known: &VectorClock) -> Vec<(LaneId, u64)> {
         let done = |lane: &Lane| known.get(lane.component);
         let members = self.edges.members(device).iter().map(|lane| &self.list[*lane]);

@@ -5,9 +5,9 @@
 //! calls of those uses, and everything that their threads knew to be complete at those calls. Work
 //! of those calls that the device has not finished is not included.
 //!
-//! For each such block, a map from byte ranges keeps the last exclusive use, and the last shared
-//! use of each thread since. A use is a snapshot of what its thread knew. All uses of a thread
-//! share one snapshot until the thread learns more.
+//! For each such block, a map from byte ranges keeps the last exclusive use, and for each thread
+//! its last shared use after that. A use is a snapshot of what its thread knew. All uses of a
+//! thread share one snapshot until the thread learns more.
 #![forbid(unsafe_code)]
 
 use super::clock::Stamp;
@@ -21,15 +21,15 @@ use crate::base::vector_clock::VectorClock;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The uses of bytes that a later one may follow.
+/// The uses of bytes that a later use may follow.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct ByteUsers {
     /// The last exclusive use.
     exclusive: Option<Use>,
-    /// The last shared use of each thread since.
+    /// For each thread, its last shared use after the last exclusive use.
     shared: Vec<Use>,
-    /// If a future of the bytes was made: what its maker knew. The future does not wait for that
-    /// again.
+    /// If a future of the bytes was made: everything that the maker of the future knew to be
+    /// complete. The future does not wait for that work again.
     lent: Option<Use>,
 }
 
@@ -107,7 +107,7 @@ impl Owned {
         }
     }
 
-    /// Adds the uses of the call, so that later ones follow it.
+    /// Adds the uses of the call, so that later uses follow the call.
     pub(super) fn note_uses(&mut self, threads: &mut HostThreads, thread: usize, op: &Op) {
         let mut accesses = owned(op).peekable();
         if accesses.peek().is_none() {

@@ -17,18 +17,18 @@ pub(in crate::check) struct RememberedWait {
     pub(in crate::check) event: u64,
     /// The record that the event stood for: its entry, and the stamp that its stream had reached.
     pub(in crate::check) recorded: Option<(u64, Stamp)>,
-    /// The record before, which that one replaced.
+    /// The earlier record of the event that `recorded` replaced.
     pub(in crate::check) replaced: Option<(u64, Stamp)>,
 }
 
 impl RememberedWait {
-    /// Whether it has a stamp in one of these components.
+    /// Whether the wait has a stamp in one of these components.
     pub(super) fn names(&self, components: &BTreeSet<LaneId>) -> bool {
         let mut stamps = self.recorded.iter().chain(&self.replaced).map(|(_, at)| at.lane);
         !components.is_empty() && stamps.any(|component| components.contains(&component))
     }
 
-    /// Adds the entries that it names.
+    /// Adds the entries that the wait names.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         named.push(self.op);
         named.extend(self.recorded.iter().chain(&self.replaced).map(|(op, _)| *op));

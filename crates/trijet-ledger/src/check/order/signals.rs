@@ -14,8 +14,8 @@ use crate::base::ledger::Signalled;
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// The number of latest host functions that are kept of a stream. About as many can be pending (law
-/// A41).
+/// Maximum number of host functions that are kept per stream; the latest ones are kept. About as
+/// many can be pending (law A41).
 pub(super) const HOST_FNS_MAX: usize = 1024;
 /// Maximum number of early acts that are kept.
 const EARLY_MAX: usize = 1024;
@@ -49,8 +49,8 @@ pub(super) struct HostFn {
     pub(super) state: State,
     /// The stamps that are complete when it begins.
     pub(super) before: StampClock,
-    /// The stamps that are complete at the point that was reached inside it, if it has set a signal
-    /// or waited.
+    /// The stamps that are complete at the last known point inside the host function; `None` if it
+    /// has neither set a signal nor waited.
     pub(super) inside: Option<StampClock>,
     /// The threads that know it to be complete, each with the entry at which it learned that.
     pub(super) known_by: Vec<(usize, u64)>,
@@ -60,11 +60,11 @@ pub(super) struct HostFn {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostFns {
     pub(super) list: VecDeque<HostFn>,
-    /// Two components of the clocks, if any of the host functions has set a signal or waited. In
-    /// the first one, a host function that has begun has its number. The second one counts their
-    /// waits.
+    /// Two components of the clocks, if any of the host functions has set a signal or waited. A
+    /// host function that has begun raises the first component to its number in the stream. The
+    /// second component counts the sets and waits inside the host functions.
     pub(super) inner: Option<(LaneId, LaneId)>,
-    /// The number of the last wait in the second component.
+    /// The number of the last set or wait in the second component.
     pub(super) waits: u64,
 }
 
@@ -86,7 +86,8 @@ pub(in crate::check) enum Patience {
     Limited,
 }
 
-/// The waits of a thread or host function for a signal.
+/// The key of the waits of one thread or host function for one signal: the signal, the thread or
+/// host function, and whether the waits have a limit.
 pub(super) type Waiter = (u64, Actor, Patience);
 
 /// A wait that no set answers in every run.
@@ -96,7 +97,7 @@ pub(in crate::check) struct UnansweredWait {
     pub(in crate::check) signal: u64,
     pub(in crate::check) by: Actor,
     pub(in crate::check) patience: Patience,
-    /// A clock that covers this stamp belongs to a point after the wait.
+    /// A point in the order comes after the wait if its clock covers this stamp.
     pub(super) at: Stamp,
     /// The entry of the last wait of the same thread or host function for the signal.
     pub(super) last: u64,
@@ -248,8 +249,8 @@ impl Signals {
         self.lost.contains(&known.lanes.edges.device(lane))
     }
 
-    /// The host function with this position. If a damaged trace has several with its number, the
-    /// last one, because only a pending host function can run.
+    /// The host function with this position. If a damaged trace has several with this number, the
+    /// result is the last one, because only a pending host function can run.
     pub(super) fn host_fn_at(&self, known: &Known, at: Position) -> Option<Actor> {
         let lane = known.lanes.edges.find(at.lane)?;
         let list = &self.host_fns.get(&lane)?.list;

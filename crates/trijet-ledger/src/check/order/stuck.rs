@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Hop {
     pub(in crate::check) need: UnansweredWait,
-    /// The entry of the set. If there is none, the entry of the wait that holds `by`, which would
-    /// have to set the signal.
+    /// The entry of the set. If there is no set, the last known entry of `by`, usually the wait
+    /// that `by` is in. `by` would have to set the signal after that entry.
     pub(in crate::check) answer: u64,
     /// The thread or host function that sets the signal, or would have to.
     pub(in crate::check) by: Actor,
@@ -175,7 +175,7 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// Whether a point with this answer follows one of the waits.
+    /// Whether the answer follows one of the waits in `open`.
     fn covers(&self, open: &BTreeSet<Waiter>, one: &Answer<'_>) -> bool {
         open.iter().any(|key| self.follows(one.clock, &self.signals.needs[key]))
     }
@@ -267,8 +267,8 @@ impl<'a> OpenWaits<'a> {
         found
     }
 
-    /// A wait and its answer, and a wait that the answer follows. This is the same wait, if the
-    /// answer follows it.
+    /// The hop from the wait `key` to its answer, and the wait that the answer follows. This wait
+    /// is `key` itself if the answer follows `key`; otherwise it is a wait in `open`.
     fn next(&self, key: &Waiter, open: &BTreeSet<Waiter>) -> Option<(Hop, Waiter)> {
         let need = &self.signals.needs[key];
         let answers = self.answers(need)?;

@@ -33,7 +33,7 @@ pub(in crate::check) struct Thread {
     /// If its last call is a wait that has not ended: the entry of that call, and what the thread
     /// will know when it ends.
     pub(super) blocked: Option<(u64, StampClock)>,
-    /// The call that it is in, if that may wait.
+    /// The call that the thread is in, if the call may wait.
     pub(super) begun: Option<Box<Begun>>,
     /// The version at its last counted call.
     pub(super) call_version: u64,
@@ -153,7 +153,7 @@ impl HostThreads {
         self.list[thread].version = self.version();
     }
 
-    /// The thread with this number in the trace has ended.
+    /// Notes that the thread with this number in the trace has ended.
     pub(super) fn end(&mut self, id: u64) {
         if let Some(thread) = self.by_id.get(&id) {
             let this = &mut self.list[*thread];
@@ -177,13 +177,13 @@ impl HostThreads {
         stamp
     }
 
-    /// The thread learns that `clock` is complete.
+    /// Adds `clock` to the stamps that the thread knows to be complete.
     pub(super) fn learn(&mut self, thread: usize, clock: &StampClock) {
         self.list[thread].version = self.version();
         self.list[thread].known.join(clock);
     }
 
-    /// The thread learns that `clock` is complete in this run.
+    /// Adds `clock` to the stamps that the thread knows to be complete in this run.
     pub(super) fn learn_as_seen(&mut self, thread: usize, clock: &StampClock) {
         self.list[thread].version = self.version();
         self.list[thread].known.join_as_seen(clock);

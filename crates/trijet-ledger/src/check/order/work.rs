@@ -49,7 +49,8 @@ fn reads_at_call(known: &mut Known, op: &Op, step: &mut Step) {
     }
 }
 
-/// A call begins, and may wait. Its operation follows what the stream holds now.
+/// Reads the start of a call that may wait. The operation of the call follows everything that the
+/// stream holds now.
 pub(super) fn begin(known: &mut Known, op: &Op, index: u64, thread: usize) {
     let lane = known.lane(op);
     let begun = known.begin_call((thread, lane), op);
