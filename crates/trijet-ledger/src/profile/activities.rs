@@ -15,12 +15,12 @@ pub(super) fn is_kernel(one: &Activity) -> bool {
     one.kind == ActivityKind::Kernel
 }
 
-/// The time in which at least one of these ran.
+/// The time in which at least one of these activities ran.
 pub(super) fn times<'a>(list: impl IntoIterator<Item = &'a Activity>) -> Union {
     Union::of(list.into_iter().map(|one| one.begin.0..one.end.0))
 }
 
-/// The number of bytes that these moved or set.
+/// The number of bytes that these activities moved or set.
 pub(super) fn bytes<'a>(list: impl IntoIterator<Item = &'a Activity>) -> Bytes {
     // A damaged file may hold absurd counts.
     Bytes(list.into_iter().fold(0, |sum, one| sum.saturating_add(one.bytes)))

@@ -122,8 +122,8 @@ const CLASSES: [Class; 6] = [
     Class::Other,
 ];
 
-/// The effects that explain idle time. A time that one effect explains does not count for later
-/// ones.
+/// The effects that explain idle time. A time that one effect explains does not count for the
+/// effects after it in this list.
 pub(super) const EFFECTS: [&[Class]; 4] = [
     &[Class::DeviceSync, Class::StreamSync],
     &[Class::Alloc],
@@ -157,7 +157,8 @@ pub(super) struct ProgramCalls {
     by_correlation: Vec<(u32, u32)>,
     by_class: [OfClass; CLASSES.len()],
     order_streams: bool,
-    /// For each of `EFFECTS`, the time in calls with this effect or an earlier one.
+    /// For each of `EFFECTS`, the time in calls with this effect or with an effect before it in
+    /// `EFFECTS`.
     effects: [Cover; EFFECTS.len()],
 }
 
@@ -182,7 +183,7 @@ impl ProgramCalls {
             let index = u32::try_from(calls.list.len() - 1).unwrap_or(u32::MAX);
             calls.by_correlation.push((one.correlation, index));
         }
-        // If several calls have a number, the last one counts.
+        // If several calls have the same number, the last call counts.
         calls.by_correlation.sort_by_key(|(correlation, _)| *correlation);
         for class in CLASSES {
             calls.by_class[class.index()] = OfClass::of(&calls.list, class);
@@ -240,7 +241,8 @@ impl ProgramCalls {
         &self.effects[0]
     }
 
-    /// The length of the part of `spans` in calls with this effect, or an earlier one.
+    /// The length of the part of `spans` in calls with this effect, or with an effect before it in
+    /// `EFFECTS`.
     pub(super) fn explained(&self, effect: usize, spans: &Union) -> u64 {
         self.effects[effect].within_all(spans)
     }

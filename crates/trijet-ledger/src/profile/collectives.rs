@@ -15,9 +15,9 @@ use std::ops::Range;
 /// The prefixes of the names of NCCL's kernels. Kernels of symmetric memory are not included,
 /// because they may start before the previous kernel has ended.
 const NCCL: [&str; 2] = ["ncclDevKernel_", "ncclKernel_"];
-/// The collectives in which each rank needs data of every other one. So no rank's kernel ends
-/// before the kernels of all ranks have started. In others, such as a broadcast, a rank may end
-/// early.
+/// The collectives in which each rank needs data of every other rank. So no rank's kernel ends
+/// before the kernels of all ranks have started. In other collectives, such as a broadcast, a rank
+/// may end early.
 const NEED_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 
 /// The kernels with one name.
@@ -46,7 +46,7 @@ pub(super) struct Communication {
     pub(super) count: usize,
     /// The time in which at least one of them ran.
     pub(super) ran: Union,
-    /// The part of it in which no kernel computed.
+    /// The part of `ran` in which no kernel computed.
     pub(super) exposed: Union,
     /// The kernels by name, the most exposed first.
     pub(super) by_name: Vec<Communicated>,
@@ -145,7 +145,7 @@ fn short(name: &str) -> String {
     name.split_once('(').map_or(name.as_str(), |(name, _)| name).to_owned()
 }
 
-/// Whether a kernel with this name ends on no rank before it has started on all.
+/// Whether a kernel with this name ends on a rank only after it has started on all ranks.
 fn needs_all(name: &str) -> bool {
     let collective = NCCL.iter().find_map(|prefix| name.strip_prefix(prefix));
     let collective = collective.and_then(|rest| rest.split('_').next());

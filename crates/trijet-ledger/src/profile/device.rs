@@ -51,7 +51,8 @@ pub struct DeviceProfile {
     pub extent: FiguresOf,
     /// The start of that part, on the clock of the trace.
     pub began: Nanos,
-    /// Its length: from the start of the first operation, or step, to the end of the last one.
+    /// The length of that part: from the start of the first operation, or step, to the end of the
+    /// last one.
     pub elapsed: Nanos,
     /// The engines that executed anything.
     pub engines: Vec<EngineTime>,

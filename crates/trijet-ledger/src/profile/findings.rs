@@ -121,7 +121,8 @@ fn is_pageable(one: &Activity) -> bool {
         if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
 }
 
-/// The times of the calls that enqueued these, and the times of these or their calls.
+/// Two times of a list of activities: in the calls that enqueued them, and in the activities or
+/// those calls.
 fn with_calls(list: &[&Activity], calls: &ProgramCalls) -> (Union, Union) {
     let calling =
         Union::of(list.iter().filter_map(|one| calls.enqueuing(one)).map(|c| c.time.clone()));
@@ -184,8 +185,8 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
     Some(Habit::new(Rule::LegacyBarrier, kernels, &time, seen))
 }
 
-/// The time that each operation waited, up to its start. It counts from the start of its call, or
-/// from the end of the previous operation in its stream if that is later.
+/// The time for which each operation waited before its start. The wait begins with the call of the
+/// operation, or at the end of the previous operation in its stream if that is later.
 fn waits(list: &[&Activity], calls: &ProgramCalls) -> Vec<Range<u64>> {
     let mut sorted = list.to_vec();
     sorted.sort_by_key(|one| (one.context, one.stream, one.begin, one.end));
@@ -263,7 +264,7 @@ fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Habit> {
         .then(|| Habit { fix, ..Habit::new(Rule::GpuIdle, idle.gaps, &operations.idle, seen) })
 }
 
-/// The number of these that ran in a part of `bare`.
+/// The number of activities in `list` that ran during some part of `bare`.
 fn count_in(list: &[&Activity], bare: &Union) -> usize {
     let bare = bare.intervals();
     let is_exposed = |one: &&&Activity| {

@@ -7,7 +7,7 @@ use crate::trace::Union;
 use std::ops::Range;
 
 /// Minimum length of a counted gap, in nanoseconds. Shorter gaps occur between any two launches:
-/// the driver takes about half of this time for one (2.4 us on an H200).
+/// the driver takes about half of this time for one launch (2.4 us on an H200).
 const GAP_MIN_NS: u64 = 5_000;
 
 /// Shorter gaps than this, in nanoseconds, count as pauses between launches: ten times the shortest
@@ -117,11 +117,11 @@ impl Idle {
     }
 }
 
-/// The idle time that these waits cause. For each wait, it starts with the call, or with the end of
-/// the last operation if that comes later, and ends with the next operation. But it is never longer
-/// than the wait itself: without the wait, the host would be ahead by that time and no more. A gap
-/// that ends before the call returns is not caused by the wait, because the GPU had work in its
-/// queue.
+/// The idle time that these waits cause. For each wait, the idle time starts with the call, or with
+/// the end of the last operation if that is later. It ends with the next operation. But it is never
+/// longer than the wait itself, because the host would be ahead by no more than that time without
+/// the wait. A gap that ends before the call returns is not caused by the wait, because the GPU had
+/// work in its queue.
 pub(super) fn caused_by(idle: &Union, calls: &[Range<u64>]) -> Union {
     let gaps = idle.intervals();
     Union::of(calls.iter().filter_map(|call| {

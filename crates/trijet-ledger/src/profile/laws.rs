@@ -32,8 +32,9 @@ const FASTEST_BYTES_PER_NS: u64 = 100_000;
 const TICK_NS: u64 = 2_000;
 /// Maximum number of grids that run on a device at once, by the CUDA C++ Programming Guide.
 const GRIDS_MAX: usize = 128;
-/// Maximum number of operations of a group that are marked one after the other, and of later
-/// operations with which each is compared. A damaged file must not take hours.
+/// Maximum number of operations of a group that are marked one after the other, and maximum number
+/// of later operations with which an operation is compared. Without these limits, a damaged file
+/// could take hours.
 const ROUNDS_MAX: usize = 64;
 const OVERLAPS_MAX: usize = 1024;
 /// Maximum number of records that are named for each law.
@@ -221,14 +222,15 @@ impl Enqueued {
         self.0.get(at)
     }
 
-    /// Whether the call with this number is after `time`.
+    /// Whether the call with this number starts after `time`, even with the assumed error of the
+    /// clocks.
     fn is_after(&self, correlation: u32, time: Nanos) -> bool {
         let call = self.with(correlation);
         call.is_some_and(|call| time.0.saturating_add(CLOCKS_NS) < call.begin)
     }
 }
 
-/// An operation, as the order of its stream sees it.
+/// The kind of an operation, for the order of its stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OperationKind {
     Transfer,

@@ -130,8 +130,8 @@ fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each kernel of `a`, the kernel of `b` with the nearest end. If two are equally near, there
-/// is none.
+/// For each kernel of `a`, the kernel of `b` with the nearest end. If two kernels are equally near,
+/// the result is `None`.
 fn nearest(a: &[CollectiveKernel], b: &[CollectiveKernel]) -> Vec<Option<usize>> {
     let mut after = 0;
     let nearest = a.iter().map(|one| {
@@ -178,8 +178,7 @@ fn do_agree(a: &RankSequence<'_>, b: &RankSequence<'_>) -> bool {
         && misses_few(b.list, &has_partner, a.list)
 }
 
-/// Whether nearly all kernels of a list that lie within the time of another list have a partner in
-/// it.
+/// Whether nearly all kernels of `list` that lie within the time of `other` have a partner there.
 fn misses_few(list: &[CollectiveKernel], is_paired: &[bool], other: &[CollectiveKernel]) -> bool {
     let (Some(first), Some(last)) = (other.first(), other.last()) else { return false };
     let is_within = |one: &CollectiveKernel| {

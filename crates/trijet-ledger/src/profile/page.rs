@@ -506,7 +506,7 @@ impl PageCalls {
 /// The labels of activities.
 #[derive(Default)]
 struct Labels {
-    /// The labels of the names of one process.
+    /// For each name of the current process, the number of its label.
     of: HashMap<Option<NameId>, u32>,
     all: DistinctWords,
 }

@@ -24,7 +24,7 @@ const LEVELS: u32 = 6;
 const DIFFERENT: i64 = 9;
 /// Maximum part of the names by which a step may differ if no steps are equal: one in four.
 const VARIED: usize = 4;
-/// Maximum number of names that are tried for steps that are not equal.
+/// Maximum number of names that are tried as the start of similar steps.
 const TRIED_MAX: usize = 64;
 
 /// One step.
@@ -115,8 +115,9 @@ fn similar(sequence: &NameSequence<'_>, count: usize) -> Option<Range<usize>> {
     best(fits.collect())
 }
 
-/// The best of these steps: the shortest ones, among these (within 1 %) the ones that are worth the
-/// most, then the ones with the shortest row, then the first.
+/// The row that starts the best of these steps. The best steps are the shortest. Among the shortest
+/// steps, those within 1 % of the largest `worth` remain. Among the remaining steps, the ones with
+/// the shortest row are best, then the first.
 fn best(found: Vec<(Fit, Range<usize>)>) -> Option<Range<usize>> {
     let length = found.iter().map(|(fit, _)| fit.length).min()?;
     let shortest = || found.iter().filter(|(fit, _)| fit.length == length);
@@ -131,12 +132,12 @@ struct Fit {
     is_regular: Vec<bool>,
     /// The pieces that repeat.
     pieces: Range<usize>,
-    /// The index of the first of them.
+    /// The position in the sequence at which the first of these pieces begins.
     begin: usize,
     /// The number of names in a step.
     length: usize,
-    /// The number of names in regular steps, minus the number of names that the other pieces would
-    /// have as steps.
+    /// The number of names in regular steps, minus a penalty for the other pieces: the number of
+    /// names that they would have as regular steps.
     worth: usize,
     /// Whether the names after the last piece are a step as well.
     has_last: bool,

@@ -27,11 +27,11 @@ pub struct RankJob {
     pub communicators: usize,
     /// The number of matched collectives.
     pub collectives: usize,
-    /// The number of them for which a rank waited.
+    /// The number of these collectives in which a rank waited.
     pub late: usize,
     /// The number of kernels that communicate, on all ranks.
     pub kernels: usize,
-    /// The number of them that belong to no matched collective.
+    /// The number of these kernels that belong to no matched collective.
     pub unmatched: usize,
     /// The kernels by name, on all ranks, the most exposed first.
     pub by_name: Vec<Communicated>,
@@ -50,7 +50,8 @@ pub struct Rank {
     pub device: u32,
     /// The time in which a kernel communicated.
     pub communication: Nanos,
-    /// The part of it in which no kernel computed. The next three fields sum to it.
+    /// The part of `communication` in which no kernel computed. The next three fields sum to this
+    /// part.
     pub exposed: Nanos,
     /// The exposed part in which all running communication kernels waited for a later rank.
     pub waiting: Nanos,
@@ -60,10 +61,10 @@ pub struct Rank {
     pub unknown: Nanos,
     /// The number of collectives that this rank alone started last.
     pub last: usize,
-    /// The lateness of this rank in these, in sum: the time from the start of the second last rank
-    /// to its own start.
+    /// The total lateness of this rank in the collectives of `last`. In each, it is the time from
+    /// the start of the rank before it to its own start.
     pub late: Nanos,
-    /// The exposed time for which the others waited for this rank alone, in sum.
+    /// The total exposed time for which the other ranks waited for this rank alone.
     pub awaited: Nanos,
     /// The exposed time for which this rank waited for one other rank alone, the longest first.
     pub waited: Vec<AwaitedRank>,
@@ -160,7 +161,8 @@ struct Waits {
     parts: Vec<ExposedParts>,
     /// For each rank, the matched kernels of each of its streams.
     matched: Vec<BTreeMap<usize, Vec<Range<u64>>>>,
-    /// For each rank, the number of times that it alone was the last, and the sum of its lateness.
+    /// For each rank, the number of collectives that it alone started last, and the sum of its
+    /// lateness.
     last: Vec<(usize, u64)>,
     collectives: usize,
     late: usize,

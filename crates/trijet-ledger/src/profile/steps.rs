@@ -56,7 +56,7 @@ pub struct ProgramSteps {
     pub elapsed: Nanos,
     /// The time from the first activity of the process to the first step.
     pub before: Nanos,
-    /// The part of it in which the device worked.
+    /// The part of that time in which the device worked.
     pub busy_before: Nanos,
     /// The time from the last step to the last activity of the process.
     pub after: Nanos,
@@ -126,8 +126,8 @@ impl ProgramSteps {
     }
 }
 
-/// The kernels that repeat, sorted by their starts; their stream, if it is only one of several; and
-/// their steps.
+/// The kernels that repeat, sorted by their starts; their stream, if only the kernels of one of
+/// several streams repeat; and their steps.
 type RepeatedKernels<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
 /// Looks for steps with equal kernels on all streams, then on the stream with the most kernels,

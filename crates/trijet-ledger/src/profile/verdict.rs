@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use crate::trace::percent_of;
 use std::cmp::Reverse;
 
-/// The minimum part of the time for which an engine that limits is busy, in tenths.
+/// The minimum part of the time for which the limiting engine is busy, in tenths.
 const LIMITS_FROM: u128 = 9;
 /// Maximum number of losses that a sentence names.
 const NAMED_MAX: usize = 2;
@@ -63,7 +63,8 @@ impl DeviceProfile {
         losses
     }
 
-    /// The engine that limits, in a few words; otherwise the cause of the most lost time.
+    /// The engine that limits, in a few words. If no engine limits, the cause of the most lost
+    /// time.
     pub(super) fn limit(&self) -> String {
         match (self.limiting(), self.losses().first()) {
             (Some(engine), _) => format!("limited by {}", engine.name),

@@ -12,15 +12,15 @@ use std::ops::Range;
 pub(super) enum Arrival {
     /// All ranks started within the error between the clocks.
     Together,
-    /// The others waited.
+    /// One or more ranks started later, and the other ranks waited.
     Late {
         /// The start on the last rank.
         begun: u64,
-        /// The index of the last rank, and the start on the second last rank. `None` if two or more
-        /// ranks were the last within the error of the times.
+        /// The index of the rank that started last, and the time at which the rank before it
+        /// started. `None` if two or more ranks started last within the error of the times.
         alone: Option<(usize, u64)>,
     },
-    /// The ends are too far apart for a conclusion.
+    /// The starts are too close together, or the ends too far apart, for a conclusion.
     Unclear,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct ExposedParts {
 }
 
 impl ExposedParts {
-    /// Adds the kernel of a collective. `rank` gives the number of a rank of the collective.
+    /// Adds the kernel of a collective. `rank` returns the number of a rank of the collective.
     pub(super) fn add(
         &mut self,
         time: &Range<u64>,

@@ -394,7 +394,7 @@ fn devices_of_one_process_are_ranks_too() {
 type Step = (Vec<u64>, u64);
 
 /// The naive evaluation of the steps, collective by collective. For each rank: how often it alone
-/// was the last, by how much in sum, and its exposed waiting. Each rank computes until `hidden`
+/// started last, its total lateness, and its exposed waiting. Each rank computes until `hidden`
 /// after the start of a step.
 fn oracle(steps: &[Step], hidden: u64) -> (Vec<usize>, Vec<u64>, Vec<u64>) {
     let ranks = steps[0].0.len();
