@@ -1,4 +1,4 @@
-//! The ranks of a program: the exposed communication, and the ranks that others waited for.
+//! The ranks of a program: the exposed communication, and the ranks for which other ranks waited.
 #![forbid(unsafe_code)]
 
 use super::activities::Cover;

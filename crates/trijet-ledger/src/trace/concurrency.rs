@@ -37,7 +37,7 @@ pub enum Concurrency {
     Overlap {
         /// How long they certainly worked at the same time.
         together: Nanos,
-        /// The same time, as a share of the shorter operation.
+        /// `together` as a share of the shorter operation.
         share: f64,
     },
     /// One began at the moment at which the other ended, and nothing orders them.
@@ -267,9 +267,9 @@ fn settle(
     }
     let (late, later, earlier) =
         if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
-    // If the later operation ended its isolated time after the end of the earlier one, it ran in
-    // that time. If it ended later than that, there are two possibilities: it waited, or it ran at
-    // the same time and was slowed down.
+    // The later operation ran after the earlier one if it ended no later than its isolated time
+    // after the end of the earlier one. If it ended later, there are two possibilities: it waited,
+    // or it ran at the same time and was slowed down.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {
         return Concurrency::OneEngine(engine);

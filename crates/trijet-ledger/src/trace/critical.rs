@@ -158,8 +158,8 @@ impl CriticalPath {
         self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Splits the time in which the host was in no call: the part in which the enqueuing thread
-    /// waited for an engine of the host goes to that engine.
+    /// Splits the steps in which the host was in no call. The part of a step in which the enqueuing
+    /// thread waited for an engine of the host becomes a step of that engine.
     pub(crate) fn give_to(&mut self, host: &[HostWorked]) {
         if host.is_empty() {
             return;

@@ -47,7 +47,7 @@ impl Exposure {
         (self.busy.0 > 0).then(|| 1.0 - self.exposed.0 as f64 / self.busy.0 as f64)
     }
 
-    /// The sum of both times over devices.
+    /// The sums of `busy` and of `exposed` over devices.
     pub(super) fn sum(parts: impl Iterator<Item = Self>) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
             busy: Nanos(sum.busy.0 + part.busy.0),

@@ -49,7 +49,7 @@ pub enum Dependency {
 pub enum Cause {
     /// Before the first operation of the window.
     Fill,
-    /// After the last one.
+    /// After the last operation of the window.
     Drain,
     /// The host had not enqueued the operation. Its thread was in a call of this category, or in
     /// the code of the program.
@@ -108,8 +108,8 @@ pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     sums
 }
 
-/// Adds the part of a time in which the host waited for its engines to these engines, and the rest
-/// to a cause.
+/// Adds the time `span` to `parts`. The part in which the host waited for one of its engines counts
+/// for that engine. The rest counts for `cause`.
 fn add(host: &[HostWorked], span: Range<u64>, cause: Cause, parts: &mut BTreeMap<Cause, u64>) {
     let mut rest = Union::of([span.clone()]);
     for one in host {
@@ -214,7 +214,7 @@ impl Splitter<'_> {
         parts_of(parts)
     }
 
-    /// The parts of the time before all operations of an engine, or after them.
+    /// The parts of a gap before the first operation of an engine, or after the last one.
     fn outside(&self, gap: Range<u64>, cause: Cause) -> Vec<(Cause, Nanos)> {
         let mut parts = BTreeMap::new();
         add(self.calls.host, gap, cause, &mut parts);

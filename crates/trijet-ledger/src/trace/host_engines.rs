@@ -1,6 +1,6 @@
 //! The engines of the host in a job over files: the reader, the writer, and the synchronization of
-//! the output with its disk. No operation of a trace stands for their work, so the job supplies the
-//! times.
+//! the output with its disk. A trace has no operations for the work of these engines, so the job
+//! supplies the times.
 #![forbid(unsafe_code)]
 
 use crate::base::span::Union;
@@ -61,7 +61,7 @@ pub struct HostSummary {
     pub engine: HostEngine,
     /// The time in which the engine worked.
     pub busy: Nanos,
-    /// The same time, as a share of the window.
+    /// `busy` as a share of the window.
     pub share: f64,
     /// The time in which the engine worked and no other engine of the host or of a device did.
     pub exposed: Nanos,

@@ -18,10 +18,12 @@ use crate::trace::host_engines::HostEngine;
 use crate::trace::metrics::DeviceEngine;
 use std::cmp::Reverse;
 
-/// The share of the run by which what limits exceeds the next one.
+/// The time that the limit needs must exceed the time that the next part needs by this share of the
+/// run.
 pub const MARGIN: f64 = 0.15;
 
-/// The part of the time of the output below which the writer or the synchronisation is not named.
+/// A part of the output, the writer or the synchronisation, is named if it takes more than 1 in
+/// this many of the time of both.
 const OUTPUT_LEAST: u64 = 10;
 
 /// The engine or the part of the host that no run with the same work can outpace.
@@ -30,19 +32,19 @@ const OUTPUT_LEAST: u64 = 10;
 pub enum Limit {
     /// An engine of a device.
     Engine(DeviceEngine),
-    /// The link, which uploads and downloads share: the two directions together need more time than
-    /// any engine alone, or both need the same.
+    /// The link, which uploads and downloads share. The two directions together need more time than
+    /// any engine alone, or uploads and downloads need about the same time.
     Link,
     /// An engine of the host.
     Host(HostEngine),
     /// The output: the writer and the synchronisation with the disk together.
     Output,
-    /// The calls of the thread that enqueues, and what it does between them.
+    /// The thread that enqueues: its calls, and its own work between them.
     Calls,
-    /// Several do, and these two by nearly the same time.
+    /// No single part limits the run. These two parts are the nearest to it.
     NoSingle([&'static str; 2]),
-    /// It is not known: no engine was measured alone, and the busiest engines may have slowed each
-    /// other.
+    /// The limit is not known, because no engine was measured alone, and the busiest engines may
+    /// have slowed each other.
     Unclear,
 }
 
@@ -62,7 +64,7 @@ impl Limit {
         }
     }
 
-    /// The two nearest, if there is no single limit.
+    /// The names of the two parts that are nearest to the limit, if there is no single limit.
     #[must_use]
     pub fn nearest(self) -> Option<[&'static str; 2]> {
         match self {
@@ -76,12 +78,13 @@ impl Limit {
         }
     }
 
-    /// Whether an engine of the host is what limits, or a part of it.
+    /// Whether an engine of the host is the limit, or a part of the limit.
     pub fn includes(self, engine: HostEngine) -> bool {
         self == Self::Host(engine) || (self == Self::Output && engine != HostEngine::Reader)
     }
 
-    /// The output, whose writer and synchronisation were busy for these times.
+    /// The limit of a run that its output limits: the writer, the synchronisation or both, by these
+    /// busy times.
     pub fn of_output(writer: Nanos, sync: Nanos) -> Self {
         let least = (writer.0 + sync.0) / OUTPUT_LEAST;
         match (writer.0 > least, sync.0 > least) {
@@ -115,7 +118,7 @@ pub struct Need {
     pub limit: Limit,
     /// The time that it needs.
     pub time: Nanos,
-    /// The part that needs the most of the others, and its time.
+    /// The part that needs the most time after this one, and the time that it needs.
     pub next: Option<(Limit, Nanos)>,
 }
 

@@ -50,8 +50,8 @@ pub struct Parameters<'a> {
     /// The shortest time of a pipeline with this number of chunks, if it was computed from its
     /// copies and kernels. The default assumes equal chunks.
     pub finite: Option<Nanos>,
-    /// The number of chunks. The default is the number of chunks that the operations name. If they
-    /// name none, it is the number of operations of the engine with the most work.
+    /// The number of chunks. The default is the number of chunks that the operations name. If the
+    /// operations name no chunks, it is the number of operations of the engine with the most work.
     pub chunks: Option<u64>,
     /// The isolated times. An engine has contention and isolated work only if the isolated times of
     /// all its operations are known.

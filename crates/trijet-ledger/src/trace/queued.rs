@@ -25,8 +25,9 @@ pub struct Queued {
     pub ops: usize,
     /// The number of streams of these operations.
     pub streams: usize,
-    /// The sum of the durations of these operations, minus the time that they cover. If the engine
-    /// executes one operation at a time, the sum exceeds the work of the engine by this difference.
+    /// The sum of the durations of these operations, minus the length of the union of their times.
+    /// If the engine executes one operation at a time, the sum exceeds the work of the engine by
+    /// this difference.
     pub counted_again: Nanos,
 }
 

@@ -95,7 +95,7 @@ pub struct Pair {
     pub engines: [DeviceEngine; 2],
     /// The time in which both worked.
     pub together: Nanos,
-    /// The same time, as a share of the busy time of the less busy engine.
+    /// `together` as a share of the busy time of the less busy engine.
     pub share: f64,
     /// The answer for one operation of each engine: the pair that overlaps for the longest time, or
     /// else is the shortest time apart. If the engines never worked at the same time, it names the
@@ -136,7 +136,7 @@ pub struct Summary {
     pub engines: Vec<EngineSummary>,
     /// The engines of the host that worked.
     pub host: Vec<HostSummary>,
-    /// Each two engines of a device that worked.
+    /// All pairs of engines of one device that both worked.
     pub pairs: Vec<Pair>,
     /// The idle time of the limiting engine, the most time first. If the link limits, it is the
     /// idle time of the copy engine with the most work. If no engine limits, it is the idle time of
@@ -247,7 +247,7 @@ fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> 
 }
 
 /// The limit of a run with these figures. A measured bound may come from the link, which uploads
-/// and downloads share. Then no engine alone needs that long.
+/// and downloads share. Then no engine alone needs the time of the bound.
 fn limit(metrics: &Metrics) -> Option<Limit> {
     let limiting = metrics.limiting?;
     let engine = metrics.engines.iter().find(|engine| engine.engine == limiting);
@@ -256,7 +256,7 @@ fn limit(metrics: &Metrics) -> Option<Limit> {
     Some(if is_link { Limit::Link } else { Limit::Engine(limiting) })
 }
 
-/// The engine whose idle time a run loses.
+/// The engine whose idle time is listed as the losses of a run.
 fn losing(metrics: &Metrics, limit: Option<Limit>) -> Option<DeviceEngine> {
     match limit {
         Some(Limit::Engine(engine)) => Some(engine),

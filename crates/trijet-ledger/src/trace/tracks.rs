@@ -178,15 +178,14 @@ fn step_name(step: HostStep) -> &'static str {
 }
 
 /// The order that the streams give to operations, as pairs of indices: each operation follows the
-/// previous one of its stream, and the operations for which the stream waited in between. Waits of
-/// host threads give no pairs.
-///
+/// previous operation of its stream, and the operations for which the stream waited between the
+/// two. Waits of host threads give no pairs.
 pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut lanes: BTreeMap<LaneId, Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.kind.is_work()) {
         lanes.entry(op.position.lane).or_default().push((op.position.seq, index));
     }
-    // The last operation of a lane that has at most this number.
+    // The last operation of the lane with a number of at most `seq`.
     let last = |lane: LaneId, seq: u64| {
         let lane = lanes.get(&lane)?;
         let count = lane.partition_point(|(number, _)| *number <= seq);

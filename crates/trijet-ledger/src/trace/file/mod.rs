@@ -104,11 +104,11 @@ pub struct About {
     pub clock_error_ns: u64,
     /// The number of operations of the run that the file leaves out.
     pub dropped: u64,
-    /// The order of a simulated run. A run with this order repeats the simulated one.
+    /// The order of a simulated run. A simulated run with this order repeats the run.
     pub order: Option<String>,
     /// The devices of the run.
     pub devices: Vec<AboutDevice>,
-    /// The hardware queues on which the driver dealt the streams, if they are known.
+    /// The number of hardware queues to which the driver assigned the streams, if it is known.
     pub hardware_queues: Option<u32>,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct OldAccessRow {
     mode: Mode,
 }
 
-/// The program orders the access: older versions assumed that.
+/// An old row becomes an access that the program orders, because older versions assumed this.
 impl From<OldAccessRow> for AccessRow {
     fn from(old: OldAccessRow) -> Self {
         let OldAccessRow { block, place, start, bytes, mode } = old;
@@ -47,7 +47,7 @@ type TimeSpan = Option<(i64, u64)>;
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct RouteRow(Option<(u32, u32)>);
 
-/// Stands for the devices in rows before version 5. It takes no bytes.
+/// The missing devices of a copy in a row before version 5. The type has no bytes in the file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct NoRoute;
 
@@ -61,7 +61,7 @@ impl From<NoRoute> for RouteRow {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct GraphRow(Option<u64>);
 
-/// Stands for the graph in rows before version 6. It takes no bytes.
+/// The missing graph of a launch in a row before version 6. The type has no bytes in the file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct NoGraph;
 
@@ -71,7 +71,7 @@ impl From<NoGraph> for GraphRow {
     }
 }
 
-/// A row of the present version.
+/// A row of the current version.
 pub(super) type Row = RowOf<AccessRow, RouteRow, GraphRow>;
 /// A row of version 5.
 pub(super) type RowBefore6 = RowOf<AccessRow, RouteRow, NoGraph>;

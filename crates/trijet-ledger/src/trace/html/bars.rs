@@ -117,7 +117,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         .map(|(category, time)| BarPart::new(Look::of_path(category), category.to_string(), time));
     let path = Bar { name: "critical path".to_owned(), limits: false, parts: parts.collect() };
     text += &of_class(&path, " path");
-    // As a terminal prints them.
+    // The figures have the text that a terminal prints.
     text.push_str("</div>");
     text + &figures(summary.figures().lines())
 }

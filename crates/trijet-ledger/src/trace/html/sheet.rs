@@ -13,12 +13,12 @@ const ROWS_MAX: usize = 48;
 /// Maximum size of the data of a page, in bytes. The rest of the page takes much less than 1 MB, so
 /// that a page has at most 20 MB.
 const BYTES_MAX: usize = 19_000_000;
-/// The share of the maximum size at which a smaller number of items aims.
+/// The target size of a page with a smaller number of items, as a share of the maximum size.
 const MARGIN: f64 = 0.9;
 /// The smallest share of the items that one attempt keeps.
 const SHRINK_MIN: f64 = 0.05;
 /// Maximum number of attempts to choose a smaller number of items. An attempt fails if it
-/// underestimates their size.
+/// underestimates the size of the items.
 const TRIES_MAX: usize = 6;
 
 /// The bits of the column `flags`.
@@ -75,7 +75,7 @@ impl Sheet {
             if data.size() <= limit {
                 break;
             }
-            // The names remain, even if few items do.
+            // All names remain, even if only few items remain.
             let left = limit.saturating_sub(data.json.len());
             wanted *= (MARGIN * left as f64 / data.columns.len() as f64).clamp(SHRINK_MIN, MARGIN);
             data = self.packed(more, Some(&merged(&self.items, &more.named, wanted)));
@@ -85,7 +85,7 @@ impl Sheet {
 
     fn packed(&self, more: &More<'_>, fewer: Option<&Merged>) -> SheetData {
         let items = fewer.map_or(&self.items, |fewer| &fewer.items);
-        // The index in `self.items` of an item of `items`.
+        // Maps the index of an item in `items` to its index in `self.items`.
         let first = |index: usize| fewer.map_or(index, |fewer| fewer.first[index]);
         let mut columns = Columns::default();
         let flags = (0..items.len()).map(|index| {

@@ -52,7 +52,7 @@ pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
     Ok(reader.traces)
 }
 
-/// Why a file is refused that has more bytes at `at`, after the end of its last trace.
+/// The reason to refuse a file that has more bytes at `at`, after the end of its last trace.
 fn beyond(at: u64) -> String {
     format!(
         "the file goes on after the end of its trace, and not with another trace; make a copy again, or \
@@ -74,7 +74,7 @@ struct ProcessReader<R> {
     activities: u64,
 }
 
-/// Why a file of another format is refused.
+/// The reason to refuse a file of another format.
 const NOT_A_TRACE: &str = "not a trace, as `trijet trace -o FILE` writes it";
 
 /// A result. Its error is the reason why a block is refused.
