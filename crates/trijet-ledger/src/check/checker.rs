@@ -336,7 +336,8 @@ impl Checker {
         }
     }
 
-    /// Adds a finding, or bytes to a finding: two conflicting uses that nothing orders.
+    /// Adds a finding about two conflicting uses that nothing orders, or adds bytes to such a
+    /// finding.
     fn conflict(&mut self, step: &Step, moment: Moment, access: &Access, found: &Unordered) {
         let Some(first) = find(&self.parties, found.earlier.op) else { return };
         let second = self.parties.last().expect("the current entry was just added");

@@ -1,5 +1,5 @@
-//! Waits that come too late: a wait after a conflict that would have ordered the two accesses if it
-//! had come before the second one.
+//! Waits that come too late. Such a wait comes after a conflict. It would have ordered the two
+//! accesses if it had come before the second access.
 #![forbid(unsafe_code)]
 
 use super::explain::Context;
@@ -26,8 +26,8 @@ struct OpenPair {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recent(VecDeque<OpenPair>);
 
-/// If the entry is a wait: whether work of a stream or a call of a thread waits, and whether the
-/// program or the library asked for it.
+/// `None` if the entry is no wait. Otherwise whether work of a stream or a call of a thread waits,
+/// and whether the program or the library asked for the wait.
 ///
 /// The first distinction matters because a later wait of a thread tells nothing about a conflict of
 /// two operations in streams: in the end, the threads of every program wait for the device.

@@ -3,10 +3,10 @@
 //! It reads the trace of a run (`Device::start_trace`, `Device::take_trace`) and recomputes the
 //! order from the driver's calls in it: streams, events, the legacy stream, waits of host threads,
 //! and what the return of a synchronous copy guarantees. Two declared accesses to the same bytes,
-//! one of which writes, are a finding **iff** the laws allow a schedule that swaps them. One run is
-//! enough, because the order of streams follows from the calls and not from their timing. Every
-//! verdict states its limits: the number of operations that declared no accesses, and that it does
-//! not look inside kernels.
+//! with at least one write, are a finding **iff** the laws allow a schedule that swaps them. One
+//! run is enough, because the order of streams follows from the calls and not from their timing.
+//! Every verdict states its limits: the number of operations that declared no accesses, and that it
+//! does not look inside kernels.
 //!
 //! Host threads are ordered by what each of them waited for (law A11), and by their use of memory
 //! that the library orders, because Rust passes such memory from call to call (law A44). The first

@@ -148,8 +148,8 @@ struct Folder {
 struct PacketWriter {
     trace: Message,
     next_uuid: u64,
-    /// The arrows that are not yet in a slice. The first slice of a node takes them; the first
-    /// slice of an operation is in the track of its engine.
+    /// The arrows that are not yet in a slice. The first slice of a node gets the arrows of the
+    /// node. The first slice of an operation is in the track of its engine.
     flows: BTreeMap<DagNode, Flows>,
 }
 
@@ -245,7 +245,8 @@ impl PacketWriter {
         }
     }
 
-    /// Writes a counter. At any time, it is the sum of the amounts that have started and not ended.
+    /// Writes a counter. At any time, its value is the sum of the amounts whose spans have started
+    /// and not ended.
     fn counter(
         &mut self,
         name: &str,

@@ -97,9 +97,9 @@ pub struct Pair {
     pub together: Nanos,
     /// `together` as a share of the busy time of the less busy engine.
     pub share: f64,
-    /// The answer for one operation of each engine: the pair that overlaps for the longest time, or
-    /// else is the shortest time apart. If the engines never worked at the same time, it names the
-    /// reason.
+    /// The answer for one operation of each engine: the two operations that overlap for the longest
+    /// time, or else are the shortest time apart. If the engines never worked at the same time, it
+    /// names the reason.
     pub concurrency: Concurrency,
 }
 

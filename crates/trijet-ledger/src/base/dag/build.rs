@@ -28,7 +28,7 @@ struct DagBuilder<'a> {
     ops: &'a [Op],
     times: TimeSource,
     moments: Vec<Moment>,
-    /// Each node with a predecessor, and the reason for the edge.
+    /// The edges: a node, one of its predecessors, and the reason for the edge.
     edges: Vec<(DagNode, DagNode, Edge)>,
     /// For each entry, whether its call waits for its own work. Then the work is the first of its
     /// two nodes.

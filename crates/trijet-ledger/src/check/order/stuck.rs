@@ -143,8 +143,8 @@ impl<'a> OpenWaits<'a> {
         Some(threads.chain(waiting).collect())
     }
 
-    /// Whether a host function that is in no wait and does not follow this one may still set the
-    /// signal.
+    /// Whether another host function may still set the signal: one that is in no wait, and that
+    /// does not follow the wait `need`.
     fn has_other_host_fn(&self, need: &UnansweredWait) -> bool {
         let waiter = match need.by {
             Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
