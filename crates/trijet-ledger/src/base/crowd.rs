@@ -2,11 +2,11 @@
 //! queues (law A47).
 //!
 //! The driver does not tell which streams share a queue, so the times are the only evidence.
-//! Kernels also wait for a GPU that is full. That is another cause, unless the GPU is full with
-//! exactly as many kernels as there are queues. So these waits count only if
-//! - more streams than queues had operations in a row, because only these hold a queue,
+//! Kernels also wait for a GPU that is full. The times cannot tell this cause from shared queues if
+//! a full GPU runs exactly as many kernels as there are queues. So these waits count only if
+//! - more streams than queues had operations in a row, because only such streams hold a queue,
 //! - for at least half of all such waiting exactly as many kernels ran as there are queues, and
-//! - for at most a tenth of it fewer ran.
+//! - for at most a tenth of all such waiting fewer kernels ran.
 #![forbid(unsafe_code)]
 
 use crate::base::span::Union;
@@ -39,7 +39,8 @@ pub struct Crowd {
     pub runs: Vec<usize>,
     /// The streams of these kernels.
     pub streams: BTreeSet<usize>,
-    /// The number of streams with operations in a row.
+    /// The number of streams that had operations in a row: an operation was enqueued before the
+    /// previous kernel of the stream ended.
     pub in_row: usize,
     /// The sum over these kernels of the time for which each waited while exactly as many kernels
     /// ran as there are queues.

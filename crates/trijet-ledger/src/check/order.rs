@@ -4,9 +4,9 @@
 //! clock of a stream contains everything that is complete when the stream's last operation is
 //! complete. The clock of a thread contains everything that the thread knows to be complete. Only
 //! edges that a law guarantees add to a clock (laws A1 to A19, A31, A38, A44). With
-//! [`Assume::DriverObserved`] the edges that one driver was observed to keep add to it too. The
-//! library's own view of the order is in `thread_known` and in the position that a wait names. The
-//! checker does not use it.
+//! [`Assume::DriverObserved`] the edges that one driver was observed to keep add to a clock too.
+//! The library's own view of the order is in `thread_known` and in the position that a wait names.
+//! The checker does not use it.
 #![forbid(unsafe_code)]
 
 mod begun;

@@ -1,12 +1,12 @@
 //! The last uses of every byte: for each allocation, a map from byte ranges to the last write, and
 //! to the last read by each stream and thread since that write.
 //!
-//! The last uses are enough. An access that follows a write follows everything before the write
-//! that the write itself follows, and a conflict that the write did not follow was already
-//! reported. A block is one allocation until it is freed, so memory at a reused address is another
-//! block. The memory of a heap is the exception. There the library orders the uses of an allocation
-//! after the uses of earlier allocations of the same bytes, so a block of a heap inherits their
-//! last uses.
+//! The last uses are enough. An access that follows a write follows every earlier access that the
+//! write follows. If the write did not follow an earlier access that conflicts with it, that
+//! conflict was already reported. A block is one allocation until it is freed, so memory at a
+//! reused address is another block. The memory of a heap is the exception. There the library orders
+//! the uses of an allocation after the uses of earlier allocations of the same bytes, so a block of
+//! a heap inherits their last uses.
 #![forbid(unsafe_code)]
 
 use super::order::Stamp;

@@ -1,10 +1,11 @@
 //! The limit of a run: one answer for the terminal, the page and JSON.
 //!
-//! Two measures must agree. The limit needs the most time, by a margin, and no other part of the
-//! critical path is longer by the same margin. If the limit needs the time of the run to within the
-//! margin, nothing else could make the run much longer. Then it is enough that its part of the path
-//! is at least the margin. Otherwise there is no single limit. The times decide first, because they
-//! are nearly the same in equal runs, while the critical path may differ.
+//! Two measures must agree. By the busy times, the limit needs more time than every other part, by
+//! a margin. On the critical path, no other part is longer than the part of the limit by the same
+//! margin. If the limit needs the time of the run to within the margin, nothing else could make the
+//! run much longer. Then it is enough if the part of the limit on the path is at least as long as
+//! the margin. Otherwise there is no single limit. The times decide first, because they are nearly
+//! the same in equal runs, while the critical path may differ.
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
 //! writer and the synchronisation count together: a disk that writes while the writer is busy has

@@ -8,7 +8,7 @@ use crate::base::units::Nanos;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Whether a device runs one kernel at a time, and one host function, or several.
+/// Whether a device runs one kernel and one host function at a time, or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kernels {

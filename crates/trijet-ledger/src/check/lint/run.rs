@@ -50,7 +50,8 @@ impl<'a> LintRun<'a> {
         self.limiting().map_or_else(Union::default, |engine| window.minus(&self.busy[engine]))
     }
 
-    /// Whether the wait for engines of the host explains idle time that a change would save.
+    /// Whether the thread waited for engines of the host for at least half of `saved`. Then this
+    /// wait explains the idle time that a change would save.
     pub(super) fn is_of_host(&self, saved: u64) -> bool {
         self.host_waited.is_some_and(|waited| saved <= 2 * waited.0)
     }

@@ -1,9 +1,10 @@
 //! Signals, the host functions that may set them, and the waits that may never end.
 //!
-//! A set *answers* a wait if it ends the wait. A *need* is a wait that no set answers in every run.
-//! A set that comes only after the wait has ended can never answer it. And if a host function waits
-//! for a signal that another host function sets, the waiting one may run first and keep the other
-//! one from running, because the driver may run host functions one after the other (law A28).
+//! A set *answers* a wait if it ends the wait. A *need* is a wait without a set that answers it in
+//! every run. A set that comes only after the wait has ended can never answer it. And if a host
+//! function waits for a signal that another host function sets, the waiting one may run first and
+//! keep the other one from running, because the driver may run host functions one after the other
+//! (law A28).
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};
@@ -90,7 +91,7 @@ pub(in crate::check) enum Patience {
 /// host function, and whether the waits have a limit.
 pub(super) type Waiter = (u64, Actor, Patience);
 
-/// A wait that no set answers in every run.
+/// A wait without a set that answers it in every run.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct UnansweredWait {
     pub(in crate::check) op: u64,

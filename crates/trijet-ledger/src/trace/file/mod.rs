@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"TRIJETL6";
-/// The last bytes of the magics of older versions. A version has one magic, and its last byte names
-/// it.
+/// The last bytes of the magics of older versions. A version has one magic, whose last byte names
+/// the version.
 const OLDER: [u8; 5] = *b"12345";
 /// The first version in which an access states who orders it.
 const SINCE_ORDERED: u8 = b'3';
