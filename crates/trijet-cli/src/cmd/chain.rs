@@ -8,7 +8,7 @@ use trijet::pipeline::Layout;
 use trijet::{Device, Pipeline, Result};
 use trijet_io::{Array, Dtype};
 
-/// The operations in their order. The elements have one type throughout.
+/// The operations, the first one first. The input and every result have the same element type.
 #[derive(Debug)]
 pub(super) struct Chain {
     operations: Vec<Operation>,
@@ -33,8 +33,8 @@ impl Chain {
         self.operations.iter().try_for_each(|operation| operation.load(device, self.dtype))
     }
 
-    /// On a host without a GPU: the facts about the user's kernels, if nothing but a GPU is
-    /// missing.
+    /// For a host without a GPU: the result of the check of each kernel of the user, one kernel per
+    /// line. `None` if a kernel could not be checked, or if there is no kernel of the user.
     pub(super) fn needs_gpu(&self) -> Option<String> {
         let kernels: Vec<_> = self.operations.iter().filter_map(Operation::user_kernel).collect();
         let is_all = !kernels.is_empty() && kernels.iter().all(|kernel| kernel.is_checked());
@@ -42,8 +42,8 @@ impl Chain {
         is_all.then(|| lines.join("\n"))
     }
 
-    /// The number of rows of the input on which the results of a chunk depend, before the chunk and
-    /// after it.
+    /// The number of rows that a chunk needs from the input before its first row, and as many after
+    /// its last row, because its results depend on them.
     pub(super) fn reach(&self, layout: Layout) -> u64 {
         layout.reach(self.operations.iter().map(|operation| operation.halo(layout)))
     }

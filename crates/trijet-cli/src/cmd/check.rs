@@ -18,18 +18,18 @@ use trijet::trace::{Engine, Op, TimeSource};
 use trijet_cli::timeline;
 use trijet_io::{file_error, shown};
 
-/// Maximum number of entries that are held in memory. A longer ledger is checked too, but without
-/// witnesses and remarks about performance, which need all entries at once.
+/// Maximum number of entries that are kept in memory. A longer ledger is checked for races, but
+/// without witnesses and remarks about performance, because these need all entries at once.
 const ENTRIES_MAX: usize = 1 << 18;
 
-/// The results for a ledger.
+/// The results of the check of a ledger.
 struct Checked {
     about: About,
     verdict: Verdict,
-    /// `None` for a ledger that is too long or has no times.
+    /// The remarks about performance. `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
-    /// Whether this command made the run, in place: all its data pass through a pipeline, and
-    /// nothing was copied.
+    /// Whether `trijet` made the run in place: the ledger has kernels and no copies, although all
+    /// data of such a run pass through a pipeline.
     in_place: bool,
 }
 
@@ -132,8 +132,8 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// The reason why a verdict about a run in place proves nothing about a GPU, and how to get one
-/// that does.
+/// The reason why a verdict about a run in place proves nothing about a GPU, and the command whose
+/// verdict does.
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this proves nothing about a run \
      on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 

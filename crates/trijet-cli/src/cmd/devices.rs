@@ -45,7 +45,7 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether a library is simply not installed, by the message of the loader. Any other failure is
+/// Whether the message of the loader means that a library is not installed. Any other failure is
 /// shown with its reason.
 fn is_absent(error: &Error) -> bool {
     error.to_string().ends_with("No such file or directory")

@@ -4,22 +4,22 @@
 use std::fs;
 use trijet::{Bytes, Error, ErrorKind, Result};
 
-/// Maximum memory that a run takes in addition to its chunks, for mapped parts of the output,
-/// stacks and decoded images. At most a quarter of a limit is kept for it.
+/// Maximum memory that a run needs in addition to its chunks: for mapped parts of the output, for
+/// the stacks of threads and for decoded images. At most a quarter of a limit is reserved for it.
 const BESIDE: Bytes = Bytes(512 << 20);
 
-/// The memory of the program is counted in steps of this size. Without a GPU it needs less than
-/// one.
+/// The memory of the program is rounded up to a multiple of this size. Without a GPU, the program
+/// needs less than one multiple.
 const STEP: Bytes = Bytes(16 << 20);
 /// Minimum memory for chunks.
 const CHUNKS_MIN: Bytes = Bytes(1 << 20);
 
-/// The memory for the chunks of a run: the limit minus the memory that this process has already, or
-/// three quarters of the available memory. `None` if the system does not tell how much is
-/// available.
+/// The memory for the chunks of a run. With a limit, it is the limit minus the memory that this
+/// process uses already and minus [`beside_chunks`]. Without a limit, it is three quarters of the
+/// available memory. `None` if the system does not tell how much is available.
 ///
 /// # Errors
-/// `InvalidValue` for a limit that leaves nothing.
+/// `InvalidValue` for a limit that leaves no memory for chunks.
 pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     let Some(limit) = limit else {
         return Ok(available().map(|bytes| Bytes(bytes.0 / 4 * 3)));
@@ -36,20 +36,21 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     Ok(Some(Bytes(limit.0 - used.0 - beside_chunks(limit).0)))
 }
 
-/// The memory of the program itself. It varies a little from run to run, so it is rounded to steps.
+/// The memory of the program itself. It varies a little from run to run, so it is rounded up to a
+/// multiple of [`STEP`].
 fn of_program() -> Bytes {
     Bytes(resident().unwrap_or_default().0.next_multiple_of(STEP.0))
 }
 
-/// The minimum limit if the program has used this much memory: a quarter of the limit is kept, up
-/// to [`BESIDE`], and chunks get at least [`CHUNKS_MIN`].
+/// The smallest limit that works if the program itself uses `used` bytes. A quarter of the limit,
+/// but at most [`BESIDE`], is reserved, and chunks get at least [`CHUNKS_MIN`].
 fn least(used: Bytes) -> Bytes {
     let needed = used.0.saturating_add(CHUNKS_MIN.0);
     let with_quarter = needed.saturating_add((needed / 3).min(BESIDE.0));
     Bytes(with_quarter.next_multiple_of(1 << 20))
 }
 
-/// The part of this limit that a run keeps for things other than its chunks.
+/// The part of this limit that is reserved for memory other than chunks.
 pub(super) fn beside_chunks(limit: Bytes) -> Bytes {
     Bytes(BESIDE.0.min(limit.0 / 4))
 }
@@ -59,8 +60,8 @@ fn resident() -> Option<Bytes> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// The memory that processes can get without swapping, in the system and in the control group of
-/// this process.
+/// The memory that this process can allocate without swapping: the smaller of the available memory
+/// of the system and the rest of the limit of its control group. `None` if neither is known.
 fn available() -> Option<Bytes> {
     let system = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:");
     let group = |name: &str| {

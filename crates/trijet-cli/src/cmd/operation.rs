@@ -39,7 +39,8 @@ fn median_of(array: &Array, window: Window) -> Result<Operation> {
             refused(format!("a side has {pixels} pixels; at most 2^32 - 1 are supported"))
         })
     };
-    // Images without pixels have no chunk, and kernels are loaded for at least one pixel.
+    // Images without pixels are never launched, but their kernel is loaded, which needs at least
+    // one pixel.
     let (width, height) = (side(width)?.max(1), side(height)?.max(1));
     Ok(Operation::Median { window, width, height })
 }
@@ -97,12 +98,12 @@ impl Operation {
         }
     }
 
-    /// The number of rows that it reads before and after the rows that it writes; none for a median
-    /// of whole images.
+    /// The number of rows that the operation reads before, and as many after, the rows that it
+    /// writes. It is 0 for a median whose chunks are whole images.
     pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
-            // At the edge, a window contains rows of the other side of its image.
+            // At an edge, the window contains rows from the opposite edge of its image.
             Self::Median { window: Window { edges: Edges::Wrap, .. }, height, .. } => {
                 u64::from(*height) - 1
             }
@@ -128,7 +129,8 @@ impl Operation {
                 Self::Affine { scale, offset } => s.launch(&AFFINE_U16, (*scale, *offset, x, y)),
                 _ => self.run(s, x, y),
             }),
-            // Files have no other elements, and a pipeline refuses a stage of another type.
+            // The remaining element type of files is f32. For any other type, the pipeline refuses
+            // this stage.
             _ => pipeline.stage::<f32, f32>(|s, x, y| match self {
                 Self::Affine { scale, offset } => s.launch(&AFFINE_F32, (*scale, *offset, x, y)),
                 _ => self.user(s, x, y),

@@ -36,7 +36,7 @@ fn blocked(call: &str, streams: &'static str, agree: usize) -> Blocked {
     }
 }
 
-/// Findings of a GPU without a measurement of its calls.
+/// Findings of a GPU with a neighbour and a link, and without any other measurement.
 fn gpu() -> Findings {
     let device = Device::open(Select::Host(0)).expect("a host device");
     let mut f = Findings::new(device.info().clone(), 1);

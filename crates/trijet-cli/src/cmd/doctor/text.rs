@@ -1,5 +1,5 @@
-//! The tree as text of at most 80 columns. The unit of a value is the end of its name, as in JSON.
-//! The advice comes last.
+//! The tree as text for a terminal of 80 columns. The advice comes last. The name of a value ends
+//! with its unit, as in the JSON, and the unit decides the format of the value.
 #![forbid(unsafe_code)]
 
 use super::tree::name_of;
@@ -22,19 +22,19 @@ const SPREAD_SHOWN_MAX: f64 = 9.99;
 const NO_ADVICE: &str = "advice is about a GPU and its link, and here the processor was measured; `trijet map` chooses chunks \
                          and slots for it by itself";
 
-/// The words of a value of a row, by the name of the value.
+/// Returns the text of a value. The arguments are the row and the name of the value.
 type Words = fn(&Value, &str) -> String;
 
 /// A column of a table.
 struct Column<'a> {
     head: &'a str,
     key: &'static str,
-    /// The width. A negative one aligns to the left.
+    /// The width in characters. A negative number aligns the column to the left.
     width: isize,
     words: Words,
 }
 
-/// A column with the usual words.
+/// A column whose values are formatted by [`words`].
 fn column<'a>(head: &'a str, key: &'static str, width: isize) -> Column<'a> {
     Column { head, key, width, words }
 }
@@ -75,7 +75,7 @@ impl Page {
         (!rows.is_empty()).then(|| self.title(title)).map(|()| rows)
     }
 
-    /// A line for each row.
+    /// Adds a line with the heads of the columns, and a line for each row.
     fn table(&mut self, rows: &[&Value], columns: &[Column<'_>]) {
         let line = |text: &dyn Fn(&Column<'_>) -> String| {
             columns.iter().fold("  ".to_owned(), |line, column| {
@@ -91,7 +91,7 @@ impl Page {
         rows.iter().for_each(|row| self.line(line(&|one| (one.words)(row, one.key))));
     }
 
-    /// A line for each value of `down`, and a column for each value of `across`.
+    /// Adds a table with a line for each value of `down`, and a column for each value of `across`.
     fn matrix(&mut self, rows: &[&Value], down: &Column<'_>, across: &str, cell: &Column<'_>) {
         let (heads, first) = (each_once(rows, across), down.width.unsigned_abs());
         // There are at least two spaces before each head.
@@ -110,7 +110,8 @@ impl Page {
         }
     }
 
-    /// Adds a line about the noisy values with these names. A row is named by the values `of`.
+    /// Adds a line about the noisy values, if there are any: their number, and the one with the
+    /// largest spread. The names of the examined values are `keys`. The values `of` name a row.
     fn noise(&mut self, rows: &[&Value], keys: &[&str], of: &[&str], between: &str) {
         let spreads = rows.iter().flat_map(|row| {
             let spread = |key: &&str| row[*key]["spread"].as_f64();
@@ -139,7 +140,7 @@ fn rows<'a>(tree: &'a Value, key: &str) -> Vec<&'a Value> {
     tree[key].as_array().into_iter().flatten().collect()
 }
 
-/// The words of a value in all rows, each once. Numbers are in order.
+/// The texts of a value in all rows, each text once. Numbers are in ascending order.
 fn each_once(rows: &[&Value], key: &str) -> Vec<String> {
     let (mut rows, mut once) = (rows.to_vec(), Vec::new());
     rows.sort_by_key(|row| row[key].as_u64());
@@ -170,7 +171,7 @@ fn nanos(ns: f64) -> String {
     if ns >= 999.5 { micros(ns / 1e3) } else { format!("{ns:.0} ns") }
 }
 
-/// The usual words of a value: of a measured one, the median with its unit, with a mark if it is
+/// The usual text of a value. A measured value is its median with the unit, after a `~` if it is
 /// noisy. A missing value is a dash.
 fn words(row: &Value, key: &str) -> String {
     let value = &row[key];
@@ -196,19 +197,19 @@ fn words(row: &Value, key: &str) -> String {
     }
 }
 
-/// The median of a time with its range in microseconds.
+/// The median of a time, and its minimum and maximum in microseconds.
 fn with_range(row: &Value, key: &str) -> String {
     let [min, max] = ["min", "max"].map(|end| row[key][end].as_f64().map(|ns| short(ns / 1e3)));
     let range = min.zip(max).map(|(min, max)| format!(" {min}..{max}"));
     words(row, key) + &range.unwrap_or_else(String::new)
 }
 
-/// The number of repeats that agree, and of all repeats.
+/// The number of repeats that agree, a slash, and the number of all repeats.
 fn repeats(row: &Value, key: &str) -> String {
     format!("{}/{}", row[key], row["repeats"])
 }
 
-/// Words with the number of agreeing repeats, if not all agree.
+/// Appends the number of agreeing repeats to `words`, if not all repeats agree.
 fn unless_all(row: &Value, words: &str) -> String {
     let is_all = row["agreeing_repeats"] == row["repeats"];
     if is_all { words.to_owned() } else { format!("{words} {}", repeats(row, "agreeing_repeats")) }
@@ -241,7 +242,7 @@ pub(super) fn report(f: &Findings, tree: &Value) -> String {
     page.0
 }
 
-/// The measured device, after its name.
+/// The text after the name of the device: the kind of device that was measured.
 fn measured_words(f: &Findings) -> &'static str {
     match f.device.clock {
         Clock::Device => "measured on a GPU",
@@ -277,7 +278,7 @@ fn header(f: &Findings, page: &mut Page) {
             hardware_queues(info)
         ));
     }
-    // The commit, shortened as git does it.
+    // The commit, shortened to 12 digits.
     let commit = COMMIT.get(..12).unwrap_or(COMMIT);
     page.line(format_args!("  {}, commit {commit}, took {:.1} s", f.date, f.elapsed_s));
     let yes = |reached| if reached { "yes" } else { "no" };

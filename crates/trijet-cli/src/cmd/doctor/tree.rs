@@ -1,6 +1,6 @@
-//! The findings as one tree of sections, rows and values, which is printed as JSON, or as text by
-//! `text`. The name of a measured value ends with its unit; the value is `{median, min, max,
-//! samples, spread}`.
+//! The findings as one tree of sections, rows and values. The tree is printed as JSON, and the
+//! module `text` prints it as text. The name of a measured value ends with its unit. A measured
+//! value is `{median, min, max, samples, spread}`.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};

@@ -8,8 +8,9 @@ use std::ops::Range;
 use trijet::{Device, Result};
 use trijet_tools::command::device::{DeviceName, LiveCheck, gpus, of_process, open_each};
 
-/// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` is the host device. For
-/// `auto`, a process of a launcher takes the GPU of its number on the host.
+/// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` is the host device. With
+/// `auto`, a process that a launcher has started opens the GPU that belongs to its number on this
+/// host (see [`of_process`]).
 pub(super) fn open(
     wanted: MapDevice,
     rank: Option<&OwnRank>,
@@ -28,8 +29,8 @@ pub(super) fn open(
     open_each(&[DeviceName::Auto], check)
 }
 
-/// Divides rows into `count` shares of whole granules. The shares differ by one granule at most.
-/// The rows of a share are adjacent where possible.
+/// Divides the rows `todo` into `count` shares of whole granules of `granule` rows. The sizes of
+/// the shares differ by one granule at most. The rows of a share are adjacent where possible.
 pub(super) fn shares(todo: &[Range<u64>], count: usize, granule: u64) -> Vec<Vec<Range<u64>>> {
     let granules = |rows: &Range<u64>| (rows.end - rows.start).div_ceil(granule);
     let all: u64 = todo.iter().map(granules).sum();

@@ -46,7 +46,7 @@ fn open_input(options: &MapOptions) -> Result<Input> {
     }
 }
 
-/// Adds the way out to the error of a damaged image.
+/// Adds the advice to use `--skip-bad` to the error of a damaged image.
 fn with_way(error: Error, options: &MapOptions) -> Error {
     if options.skip_bad || !is_damaged_image(&error) {
         return error;
@@ -55,7 +55,8 @@ fn with_way(error: Error, options: &MapOptions) -> Error {
     Error::new(error.kind(), "map", cause)
 }
 
-/// Refuses to skip damaged images where the results of others depend on them.
+/// Returns an error if `--skip-bad` is set and the results of other images would depend on a
+/// damaged one.
 fn check_skipping(options: &MapOptions, chain: &Chain, layout: Layout) -> Result<()> {
     if !options.skip_bad || chain.reach(layout) == 0 {
         return Ok(());
@@ -72,7 +73,8 @@ fn sources(options: &MapOptions) -> Vec<&Path> {
     sources
 }
 
-/// The file of the timeline. If it could only fail after the run, it is refused before the run.
+/// The file of the timeline. A file that could not be written at the end of the run is an error
+/// here, before the run.
 fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<timeline::Target>> {
     let Some(path) = &options.trace else { return Ok(None) };
     let target = timeline::Target::new(path, options.existing(), &sources(options))?;
@@ -101,7 +103,7 @@ fn rank_of(options: &MapOptions) -> Result<Option<OwnRank>> {
     ranks::of_environment()
 }
 
-/// The output, or this process's part of it.
+/// The output, or the part of the output that this process writes.
 fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Result<Target> {
     refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
@@ -118,10 +120,12 @@ fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Res
     }
 }
 
-/// The exit status if a kernel of the user is correct as far as can be checked without a GPU.
+/// The exit status if the job needs a GPU and has none, and the checks of the user's kernels
+/// without a GPU found no error.
 const NEEDS_GPU: u8 = 3;
 
-/// Reports that a kernel needs a GPU. If the kernel was checked, this is no failure of the kernel.
+/// Reports that a kernel needs a GPU. If all kernels of the user were checked, the exit status is
+/// [`NEEDS_GPU`]. Otherwise the result is an error.
 fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
     let advice = "`trijet devices` lists what was found. Nothing was written";
     match chain.needs_gpu() {
@@ -129,7 +133,7 @@ fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
             print_stderr(format_args!("{words}\n{advice}"));
             Ok(ExitCode::from(NEEDS_GPU))
         }
-        // The cause comes first.
+        // The advice follows the cause.
         None => Err(Error::new(error.kind(), "map", format!("{error}; {advice}"))),
     }
 }
@@ -189,7 +193,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         return say_finished(options, &target, &chain);
     }
     let cancel = cancel_on_signals("after the chunks in flight")?;
-    // The pages of the output are created while the devices start, which takes half a second.
+    // The pages of the output are created while the devices start. The start takes half a second.
     let mut output = open_output(options, &input, &target, &fingerprint)?.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     match devices.iter().try_for_each(|device| chain.load(device)) {

@@ -17,12 +17,12 @@ use trijet::trace::count;
 use trijet::{Bytes, Device, Pipeline, Result, Source};
 use trijet_io::{Input, Space, Target};
 
-/// The number of bytes with which the copies of the model are measured. Its rates do not depend on
-/// it.
+/// The number of bytes of each copy that measures the rates of the model. The rates of the model do
+/// not depend on this number.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
 
-/// The reason why the run will be refused, if the output exists already. The plan is printed
-/// nevertheless.
+/// The reason why the run would be refused: the output exists already. `None` if it would not be
+/// refused. The plan is printed in both cases.
 fn refused(options: &MapOptions, target: &Target) -> Option<String> {
     if options.resume { None } else { target.check_free().err().map(|error| error.to_string()) }
 }
@@ -50,7 +50,7 @@ pub(super) fn show(
     let time = Calibration::measure(&device, MODELLED_BYTES)?.bound(read, written);
     let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * layout.row_bytes);
     let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
-    // A run keeps a trace only if the trace fits.
+    // A run keeps a trace only if the memory limit has room for it.
     let has_room =
         limit.is_none_or(|limit| needs.pinned.0.saturating_add(needs.trace.0) <= limit.0);
     let trace = has_room.then_some(needs.trace);

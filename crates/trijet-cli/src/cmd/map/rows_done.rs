@@ -1,7 +1,7 @@
 //! The rows that a job has done, on standard error: a bar on a terminal, and lines elsewhere.
 //!
-//! A line is printed when another percent of the rows is done, and at most one every half minute.
-//! So a short job prints none, and a long one at most a hundred.
+//! A line is printed when another percent of the rows is done, but at most one line every half
+//! minute. A short job thus prints no line, and a long job at most a hundred.
 #![forbid(unsafe_code)]
 
 use crate::cmd::print_stderr;
@@ -30,8 +30,8 @@ impl RowsDone {
             };
         }
         let bar = ProgressBar::new(rows).with_position(kept);
-        // The estimate of the bar would include the rows of the earlier run, which took no time in
-        // this run.
+        // The estimate that the bar makes itself would be too short: it counts the rows of the
+        // earlier run, which took no time in this run.
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let rows = state.len().unwrap_or(0);
             let _written = match time_left(kept, state.pos(), rows, state.elapsed()) {
@@ -129,7 +129,8 @@ mod tests {
         assert_eq!((many.len(), many[98].as_str()), (99, "99 % of 1000 rows"));
     }
 
-    /// 42 % that an earlier run had done once made the estimate 2 s in place of 30 s.
+    /// An earlier run had done 42 % of the rows. Because the estimate counted them, it was once 2 s
+    /// instead of 30 s.
     #[test]
     fn the_time_left_is_that_of_the_rows_of_this_run() {
         let left = |kept, done| time_left(kept, done, 1000, Duration::from_secs(3));

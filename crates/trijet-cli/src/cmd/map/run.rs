@@ -20,7 +20,7 @@ pub(super) struct Setup<'a> {
     pub(super) chain: &'a Chain,
     pub(super) devices: &'a [Device],
     calibrations: Vec<Option<Calibration>>,
-    /// The host memory for the chunks of a device.
+    /// Maximum host memory for the chunks of one device. `None` if no limit is known.
     memory: Option<Bytes>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Setup<'a> {
         Ok(reports)
     }
 
-    /// The pipeline of a device, which has no sink yet.
+    /// The pipeline of the device with the index `number`, without a sink.
     fn pipeline<'p>(
         &'p self,
         number: usize,
@@ -132,7 +132,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Adds the settings of the user, and the limit of the memory.
+/// Sets the chunk size and the depth that the user has chosen, and the limit of the host memory.
 pub(super) fn settled<'a>(
     mut pipeline: Pipeline<'a>,
     options: &MapOptions,
@@ -164,7 +164,8 @@ fn first_cause(ran: Vec<Result<Report>>) -> Result<Vec<Report>> {
     cancelled.map_or(Ok(reports), Err)
 }
 
-/// An output that several pipelines write. It is finished after all of them.
+/// The sink of one of several pipelines that write the same output. Its `finish` does nothing,
+/// because the output is finished after all pipelines have ended.
 struct Part<'a>(&'a Output);
 
 impl Sink for Part<'_> {
@@ -185,8 +186,9 @@ impl Sink for Part<'_> {
     }
 }
 
-/// Measures the link of a device that copies. The number of bytes is large enough for a stable
-/// rate, and small compared to the run.
+/// Measures the link between the host and a device. `None` for an integrated device, which makes no
+/// copies. The number of copied bytes is large enough for a stable rate, and small compared to the
+/// run.
 fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
     if device.info().integrated {
         return Ok(None);

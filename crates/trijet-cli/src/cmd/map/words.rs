@@ -21,7 +21,7 @@ const SKIPPED: u8 = 4;
 /// Maximum number of damaged images that a report names.
 const IMAGES_MAX: usize = 20;
 
-/// A job whose rows are done.
+/// A job after all rows of this process are done.
 pub(super) struct Done<'a> {
     pub(super) options: &'a MapOptions,
     pub(super) input: &'a Input,
@@ -30,7 +30,7 @@ pub(super) struct Done<'a> {
     pub(super) trace: Option<timeline::Target>,
     /// The rank of this process, if several processes do the job.
     pub(super) rank: Option<OwnRank>,
-    /// The rows of an earlier run that were kept.
+    /// The number of rows of an earlier run that were kept.
     pub(super) kept: u64,
     /// The damaged images that were skipped.
     pub(super) damaged: Vec<DamagedImage>,
@@ -39,7 +39,7 @@ pub(super) struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// The amount that an earlier run has done.
+    /// The line about the rows that an earlier run has done.
     fn kept_words(&self) -> String {
         let rows = self.target.rows();
         format!(
@@ -49,7 +49,7 @@ impl Done<'_> {
         )
     }
 
-    /// The images that were skipped, the first few by name.
+    /// The lines about the images that were skipped. At most [`IMAGES_MAX`] of them are named.
     fn damaged_words(&self) -> String {
         let (images, out) = (self.damaged.len(), shown(self.target.path()));
         let named = self.damaged.iter().take(IMAGES_MAX);
@@ -118,7 +118,8 @@ pub(super) fn say_done(
     }
 }
 
-/// Prints the report of each device, and what else there is to know of the job.
+/// Prints the job, the report of each device, the verdict of the checker and the state of the
+/// output.
 fn print_report(reports: &[Report], verdict: &Live, done: &Done<'_>, job: &str) -> Result<()> {
     let Done { options, input, trace, .. } = done;
     print(job)?;
@@ -157,7 +158,8 @@ pub(super) fn say_left_out(input: &Input) {
     }
 }
 
-/// The report of the one device, or the reports of all, with the verdict and the names of the job.
+/// The JSON of a job: the report of its device or the reports of its devices, the verdict of the
+/// checker, and the files and the operation of the job.
 fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     let mut values: Vec<Value> = reports.iter().map(report::json).collect();
     let mut value = match values.len() {
@@ -184,7 +186,7 @@ fn complete_words(target: &Target) -> String {
     format!("{} is complete", shown(target.path()))
 }
 
-/// Adds the names of the job to the report.
+/// Adds the files and the operation of the job to its JSON.
 fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
     value["input"] = options.input.to_string_lossy().into_owned().into();
     value["output"] = target.path().to_string_lossy().into_owned().into();
@@ -192,8 +194,8 @@ fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Cha
     value["operation"] = chain.description().into();
 }
 
-/// Ends a run that finds its output complete, so that a run that is repeated until it succeeds
-/// comes to an end.
+/// Ends a run whose output is already complete, with success. A script that repeats a run until it
+/// succeeds therefore ends.
 pub(super) fn say_finished(
     options: &MapOptions,
     target: &Target,
@@ -215,7 +217,8 @@ pub(super) fn say_finished(
 /// Maximum number of ranges of rows that a message names.
 const RANGES_MAX: usize = 4;
 
-/// The message about rows of an earlier run whose bytes are not what that run wrote.
+/// The message about rows of an earlier run whose bytes in the file are no longer the bytes that
+/// this run wrote.
 pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     let ranges = output.lost();
     let named = ranges.iter().take(RANGES_MAX).map(|rows| format!("{}..{}", rows.start, rows.end));
@@ -230,7 +233,7 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     )
 }
 
-/// The message about an output without a lock.
+/// The message about an output that cannot be locked.
 pub(super) fn unlocked_words(target: &Target) -> String {
     format!(
         "{}: its file system has no locks: let no other run write this output until this one has ended",
