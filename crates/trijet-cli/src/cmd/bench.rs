@@ -1,5 +1,5 @@
-//! `trijet bench`: runs the program `trijet-bench`, as git runs a command that is a program of its
-//! own.
+//! `trijet bench`: replaces this process by the program `trijet-bench`, in the same way as git runs
+//! an external command.
 #![forbid(unsafe_code)]
 
 use crate::args::BenchArguments;
@@ -9,11 +9,12 @@ use std::process::Command;
 use trijet::{Error, ErrorKind};
 use trijet_tools::command::beside::beside;
 
-/// The program of the benchmarks.
+/// The file name of the program of the benchmarks.
 const PROGRAM: &str = "trijet-bench";
 
-/// Replaces this process by the program of the benchmarks, which thus has its input, its outputs
-/// and its exit status, and gets its signals. Returns only if the program cannot be started.
+/// Replaces this process by the program of the benchmarks. The program gets the input, the outputs
+/// and the signals of this process, and its exit status is the exit status of the command. Returns
+/// only if the program cannot be started.
 pub(crate) fn run(options: &BenchArguments) -> Error {
     let error = Command::new(beside(PROGRAM)).args(&options.arguments).exec();
     let cause = match error.kind() {

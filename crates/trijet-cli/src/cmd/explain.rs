@@ -6,7 +6,7 @@ use crate::args::ExplainOptions;
 use crate::report_words::{Word, named, words};
 use trijet::Result;
 
-/// Explains the words of the options, or lists all of them.
+/// Explains the word that the user asks for. Without one, lists all words.
 pub(crate) fn run(options: &ExplainOptions) -> Result<()> {
     if options.word.is_empty() {
         return print(words().map(|word| word.name).collect::<Vec<_>>().join("\n"));
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// The first two cells of the rows about rules that a document has.
+    /// The first two cells of each row of a document that is about a rule.
     fn rows(page: &str) -> BTreeSet<[String; 2]> {
         let cells = |line: &str| {
             let mut cells =

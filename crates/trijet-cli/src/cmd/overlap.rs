@@ -31,7 +31,7 @@ use trijet_io::{Dtype, Input, NewFile, shown};
 use trijet_tools::command::device::{DeviceName, LiveCheck};
 use trijet_tools::progress::{Step, Steps};
 
-/// The largest default chunk size of the schedules that do not choose their own.
+/// Maximum default chunk size. The tuned schedule chooses its own size.
 const CHUNK: Bytes = Bytes(16 << 20);
 const DEPTH: usize = 3;
 /// Maximum number of bytes with which the link is measured.
@@ -109,11 +109,12 @@ struct Setting<'a> {
 /// The files that a run writes.
 struct Outputs {
     trace: Option<timeline::Target>,
-    /// The picture of a run without a wait.
+    /// The picture of a run that leaves out one wait. `None` without `--drop-wait`.
     picture: Option<NewFile>,
 }
 
-/// The files that a run writes. A file that cannot be written is an error before anything runs.
+/// Prepares the files that a run writes. A file that cannot be written is an error before anything
+/// runs.
 fn outputs(options: &OverlapOptions) -> Result<Outputs> {
     let existing = options.overwrite.existing();
     let sources: Vec<&Path> = options.input.iter().map(PathBuf::as_path).collect();
@@ -130,7 +131,7 @@ fn outputs(options: &OverlapOptions) -> Result<Outputs> {
     Ok(Outputs { trace, picture })
 }
 
-/// The steps of [`prepare`].
+/// The number of steps that [`prepare`] shows.
 const PREPARATIONS: u64 = 2;
 
 /// Fills the input of the job, and measures the link.
@@ -158,7 +159,7 @@ fn prepare<T: Pixel>(
         images,
         data,
     };
-    // The pool statistics of the job must not include the calibration.
+    // The memory statistics of the job must not include the calibration.
     device.trim_memory(Bytes(0))?;
     device.reset_memory_high()?;
     Ok(job)

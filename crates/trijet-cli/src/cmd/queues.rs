@@ -1,6 +1,7 @@
-//! The hardware queues of the CUDA driver, to which it assigns the streams of a process: 8, unless
-//! an environment variable sets another number. The command requests all 32 only if it has more
-//! than 8 streams, because the driver then takes half a second longer to start (`cold-start.csv`).
+//! The hardware queues of the CUDA driver. The driver assigns the streams of a process to 8 queues,
+//! unless an environment variable sets another number. With 32 queues, the driver takes half a
+//! second longer to start (`cold-start.csv`). The command therefore requests 32 only if it uses
+//! more than 8 streams.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -13,10 +14,10 @@ const VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST: &str = "32";
 const USUAL: usize = 8;
 
-/// Starts this program again with the variable if it uses more streams than there are queues,
-/// unless the variable is set. The driver reads the variable when it is initialised, and it would
-/// be unsafe to set a variable of the running process. If the program cannot be started again, it
-/// continues with the queues that the driver has; `trijet devices` shows them.
+/// Starts this program again with the variable set, if it uses more than 8 streams and the user has
+/// not set the variable. The variable is not set in this process, because that would be unsafe. If
+/// the program cannot be started again, it continues with 8 queues. `trijet devices` shows the
+/// number.
 pub(crate) fn ask_for(streams: usize) {
     if !asks(streams, env::var_os(VARIABLE).as_deref()) {
         return;
@@ -39,8 +40,7 @@ pub(crate) fn hardware_queues(info: &DeviceInfo) -> String {
     }
 }
 
-/// Whether this many streams need more queues than the driver makes by default, and the user has
-/// not set the number of queues.
+/// Whether `streams` exceeds the default number of queues, and the user has not set the variable.
 fn asks(streams: usize, variable: Option<&OsStr>) -> bool {
     streams > USUAL && variable.is_none()
 }
@@ -49,7 +49,7 @@ fn asks(streams: usize, variable: Option<&OsStr>) -> bool {
 mod tests {
     use super::*;
 
-    /// In every run, all queues were once requested. The runs then started half a second later.
+    /// Every run once requested 32 queues, and therefore started half a second later.
     #[test]
     fn more_queues_are_asked_for_only_where_they_are_used_and_not_set() {
         for (streams, variable, asked) in

@@ -71,7 +71,7 @@ fn clock(report: &Report) -> &'static str {
     }
 }
 
-/// The reason for the size of the chunks.
+/// The key of the rule that chose the size of the chunks.
 fn chosen(choice: ChunkChoice) -> &'static str {
     match choice {
         ChunkChoice::Measurement => "measurement",
@@ -97,7 +97,7 @@ pub(super) fn link(link: &Calibration) -> Value {
     })
 }
 
-/// Bytes per second; `None` where nothing took time.
+/// Bytes per second; `None` if the time is 0.
 fn per_second(bytes: Bytes, time: Nanos) -> Option<f64> {
     (time.0 > 0).then(|| bytes.0 as f64 / time.seconds())
 }
@@ -145,8 +145,9 @@ fn host_engine(host: &HostSummary) -> Value {
     })
 }
 
-/// The key of a cause of idle time, and its subject: the part of the critical path in which the
-/// host was late, or the thing that an operation waited for.
+/// The key of a cause of idle time, and the key of its subject, if the cause has one. The subject
+/// is the part of the critical path in which the host was late, or the thing that an operation
+/// waited for.
 fn cause_keys(cause: &Cause) -> (String, Option<String>) {
     let words = cause.to_string();
     match (words.split_once(": "), words.strip_prefix("waiting for ")) {
@@ -168,8 +169,8 @@ fn loss(loss: &Loss) -> Value {
     })
 }
 
-/// The figures of the traced run: the figures of the text, and the idle time of every engine by
-/// cause.
+/// The figures of the traced run: all figures that the text has, and the idle time of every engine
+/// by cause.
 fn summary(summary: &Summary) -> Value {
     let m = &summary.metrics;
     let engine = |e: &EngineSummary| {

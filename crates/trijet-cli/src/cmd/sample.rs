@@ -1,4 +1,4 @@
-//! `trijet sample`: a file to try the other commands.
+//! `trijet sample`: writes a file to try the other commands with.
 #![forbid(unsafe_code)]
 
 use super::print;
@@ -27,8 +27,8 @@ fn write_images(options: &SampleOptions, file: &mut File, header: &[u8]) -> io::
             }
             _ => {
                 images.fill(row..row + 1, &mut wide);
-                // The bytes of a number, in the order of this processor. The header has the same
-                // order.
+                // The bytes of each number are in the byte order of this processor. The header
+                // states the same order.
                 file.write_all(bytemuck::cast_slice(&wide))?;
             }
         }

@@ -1,6 +1,7 @@
 //! A user's own kernel: its file, its entry point and its arguments.
 //!
-//! The code is compiled before a device is opened, so that its errors show even without a GPU.
+//! The code is compiled before a device is opened, so that errors in it are reported even without a
+//! GPU.
 //!
 //! This is the only unsafe code of the command. Users who name a kernel on the command line are
 //! responsible for it, as for any program that they run.
@@ -22,17 +23,19 @@ fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
     Err("the arguments must begin with one span to read and one span to write".to_owned())
 }
 
-/// The compute capability of the first compilation. Later it is compiled for the device.
+/// The compute capability for the check before a device is opened. Later, the kernel is compiled
+/// for the device.
 const FIRST_COMPUTE: (u32, u32) = (9, 0);
 
 /// The result of the check of a kernel's code before a device is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Checked {
-    /// CUDA C++ that compiles, with the kernel.
+    /// CUDA C++ that compiles and has the kernel.
     Compiled,
-    /// The PTX or the binary is complete, and has the kernel as far as that shows.
+    /// PTX, or a complete binary, in which the kernel was found. The entries of a fatbin are not
+    /// known, so a fatbin may lack the kernel.
     Found,
-    /// There is no run-time compiler.
+    /// Not checked, because there is no run-time compiler.
     No,
 }
 
@@ -63,7 +66,8 @@ fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// CUDA C++ for an array of these elements: their type is `TRIJET_T`. Lines keep their numbers.
+/// The source with the type of the elements defined as `TRIJET_T`. The numbers of its lines do not
+/// change.
 fn for_elements(dtype: Dtype, source: &str) -> String {
     format!("#define TRIJET_T {}\n#line 1\n{source}", element(dtype))
 }
@@ -162,12 +166,12 @@ impl UserKernel {
         Err(Error::new(ErrorKind::InvalidValue, "kernel", cause))
     }
 
-    /// Whether only a GPU is missing, as far as this is known.
+    /// Whether the code was checked, and found correct, before a device was opened.
     pub(super) fn is_checked(&self) -> bool {
         self.checked != Checked::No
     }
 
-    /// The result of the check of the kernel on a host without a GPU.
+    /// The result of the check of the code, for a message on a host without a GPU.
     pub(super) fn needs_gpu(&self) -> String {
         let (file, (major, minor)) = (&self.file, FIRST_COMPUTE);
         let known = match self.checked {
@@ -180,8 +184,8 @@ impl UserKernel {
         format!("{known}; to run it, a GPU is needed, and this run has none")
     }
 
-    /// Enqueues the kernel for one chunk. With a halo, `frame` holds the length of a row and the
-    /// number of rows before the chunk.
+    /// Enqueues the kernel for one chunk. With a halo, `frame` is the number of elements of a row,
+    /// and the number of rows of the input before the chunk.
     pub(super) fn launch<T: Element>(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! `trijet overlap --drop-wait`: runs the job without one of its waits, and draws the wrong pixels.
+//! `trijet overlap --drop-wait`: runs the job with one wait left out, and draws the wrong pixels.
 #![forbid(unsafe_code)]
 
 use super::job::Job;
@@ -22,7 +22,7 @@ use trijet_tools::progress::Steps;
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
 
-/// The steps of [`run`].
+/// The number of steps that [`run`] shows.
 pub(super) const STEPS: u64 = 2;
 
 pub(super) fn run<T: Pixel>(
@@ -137,14 +137,14 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
                 }
             }
         }
-        // Other waits may order the two operations as well, for example the wait of a staged copy.
+        // Another wait may order the same two operations, for example the wait of a staged copy.
         None => {
             print("the checker reports nothing: every conflict is ordered without this wait too")
         }
     }
 }
 
-/// The name of the operation at `position`, for messages: the stage and the chunk.
+/// The name of the operation at `position` for messages, such as "the upload of chunk 3".
 fn operation_name(report: &Report, position: Position) -> String {
     let op = report.ops.iter().find(|op| op.position == position && op.label != "event");
     let Some(op) = op else { return "an operation before the first chunk".to_owned() };

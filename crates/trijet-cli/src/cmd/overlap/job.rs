@@ -45,13 +45,13 @@ fn is_modelled(device: &Device) -> bool {
     device.info().clock == Clock::Model
 }
 
-/// The number of runs of each schedule without a trace: a warm-up, and the timed runs. A modelled
-/// time does not vary, so the traced run is enough.
+/// The number of untraced runs of each schedule: one for warm-up, and `repeats` timed runs. It is 0
+/// on a model, because modelled times do not vary and the traced run is enough.
 fn timed_runs(device: &Device, repeats: u32) -> u32 {
     if is_modelled(device) { 0 } else { 1 + repeats }
 }
 
-/// The steps of [`Job::compare`].
+/// The number of steps that [`Job::compare`] shows.
 pub(super) fn steps(device: &Device, repeats: u32) -> u64 {
     u64::from(timed_runs(device, repeats)) + SCHEDULES.len() as u64
 }
@@ -109,20 +109,21 @@ impl<T: Pixel> Job<T> {
         pipeline
     }
 
-    /// The time of the kernels in one stream, where nothing else runs. It becomes a bound, so it is
-    /// the smaller of two times: with the chunks of the comparison, and with large chunks.
+    /// The time of all kernels in one stream, while nothing else runs. The result is used as a
+    /// lower bound, so it is the smaller of two times: with the chunks of `report`, and with large
+    /// chunks.
     fn kernels_alone(&mut self, report: &Report) -> Result<Nanos> {
         let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
         let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
         let large = self.pipeline(Schedule::OneStream).run();
         self.chunk = chunk;
-        // The pool statistics of the job must not include the large chunks.
+        // The memory statistics of the job must not include the large chunks.
         self.device.trim_memory(Bytes(0))?;
         self.device.reset_memory_high()?;
         Ok(work(report).min(work(&large?)))
     }
 
-    /// The work of the processor for modelled times, in words.
+    /// The sentence about the work of the processor, if the times are modelled.
     pub(super) fn computed(&self, took: Duration) -> Option<String> {
         let (passes, seconds) = (self.passes, took.as_secs_f64());
         is_modelled(&self.device).then(|| {
@@ -133,9 +134,10 @@ impl<T: Pixel> Job<T> {
         })
     }
 
-    /// Times each schedule `repeats` times, alternating between the schedules and without a trace,
-    /// and takes the median. One more run of each schedule is traced for its engines and its
-    /// timeline. Before that run the result is overwritten, and the digest is computed after it.
+    /// Runs each schedule `repeats` times without a trace, alternating between the schedules, and
+    /// takes the median time. Then runs each schedule once with a trace, for the figures of its
+    /// engines and for its timeline. The result is overwritten before the traced run, and its
+    /// digest is computed afterwards.
     pub(super) fn compare(
         &mut self,
         repeats: u32,

@@ -16,11 +16,11 @@ const WIDTH: usize = 68;
 /// The number of chunks that the drawing shows, few enough that each of them is visible.
 const CHUNKS_MAX: u64 = 12;
 
-/// A loss gets a line if it is at least this fraction of the elapsed time: one hundredth.
+/// A loss is printed if it is at least one `LEAST`th of the elapsed time.
 const LEAST: u64 = 100;
 
-/// Prints the comparison: the drawing, the table, and the limiting engine. `computed` is the work
-/// of this machine for modelled times, in words.
+/// Prints the comparison: the drawing, the table, and the limiting engine. `computed` is the
+/// sentence about the work of the processor, if the times are modelled.
 pub(super) fn short(
     computed: Option<&str>,
     results: &[ScheduleResult],
@@ -145,8 +145,8 @@ fn print_table(results: &[ScheduleResult]) -> Result<()> {
     }
 }
 
-/// Explanations of the table: of a faster row with a lower rate, and of a row that is faster than
-/// `tuned`.
+/// Explains rows of the table that may surprise: a row that is faster although its rate is lower,
+/// and a row that is faster than `tuned`.
 fn notes(results: &[ScheduleResult]) -> Vec<String> {
     let reports: Vec<&Report> = results.iter().map(|one| &one.report).collect();
     let Some((tuned, others)) = reports.split_last() else { return Vec::new() };
@@ -175,7 +175,8 @@ fn notes(results: &[ScheduleResult]) -> Vec<String> {
     notes
 }
 
-/// Whether the traced run is the one whose time is in the table.
+/// Whether the time in the table is the time of the traced run. Otherwise it is a median of other
+/// runs.
 fn summary_is_of_the_row(report: &Report) -> bool {
     report.summary().is_some_and(|summary| summary.metrics.elapsed() == report.elapsed)
 }

@@ -1,5 +1,5 @@
-//! `trijet replay`: makes the allocations of a trace over the heap of a device, and shows the
-//! addresses of its memory.
+//! `trijet replay`: repeats the allocations of a trace in the heap of a device, and shows the
+//! addresses of the memory.
 #![forbid(unsafe_code)]
 
 use super::document::print_json;
@@ -24,7 +24,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The lines of the table: the counts and measurements for each allocator.
+/// The names of the lines of the table. Each line has a figure of each allocator.
 const FIGURES: [&str; 9] = [
     "an allocation, median",
     "an allocation, 99.9 %",
@@ -40,7 +40,8 @@ const FIGURES: [&str; 9] = [
 /// The figures of an allocator in a replay.
 struct Row {
     name: &'static str,
-    /// Times of an allocation: the median and the 99.9 % quantile. `None` for a model.
+    /// The time of an allocation in nanoseconds: the median and the 99.9 % quantile. `None` for a
+    /// model.
     allocate_ns: Option<(f64, f64)>,
     free_ns: Option<f64>,
     whole: Option<Nanos>,
@@ -110,19 +111,19 @@ impl Row {
     }
 }
 
-/// The replays of the trace of one device of the program.
+/// The trace of one device of the program, with its replay over the heap and over the model.
 struct Replayed {
     /// The name of the device; empty if the file has none.
     device: String,
     trace: Trace,
-    /// The calls that failed in the program.
+    /// The number of calls that failed in the program.
     failed: u64,
     rows: [Row; 2],
     panels: Vec<Panel>,
 }
 
 impl Replayed {
-    /// Replays a trace on `device`, and records a picture if there is an output.
+    /// Replays a trace on `device`, and records the picture if a page is wanted.
     fn of(traced: DeviceTrace, options: &ReplayOptions, device: &Device) -> Result<Self> {
         let DeviceTrace { device: name, trace, failed } = traced;
         let limit = options.limit.map(|limit| limit.0);
@@ -134,7 +135,7 @@ impl Replayed {
         let mut caching = of_caching(&trace, limit);
         let rows = [Row::of("heap", &outcome), Row::of_model(&caching)];
         let mut panels = Vec::new();
-        // The page shows the same run as the table.
+        // The page shows the run whose figures are in the table.
         if let Some(panel) = outcome.panel {
             caching.name.push_str(&of_name);
             panels.extend([panel, caching]);
@@ -240,7 +241,8 @@ fn read(path: &Path) -> Result<Text> {
     read.map_err(|error| error.context(shown(path).to_string()))
 }
 
-/// The page. The file name and the names of devices remain text, because the data contain no `<`.
+/// The page. Each `<` in the data is escaped, so that file names and device names cannot become
+/// tags.
 fn page(file: &Path, replayed: &[Replayed]) -> String {
     let title = file.to_string_lossy().into_owned();
     let rows = replayed.iter().map(|one| one.trace.rows.len()).max();
@@ -256,7 +258,7 @@ fn page(file: &Path, replayed: &[Replayed]) -> String {
     let panels: Vec<Value> = replayed.iter().flat_map(of).collect();
     let data = json!({ "title": title, "rows": rows, "allocators": panels });
     let data = data.to_string().replace('<', "\\u003c");
-    // The data are inserted last, because they may contain the name of a part.
+    // The data are inserted last, because a name in them may contain a mark such as `/*STYLE*/`.
     let style = [LOOK, STYLE].concat();
     let page = PAGE.replacen("/*STYLE*/", &style, 1).replacen("/*SCRIPT*/", SCRIPT, 1);
     page.replacen("/*DATA*/", &data, 1)

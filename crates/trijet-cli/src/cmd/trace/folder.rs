@@ -1,5 +1,5 @@
 //! The folder of a run of `trijet trace`: the tracing library, the files of the traced processes,
-//! and a lock that tells them that this program runs.
+//! and a locked file. The traced processes see from the lock that this program still runs.
 #![forbid(unsafe_code)]
 
 use super::error::failed;
@@ -17,7 +17,7 @@ use trijet_io::shown;
 /// The tracing library, which the build script compiled.
 const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet_trace.so"));
 
-/// The folder of one run. It is removed when it is dropped.
+/// The folder of one run. The drop removes it.
 #[derive(Debug)]
 pub(super) struct Folder {
     folder: TempDir,
@@ -63,14 +63,14 @@ impl Folder {
         self.path().join(LIBRARY)
     }
 
-    /// The files of processes, in the order in which they were created.
+    /// The files of the traced processes, in the order in which the files were created.
     pub(super) fn files(&self) -> Result<Vec<PathBuf>> {
         let list = |error| failed("list the traces", &error);
         let mut files = Vec::new();
         for entry in fs::read_dir(self.path()).map_err(list)? {
             let path = entry.map_err(list)?.path();
             if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                // The name consists of a process and a time.
+                // The name of the file consists of the number of the process and a time.
                 let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 let time: u128 =
                     name.rsplit('-').next().and_then(|time| time.parse().ok()).unwrap_or(0);
@@ -81,8 +81,8 @@ impl Folder {
         Ok(files.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// The processes that still run and would be traced: the processes that write a file, and the
-    /// processes with the environment of this run.
+    /// The processes of this run that have not ended: the processes that still write a trace, and
+    /// the processes with the environment of this run.
     pub(super) fn running(&self) -> Vec<Running> {
         let mut running = self.with_environment();
         for file in self.files().unwrap_or_default() {
@@ -99,9 +99,9 @@ impl Folder {
         running
     }
 
-    /// The processes whose environment names this folder. All that run when the function returns
-    /// are found: a process that ends meanwhile may have started another one, so the list is read
-    /// again until it has no new process.
+    /// The processes whose environment names this folder. If any of them still runs, at least one
+    /// is found. A process that ends during the search may have started another one. The list of
+    /// processes is therefore read again until one is found, or until the list has no new process.
     fn with_environment(&self) -> Vec<Running> {
         let wanted = format!("{RECORDINGS}={}", self.path().to_string_lossy()).into_bytes();
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
@@ -125,7 +125,7 @@ impl Folder {
     }
 }
 
-/// Maximum number of lists of processes that are read one after the other.
+/// Maximum number of times that one search reads the list of processes.
 const LISTS_MAX: usize = 10_000;
 
 /// The numbers of all processes.
@@ -134,13 +134,14 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The environment of the process with this folder; empty if it has none or does not show it. A
-/// process that is about to become another program has none yet, so it is waited for.
+/// The environment of the process whose folder in `/proc` is `folder`. It is empty if the process
+/// has none or may not be read. While a process becomes another program, it has no environment yet,
+/// so this function waits until it has one.
 fn environment(folder: &Path) -> Vec<u8> {
     loop {
         let found = fs::read(folder.join("environ")).unwrap_or_default();
         let is_new = || {
-            // A thread of the kernel has no program, and neither has a process that has ended.
+            // A thread of the kernel and a process that has ended have no program.
             let stat = fs::read_link(folder.join("exe")).and(fs::read(folder.join("stat")));
             // The 51st field is the end of the environment. The second field may have any bytes in
             // parentheses.

@@ -6,7 +6,7 @@ use trijet_ledger::profile::{
     DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, Rank, RankJob,
 };
 
-/// The profile of a program. `missing` is the reason why nothing was traced, if nothing was.
+/// The profile of a program. If nothing was traced, `missing` is the reason.
 pub(super) fn json(profile: &Profile, missing: Option<&str>) -> Value {
     json!({
         "processes": profile.processes.iter().map(process).collect::<Vec<_>>(),

@@ -13,7 +13,8 @@ enum Event {
     Synchronize,
 }
 
-/// The numbers of contexts and streams of the program in a trace.
+/// The numbers of streams in the trace of a device. A key is the number of a context and the number
+/// of a stream in the program.
 #[derive(Default)]
 struct Streams(HashMap<(u32, u32), u16>);
 
@@ -28,20 +29,21 @@ impl Streams {
     }
 }
 
-/// The calls on the memory of a device by a process.
+/// The trace of one device of a process, while it is being made.
 #[derive(Default)]
 struct OfDevice {
     trace: Trace,
     streams: Streams,
 }
 
-/// The allocations of device memory by all processes, and the waits of the host for streams: a
-/// trace for each device of each process. Processes do not share memory that they allocate, even on
-/// one GPU, and two processes may give one number to two GPUs. A free of memory that was allocated
-/// before the trace began is left out.
+/// The allocations of device memory by all processes, and the waits of the host for streams. Each
+/// device of each process has its own trace: processes do not share memory that they allocate, even
+/// on one GPU, and different processes may use the same number for different GPUs. A free of memory
+/// that was allocated before the trace began is left out.
 ///
 /// # Errors
-/// `InvalidValue` if there are none, or if a device has more streams than a trace can have.
+/// `InvalidValue` if no process allocated device memory, or if a device has more streams than a
+/// trace can have.
 pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> {
     let mut traces = Vec::new();
     for (index, process) in processes.iter().enumerate() {
@@ -68,7 +70,8 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
     Ok(traces)
 }
 
-/// The calls of a process in the order of their times, each with its context and stream.
+/// The calls of a process in the order of their times, each with the numbers of its context and its
+/// stream.
 fn events_of(process: &ProcessTrace) -> impl Iterator<Item = ((u32, u32), Event)> {
     let of_device = process.allocations.iter().filter(|one| one.memory == MemoryKind::Device);
     let allocations = of_device.map(|one| {
@@ -98,7 +101,8 @@ fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)
     for (of, event) in events_of(process) {
         match event {
             Event::Allocate { device, address, bytes } => {
-                // The free of the memory that had this address before is missing in the trace.
+                // Memory with this address is still live, so its free is missing in the trace of
+                // the program.
                 if let Some((device, id)) = live.remove(&address) {
                     let OfDevice { trace, streams } = devices.entry(device).or_default();
                     let action = Action::Free { id, stream: streams.of(of)? };
@@ -181,7 +185,7 @@ mod tests {
         Ok(())
     }
 
-    /// The sum of two devices once counted as the peak of one.
+    /// The peak of one device was once the sum of the memory of two devices.
     #[test]
     fn each_device_of_a_process_has_a_trace_of_its_own() -> Result<()> {
         use AllocationKind::{Allocate, Free};
@@ -192,7 +196,7 @@ mod tests {
         process.allocations = vec![
             on(0, 1, one(Allocate, 0x100, 2, 10)),
             on(1, 2, one(Allocate, 0x200, 2, 20)),
-            // The context of the other device was current.
+            // During this free, the context of the other device was current.
             on(0, 1, one(Free, 0x200, 2, 30)),
         ];
         let traces = traces_of(&[process.clone()])?;

@@ -50,7 +50,8 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     };
     let status = signals.until_end(&mut child)?;
     program::until_all_ended(&folder)?;
-    // The exit status comes from the program. If the program succeeded, it comes from the trace.
+    // If the program failed, the exit status is the status of the program. Otherwise it tells
+    // whether the trace succeeded.
     let shown = folder
         .files()
         .and_then(|files| show::run(&files, options, &outputs))

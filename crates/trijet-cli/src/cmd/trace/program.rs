@@ -1,7 +1,7 @@
 //! The traced program: its start, the signals that it gets, and its end.
 //!
-//! A signal that another process sends to this one is forwarded to the program. A signal of the
-//! terminal is not, because the terminal sends it to both.
+//! A signal that another process sends to this process is forwarded to the program. A signal of the
+//! terminal is not forwarded, because the terminal sends it to both processes.
 #![forbid(unsafe_code)]
 
 use super::error::failed;
@@ -28,8 +28,8 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 pub(super) struct Signals(SignalsInfo<WithOrigin>);
 
 impl Signals {
-    /// Receives signals from here on. The program must be started afterwards, so that its end is
-    /// not missed.
+    /// Receives signals after this call. The program must be started after this call, so that the
+    /// signal of its end is not missed.
     pub(super) fn receive() -> Result<Self> {
         let all = SENT_ON.iter().copied().chain([SIGCHLD]);
         SignalsInfo::new(all).map(Self).map_err(|error| failed("receive signals", &error))

@@ -30,8 +30,8 @@ pub(super) struct Outputs {
     memory: Option<NewFile>,
 }
 
-/// The files that are written. Refuses files that cannot be written, and options that do not apply
-/// to them.
+/// Prepares the files that the command writes. A file that cannot be written is an error before the
+/// program starts.
 pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
     let existing = options.overwrite.existing();
     let sources: Vec<&Path> = options.read.iter().map(PathBuf::as_path).collect();
@@ -50,7 +50,7 @@ fn is_page(output: &Path) -> bool {
     has_extension(output, "html")
 }
 
-/// The part of the run that the figures are about.
+/// The part of the run from which the figures are computed.
 fn extent(options: &TraceOptions) -> FiguresOf {
     if options.whole { FiguresOf::Whole } else { FiguresOf::Steps }
 }
@@ -87,7 +87,7 @@ pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// The length of a trace.
+/// The time from the start to the end of a trace.
 fn length(profile: &Profile) -> Nanos {
     profile.life().map_or(Nanos(0), |life| Nanos(life.end - life.start))
 }
@@ -114,8 +114,8 @@ fn write_memory(traces: &[ProcessTrace], outputs: &Outputs) -> Result<()> {
     output.write(|file| file.write_all(text.as_bytes()))
 }
 
-/// Shows the traces of all processes of a run, and saves them if that was requested. Without a
-/// trace, the status is a failure.
+/// Shows the traces of all processes of a run, and saves them if that was requested. If nothing was
+/// traced, the exit status is a failure.
 pub(super) fn run(
     files: &[PathBuf],
     options: &TraceOptions,
@@ -157,7 +157,7 @@ pub(super) fn run(
         Some(output) => output.write(|file| join(files, file))?,
         None => {}
     }
-    // This comes last, because it fails for a program without allocations.
+    // The allocations are written last, because this fails for a program without allocations.
     if missing.is_none() {
         write_memory(&traces, outputs)?;
     }
@@ -171,7 +171,7 @@ pub(super) fn run(
     if !options.json {
         print_stderr(text(&profile).trim_end());
     }
-    // The program has run, so its summary is shown in any case.
+    // The program has run, so its summary is shown even if the window is wrong.
     Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| ExitCode::SUCCESS))
 }
 

@@ -5,7 +5,7 @@ use crate::args::TraceOptions;
 use std::ops::Range;
 use trijet::Nanos;
 
-/// Refuses a `--from` that is not before `--to`.
+/// Returns an error if `--from` is not before `--to`.
 pub(super) fn in_order(options: &TraceOptions) -> Result<(), String> {
     match (options.from, options.to) {
         (Some(from), Some(to)) if from >= to => {
@@ -15,7 +15,8 @@ pub(super) fn in_order(options: &TraceOptions) -> Result<(), String> {
     }
 }
 
-/// The part of a trace of this length that the options choose; `None` if they choose none.
+/// The part of a trace of this length that `--from` and `--to` choose; `None` without these
+/// options.
 pub(super) fn window(
     options: &TraceOptions,
     length: Nanos,
