@@ -1,5 +1,5 @@
-//! The library of the `trijet` command: pictures and timelines.
-//! The command itself is the binary of this crate.
+//! The library of the `trijet` command: pictures, timelines, generated images, and digests of
+//! results. The command itself is the binary of this crate.
 #![forbid(unsafe_code)]
 
 pub mod digest;

@@ -22,8 +22,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Maximum number of streams with kernels that this process uses at once on a device, if it is more
-/// than a few. A traced program is another process, and keeps its environment.
+/// Maximum number of streams with kernels that this process uses at once on a device. It is 0 for
+/// commands that use only a few. A program that `trijet trace` starts is another process, and is
+/// not counted.
 fn streams_of(command: &Command) -> usize {
     match command {
         // There are as many streams as slots.

@@ -12,7 +12,8 @@ use std::f32::consts::TAU;
 use std::fmt;
 use std::ops::Range;
 
-/// The side of the tile in pixels. The tile repeats; each image starts at another pixel of it.
+/// The side of the tile in pixels. An image repeats the tile, and each image starts at a different
+/// pixel of it.
 const SIDE: usize = 256;
 /// The number of atoms along a side of the tile.
 const ATOMS: f32 = 16.0;
@@ -38,7 +39,8 @@ pub struct Micrograph {
     tile: Vec<Smooth>,
 }
 
-/// A pixel without noise, and the strength of its noise: 256ths per unit of the sum of four bytes.
+/// A pixel without noise, and the strength of its noise: 256 times the change of the pixel per unit
+/// of the sum of four bytes.
 #[derive(Clone, Copy)]
 struct Smooth {
     signal: i32,
@@ -102,7 +104,7 @@ fn tile_index(value: u64) -> usize {
     usize::from(value.to_le_bytes()[0])
 }
 
-/// The smooth pixel with the noise that the random bits `chance` give.
+/// The smooth pixel with noise, or a damaged pixel. The random bits `chance` determine both.
 #[inline]
 fn pixel(smooth: Smooth, chance: u64) -> u16 {
     let pairs = (chance & 0x00ff_00ff) + ((chance >> 8) & 0x00ff_00ff);

@@ -85,8 +85,9 @@ pub fn write(target: &NewFile, pixels: Pixels<'_>, width: usize, crop: Crop) -> 
     store(target, crop, &stretch(&values, 255))
 }
 
-/// Writes a picture of the differences between `result` and `reference`: white where they differ,
-/// the dimmed reference elsewhere. Returns the number of pixels of the part that differ.
+/// Writes a picture of the differences between `result` and `reference` in the part `crop`: white
+/// where they differ, the dimmed reference elsewhere. Returns the number of differing pixels in
+/// this part.
 ///
 /// # Errors
 /// Errors of [`write()`], and `InvalidValue` when the two images have different lengths.

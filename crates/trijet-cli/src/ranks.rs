@@ -11,17 +11,20 @@ use trijet_io::Shard;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnRank {
     pub(crate) shard: Shard,
-    /// The number among the processes on this host, if a launcher sets it.
+    /// The number of this process among the processes of the job on this host, if a launcher sets
+    /// it.
     pub(crate) local: Option<u64>,
     /// The launcher or the option that sets the rank.
     source: &'static str,
-    /// The variables of the launcher with the rank and the number of processes.
+    /// The names of the variables of the launcher for the rank and the number of processes. `None`
+    /// with `--shard`.
     variables: Option<[&'static str; 2]>,
 }
 
 impl OwnRank {
-    /// Explains why this process is one of several, if the user may not know it: a shell and the
-    /// children of a rank have its variables too.
+    /// Explains why this process is one of several. `None` with `--shard`, because the user then
+    /// knows it. A user may not know it if a launcher has started a shell: all commands of that
+    /// shell inherit the variables of the launcher.
     pub(crate) fn advice(&self) -> Option<String> {
         let [rank, count] = self.variables?;
         let launcher = self.source;

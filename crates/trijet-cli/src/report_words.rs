@@ -1,7 +1,7 @@
 //! The words of the reports, with their meaning and what to do about them.
 #![forbid(unsafe_code)]
 
-/// The table of docs/words.md.
+/// The text of docs/words.md, which has the table of words.
 const WORDS: &str = include_str!("cmd/words.md");
 
 /// A row of the table.
@@ -26,7 +26,8 @@ fn whole(text: &str) -> Option<Word> {
     is(text).or_else(|| is(text.strip_suffix('s')?))
 }
 
-/// The words that a text names, by the whole name or by a part of it.
+/// The words that a text names: the word with this name, or all words that have the text in their
+/// name.
 pub(crate) fn named(text: &str) -> Vec<Word> {
     let text = text.trim().to_lowercase();
     let has_part = |word: &Word| !text.is_empty() && word.name.to_lowercase().contains(&text);

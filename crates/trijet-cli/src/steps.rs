@@ -24,7 +24,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The file of the operation.
+    /// The file of a kernel; `None` for a built-in operation.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::Median(_) | Self::Affine { .. } => None,
@@ -42,7 +42,7 @@ pub(crate) struct KernelStep {
     pub(crate) halo: Option<u64>,
 }
 
-/// The operations of a run in their order; at least one.
+/// The operations of a run in the order of the command line. There is at least one.
 #[derive(Debug, Clone)]
 pub(crate) struct RunSteps(Vec<Step>);
 
@@ -185,7 +185,7 @@ impl TypedValueParser for OpParser {
     }
 }
 
-/// A kernel, and the options that were found for it.
+/// A kernel on the command line, with its position `at` and the options that belong to it.
 struct Typed {
     at: usize,
     file: PathBuf,
@@ -236,7 +236,7 @@ fn placed<T>(matches: &ArgMatches, id: &str, values: Vec<T>) -> Vec<(usize, T)> 
 }
 
 impl StepOptions {
-    /// The operations in their order.
+    /// The operations, sorted by their positions on the command line.
     fn steps(mut self, matches: &ArgMatches) -> Result<Vec<Step>, String> {
         let ops = placed(matches, "op", std::mem::take(&mut self.op));
         let files = placed(matches, "kernel", std::mem::take(&mut self.kernel));
@@ -263,7 +263,8 @@ impl StepOptions {
         Ok(steps.into_iter().map(|step| step.1).collect())
     }
 
-    /// Refuses options that `count` operations would ignore, or that contradict one.
+    /// Returns an error for `--radius`, `--edges`, `--scale` or `--offset` if no operation uses it,
+    /// if there is more than one operation (`count`), or if `--op` states the same value.
     fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
         let given = [
             ("--radius", self.radius.is_some(), "median", "median:RADIUS"),

@@ -1,4 +1,4 @@
-//! The timeline of a run as a file. The extension of its name determines the format.
+//! The timeline of a run as a file. The extension of the file name determines the format.
 
 use std::io::Write;
 use std::path::Path;
@@ -91,11 +91,11 @@ impl Target {
     }
 }
 
-/// The prefix of the name under which the command writes a ledger.
+/// The start of the name of the tool in every ledger that the command writes.
 const TOOL: &str = "trijet command ";
 
-/// The reader of a report about a ledger: a user of this command, if the command has written the
-/// ledger.
+/// The audience of a report about a ledger: users of this command if the command has written the
+/// ledger, otherwise the author of the program.
 #[must_use]
 pub fn audience_of(about: &About) -> Audience {
     if about.tool.starts_with(TOOL) { Audience::User } else { Audience::Author }

@@ -64,8 +64,8 @@ fn unit_of_bytes(unit: &str) -> Result<u128, String> {
     }
 }
 
-/// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB,
-/// 1.5MiB, "1.50 MiB".
+/// Parses a number of bytes with an optional unit, including the form in which the command prints
+/// sizes: 4194304, 64KiB, 1.5MiB, "1.50 MiB".
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = unit_of_bytes(&text[digits.len()..])?;
@@ -83,7 +83,7 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// The minimum limit of host memory. The program itself has more.
+/// The minimum limit of host memory. The program alone uses more.
 const MEMORY_MIN: Bytes = Bytes(1 << 20);
 
 /// Parses a limit of host memory.
@@ -105,7 +105,7 @@ pub(crate) fn header(text: &str) -> Result<Bytes, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
     first: u64,
-    /// The index after the last one, or the length of the axis.
+    /// The index after the last one. `None` for the end of the axis.
     end: Option<u64>,
 }
 
