@@ -2,15 +2,15 @@
 //! without expandable segments: blocks of one stream lie in segments of the driver, are split and
 //! joined within their segment, and a segment returns to the driver only when all of it is free.
 //!
-//! It has sizes and addresses, and no memory. A trace that is replayed over it shows where free
-//! memory cannot be used.
+//! The model computes sizes and addresses, and has no memory. The replay of a trace over the model
+//! shows where free memory cannot be used.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sizes are multiples of this number.
 const UNIT: u64 = 512;
-/// The largest block of the segments for small blocks, and the size of these segments.
+/// The maximum size of a small block, and the size of the segments for small blocks.
 const SMALL_MAX: u64 = 1 << 20;
 const SMALL_SEGMENT: u64 = 2 << 20;
 /// Blocks smaller than `LARGE_MIN` come from segments of a fixed size. A larger block has its own
@@ -31,7 +31,7 @@ struct Block {
     is_free: bool,
 }
 
-/// Memory of the driver.
+/// Memory that one call of the driver returned.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     bytes: u64,
@@ -39,20 +39,20 @@ struct Segment {
     is_small: bool,
 }
 
-/// An allocator that caches segments, in a device with a limit.
+/// An allocator that caches segments, with a limit for the memory that it gets from the driver.
 #[derive(Debug)]
 pub struct Caching {
     limit: u64,
     blocks: BTreeMap<Address, Block>,
-    /// The free blocks, by stream, kind of segment and size.
+    /// The free blocks, each as stream, whether its segment is for small blocks, size and address.
     free: BTreeSet<(u16, bool, u64, Address)>,
     segments: BTreeMap<Address, Segment>,
-    /// The bytes of all segments.
+    /// The number of bytes of all segments.
     held: u64,
     /// The number of calls of the driver.
     calls: u64,
-    /// The address of the next segment. The addresses of a returned segment are used again if it is
-    /// large enough.
+    /// The address of the next segment, unless a gap is large enough. A gap is the address range of
+    /// a returned segment. `gaps` has the size of each gap by its address.
     end: Address,
     gaps: BTreeMap<Address, u64>,
 }
@@ -73,32 +73,32 @@ impl Caching {
         }
     }
 
-    /// The bytes that it holds from the driver.
+    /// The number of bytes that the allocator holds from the driver.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    /// The calls of the driver so far.
+    /// The number of calls of the driver so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// The segments: address and size.
+    /// The segments, each as its address and its size in bytes.
     pub fn segments(&self) -> impl Iterator<Item = (Address, u64)> + '_ {
         self.segments.iter().map(|(address, segment)| (*address, segment.bytes))
     }
 
-    /// The bytes of free blocks, and the largest one.
+    /// The number of bytes of all free blocks, and of the largest free block.
     #[must_use]
     pub fn free_bytes(&self) -> (u64, u64) {
         let sizes = self.free.iter().map(|(_, _, bytes, _)| *bytes);
         sizes.fold((0, 0), |(sum, largest), bytes| (sum + bytes, largest.max(bytes)))
     }
 
-    /// Allocates for a stream. `None` if there is no memory, even after all segments without a live
-    /// block were returned.
+    /// Allocates for a stream. `None` if the limit leaves no memory, even after all segments
+    /// without a live block were returned to the driver.
     pub fn allocate(&mut self, bytes: u64, stream: u16) -> Option<Address> {
         let bytes = bytes.max(1).checked_next_multiple_of(UNIT)?;
         let found = self.find(bytes, stream).or_else(|| {
@@ -156,7 +156,8 @@ impl Caching {
         Some(block)
     }
 
-    /// The smallest free block of the stream that is large enough, in a segment for this size.
+    /// The smallest free block of the stream that has at least `bytes` bytes and is in a segment
+    /// for this size.
     fn find(&self, bytes: u64, stream: u16) -> Option<Address> {
         let is_small = bytes <= SMALL_MAX;
         let fitting = self.free.range((stream, is_small, bytes, 0)..);
@@ -164,7 +165,7 @@ impl Caching {
         fitting.next().map(|(_, _, _, address)| *address)
     }
 
-    /// Gets a segment for a block.
+    /// Gets a segment for a block of `bytes` bytes from the driver.
     fn grow(&mut self, bytes: u64, stream: u16) -> Option<Address> {
         let is_small = bytes <= SMALL_MAX;
         let size = match bytes {
@@ -196,7 +197,7 @@ impl Caching {
         Some(address)
     }
 
-    /// Returns the segments that are completely free.
+    /// Returns all completely free segments to the driver.
     fn release(&mut self) {
         let whole = |(address, segment): (&Address, &Segment)| {
             let block = self.blocks[address];
@@ -220,7 +221,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The example of textbooks.
+    /// The usual example of fragmentation in textbooks.
     #[test]
     fn a_hundred_megabytes_are_free_and_fifty_are_refused() {
         let mut caching = Caching::new(200 * MIB);
@@ -228,10 +229,11 @@ mod tests {
         assert_eq!(caching.held(), 200 * MIB);
         all.iter().step_by(2).for_each(|address| caching.free_block(*address));
         assert_eq!(caching.free_bytes(), (100 * MIB, 20 * MIB));
-        // Whole segments return to the driver. Their addresses need not be adjacent.
+        // The five free segments return to the driver, which serves 50 MiB although they are not
+        // adjacent.
         assert!(caching.allocate(50 * MIB, 0).is_some());
 
-        // Within one segment, they must be.
+        // Within one segment, only adjacent free blocks can serve 50 MiB.
         let mut caching = Caching::new(200 * MIB);
         let whole = caching.allocate(200 * MIB, 0).expect("room");
         caching.free_block(whole);

@@ -3,7 +3,7 @@
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
-/// Splits lines. The cells of a line stay until the next one.
+/// Splits lines into cells. The memory for the cells of a line is reused for the next line.
 #[derive(Debug)]
 pub(super) struct Cells {
     reader: Reader,
@@ -12,7 +12,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// For lines of at most `most` bytes.
+    /// A splitter for lines of at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         // A line of commas has one cell more than it has bytes.
         let reader = ReaderBuilder::new().terminator(Terminator::Any(b'\n')).build();

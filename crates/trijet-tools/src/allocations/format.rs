@@ -28,7 +28,7 @@ use trijet::{Error, ErrorKind, Result};
 
 /// The first line of a trace that this module writes.
 const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
-/// The last column of a text about several devices.
+/// The end of the first line of a text about several devices: one more column.
 const DEVICE: &str = ",Device";
 /// Maximum number of threads and of streams of a trace, and of devices of a text.
 const NAMES_MAX: usize = 256;
@@ -38,7 +38,7 @@ const LINE_MAX: usize = 4096;
 /// The mark that some editors and spreadsheets write before a text.
 const MARK: char = '\u{feff}';
 
-/// A part of a line, or what is wrong with it.
+/// A part of a line, or a text about the fault in it.
 type Parsed<T> = std::result::Result<T, String>;
 
 /// A call of a trace. Allocations are numbered from 0, in the order of their rows. Streams and
@@ -58,7 +58,7 @@ pub enum Action {
     Allocate {
         /// The number of the allocation.
         id: u32,
-        /// Its size in bytes.
+        /// The size of the allocation in bytes.
         bytes: u64,
         /// The stream.
         stream: u16,
@@ -76,10 +76,11 @@ pub enum Action {
         id: u32,
         /// The stream of the kernel.
         stream: u16,
-        /// The duration of the kernel.
+        /// The duration of the kernel in nanoseconds.
         ns: u32,
     },
-    /// Lets the later work of a stream follow the work that another stream holds.
+    /// Makes the later work of a stream wait for all work that was enqueued in another stream
+    /// before.
     Follow {
         /// The stream that waits.
         stream: u16,
@@ -119,7 +120,7 @@ pub struct Trace {
     pub threads: u16,
 }
 
-/// The numbers of names, in the order of their first use.
+/// The number of each name. Names are numbered from 0, in the order of their first use.
 #[derive(Debug, Default)]
 struct Names(HashMap<String, u16>);
 
@@ -138,7 +139,7 @@ impl Names {
     }
 }
 
-/// The indices of the columns in a line.
+/// The names of the columns, in the order of the first line.
 #[derive(Debug, Default)]
 struct Columns {
     names: Vec<String>,
@@ -166,7 +167,7 @@ impl Columns {
     }
 }
 
-/// A part of a foreign text, for a message.
+/// At most 60 characters of a text from outside, without control characters, for a message.
 fn shown(text: &str) -> String {
     text.chars().take(60).filter(|character| !character.is_control()).collect()
 }
@@ -179,12 +180,12 @@ fn number(text: &str, what: &str) -> Parsed<u64> {
     parsed.map_err(|_| format!("`{}` is not a number for {what}", shown(text)))
 }
 
-/// A reader of the rows of a device.
+/// A reader of the rows of one device, and its trace so far.
 #[derive(Debug, Default)]
 struct Reader {
     threads: Names,
     streams: Names,
-    /// The numbers of the live allocations.
+    /// The number of each live allocation, by its pointer.
     live: HashMap<u64, u32>,
     trace: Trace,
     failed: u64,
@@ -248,9 +249,10 @@ impl Reader {
 pub struct DeviceTrace {
     /// The name of the device; empty in a text without the column `Device`.
     pub device: String,
-    /// Its calls.
+    /// The trace of the calls for this device.
     pub trace: Trace,
-    /// The number of calls that failed in the program, by its log. They are not in the trace.
+    /// The number of calls that failed in the program according to the text. The trace does not
+    /// contain them.
     pub failed: u64,
 }
 
@@ -259,7 +261,8 @@ pub struct DeviceTrace {
 pub struct Text {
     /// The traces of all devices, in the order of their first rows.
     pub devices: Vec<DeviceTrace>,
-    /// The number of the last line, if it was cut off before its end. It is left out.
+    /// The number of the last line in the file, if this line was cut off before its end and
+    /// therefore left out.
     pub cut: Option<u64>,
 }
 
@@ -384,7 +387,7 @@ impl Trace {
         text
     }
 
-    /// Appends the rows to a text, each with `last` at its end.
+    /// Appends the rows to a text. Each line ends with `last`.
     fn write(&self, text: &mut String, last: &str) {
         for TraceRow { thread, action } in &self.rows {
             let end = match *action {
@@ -474,7 +477,7 @@ mod tests {
         assert!(refusal(&format!("{head}{many}")).contains("one stream more than 256"));
     }
 
-    /// A spreadsheet writes such a text. The byte order mark was once taken as a part of the first
+    /// A spreadsheet writes such a text. The byte order mark was once read as a part of the first
     /// column's name.
     #[test]
     fn a_mark_before_the_text_and_quotes_around_cells_are_read() -> Result<()> {

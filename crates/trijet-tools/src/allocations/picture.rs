@@ -15,51 +15,53 @@ const POINTS_MAX: usize = 2000;
 pub struct Panel {
     /// The name of the allocator.
     pub name: String,
-    /// The bytes that it may hold.
+    /// Maximum number of bytes that the allocator may hold. `None` without a limit.
     pub limit: Option<u64>,
-    /// Maximum number of bytes that it held.
+    /// Maximum number of bytes that the allocator held at once.
     pub held_peak: u64,
     /// Maximum number of bytes that were allocated at once.
     pub live_peak: u64,
     /// The number of refused allocations.
     pub failed: u64,
-    /// Calls of the driver for memory.
+    /// The number of calls of the driver for memory.
     pub driver_calls: u64,
-    /// Waits of streams that the allocator inserted.
+    /// The number of waits of streams that the allocator inserted.
     pub waits: u64,
-    /// The memory that was held.
+    /// The memory that the allocator held.
     pub ranges: Vec<HeldRange>,
-    /// Start, bytes, first row, last row or -1, stream and number of each allocation.
+    /// For each allocation: address, size in bytes, row of the allocation, row of the free or -1,
+    /// stream, and number of the allocation.
     pub blocks: Vec<(u64, u64, u64, i64, u16, u32)>,
     /// The refused allocations.
     pub failures: Vec<Refused>,
-    /// Some of the rows, each with the held and the allocated bytes.
+    /// Points of the curve: a row, the bytes that were held after it, and the bytes that were
+    /// allocated after it.
     pub curve: Vec<(u64, u64, u64)>,
 }
 
-/// Memory that is held from one row to another.
+/// A range of memory that the allocator held from one row to another row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HeldRange {
-    /// The row of the call that took it.
+    /// The row whose call got the memory from the device.
     pub from_row: u64,
-    /// The row of the call that returned it.
+    /// The row whose call returned the memory to the device. `None` if it was held until the end.
     pub to_row: Option<u64>,
-    /// Its address.
+    /// The address of the memory.
     pub start: u64,
-    /// Its size.
+    /// The size of the memory in bytes.
     pub bytes: u64,
 }
 
 /// A refused allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// Its row.
+    /// The row of the refused call.
     pub row: u64,
-    /// Its size.
+    /// The requested size in bytes.
     pub wanted: u64,
-    /// The free bytes that the allocator held.
+    /// The number of free bytes that the allocator held at that moment.
     pub free: u64,
-    /// The size of the largest free piece.
+    /// The size of the largest free piece in bytes.
     pub largest: u64,
 }
 
@@ -67,9 +69,9 @@ pub struct Refused {
 #[derive(Debug)]
 pub(super) struct Recorder {
     panel: Panel,
-    /// The index of each live allocation in the list of blocks.
+    /// The index of each live allocation in `panel.blocks`, by the number of the allocation.
     places: BTreeMap<u32, usize>,
-    /// The held memory, by address and size, with its index in the list.
+    /// The index of each held range in `panel.ranges`, by the address and the size of the range.
     held: BTreeMap<(u64, u64), usize>,
     /// The row that is being recorded.
     row: u64,
@@ -99,7 +101,8 @@ impl Recorder {
         Self { panel, places, held, row: 0, held_bytes: 0, live_bytes: 0, every }
     }
 
-    /// Notes the memory that is held after the row, if it has changed.
+    /// Notes that the allocator holds these ranges after the row, each as its address and its size.
+    /// Does nothing if they are unchanged.
     pub(super) fn held(&mut self, ranges: Vec<(u64, u64)>) {
         if ranges.len() == self.held.len() && ranges.iter().all(|one| self.held.contains_key(one)) {
             return;
@@ -135,13 +138,14 @@ impl Recorder {
         self.live_bytes -= block.1;
     }
 
-    /// Notes a refused allocation, with the free bytes and the largest piece of them.
+    /// Notes a refused allocation of `wanted` bytes. `free` is the number of free bytes, and
+    /// `largest` is the size of the largest free piece.
     pub(super) fn refused(&mut self, wanted: u64, (free, largest): (u64, u64)) {
         self.panel.failed += 1;
         self.panel.failures.push(Refused { row: self.row, wanted, free, largest });
     }
 
-    /// Ends the row.
+    /// Ends the row, and adds a point to the curve for every `every`th row.
     pub(super) fn end_row(&mut self) {
         if self.row.is_multiple_of(self.every) {
             self.panel.curve.push((self.row, self.held_bytes, self.live_bytes));
@@ -157,7 +161,7 @@ impl Recorder {
     }
 }
 
-/// The address space of the model of a caching allocator during a trace.
+/// Replays a trace over the model of a caching allocator, and returns the address space over time.
 #[must_use]
 pub fn of_caching(trace: &Trace, limit: Option<u64>) -> Panel {
     let mut caching = Caching::new(limit.unwrap_or(1 << 50));

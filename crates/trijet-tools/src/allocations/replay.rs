@@ -1,7 +1,8 @@
 //! The replay of a trace over the memory of a device.
 //!
-//! Every use is a kernel that compares the tag in the memory with the tag of its owner. So memory
-//! that two owners have ends the replay with an error.
+//! Each allocation has a tag. The first use of an allocation writes the tag into the memory, and
+//! each further use is a kernel that looks for the tag there. If two allocations share memory, the
+//! replay therefore ends with an error.
 #![forbid(unsafe_code)]
 
 use super::format::{Action, Trace, TraceRow};
@@ -17,17 +18,17 @@ use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Nanos, Resul
 pub struct ReplayOutcome {
     /// The host's time of each allocation, in nanoseconds.
     pub allocate_ns: Vec<f64>,
-    /// The host's time of each free.
+    /// The host's time of each free, in nanoseconds.
     pub free_ns: Vec<f64>,
-    /// The time from the first row to the end of all work.
+    /// The time from the first row to the end of all work, without the time of the recorder.
     pub whole: Nanos,
     /// Maximum number of bytes that were held from the device.
     pub held_peak: u64,
     /// The number of refused allocations. Rows that use them were left out.
     pub failed: u64,
-    /// Calls of the driver for memory; 0 for a pool, which does not count them.
+    /// The number of calls of the driver for memory; 0 for a pool, which does not count its calls.
     pub calls: u64,
-    /// Waits of streams that were inserted.
+    /// The number of waits of streams that the library inserted.
     pub waits: u64,
     /// The address space over time, if it was requested.
     pub panel: Option<Panel>,
@@ -38,14 +39,14 @@ pub struct ReplayOutcome {
 pub struct Options {
     /// Maximum number of bytes that the heap may hold; only for a device with a heap.
     pub limit: Option<u64>,
-    /// The name of the allocator in a picture. With it, the address space is recorded. The figures
-    /// are the same as in a run without a picture, because the recorder looks at the heap and
-    /// changes nothing in it.
+    /// The name of the allocator in a picture. With a name, the address space is recorded. The
+    /// figures are the same as in a run without a picture, because the recorder only reads the
+    /// state of the heap.
     pub picture: Option<String>,
 }
 
-/// The turn of a row among the rows of several threads that use a common object: the index of the
-/// object, and the number of rows before.
+/// The turn of a row at an object that several threads use: the index of the object, and the number
+/// of earlier rows that use it. The row is run when that number of rows is done.
 type Turn = (usize, u32);
 
 /// An allocation of the trace.
@@ -66,13 +67,15 @@ struct Lane {
 struct Replay<'a> {
     device: &'a Device,
     trace: &'a Trace,
-    /// The turns of each row.
+    /// The turns of each row, by the index of the row. A row has a turn for each of its common
+    /// objects.
     turns: Vec<Vec<Turn>>,
     lanes: Vec<Lane>,
     slots: Vec<Mutex<Slot>>,
-    /// The number of rows that are done, for each allocation and then for each stream.
+    /// For each object, the number of its rows that are done. The objects are all allocations,
+    /// followed by all streams.
     done: Vec<AtomicU32>,
-    /// Whether all threads must end, because one had an error.
+    /// Whether all threads must end, because one of them had an error.
     stopped: AtomicBool,
     clock_ns: f64,
     /// The recorder of the address space, if there is a picture.
@@ -85,11 +88,12 @@ struct Measured {
     allocate_ns: Vec<f64>,
     free_ns: Vec<f64>,
     failed: u64,
-    /// The time that the recorder took.
+    /// The time that this thread spent in the recorder.
     recording: Duration,
 }
 
-/// The objects of a row: its allocations, and then its streams.
+/// The indices of the objects that a row uses. The index of a stream is its number plus the number
+/// of all allocations.
 fn objects(trace: &Trace, action: Action) -> [Option<usize>; 3] {
     let of = |id: u32| Some(id as usize);
     let stream = |number: u16| Some(trace.allocations as usize + usize::from(number));
@@ -132,13 +136,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panic under this lock")
 }
 
-/// The memory that the heap of a device holds: addresses and sizes.
+/// The ranges of memory that the heap of a device holds, each as its address and its size.
 fn held_by(device: &Device) -> Vec<(u64, u64)> {
     let ranges = probe::heap_ranges(device).into_iter();
     ranges.map(|range| (range.start, range.end - range.start)).collect()
 }
 
-/// The time of two readings of the clock.
+/// The minimum time between two consecutive readings of the clock, in nanoseconds. It is subtracted
+/// from each measured time.
 fn clock_ns() -> f64 {
     let looks = (0..1000).map(|_| Instant::now().elapsed().as_secs_f64() * 1e9);
     looks.fold(f64::INFINITY, f64::min)
@@ -148,7 +153,8 @@ impl<'a> Replay<'a> {
     fn new(device: &'a Device, trace: &'a Trace, recorder: Option<Recorder>) -> Result<Self> {
         let lane = |_| {
             let stream = device.stream()?;
-            // This memory is not from the heap, because the heap belongs to the trace.
+            // The memory for errors does not come from the heap, because the heap is used for the
+            // trace only.
             let mut errors = device.alloc::<u32>(1)?;
             stream.fill_bytes(&mut errors, 0)?;
             Ok(Lane { stream, errors: Mutex::new(errors) })
@@ -190,7 +196,7 @@ impl<'a> Replay<'a> {
                         measured.allocate_ns.push((ns - self.clock_ns).max(0.0));
                         *self.slot(id) = Slot { buffer: Some(buffer), is_used: false };
                     }
-                    // A size beyond all addresses is refused as a wrong value.
+                    // `InvalidValue` is the refusal of a size that exceeds the address space.
                     Err(error)
                         if matches!(
                             error.kind(),
@@ -281,9 +287,10 @@ impl<'a> Replay<'a> {
         }))
     }
 
-    /// Makes the call of a row, and records the addresses of its memory. Rows of several threads
-    /// count in the order in which they are recorded. A free is recorded before its call, because
-    /// another thread may get the memory at once.
+    /// Makes the call of a row, and records the addresses of its memory if there is a recorder.
+    /// With several threads, the picture numbers the rows in the order in which they are recorded.
+    /// A free is recorded before its call, because another thread may get the memory immediately
+    /// after the call.
     fn recorded(&self, action: Action, measured: &mut Measured) -> Result<()> {
         let Some(recorder) = &self.recorder else { return self.row(action, measured) };
         let begin = Instant::now();
@@ -298,8 +305,8 @@ impl<'a> Replay<'a> {
         recorder.held(held_by(self.device));
         if let Action::Allocate { id, bytes, stream } = action {
             if measured.failed > failed {
-                // Before it refused, the heap looked for all free memory, so nothing is left to
-                // gather.
+                // The heap has gathered all free memory before it refused the allocation, so its
+                // statistics are up to date.
                 let stats = self.device.heap_stats().unwrap_or_default();
                 recorder.refused(bytes, (stats.free.0 + stats.pending.0, stats.largest_free.0));
             } else {
@@ -312,7 +319,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Refuses a replay in which a kernel found the tag of another owner.
+    /// Returns an error if a kernel found the tag of another allocation.
     fn verify(&self) -> Result<()> {
         let mut wrong = 0;
         for lane in &self.lanes {
@@ -426,7 +433,7 @@ mod tests {
         Ok(())
     }
 
-    /// Threads hand allocations to each other, and each thread finds its own tags.
+    /// Threads hand allocations to each other, and each kernel finds the tag of its allocation.
     #[test]
     fn threads_replay_their_rows_in_the_order_of_common_objects() -> Result<()> {
         let device = Device::open(trijet::Select::Host(0))?;

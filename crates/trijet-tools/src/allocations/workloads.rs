@@ -14,7 +14,7 @@ pub enum Workload {
     Streams {
         /// The number of streams.
         streams: u16,
-        /// The number of kernels of a stream.
+        /// The number of kernels per stream.
         kernels: u32,
         /// The duration of each kernel.
         kernel_ns: u32,
@@ -25,13 +25,13 @@ pub enum Workload {
     Serving {
         /// The number of steps.
         steps: u32,
-        /// The number of sequences at once.
+        /// Maximum number of sequences at once.
         sequences: usize,
-        /// The size of a page, for 16 tokens.
+        /// The size in bytes of a page, which has the keys and values of 16 tokens.
         page_bytes: u64,
-        /// The size of the scratch memory of a token.
+        /// The size in bytes of the scratch memory per token.
         scratch_bytes: u64,
-        /// The duration of the kernel of a step.
+        /// The duration of the kernel of a step in nanoseconds.
         kernel_ns: u32,
     },
     /// Allocations by several threads in several streams. Some are handed to another thread and
@@ -43,7 +43,7 @@ pub enum Workload {
         streams: u16,
         /// The number of allocations.
         allocations: u32,
-        /// The largest size.
+        /// Maximum size of an allocation in bytes.
         size_max: u64,
         /// The duration of each kernel.
         kernel_ns: u32,
@@ -57,10 +57,11 @@ pub enum Workload {
     },
 }
 
-/// Lengths in percent of their median, equally likely. They follow a log-normal distribution.
+/// Lengths in percent of their median. If each is drawn equally often, they approximate a
+/// log-normal distribution.
 const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
 
-/// A length that is above the median as often as below.
+/// A random length. It is above `median` about as often as below.
 #[must_use]
 pub fn length(draw: &mut Prng, median: usize) -> usize {
     let kind = usize::try_from(draw.below(LENGTHS.len() as u64)).unwrap_or(0);
@@ -134,12 +135,12 @@ struct Sequence {
     end: usize,
 }
 
-/// The streams of a server: its model, and the copies of results.
+/// The stream of a server that runs the model, and the stream that copies the results.
 const MODEL: u16 = 0;
 const RESULTS: u16 = 1;
-/// The number of tokens of a page.
+/// The number of tokens per page.
 const PAGE_TOKENS: usize = 16;
-/// The number of pieces of scratch memory of a step.
+/// The number of allocations of scratch memory per step.
 const SCRATCHES: u64 = 6;
 
 fn serving(steps: u32, sequences: usize, [page, scratch]: [u64; 2], ns: u32) -> Trace {
@@ -197,7 +198,7 @@ struct Owned {
     stream: u16,
 }
 
-/// The number of allocations that each thread keeps.
+/// The average number of live allocations per thread, once all threads have warmed up.
 const KEPT: usize = 24;
 
 fn churn([threads, streams]: [u16; 2], allocations: u32, size_max: u64, ns: u32) -> Trace {
@@ -212,8 +213,8 @@ fn churn([threads, streams]: [u16; 2], allocations: u32, size_max: u64, ns: u32)
     for number in 0..allocations {
         let thread = u16::try_from(number % u32::from(threads)).unwrap_or(0);
         let stream = own(thread, below(u64::from(streams)));
-        // There are as many small sizes as large ones: first a power of two is drawn, then a size
-        // below it.
+        // Small sizes are as frequent as large ones: first a random power of two is drawn, then a
+        // size up to that power.
         let bits = 8 + below(u64::from(size_max.max(512).ilog2()) - 7);
         let id = maker.allocate(thread, 1 + below((1 << bits).min(size_max)), stream);
         maker.push(thread, Action::Use { id, stream, ns });
