@@ -1,8 +1,7 @@
 //! Bare driver calls: the cost of an operation without the library.
 //!
-//! The functions are the same as in the library, looked up in the same driver. Apart from
-//! `manual.rs` and `mapping.rs`, the unsafe code of this crate is in this file and the folder below
-//! it.
+//! The functions are the same functions of the same driver that the library calls. All unsafe code
+//! of this crate is in this file and in the folder `bare`.
 
 pub mod chain;
 pub mod lab;
@@ -62,7 +61,7 @@ fn check(call: &'static str, code: c_int) -> Result<()> {
     Err(Error::new(ErrorKind::Driver, call, "the bare call failed").with_code(code))
 }
 
-/// Looks a function up.
+/// Looks up a function of the driver by its name.
 ///
 /// # Safety
 /// `F` is the type of the function of that name.
@@ -74,7 +73,7 @@ unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F> {
     })
 }
 
-/// Looks a function up by name, calls it once and checks its code.
+/// Looks up a function by its name, calls it once and checks the code that it returns.
 macro_rules! call {
     ($library:ident, $name:literal: fn($($type:ty),*), $($arg:expr),*) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
@@ -95,7 +94,8 @@ impl Bare {
         let library = unsafe { Library::new(name) }.map_err(|e| {
             Error::new(ErrorKind::Unsupported, "open", "no CUDA driver was found").caused_by(e)
         })?;
-        // The library stays loaded until the process ends, because its functions are called.
+        // The library stays loaded until the process ends, because `Self` has pointers to its
+        // functions.
         let library: &'static Library = Box::leak(Box::new(library));
         let Code::Ptx(ptx) = AXPY.code() else { unreachable!("shipped kernels are PTX") };
         let ptx = CString::new(ptx.as_bytes()).expect("the text has no NUL byte");
@@ -164,7 +164,8 @@ impl Bare {
         })
     }
 
-    /// Nanoseconds per call of one burst. The device is idle before and after it.
+    /// Calls `call` `count` times. Returns the time of the host per call in nanoseconds. The device
+    /// is idle before and after the calls.
     fn burst(&self, count: u32, mut call: impl FnMut() -> c_int) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {

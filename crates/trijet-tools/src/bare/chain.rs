@@ -1,8 +1,8 @@
-//! Chains of kernels, each after its predecessor: launched one by one, as a graph, and as dependent
-//! launches.
+//! Chains of kernels, in which each kernel runs after its predecessor: launched one by one, as a
+//! graph, and as dependent launches.
 //!
-//! Each block of a kernel adds one to its own word. The words show that every kernel of the chain
-//! ran, one after the other.
+//! Each block of a kernel adds one to the word that belongs to the block. At the end, the words
+//! show whether all kernels of the chain ran one after the other.
 
 use super::lab::Lab;
 use super::table::{Attribute, Handle, UpdateResult, ask};
@@ -15,7 +15,7 @@ const DEPENDENT: Attribute = Attribute { id: 6, pad: 0, value: [1, 0, 0, 0, 0, 0
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`.
 const THREAD_LOCAL: i32 = 1;
 
-/// Launches of the graph in one sample.
+/// The number of launches of the graph in one sample.
 const LAUNCHES: u32 = 4;
 
 pub(super) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
@@ -47,14 +47,15 @@ pub struct ChainCost {
 pub struct Chains<'a> {
     lab: &'a Lab,
     blocks: u32,
-    /// Null where launches cannot be dependent.
+    /// Null if the kernels for dependent launches are not loaded.
     wait_then_trigger: Handle,
     trigger_then_wait: Handle,
 }
 
 impl<'a> Chains<'a> {
-    /// `blocks` is the number of multiprocessors. `dependent` loads the kernels that need compute
-    /// capability 9.0; without it their links are refused.
+    /// Loads the kernels. `blocks` is the number of multiprocessors. With `dependent`, the kernels
+    /// for dependent launches are loaded. They need compute capability 9.0. Without `dependent`, a
+    /// chain of such kernels is an `Unsupported` error.
     ///
     /// # Errors
     /// Every error of the driver.
@@ -93,7 +94,7 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
-    /// Checks that every block counted `kernels` kernels.
+    /// Checks that the word of every block shows `kernels` kernels.
     fn verify(&self, link: ChainLink, kernels: u32) -> Result<()> {
         let expected = if link == ChainLink::Empty { 0 } else { kernels };
         let words = self.lab.words(usize::try_from(self.blocks).unwrap_or(usize::MAX))?;
@@ -104,7 +105,7 @@ impl<'a> Chains<'a> {
         Err(Error::new(ErrorKind::InvalidValue, "chain", cause))
     }
 
-    /// Launches the kernels one by one.
+    /// Launches `kernels` kernels one by one, and measures them.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
@@ -131,8 +132,8 @@ impl<'a> Chains<'a> {
         submitted.map(|()| graph)
     }
 
-    /// Captures the chain as a graph. Takes `samples` samples of a few launches each, after a
-    /// warm-up.
+    /// Captures the chain as a graph, and takes `samples` samples after a warm-up. Each sample is a
+    /// few launches of the graph.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
@@ -163,9 +164,9 @@ impl<'a> Chains<'a> {
         Ok(costs)
     }
 
-    /// Captures a chain again, every second time with a block less in each kernel, and updates the
-    /// previous graph with it. Each sample has the host's time of the capture and of the update, in
-    /// nanoseconds.
+    /// Captures a chain again and again, and updates an executable graph with each new graph. In
+    /// every second graph, the kernels have one block less. Each sample has the host's time of the
+    /// capture and of the update, in nanoseconds.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.

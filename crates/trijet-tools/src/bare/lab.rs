@@ -17,11 +17,12 @@ const NOT_READY: c_int = 600;
 const L2_BYTES: c_int = 38;
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
 const THRESHOLD: c_int = 4;
-/// The copy whose call is timed.
+/// The size of the copy whose call is timed.
 const COPY_BYTES: usize = 4096;
 
-/// Two kernels. `pass` does nothing. In `tick`, the first thread of each block adds one to a word
-/// of the block, so the words show whether every kernel of a chain ran once, after its predecessor.
+/// Two kernels. `pass` does nothing. In `tick`, the first thread of each block adds one to the word
+/// that belongs to the block. The words thus show whether each kernel of a chain ran once, after
+/// its predecessor.
 pub(super) const PTX: &str = include_str!("ticks.ptx");
 
 /// The cost of one call in nanoseconds.
@@ -29,12 +30,13 @@ pub(super) const PTX: &str = include_str!("ticks.ptx");
 pub struct Cost {
     /// The time until the call returned.
     pub host: f64,
-    /// The time until the device had completed all calls, divided by their number.
+    /// The time until the device had completed the work of all calls, divided by the number of
+    /// calls.
     pub through: f64,
 }
 
-/// A GPU with its streams, events, kernels and memory. They are never destroyed, because the
-/// process ends after the measurement.
+/// A GPU with streams, events, kernels and memory for the measurements. These objects are never
+/// destroyed, because the process ends after the measurements.
 #[derive(Debug)]
 pub struct Lab {
     pub(super) table: Table,
@@ -47,7 +49,8 @@ pub struct Lab {
     pub(super) pass: Handle,
     pub(super) tick: Handle,
     host: Handle,
-    /// 64 KiB: counters of the chains, and the destination of copies.
+    /// The address of 64 KiB of device memory: the words of the chains, and the destination of
+    /// copies.
     pub(super) memory: u64,
 }
 
@@ -58,7 +61,8 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 
 impl Lab {
     /// # Errors
-    /// `Unsupported` without a driver, or if it lacks a function; every other error of the driver.
+    /// `Unsupported` without a driver, or if the driver lacks a function; every other error of the
+    /// driver.
     pub fn new(ordinal: u32) -> Result<Self> {
         let table = Table::load(open()?);
         ask!(table, init(0), "the only defined flags")?;
@@ -131,14 +135,14 @@ impl Lab {
         Ok(function)
     }
 
-    /// The size of the second-level cache.
+    /// The size of the second-level cache of the device.
     pub fn l2(&self) -> Result<Bytes> {
         let mut value = 0;
         ask!(self.table, attribute(&raw mut value, L2_BYTES, self.device), "room for a number")?;
         Ok(Bytes(u64::try_from(value).unwrap_or(0)))
     }
 
-    /// Fills the device memory with zeros and waits.
+    /// Fills the device memory with zeros and waits until this is done.
     pub(super) fn clear(&self) -> Result<()> {
         ask!(self.table, fill(self.memory, 0, MEMORY_BYTES, self.stream), "an own allocation")?;
         self.synchronize()
@@ -163,7 +167,8 @@ impl Lab {
         Ok(words)
     }
 
-    /// Launches a kernel with the device memory as its one parameter. `pass` ignores it.
+    /// Launches a kernel with the address of the device memory as its only parameter. The kernel
+    /// `pass` ignores the parameter.
     pub(super) fn launch(
         &self,
         function: Handle,
@@ -188,7 +193,7 @@ impl Lab {
         )
     }
 
-    /// Times `count` calls. The device is idle before and after them.
+    /// Times `count` calls. The device is idle before and after the calls.
     fn burst(&self, count: u32, mut call: impl FnMut(u32) -> Result<()>) -> Result<Cost> {
         let start = Instant::now();
         for index in 0..count {
@@ -219,7 +224,7 @@ impl Lab {
         self.burst(count, |_| ask!(self.table, stream_wait(other, event, 0), "no special flags"))
     }
 
-    /// Times queries of an event that is complete.
+    /// Times queries of a complete event.
     pub fn queries(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| self.ready().map(|_| ()))
     }
@@ -257,7 +262,7 @@ impl Lab {
         })
     }
 
-    /// Times host functions that do nothing.
+    /// Times calls that enqueue a host function, which does nothing.
     pub fn host_fns(&self, count: u32) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {
@@ -277,7 +282,8 @@ impl Lab {
         })
     }
 
-    /// Times kernels on two streams alternately, each ordered after its predecessor by an event.
+    /// Times kernels that are launched alternately on two streams. Each kernel waits for an event
+    /// after its predecessor.
     pub fn hops(&self, count: u32) -> Result<Cost> {
         self.burst(count, |index| {
             let (from, to) = match index % 2 {
@@ -311,7 +317,8 @@ impl Lab {
         })
     }
 
-    /// Whether the event of [`Lab::mark`] is complete. Before the first `mark`, it is.
+    /// Whether the event of [`Lab::mark`] is complete. The result is `true` before the first call
+    /// of `mark`.
     pub fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
         // SAFETY: the event is our own and never destroyed, and a query has no effect.
@@ -331,7 +338,8 @@ impl Lab {
         )
     }
 
-    /// The time in nanoseconds that `work`, enqueued in `self.stream`, takes on the device.
+    /// Calls `work`, which enqueues work in `self.stream`, and returns the time of this work on the
+    /// device in nanoseconds.
     pub(super) fn device_ns(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let [begin, end] = self.timed;
         ask!(self.table, event_record(begin, self.stream), "a timed event before the work")?;
@@ -360,8 +368,8 @@ impl Lab {
         })
     }
 
-    /// Times pairs of a stream-ordered allocation and its free. `wait` synchronises after each
-    /// pair.
+    /// Times pairs of a stream-ordered allocation and its free. With `wait`, the host synchronises
+    /// with the stream after each pair.
     pub fn pool_pairs(&self, bytes: usize, count: u32, wait: bool) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {

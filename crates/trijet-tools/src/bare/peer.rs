@@ -1,4 +1,4 @@
-//! Copies between two GPUs with peer access. The library's own copies do not enable peer access.
+//! Copies between two GPUs that have access to each other's memory, by bare driver calls.
 
 use super::lab::{Lab, MEMORY_BYTES};
 use super::table::ask;
@@ -18,7 +18,7 @@ pub(crate) struct Peers<'a> {
 }
 
 impl Lab {
-    /// Whether this GPU reaches the memory of the other.
+    /// Whether this GPU can access the memory of the other GPU.
     pub(crate) fn reaches(&self, other: &Self) -> Result<bool> {
         let (mut possible, here, there) = (0, self.device, other.device);
         let out = &raw mut possible;
@@ -48,7 +48,8 @@ impl<'a> Peers<'a> {
         Ok(this)
     }
 
-    /// Nanoseconds of `count` copies of `bytes` each, one after the other.
+    /// The device's time of `count` copies of `bytes` bytes each, one after the other, in
+    /// nanoseconds.
     ///
     /// # Errors
     /// Every error of the driver.

@@ -1,5 +1,5 @@
 //! Driver calls whose effect on running work is measured. Each call is prepared before the work
-//! starts, made while it runs, and undone after its end.
+//! starts, made while the work runs, and undone after the work has ended.
 
 use super::lab::{Lab, PTX};
 use super::table::{AccessDesc, AllocationProp, Handle, Location, ask};
@@ -42,7 +42,7 @@ pub enum BareStep {
     LoadedLaunch,
 }
 
-/// The objects that a step has made and not yet destroyed.
+/// The objects that a step has created and not yet destroyed.
 #[derive(Debug)]
 pub struct Held {
     memory: u64,
@@ -73,7 +73,7 @@ impl Default for Held {
 }
 
 impl Lab {
-    /// Makes the objects that the call needs.
+    /// Creates the objects that the call needs.
     pub fn prepare(&self, step: BareStep, held: &mut Held) -> Result<()> {
         self.enter()?;
         match step {
@@ -127,7 +127,8 @@ impl Lab {
         }
     }
 
-    /// Destroys the objects that are still held. No work may be running.
+    /// Destroys the objects in `held` that the step has created. The caller guarantees that no work
+    /// is running.
     pub fn clean(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
             BareStep::Alloc(_) => self.free_device(held),

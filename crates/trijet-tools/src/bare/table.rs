@@ -1,5 +1,6 @@
 //! The functions of the driver that the doctor calls, looked up by name. A missing function is an
-//! `Unsupported` error when it is called, so an old driver shortens the report and does not end it.
+//! `Unsupported` error when it is called. With an old driver, the report thus lacks some figures,
+//! but there is a report.
 
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_ushort, c_void};
@@ -68,14 +69,14 @@ pub(super) struct AccessDesc {
 
 macro_rules! table {
     ($($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// One entry for each function.
+        /// The functions. An entry is `None` if the driver lacks the function.
         #[derive(Debug)]
         pub(super) struct Table {
             $(pub(super) $field: Option<unsafe extern "C" fn($($arg),*) -> c_int>,)*
         }
 
         impl Table {
-            /// Looks every function up.
+            /// Looks up all functions.
             pub(super) fn load(library: &'static Library) -> Self {
                 Self {
                     // SAFETY: the list gives each name the type that `cuda.h` documents for it, and

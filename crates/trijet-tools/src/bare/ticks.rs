@@ -45,7 +45,8 @@ pub static TRIGGER_THEN_WAIT: Tick =
     // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };
 
-/// The same number of steps in one launch. Between two steps, all blocks wait for each other.
+/// One kernel that makes `count` steps, as a chain of `count` kernels would. Between two steps, all
+/// blocks wait for each other.
 const STEPS_CODE: &str = r#"
 extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long long blocks, unsigned* arrived,
                                  unsigned long long) {
@@ -63,7 +64,8 @@ extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long 
 }
 "#;
 
-/// A persistent kernel: `(count, words, arrived)`. `arrived` is one word, which must be zero.
+/// A persistent kernel with the arguments `(count, words, arrived)`: the number of steps, a word
+/// for each block, and one more word, which must be zero.
 pub static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let count: u32 = tile.scalar(0);
