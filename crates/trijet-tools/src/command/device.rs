@@ -1,5 +1,5 @@
-//! The options `--device` and `--check`, and the devices that they open. Completions propose some
-//! values of `--device`, and the help names all.
+//! The options `--device` and `--check`, and the devices that they open. Completions propose only
+//! some values of `--device`; the help names all of them.
 #![forbid(unsafe_code)]
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
@@ -11,12 +11,12 @@ use trijet::check::{CheckOptions, Names};
 use trijet::trace::summary::Audience;
 use trijet::{Device, DeviceBuilder, DeviceInfo, ErrorKind, Select};
 
-/// The devices of most commands.
+/// The values of `--device` that completions propose for most commands.
 pub const ONE: &[&str] = &["auto", "host", "cuda:0", "cuda:1"];
-/// The devices of `trijet map`.
+/// The values of `--device` that completions propose for `trijet map`.
 pub const ONE_OR_ALL: &[&str] = &["auto", "all", "host", "cuda:0", "cuda:1"];
 
-/// Reads a device.
+/// Parses a value of `--device`.
 #[derive(Debug)]
 pub struct DeviceParser<T> {
     proposed: &'static [&'static str],
@@ -58,7 +58,7 @@ where
 /// The device to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceName {
-    /// A GPU, or without one the host.
+    /// A GPU, or the host if there is no GPU.
     Auto,
     /// The GPU with this ordinal.
     Cuda(u32),
@@ -91,7 +91,7 @@ pub struct LiveCheck {
     pub check: bool,
 }
 
-/// Opens the device. Only for `auto`, the host device may be opened instead of a GPU.
+/// Opens the device. The host device is opened for `host`, and for `auto` if there is no GPU.
 ///
 /// # Errors
 /// Every error of the device.
@@ -108,7 +108,8 @@ pub fn builder(name: DeviceName) -> DeviceBuilder {
     })
 }
 
-/// The names in findings about the calls of this command. Their reader cannot change the calls.
+/// The names in findings about the calls of this command. They are for users, who cannot change the
+/// calls.
 #[must_use]
 pub fn names() -> Names {
     Names { audience: Audience::User, ..Names::default() }
@@ -120,7 +121,8 @@ pub fn with_check(builder: DeviceBuilder, check: &LiveCheck) -> DeviceBuilder {
     if check.check { builder.check(options) } else { builder }
 }
 
-/// Opens devices of one driver. If they are checked, they share a checker.
+/// Opens devices of one driver. With `--check`, the devices have red zones where possible, and
+/// share one checker.
 ///
 /// # Errors
 /// Every error of the devices.
@@ -139,7 +141,7 @@ pub fn open_each(names: &[DeviceName], check: &LiveCheck) -> trijet::Result<Vec<
     names.iter().map(open).collect()
 }
 
-/// The numbers of the GPUs of this host; none without a driver or a GPU.
+/// The numbers of the GPUs of this host. The list is empty without a driver or a GPU.
 ///
 /// # Errors
 /// Every other error of the driver.
@@ -147,7 +149,7 @@ pub fn gpus() -> trijet::Result<Vec<u32>> {
     numbers(Device::cuda_devices())
 }
 
-/// The numbers of the GPUs that were found; none without a driver or a GPU.
+/// The numbers of the GPUs that were found. The list is empty without a driver or a GPU.
 fn numbers(found: trijet::Result<Vec<DeviceInfo>>) -> trijet::Result<Vec<u32>> {
     match found {
         Ok(gpus) => Ok((0..).zip(gpus).map(|(number, _)| number).collect()),
@@ -158,8 +160,9 @@ fn numbers(found: trijet::Result<Vec<DeviceInfo>>) -> trijet::Result<Vec<u32>> {
     }
 }
 
-/// The device of one process of a job. For `auto`, a process of a launcher takes the GPU of its
-/// number on the host, which is `local`.
+/// The device of one process of a job. `local` is the number of the process on its host, if a
+/// launcher has set it. With `auto` and such a number, the process gets one of the GPUs of the host
+/// by its number. Otherwise the result is `wanted`.
 ///
 /// # Errors
 /// Every error of the driver.
@@ -172,8 +175,8 @@ pub fn of_process(wanted: DeviceName, local: Option<u64>) -> trijet::Result<Devi
     }
 }
 
-/// The GPU of the process with the number `local` on its host. Processes share GPUs if there are
-/// too few.
+/// The GPU of the process with the number `local` on its host. If there are more processes than
+/// GPUs, several processes get the same GPU.
 fn of_rank(gpus: &[u32], local: u64) -> Option<u32> {
     let place = local.checked_rem(gpus.len() as u64)?;
     usize::try_from(place).ok().map(|place| gpus[place])
@@ -184,7 +187,7 @@ mod tests {
     use super::*;
     use trijet::Error;
 
-    /// A job on all GPUs once ran on the first one only, because the query of another one failed.
+    /// A job on all GPUs once ran on the first GPU only, because the query of another GPU failed.
     #[test]
     fn only_a_host_without_gpus_has_none() {
         let failed = |kind| numbers(Err(Error::new(kind, "devices", "a reason")));

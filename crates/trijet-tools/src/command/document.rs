@@ -1,4 +1,4 @@
-//! The documents of `--json`. docs/json.md names their fields, and a test compares it with the
+//! The documents of `--json`. docs/json.md names their fields. A test compares this list with the
 //! printed fields.
 #![forbid(unsafe_code)]
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::escaped;
 
-/// The version of all documents. It changes if a field is renamed or removed, or gets another
-/// meaning; new fields do not change it.
+/// The version of all documents. The version changes if a field is renamed or removed, or gets
+/// another meaning. A new field does not change the version.
 const VERSION: u32 = 1;
 
-/// A document. Its version and its command come first.
+/// A document. The first fields are the version and the command.
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
@@ -30,7 +30,7 @@ pub fn print_json(command: &str, fields: &Value) -> Result<()> {
     let text = serde_json::to_string_pretty(&document).map_err(|error| {
         Error::new(ErrorKind::InvalidValue, "print", error.to_string()).caused_by(error)
     })?;
-    // The only other control characters in strings are from the C1 set, which JSON may escape but
-    // need not.
+    // JSON does not require escapes for the control characters of the C1 set, so they are escaped
+    // here.
     print_text(&escaped(&text))
 }

@@ -7,9 +7,10 @@ use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::escaped;
 
-/// Prints lines for a person, all at once: processes of one job share their output. A terminal gets
-/// lines of its width. Control characters of text from outside, such as labels of a ledger, are
-/// escaped. It is not an error if the reader has closed the pipe.
+/// Prints lines for a person. All lines are written at once, because the processes of a job share
+/// their output. For a terminal, the lines are broken to its width. Control characters are escaped,
+/// because the lines may have text from outside, such as labels of a ledger. A pipe that its reader
+/// has closed is not an error.
 ///
 /// # Errors
 /// `Io`.
@@ -17,7 +18,7 @@ pub fn print(lines: impl Display) -> Result<()> {
     print_text(&wrapped(&escaped(&lines.to_string()), &stdout()))
 }
 
-/// Prints a text for programs: a terminal gets its lines as they are.
+/// Prints a text for programs. Its lines are never broken.
 ///
 /// # Errors
 /// `Io`.
@@ -32,8 +33,8 @@ pub fn print_text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints lines to standard error, with control characters escaped. A terminal gets lines of its
-/// width. Failures are ignored: the exit status does not depend on them.
+/// Prints lines to standard error, with control characters escaped. For a terminal, the lines are
+/// broken to its width. Failures are ignored, because the exit status must not depend on them.
 pub fn print_stderr(lines: impl Display) {
     drop(writeln!(stderr(), "{}", wrapped(&escaped(&lines.to_string()), &stderr())));
 }

@@ -12,18 +12,19 @@ use std::time::Duration;
 /// The time between two movements of the bar within a step.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The display. It appears with the first step, and is removed on drop. Meanwhile nothing else may
-/// be printed to the terminal.
+/// The display. The bar appears with the first step, and the drop removes it. While there is a bar,
+/// nothing else may be printed to the terminal.
 #[derive(Debug)]
 pub struct Progress {
     is_terminal: bool,
     bar: OnceCell<ProgressBar>,
 }
 
-/// A bar that moves.
+/// A bar that moves at each [`TICK`].
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    // A message that is wider than the terminal would leave remains of lines.
+    // The message is cut to the width of the terminal, because a wider message would leave parts of
+    // old lines.
     let bar = match ProgressStyle::with_template("{spinner} {bar:30} {elapsed} {wide_msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,

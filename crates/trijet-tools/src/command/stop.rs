@@ -26,8 +26,9 @@ pub fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
-/// Makes the first signal cancel the run, which then ends at its next suitable point, and the
-/// second signal end the process. `when` names the point in a message.
+/// Installs a handler for signals. The first signal cancels the run, which then ends at its next
+/// suitable point. The second signal ends the process. `when` names the point in the message about
+/// the first signal.
 ///
 /// # Errors
 /// `Unsupported` if the system refuses a handler or a thread.
@@ -61,7 +62,7 @@ pub fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
 /// `Unsupported` if the system refuses a handler.
 pub fn outlive_file_limit() -> Result<()> {
     let is_reached = Arc::new(AtomicBool::new(false));
-    // The write reports it, so the flag is not read.
+    // The failed write reports the error, so the flag is not read.
     flag::register(SIGXFSZ, is_reached).map(drop).map_err(refused)
 }
 
@@ -70,8 +71,8 @@ fn refused(error: std::io::Error) -> Error {
         .caused_by(error)
 }
 
-/// Whether this process was started with a signal ignored. If the system does not tell, the answer
-/// is no.
+/// Whether the signal was already ignored when this process started. If the system does not tell,
+/// the answer is no.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_else(|_| String::new());
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

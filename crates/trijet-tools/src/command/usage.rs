@@ -14,7 +14,7 @@ use trijet_io::shown;
 /// The exit status for wrong usage, the same as in `clap`.
 const WRONG_USAGE: u8 = 2;
 
-/// The number of a version, with the commit if it is known.
+/// The text of a version: its number, and the commit if it is known.
 #[must_use]
 pub fn version_of(number: &str, commit: &str) -> String {
     match commit {
@@ -23,24 +23,26 @@ pub fn version_of(number: &str, commit: &str) -> String {
     }
 }
 
-/// The command of the arguments of this process, as `parse` reads it. Help, the version and wrong
-/// usage are printed, and end the process.
+/// Parses the arguments of this process with `parse`, and returns the command. For help, the
+/// version and wrong usage, prints a text and ends the process.
 pub fn parsed<T>(args: Vec<OsString>, parse: impl Fn(&[OsString]) -> Result<T, clap::Error>) -> T {
     let wrong = match parse(&args) {
         Ok(command) => return command,
         Err(wrong) => wrong,
     };
-    // The message quotes arguments. They are just as wrong if control characters are escaped.
+    // The message quotes arguments. The escaped arguments are parsed again, so that the message has
+    // no control characters.
     let escaped: Vec<OsString> = args.iter().map(|arg| shown(arg).to_string().into()).collect();
     say(&parse(&escaped).err().unwrap_or(wrong))
 }
 
-/// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version
-/// cannot be written.
+/// Prints help, the version or wrong usage, and ends the process. The status is 1 if help or the
+/// version cannot be written.
 fn say(said: &clap::Error) -> ! {
     if said.use_stderr() {
         let lines = wrapped(&said.render().ansi().to_string(), &stderr());
-        // It has the colours that clap chooses for the terminal. As in clap, failures are ignored.
+        // The text has the colours that clap chooses for the terminal. Failures are ignored, as
+        // clap does.
         drop(write!(anstream::stderr(), "{lines}"));
         exit(said.exit_code());
     }

@@ -10,23 +10,23 @@ use trijet::memory::Damage;
 use trijet::trace::summary::Audience;
 use trijet::{Device, ErrorKind, Result};
 
-/// The verdict about everything that a command has done on its devices; empty without `--check`.
+/// The verdict about all calls of a command on its devices. There is none without `--check`.
 #[derive(Debug, Default)]
 pub struct Live {
     verdict: Option<Verdict>,
-    /// The bytes that were written outside of buffers, on devices with red zones.
+    /// The writes outside of buffers that the red zones show. Empty for devices without red zones.
     damage: Vec<Damage>,
 }
 
 impl Live {
-    /// Takes the verdict about all calls so far.
+    /// Gets the verdict about all calls so far from the checker of `device`.
     #[must_use]
     pub fn of(device: &Device) -> Self {
         Self { verdict: device.verdict(), damage: Vec::new() }
     }
 
-    /// Takes the verdict about all calls for devices of one driver, which has one checker, and
-    /// checks their red zones.
+    /// Gets the verdict about all calls on devices of one driver, which share a checker, and checks
+    /// the red zones of all devices.
     ///
     /// # Errors
     /// Every error of the devices.
@@ -64,7 +64,7 @@ impl Live {
         print(format_args!("check: {}", verdict.text(&names())))
     }
 
-    /// Prints the verdict if it has findings.
+    /// Prints the verdict and its findings, but only if there are findings.
     ///
     /// # Errors
     /// `Io`.
@@ -77,7 +77,7 @@ impl Live {
         !self.damage.is_empty() || verdict.is_some_and(|verdict| !verdict.findings.is_empty())
     }
 
-    /// The exit status of a command that is otherwise successful.
+    /// The exit status of a command that has had no other error.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         if !self.damage.is_empty() {
@@ -87,13 +87,13 @@ impl Live {
     }
 }
 
-/// The exit status for a verdict: failure if there is an error among the findings.
+/// The exit status for a verdict. It is a failure if at least one finding is an error.
 #[must_use]
 pub fn exit_code(verdict: &Verdict) -> ExitCode {
     if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A verdict with its findings.
+/// A verdict with its findings, as JSON.
 #[must_use]
 pub fn json(verdict: &Verdict, names: &Names) -> Value {
     let findings = verdict.findings.iter().map(|one| finding(one, names));
@@ -109,7 +109,7 @@ pub fn json(verdict: &Verdict, names: &Names) -> Value {
     })
 }
 
-/// A finding.
+/// A finding, as JSON.
 #[must_use]
 pub fn finding(finding: &Finding, names: &Names) -> Value {
     let party = |one: &Party| party(one, names.audience);
@@ -176,7 +176,7 @@ mod tests {
         let device = Device::builder().host(HostConfig::default()).check(options).open()?;
         let s = device.stream()?;
         let (x, mut y) = (s.alloc::<u8>(100)?, s.alloc::<u8>(100)?);
-        // Nothing has written it.
+        // This copy reads `x`, which nothing has written.
         s.copy(&x, &mut y)?;
         let live = Live::of(&device);
         assert!(live.has_findings());

@@ -1,21 +1,21 @@
-//! Lines for a terminal: none is wider than the terminal, and none breaks within a word.
+//! Breaks lines to the width of a terminal, but never within a word.
 #![forbid(unsafe_code)]
 
 use std::io::IsTerminal;
 use textwrap::{Options, WordSplitter, fill, termwidth};
 
-/// The indent of the rest of a broken line.
+/// The additional indent of the rest of a broken line, in columns.
 const REST: usize = 4;
 /// Units that stay in one line with the number before them.
 const UNITS: [&str; 12] =
     ["%", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "GB/s"];
-/// The prefix of a comment in a definition. Each line of a broken comment gets it.
+/// The prefix of a comment in a definition. Each line of a broken comment begins with it.
 const COMMENT: &str = "# ";
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';
 
-/// The lines, broken to fit into the terminal that `stream` is. For other outputs, each line stays
-/// whole, so that scripts find it.
+/// The lines, broken to the width of the terminal if `stream` is one. Otherwise no line is broken,
+/// so that scripts find whole lines.
 pub(super) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
     if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
 }
@@ -41,8 +41,8 @@ fn to_width(lines: &str, width: usize) -> String {
     lines.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The start of the last column of a line of a table: after several spaces, and before the last
-/// third of the width.
+/// The start of the last column, if the line belongs to a table. The column is the text after the
+/// last gap of several spaces. `None` if it starts in the last third of the width.
 fn last_column(line: &str, width: usize) -> Option<usize> {
     let gap = line.trim_end().rfind("  ").filter(|gap| !line[..*gap].trim().is_empty())?;
     let at = textwrap::core::display_width(&line[..gap + 2]);
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(to_width("it was idle (6.42 ms)", 17), "it was idle\n    (6.42 ms)");
     }
 
-    /// The rest of a figure was once printed below the number of its row.
+    /// The rest of the last column was once printed below the first column.
     #[test]
     fn the_last_column_of_a_row_keeps_its_place() {
         let list = "gemm     products of matrices in chains";
