@@ -7,7 +7,8 @@ pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     None => "unknown",
 };
 
-/// The version of the kernel module: the first word of its file that has only digits and dots.
+/// The version of the NVIDIA kernel module: the first word with only digits and dots in
+/// `/proc/driver/nvidia/version`.
 #[must_use]
 pub fn kernel_driver() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;

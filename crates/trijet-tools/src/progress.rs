@@ -1,4 +1,4 @@
-//! Progress of a benchmark: its steps, when they begin.
+//! The progress of a benchmark: the name and the number of each step, when the step begins.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -9,13 +9,13 @@ use std::fmt;
 pub struct Step<'a> {
     /// The text that names the step.
     pub what: &'a str,
-    /// Its number, counted from 1.
+    /// The number of the step, counted from 1.
     pub number: u64,
     /// The number of all steps.
     pub of: u64,
 }
 
-/// The steps of a benchmark. It passes each step to a function when the step begins.
+/// The steps of a benchmark. Each step is passed to a function when the step begins.
 ///
 /// ```
 /// use trijet_tools::progress::Steps;
@@ -47,7 +47,7 @@ impl<'a> Steps<'a> {
         Self { show, begun: 0, of: 0 }
     }
 
-    /// Sets the number of steps that are still to begin.
+    /// Sets the number of steps that will begin after this call.
     pub fn expect(&mut self, steps: u64) {
         self.of = self.begun + steps;
     }

@@ -1,15 +1,15 @@
 //! The samples of a figure, with their median and spread.
 #![forbid(unsafe_code)]
 
-/// The largest spread of a figure that is not noisy.
+/// Maximum spread of a figure that is not noisy, as a fraction of its median.
 pub const SPREAD_MAX: f64 = 0.2;
 
-/// The samples of one figure, in order of size.
+/// The samples of one figure, in ascending order.
 #[derive(Debug, Clone, Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// One sample, of a figure that is measured once.
+    /// The sample of a figure that is measured once.
     #[must_use]
     pub fn one(value: f64) -> Self {
         Self(vec![value])
@@ -34,7 +34,8 @@ impl Samples {
         self.0.len()
     }
 
-    /// The range of the samples, relative to their median; 0 without samples.
+    /// The difference of the largest and the smallest sample, as a fraction of the median; 0
+    /// without samples.
     #[must_use]
     pub fn spread(&self) -> f64 {
         if self.0.is_empty() {

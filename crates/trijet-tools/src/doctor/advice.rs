@@ -10,32 +10,33 @@ use super::verdict::{HostVerdict, StreamVerdict};
 use crate::stats::Samples;
 use trijet::Bytes;
 
-/// Copies with this share of the best rate are as good as larger ones.
+/// Copies that have this share of the best rate count as fast as larger copies.
 const PEAK_SHARE: f64 = 0.95;
-/// A pipeline gets one more slot if the hand-over of a chunk costs more than this share of its
-/// copy.
+/// A pipeline gets one more slot if the hand-over of a chunk to the next engine takes more than
+/// this share of the time of its copy.
 const HANDOVER_MAX: f64 = 0.02;
-/// Copies in both directions at once pay if each keeps this share of its rate alone.
+/// Copies in both directions at once are worthwhile if each direction keeps this share of the rate
+/// that it has alone.
 const DUPLEX_SHARE_MIN: f64 = 0.6;
 
-/// The names of rows about loading a kernel start with one of these.
+/// The starts of the names of all rows about loading a kernel.
 const LOADING: [&str; 3] = ["module load", "kernel look-up", "first launch"];
 
 /// A piece of advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// The subject of the advice, with the unit of the value.
+    /// The key of the advice, which ends with the unit of the value.
     pub key: &'static str,
     /// The value, for programs that read the advice.
     pub value: Option<f64>,
-    /// The advice in words. They name the figures that it rests on and that are noisy.
+    /// The advice in words, with the names of the noisy figures that it rests on.
     pub text: String,
-    /// The figures that the advice rests on and that are noisy, each with its spread in percent.
+    /// The noisy figures that the advice rests on, each with its name and its spread in percent.
     pub noisy: Vec<(String, f64)>,
 }
 
 impl Advice {
-    /// Advice that rests on these figures.
+    /// Advice that rests on `figures`. The noisy figures are named at the end of the text.
     fn resting_on<'a>(
         key: &'static str,
         value: f64,
@@ -54,8 +55,8 @@ impl Advice {
     }
 }
 
-/// The smallest size at which this and every larger size have at least `share` of the best rate. If
-/// the largest size is slower than that, the size with the best rate.
+/// The smallest size with at least `share` of the best rate for which every larger size has this
+/// rate as well. If the largest size is slower, the result is the size with the best rate.
 ///
 /// ```
 /// use trijet::Bytes;
@@ -72,8 +73,9 @@ pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
     from.or_else(fastest).map(|(bytes, _)| *bytes)
 }
 
-/// The number of slots of a pipeline: one for each engine that is busy at once, and one more if the
-/// hand-over of a chunk is a relevant share of its copy.
+/// The number of slots of a pipeline: one for each engine that is busy at the same time, and one
+/// more if `handover_share` is large. That is the time of the hand-over of a chunk, as a share of
+/// the time of its copy.
 #[must_use]
 pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
     let engines = if duplex_pays { 3 } else { 2 };
@@ -88,13 +90,14 @@ fn cell(f: &Findings, path: Path, bytes: Bytes) -> Option<&Samples> {
     f.rates.iter().find(|rate| rate.path == path && rate.bytes == bytes).map(|rate| &rate.gb_per_s)
 }
 
-/// These cells of the table of copies, with their names.
+/// The cells of the table of copies for these paths and this size, each with its name.
 fn cells<'a>(f: &'a Findings, paths: &[Path], bytes: Bytes) -> Vec<(String, &'a Samples)> {
     let named = |path: &Path| Some((format!("{} of {bytes}", path.name()), cell(f, *path, bytes)?));
     paths.iter().filter_map(named).collect()
 }
 
-/// The row of the table of copies that decides the chunks and the slots.
+/// The size of the copies in the row of the table that decides the chunks and the slots. It is the
+/// smallest size that is large enough for all paths.
 fn chunk_size(f: &Findings) -> Option<Bytes> {
     LINK.into_iter()
         .map(|path| size_for(&f.curve(path), PEAK_SHARE))
@@ -183,13 +186,13 @@ fn threshold(f: &Findings) -> Option<Advice> {
     Some(Advice::resting_on("pool_threshold_0_over_max_ratio", ratio, text, figures))
 }
 
-/// The names of the calls for which `held` is true.
+/// The names of the calls whose rows satisfy `held`.
 fn named(f: &Findings, held: impl Fn(&super::findings::Blocked) -> bool) -> Vec<String> {
     f.blocked.iter().filter(|b| held(b)).map(|b| b.call.clone()).collect()
 }
 
-/// Whether two kernels ran at once without a call between them. If they did not, a kernel that was
-/// held back tells nothing about the call before it.
+/// Whether two kernels ran at once when no call was made between their launches. If they did not,
+/// the calls cannot be blamed for a kernel that was held back.
 #[must_use]
 pub fn kernels_overlap(f: &Findings) -> bool {
     let control = f.blocked.iter().find(|b| b.call == CONTROL);

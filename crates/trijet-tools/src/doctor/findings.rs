@@ -12,7 +12,7 @@ pub enum Path {
     Upload,
     /// The device to page-locked host memory.
     Download,
-    /// Upload and download at once. The rate is the rate of each direction.
+    /// Upload and download at once. The rate is the rate of one direction.
     Duplex,
     /// Ordinary host memory to the device.
     PageableUpload,
@@ -62,9 +62,10 @@ pub struct Rate {
     pub copies: u64,
     /// The rate in 10^9 bytes per second.
     pub gb_per_s: Samples,
-    /// The share of the time that the host spent in the calls.
+    /// The share of the time of the copies that the host spent in the calls. There are no samples
+    /// for `Duplex`, `OnDevice` and `Peer`.
     pub host_busy: Samples,
-    /// The order of submission, for paths with a choice.
+    /// The order in which the copies of both directions were submitted. `None` for all other paths.
     pub pattern: Option<&'static str>,
 }
 
@@ -86,7 +87,7 @@ pub struct CallCost {
 pub struct Blocked {
     /// The call.
     pub call: String,
-    /// The kind of streams a and b.
+    /// The kind of both streams, a and b.
     pub streams: &'static str,
     /// Host time of the call on an idle device, in microseconds.
     pub alone_us: Samples,
@@ -98,24 +99,25 @@ pub struct Blocked {
     pub host: HostVerdict,
     /// The effect on a kernel on stream b.
     pub stream: StreamVerdict,
-    /// Repeats that gave these verdicts, and all repeats.
+    /// The number of repeats with these verdicts, and the number of all repeats.
     pub agreeing: (usize, usize),
 }
 
 /// Whether a kernel on one kind of stream waits for a kernel on another kind.
 #[derive(Debug, Clone)]
 pub struct BlockingPair {
-    /// The kind of the first stream.
+    /// The kind of the stream of the first kernel.
     pub first: &'static str,
-    /// The kind of the second stream.
+    /// The kind of the stream of the second kernel.
     pub second: &'static str,
     /// The effect on the second kernel.
     pub stream: StreamVerdict,
-    /// Repeats that gave this verdict, and all repeats.
+    /// The number of repeats with this verdict, and the number of all repeats.
     pub agreeing: (usize, usize),
 }
 
-/// The number of kernels that ran at once. Each had its own stream, with an operation after it.
+/// A measurement of how many kernels ran at once. Each kernel had its own stream, with one
+/// operation after the kernel.
 #[derive(Debug, Clone)]
 pub struct QueueShare {
     /// The operation after each kernel.
@@ -124,25 +126,26 @@ pub struct QueueShare {
     pub streams: u64,
     /// The number of kernels that ran at once.
     pub at_once: u64,
-    /// Repeats that gave this number, and all repeats.
+    /// The number of repeats with this result, and the number of all repeats.
     pub agreeing: (usize, usize),
 }
 
 /// Limits of the device.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// The number of one-block kernels that ran at once, and the number that was launched.
+    /// The number of one-block kernels that ran at once, and the number of kernels that were
+    /// launched.
     pub resident_grids: Option<(u64, u64)>,
-    /// The same with an event record after each kernel.
+    /// The number of one-block kernels that ran at once, with an event record after each kernel.
     pub resident_recorded: Option<u64>,
-    /// `Ok`: the number of launches after a busy stream before one delayed the host. `Err`: the
-    /// number of launches, if none delayed the host.
+    /// `Ok`: the number of launches in a busy stream before a launch delayed the host. `Err`: the
+    /// number of all launches, if none delayed the host.
     pub queue_depth: Option<Result<u64, u64>>,
-    /// Device memory of one stream.
+    /// The device memory that a new stream takes, in bytes.
     pub stream_bytes: Option<u64>,
 }
 
-/// One way to allocate and free.
+/// The cost of one way to allocate and free.
 #[derive(Debug, Clone)]
 pub struct AllocPair {
     /// The way.
@@ -153,7 +156,7 @@ pub struct AllocPair {
     pub pair_ns: Samples,
 }
 
-/// One way to launch a chain of kernels.
+/// The cost of one way to launch a chain of kernels.
 #[derive(Debug, Clone)]
 pub struct ChainLaunch {
     /// The kernels.
@@ -162,9 +165,9 @@ pub struct ChainLaunch {
     pub way: &'static str,
     /// The number of kernels in the chain.
     pub kernels: u32,
-    /// Time on the device per kernel, in nanoseconds.
+    /// Time of the device per kernel, in nanoseconds.
     pub kernel_ns: Samples,
-    /// Host time per launch, of a kernel or of the graph, in nanoseconds.
+    /// Host time per launch, in nanoseconds. A launch starts one kernel or the whole graph.
     pub launch_ns: Samples,
 }
 
@@ -180,13 +183,13 @@ pub struct Absent {
 /// Another device of the machine.
 #[derive(Debug, Clone)]
 pub struct Neighbour {
-    /// Its ordinal.
+    /// The ordinal of this device.
     pub ordinal: u32,
-    /// Its name.
+    /// The name of this device.
     pub name: String,
-    /// Whether the measured device reaches its memory.
+    /// Whether the measured device can access the memory of this device.
     pub reached: bool,
-    /// Whether it reaches the memory of the measured device.
+    /// Whether this device can access the memory of the measured device.
     pub reaches: bool,
 }
 
@@ -203,7 +206,8 @@ pub struct Link {
     pub both: Samples,
     /// The rate with copies between all pairs of GPUs at the same time.
     pub all: Samples,
-    /// The rate with these, and with copies of all GPUs from and to the host.
+    /// The rate with copies between all pairs of GPUs, and from and to the host for all GPUs, at
+    /// the same time.
     pub beside: Samples,
 }
 
@@ -212,7 +216,7 @@ pub struct Link {
 pub struct Findings {
     /// The device.
     pub device: DeviceInfo,
-    /// Its ordinal within its driver.
+    /// The ordinal of the device within its driver.
     pub ordinal: u32,
     /// The date of the measurement.
     pub date: String,
@@ -222,7 +226,7 @@ pub struct Findings {
     pub l2: Option<Bytes>,
     /// Other CUDA devices.
     pub neighbours: Vec<Neighbour>,
-    /// The links between all CUDA devices.
+    /// The rates of copies between all pairs of CUDA devices.
     pub links: Vec<Link>,
     /// Rates of copies.
     pub rates: Vec<Rate>,
@@ -230,11 +234,11 @@ pub struct Findings {
     pub calls: Vec<CallCost>,
     /// The effects of calls on running work.
     pub blocked: Vec<Blocked>,
-    /// The matrix of default streams.
+    /// For each pair of kinds of streams, whether the second kernel waits for the first one.
     pub pairs: Vec<BlockingPair>,
     /// Limits.
     pub limits: Limits,
-    /// The number of kernels at once, for each kind of operation after them.
+    /// The number of kernels that ran at once, for each kind of operation after them.
     pub queue_shares: Vec<QueueShare>,
     /// Ways to allocate.
     pub allocations: Vec<AllocPair>,

@@ -1,8 +1,8 @@
 //! Measurements of this machine, and advice from them: rates of copies, the cost of calls, calls
-//! that hold the host or other streams back, limits, and ways to allocate and to launch.
+//! that delay the host or other streams, limits, and ways to allocate and to launch.
 //!
-//! If a driver does more than the laws require, such as a wait inside `cuMemFree`, this is an
-//! observation on this machine. It is not a promise, and the library does not rely on it.
+//! Some observations go beyond the laws, such as a wait of the driver inside `cuMemFree`. They hold
+//! for this machine and this driver only, and the library does not rely on them.
 //!
 //! `measure` uses the device; `verdict` and `advice` are functions of numbers.
 #![forbid(unsafe_code)]

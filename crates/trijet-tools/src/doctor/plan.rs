@@ -10,9 +10,9 @@ const MIB: u64 = 1 << 20;
 /// Sizes and repeats.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// Sizes of copies.
+    /// The sizes of copies in bytes.
     pub(super) sizes: &'static [u64],
-    /// Maximum number of bytes of a sample with several copies.
+    /// Maximum number of bytes that a sample of several copies copies.
     pub(super) sample_bytes: u64,
     /// Maximum number of copies of a sample, far below the depth of a queue.
     pub(super) copies_max: usize,
@@ -22,11 +22,11 @@ pub(super) struct Plan {
     pub(super) kernel_ms: f64,
     /// The number of calls of one sample.
     pub(super) burst: u32,
-    /// Sizes of allocations.
+    /// The sizes of allocations in bytes.
     pub(super) allocations: &'static [u64],
     /// The number of kernels that are launched at once, each on its own stream.
     pub(super) grids: usize,
-    /// Maximum number of launches after a busy stream.
+    /// Maximum number of launches in a busy stream.
     pub(super) launches_max: usize,
 }
 
@@ -49,7 +49,7 @@ impl Plan {
         }
     }
 
-    /// The processor makes the copies of a host device, so larger ones show nothing new.
+    /// The processor makes the copies of a host device, so larger sizes would show nothing new.
     fn host() -> Self {
         Self {
             sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB],
@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// The number of copies of one sample.
+    /// The number of copies of `bytes` bytes in one sample.
     pub(super) fn copies(&self, bytes: u64) -> usize {
         let copies = usize::try_from(self.sample_bytes / bytes).unwrap_or(usize::MAX);
         copies.clamp(1, self.copies_max)

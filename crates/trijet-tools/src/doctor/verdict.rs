@@ -5,20 +5,20 @@
 use std::fmt;
 
 /// The times of one observation: a long kernel runs on stream a, a call is made, and a short kernel
-/// is launched on stream b. Times are the host's, in microseconds since the launch on a.
+/// is launched on stream b. The host measures all times in microseconds since the launch on a.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// The start of the call.
     pub call_us: f64,
     /// The return of the call.
     pub returned_us: f64,
-    /// Whether the kernel on a still ran at the return.
+    /// Whether the kernel on a still ran when the call returned.
     pub running: bool,
     /// The return of the launch on b.
     pub issued_us: f64,
-    /// The first query that found the kernel on a complete.
+    /// The time of the first query that found the kernel on a complete.
     pub a_end_us: f64,
-    /// The first query that found the kernel on b complete.
+    /// The time of the first query that found the kernel on b complete.
     pub b_end_us: f64,
 }
 
@@ -67,8 +67,8 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// A call is too long for a verdict if on an idle device it takes more than this share of the
-/// kernel's remaining time.
+/// There is no verdict about a call that, on an idle device, takes more than this share of the
+/// remaining time of the kernel.
 const OWN_SHARE_MAX: f64 = 0.5;
 
 /// Judges the effect on the host. `alone_us` is the time of the call on an idle device.
@@ -107,17 +107,18 @@ pub fn stream(o: &Observation) -> StreamVerdict {
     }
 }
 
-/// The verdict with the highest count, and its count. Of equally frequent verdicts, the smallest
-/// wins.
+/// The verdict that occurs most often, and the number of its occurrences. If several verdicts are
+/// equally frequent, the smallest wins.
 #[must_use]
 pub fn majority<V: Copy + Ord>(verdicts: &[V]) -> Option<(V, usize)> {
     let count = |v: &V| verdicts.iter().filter(|other| *other == v).count();
     verdicts.iter().map(|v| (*v, count(v))).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
 }
 
-/// The number of launches that fit after a busy stream: the launches before the first one that
-/// returned only after the end of the busy kernel. Each launch is given by its start and its end in
-/// microseconds since the start of that kernel, which runs for `kernel_us`.
+/// The number of launches that a busy stream accepts without delaying the host: the launches before
+/// the first delayed one. Each launch is its start and its end in microseconds since the start of
+/// the busy kernel, which runs for `kernel_us`. A launch is delayed if it starts in the first half
+/// of `kernel_us` and takes more than a quarter of it.
 ///
 /// # Errors
 /// The number of launches, if none was delayed.
@@ -131,8 +132,8 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
 }
 
 /// The number of equal kernels that ran at once, if `streams` streams with one kernel each took
-/// `whole_us`. They ran in waves, and the number of waves is the time divided by the time of one
-/// stream.
+/// `whole_us`, and one stream alone takes `one_us`. The kernels ran in waves, and the number of
+/// waves is `whole_us` divided by `one_us`.
 ///
 /// ```
 /// use trijet_tools::doctor::verdict::at_once;
@@ -146,9 +147,9 @@ pub fn at_once(streams: u64, whole_us: f64, one_us: f64) -> u64 {
     streams.div_ceil(waves)
 }
 
-/// The number of equal kernels that ran at once: those that ended within one and a half times the
-/// length of one. On a busy machine, the first one can take longer than a kernel alone did. It
-/// counts even then.
+/// The number of equal kernels that ran at once: the kernels that ended within one and a half times
+/// `kernel_us`, the time of a kernel alone. On a busy machine, even the first kernel may take
+/// longer. Then the end of the first kernel is used instead of `kernel_us`.
 #[must_use]
 pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {
     let first = ends_us.iter().copied().fold(f64::INFINITY, f64::min);
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
     }
 
-    /// A time that is not a multiple of a wave is rounded to the nearest one.
+    /// A time that is not a multiple of the time of a wave is rounded to the nearest multiple.
     #[test]
     fn kernels_at_once_follow_from_the_number_of_waves() {
         assert_eq!([63.0, 32.3, 40.1, 39.0].map(|ms| at_once(64, ms * 1e3, 4e3)), [4, 8, 7, 7]);

@@ -69,7 +69,8 @@ fn of(f: &Findings, key: &str) -> Advice {
 #[test]
 fn the_chunk_is_the_smallest_that_all_directions_agree_on() {
     let advice = of(&links(), "chunk_bytes");
-    // 4 MiB reach 0.960 and 0.975 in one direction alone, but 0.949 in both at once.
+    // Copies of 4 MiB have 0.960 and 0.975 of the best rate in one direction alone, but 0.949 in
+    // both directions at once.
     assert_eq!(advice.value, Some((16 * MIB) as f64));
     assert!(advice.text.contains("H2D 4 MiB, D2H 4 MiB, both at once 16 MiB"), "{}", advice.text);
 }
@@ -80,8 +81,8 @@ fn several(values: [f64; 5]) -> Samples {
     samples
 }
 
-/// As on a host whose caches hold small copies. The slots were once decided by the best row of each
-/// path, which is not the row that decides the chunks.
+/// The rates of a host whose caches are larger than small copies. The number of slots was once
+/// computed from the best row of each path, and not from the row that decides the chunks.
 #[test]
 fn one_row_of_the_table_decides_chunks_and_slots() {
     let mut f = empty();
@@ -127,7 +128,8 @@ fn a_dip_behind_a_good_size_moves_the_size_up() {
     assert_eq!(size_for(&[], 0.95), None);
 }
 
-/// As on a host whose caches hold the smaller sizes. Even then there must be an answer.
+/// The rates of a host whose caches are larger than the smaller sizes. Even then there must be an
+/// answer.
 #[test]
 fn large_sizes_that_are_slower_leave_the_fastest_one() {
     let curve = [(Bytes(1), 15.0), (Bytes(2), 20.0), (Bytes(4), 18.0)];
