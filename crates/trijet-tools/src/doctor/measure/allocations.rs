@@ -1,4 +1,4 @@
-//! Measures an allocation and its free, for each way and size.
+//! Measures the time of an allocation and its free, for each way to allocate and each size.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;
@@ -6,8 +6,8 @@ use crate::doctor::findings::AllocPair;
 use std::time::Instant;
 use trijet::{Bytes, Device, Result, Stream};
 
-/// The number of pairs of one sample: of cheap pairs, and of pairs that get memory from the device
-/// each time.
+/// The number of pairs in one sample. `DEAR` is for pairs that get memory from the device each
+/// time, and `CHEAP` is for all other pairs.
 const CHEAP: u32 = 200;
 const DEAR: u32 = 12;
 

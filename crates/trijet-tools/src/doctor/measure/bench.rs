@@ -1,5 +1,5 @@
-//! The state that every measurement uses: the device, the plan and the findings. Also the way in
-//! which samples are taken.
+//! The state that every measurement uses: the device, the plan and the findings. Also functions
+//! that take samples.
 
 use crate::bare::lab::Lab;
 use crate::doctor::findings::{Absent, Findings};
@@ -8,14 +8,14 @@ use crate::stats::Samples;
 use std::time::Instant;
 use trijet::{Device, Result};
 
-/// A measurement, which adds to the findings.
+/// A measurement, which adds its results to the findings.
 pub(super) type Measurement = fn(&mut Bench) -> Result<()>;
 
 /// The state that every measurement uses.
 pub(super) struct Bench {
     pub(super) device: Device,
     pub(super) plan: Plan,
-    /// For bare calls, on a GPU.
+    /// The objects for bare driver calls. `None` for a host device.
     pub(super) lab: Option<Lab>,
     /// The number of rounds of the kernel `WORK` that take a millisecond.
     pub(super) rounds_per_ms: f64,
@@ -47,7 +47,7 @@ pub(super) fn samples(count: usize, mut sample: impl FnMut() -> Result<f64>) -> 
     Ok(samples)
 }
 
-/// The time of a call in microseconds.
+/// The host time of a call in microseconds.
 pub(super) fn timed_us(call: impl FnOnce() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     call()?;

@@ -16,7 +16,7 @@ use stage::Stage;
 use std::time::Instant;
 use trijet::{Error, ErrorKind, Result, Stream, StreamOptions};
 
-/// Maximum wait for kernels of a few milliseconds.
+/// Maximum wait for kernels that take a few milliseconds, in microseconds.
 const PATIENCE_US: f64 = 20e6;
 
 /// The kind of streams a and b.
@@ -35,7 +35,8 @@ impl Kind {
     }
 }
 
-/// The row without a call. If its kernel is held back, the kernels of all other rows are too.
+/// The name of the row without a call. If the kernel of this row is held back, the other rows prove
+/// nothing about their calls.
 pub(in crate::doctor) const CONTROL: &str = "nothing";
 
 const ROWS: [(&str, Call, Kind); 34] = {
@@ -78,8 +79,9 @@ const ROWS: [(&str, Call, Kind); 34] = {
     ]
 };
 
-/// Runs a long kernel on a, the call, and a short kernel on b, and queries until both have ended.
-/// The kernel on b counts as ended only when `beside` is true as well.
+/// Launches a long kernel on a, makes the call, launches a short kernel on b, and queries until
+/// both kernels have ended. The kernel on b counts as ended only when `beside` returns `true` as
+/// well.
 pub(super) fn observe(
     [a, b]: &mut [Lane; 2],
     rounds: u32,
@@ -96,7 +98,8 @@ pub(super) fn observe(
     let issued_us = micros(start);
     let (mut a_end, mut b_end) = (None, None);
     loop {
-        // Query b first. If both have ended since the last query, b then does not count as earlier.
+        // The kernel on b is queried first, so that it does not count as earlier if both kernels
+        // have ended since the last query.
         let (b_done, a_done) = (b.is_done()? && beside()?, a.is_done()?);
         let now = micros(start);
         if a_done {

@@ -10,7 +10,7 @@ use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
 /// The number of elements of a copy of 4 KiB.
 const ELEMENTS: usize = 1024;
-/// The number of elements of the kernel, which has one block.
+/// The number of elements for the launches of the kernel, which have one block.
 const SMALL: usize = 32;
 
 /// The streams, event and buffers for calls through the library.
@@ -28,7 +28,8 @@ struct Desk {
 type BareCall = fn(&Lab, u32) -> Result<Cost>;
 type Ours = fn(&mut Desk, u32) -> Result<f64>;
 
-/// The calls, as bare calls and through the library if the library has them.
+/// The calls: the name, the bare driver call, and the same call through the library. A function is
+/// `None` if there is no such call.
 const CALLS: [(&str, Option<BareCall>, Option<Ours>); 12] = [
     ("kernel launch", Some(Lab::launches), Some(Desk::launches)),
     ("event record", Some(Lab::records), Some(Desk::records)),
@@ -44,7 +45,7 @@ const CALLS: [(&str, Option<BareCall>, Option<Ours>); 12] = [
     ("stream wait for a word", Some(Lab::word_waits), None),
 ];
 
-/// The row whose cost decides the number of slots of a pipeline.
+/// The name of the row whose cost decides the number of slots of a pipeline.
 pub(in crate::doctor) const HOP: &str = "kernel, event, other stream";
 
 impl Desk {
@@ -67,7 +68,8 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Host nanoseconds per call. The device is idle before and after the burst.
+    /// Calls `call` `count` times. Returns the time of the host per call in nanoseconds. The device
+    /// is idle before and after the calls.
     fn burst(&mut self, count: u32, mut call: impl FnMut(&mut Self) -> Result<()>) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {

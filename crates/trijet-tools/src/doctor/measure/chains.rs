@@ -8,12 +8,13 @@ use trijet::Result;
 
 /// The number of kernels of a chain that is launched one by one: half the depth of a queue.
 const KERNELS: u32 = 500;
-/// The number of kernels of the graph of empty kernels. Its cost is the cost of their launches.
+/// The number of kernels of the graph of empty kernels. The time of this graph is the cost of
+/// launches within a graph.
 const EMPTY_KERNELS: u32 = 1000;
 /// The lowest compute capability with dependent launches.
 const DEPENDENT_FROM: (u32, u32) = (9, 0);
 
-/// Names in the findings, by which the advice finds rows.
+/// Names in the findings. The advice finds rows by these names.
 pub(in crate::doctor) const PLAIN: &str = "a block per SM";
 pub(in crate::doctor) const STREAMED: &str = "launched one by one";
 pub(in crate::doctor) const GRAPH: &str = "as a graph";

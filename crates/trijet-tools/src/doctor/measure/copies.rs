@@ -1,5 +1,5 @@
-//! Measures the rates of copies by size. Each size copies different bytes, which are compared at
-//! the destination.
+//! Measures the rates of copies by size. For each size, different bytes are copied and then
+//! compared at the destination.
 
 use super::bench::{Bench, samples};
 use crate::doctor::findings::{Path, Rate};
@@ -27,7 +27,7 @@ struct Desk {
     b: Buffer<u64>,
 }
 
-/// The number of copies of one sample, and of elements of each.
+/// The number of copies in one sample, and the number of 8-byte elements of each copy.
 #[derive(Clone, Copy)]
 struct Run {
     elements: usize,
@@ -43,7 +43,7 @@ impl Run {
         0..self.copies * self.elements
     }
 
-    /// The bytes of one copy.
+    /// The size of one copy.
     fn bytes(self) -> Bytes {
         Bytes(self.elements as u64 * 8)
     }
@@ -54,8 +54,8 @@ impl Run {
     }
 }
 
-/// The order in which copies of both directions are submitted. Either order alone can be 5 % too
-/// slow, so the better one counts.
+/// The order in which copies of both directions are submitted. Each order can be up to 5 % slower
+/// than the other one, so both are measured and the faster order counts.
 #[derive(Clone, Copy)]
 enum Pattern {
     InTurn,
@@ -117,8 +117,8 @@ impl Desk {
         Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
     }
 
-    /// The device's time for one direction in seconds, and the share of it that the host spent in
-    /// the calls.
+    /// The device's time for the copies in one direction, in seconds, and the part of that time
+    /// that the host spent in the calls, as a fraction.
     fn one_way(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let stream = if path == Path::Upload { &self.up } else { &self.down };
         let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
@@ -173,8 +173,8 @@ impl Desk {
         Ok(longest.seconds())
     }
 
-    /// The host's time for copies from or to pageable memory in seconds, until they are complete,
-    /// and the share of it that the host spent in the calls.
+    /// The time until copies from or to pageable memory are complete, in seconds on the host's
+    /// clock, and the part of that time that the host spent in the calls, as a fraction.
     fn pageable(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let start = Instant::now();
         for part in run.parts() {
@@ -216,7 +216,7 @@ fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     desk.prepare(run)?;
     for path in [Path::Upload, Path::Download] {
         if path == Path::Download {
-            // The downloads copy the uploaded data, after a copy within the device.
+            // A copy within the device makes the uploaded data the source of the downloads.
             desk.up.copy(&desk.a.slice(run.all()), &mut desk.b.slice_mut(run.all()))?;
             desk.up.synchronize()?;
         }

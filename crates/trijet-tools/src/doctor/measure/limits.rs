@@ -12,7 +12,8 @@ use trijet::{Bytes, Device, Nanos, Result, TimedEvent};
 /// memory in steps of 2 MiB.
 const STREAMS: u32 = 64;
 
-/// Measures new streams. A stream that reuses the resources of a dropped one is cheaper.
+/// Measures the time and the device memory of new streams. No stream is dropped during the
+/// measurement, because a stream that reuses the resources of a dropped stream is cheaper.
 pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
     bench.device.synchronize()?;
     let (mut time_ns, mut taken) = (Samples::default(), Samples::default());
@@ -42,7 +43,7 @@ pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Kernels of one block, each on its own stream.
+/// Streams for kernels of one block: each kernel has its own stream.
 struct Crowd {
     device: Device,
     lanes: Vec<(Lane, TimedEvent)>,
@@ -50,8 +51,9 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Starts the first `width` kernels, and returns the end of each in microseconds. With
-    /// `interleaved`, each end is recorded before the next launch, otherwise after all launches.
+    /// Runs a kernel on each of the first `width` streams, and returns the time of the end of each
+    /// kernel in microseconds. With `interleaved`, an event is recorded after each launch, before
+    /// the next launch. Otherwise the events are recorded after all launches.
     fn ends(&mut self, width: usize, interleaved: bool) -> Result<Vec<f64>> {
         let begin = self.device.timed_event()?;
         let Some((first, _)) = self.lanes.first() else { return Ok(Vec::new()) };
@@ -71,9 +73,9 @@ impl Crowd {
     }
 }
 
-/// Measures how many kernels run at once: those that end together with the first. Event records
-/// between the launches can hold later kernels of other streams back, so it is measured with and
-/// without them.
+/// Measures how many kernels run at once: the kernels that end together with the first one. Event
+/// records between the launches can delay later kernels of other streams. The number is therefore
+/// measured with and without event records.
 pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     let (count, device) = (bench.plan.grids, bench.device.clone());
     let rounds = bench.rounds(bench.plan.kernel_ms);
@@ -93,10 +95,10 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Counts the launches after a busy kernel until one of them delays the host.
+/// Counts the launches in a stream with a running kernel until one of them delays the host.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
     if !bench.found.on_gpu() {
-        // Other work of the processor delays a launch.
+        // On a host device, other work of the processor would delay a launch.
         bench.absent("queue depth", "a host device has no hardware queue");
         return Ok(());
     }
@@ -113,7 +115,7 @@ pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
             lane.launch(1)?;
             let end = micros(start);
             launches.push((begin, end));
-            // The kernel may end soon. Launches after an idle stream would not be delayed.
+            // The kernel may end soon, and launches in an idle stream would not be delayed.
             if end > 0.5 * kernel_us {
                 break;
             }

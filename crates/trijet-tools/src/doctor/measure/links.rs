@@ -1,5 +1,5 @@
-//! Measures the links between all GPUs of the machine: each alone, in both directions, all at once,
-//! and together with copies of the host.
+//! Measures the links between all GPUs of the machine: each pair alone, each pair in both
+//! directions, all pairs at once, and all pairs together with copies from and to the host.
 
 use super::bench::Bench;
 use crate::doctor::findings::Link;
@@ -15,7 +15,7 @@ enum Move {
 }
 
 impl Move {
-    /// The device whose stream it is in.
+    /// The index of the device whose stream makes the copy.
     fn device(self) -> usize {
         match self {
             Self::Peer { from: device, .. } | Self::Upload(device) | Self::Download(device) => {
@@ -25,10 +25,10 @@ impl Move {
     }
 }
 
-/// Devices with memory and a stream for each copy between two ends.
+/// Devices, with memory for each copy between two devices and for each copy from or to the host.
 struct Fabric {
     devices: Vec<Device>,
-    /// The number of words of a copy, and of copies of a sample.
+    /// The number of words of a copy, and the number of copies in a sample.
     run: (usize, usize),
     sources: Vec<Buffer<u64>>,
     /// For each device: a destination for each other device, and one for the host.
@@ -37,7 +37,7 @@ struct Fabric {
     down: Vec<PinnedBuffer<u64>>,
 }
 
-/// The word at the source of a device.
+/// The word that fills the source of a device.
 fn word(device: usize) -> u64 {
     0x9e37_79b9_7f4a_7c15 ^ device as u64
 }
@@ -63,8 +63,8 @@ impl Fabric {
         Ok(Self { devices, run, sources, targets, up, down })
     }
 
-    /// Makes these copies at once, each of them several times in a row. Returns the rate of each in
-    /// 10^9 bytes per second.
+    /// Makes these copies at the same time, and each copy several times in a row. Returns the rate
+    /// of each copy in 10^9 bytes per second.
     fn rates(&mut self, moves: &[Move]) -> Result<Vec<f64>> {
         self.devices.iter().try_for_each(Device::synchronize)?;
         let (words, copies) = self.run;
@@ -104,7 +104,7 @@ impl Fabric {
         streams.iter().map(rate).collect()
     }
 
-    /// Compares the results of all copies.
+    /// Compares the destinations of all copies with the sources.
     fn verify(&self) -> Result<()> {
         let count = self.devices.len();
         let all = |words: &[u64], of: usize| words.iter().all(|found| *found == word(of));
@@ -143,7 +143,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The links of all pairs, in the order of the devices.
+/// The links of all pairs, ordered by the source and then by the destination.
 fn links(devices: Vec<Device>, run: (usize, usize), repeats: usize) -> Result<Vec<Link>> {
     let count = devices.len();
     let mut fabric = Fabric::new(devices, run)?;
@@ -153,7 +153,7 @@ fn links(devices: Vec<Device>, run: (usize, usize), repeats: usize) -> Result<Ve
     let all: Vec<_> = pairs.iter().map(peer).collect();
     let host = (0..count).flat_map(|n| [Move::Upload(n), Move::Download(n)]);
     let beside: Vec<_> = all.iter().copied().chain(host).collect();
-    // The first copies give access.
+    // This warm-up makes the first copies, which set the access between the devices.
     fabric.rates(&beside)?;
     let mut links: Vec<Link> = Vec::new();
     for (from, to) in &pairs {

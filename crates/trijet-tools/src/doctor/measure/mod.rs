@@ -1,5 +1,5 @@
-//! The list of measurements. Each kind has its own file. If one fails, the findings record this,
-//! and the others are still made.
+//! The list of measurements. Each kind has its own file. If a measurement fails, the findings
+//! record its error, and the other measurements are still made.
 
 mod allocations;
 mod bench;
@@ -27,7 +27,7 @@ use bench::{Bench, Measurement};
 use std::time::Instant;
 use trijet::{Device, Result};
 
-/// The measurements, in their order.
+/// The measurements with their names, in the order in which they are made.
 const MEASUREMENTS: [(&str, Measurement); 12] = [
     ("calibration of the kernel", work::calibrate),
     ("other devices", peers::measure),
@@ -57,8 +57,7 @@ const MEASUREMENTS: [(&str, Measurement); 12] = [
 /// ```
 ///
 /// # Errors
-/// Errors of the driver before the first measurement. A measurement that fails is part of the
-/// findings.
+/// None: the error of a measurement becomes a part of the findings.
 pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
     let start = Instant::now();
     let info = device.info().clone();
@@ -71,7 +70,7 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
         found: Findings::new(info, ordinal),
     };
     steps.expect(1 + MEASUREMENTS.len() as u64);
-    // First, because a driver may keep the resources of dropped streams.
+    // New streams are measured first, because a driver may keep the resources of dropped streams.
     steps.begin("new streams");
     bench.run("new streams", limits::new_streams);
     if on_gpu {

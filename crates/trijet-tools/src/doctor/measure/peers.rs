@@ -1,4 +1,5 @@
-//! Measures the other devices of the machine: whether they can be reached, and copies to them.
+//! Examines the other GPUs of the machine: whether this GPU can access their memory, and whether
+//! they can access its memory. Measures copies to the first GPU with access in both directions.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;

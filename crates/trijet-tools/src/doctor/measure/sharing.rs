@@ -1,5 +1,5 @@
-//! Measures which operations hold back other streams: each of several kernels has its own stream,
-//! with an operation of one kind after it. The number of kernels that run at once is the result.
+//! Measures which operations delay other streams. Each of several kernels has its own stream, with
+//! an operation of one kind after the kernel. The result is the number of kernels that run at once.
 
 use super::bench::{Bench, micros};
 use super::work::Lane;
@@ -8,7 +8,7 @@ use crate::doctor::verdict;
 use std::time::Instant;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, TimedEvent};
 
-/// The assumed number of queues, if the device does not tell it.
+/// The assumed number of hardware queues, if the device does not report the number.
 const QUEUES: u32 = 8;
 /// The number of elements of the small copy and of the fill.
 const SMALL: usize = 32;
@@ -35,7 +35,7 @@ const KINDS: [(&str, Behind); 7] = [
     ("a second kernel", Behind::Kernel),
 ];
 
-/// A stream with everything that a measurement enqueues in it.
+/// A stream with the objects of all operations that a measurement enqueues in it.
 struct StreamRow {
     lane: Lane,
     event: Event,
@@ -68,7 +68,7 @@ impl StreamRow {
     }
 }
 
-/// The time of the whole in microseconds: from the first launch to the end of all streams.
+/// The time from the first launch to the end of the work in all streams, in microseconds.
 fn whole_us(device: &Device, rows: &mut [StreamRow], rounds: u32, behind: Behind) -> Result<f64> {
     device.synchronize()?;
     let start = Instant::now();
@@ -117,8 +117,8 @@ mod tests {
     use crate::doctor::plan::Plan;
     use trijet::Select;
 
-    /// CPU threads show that every kind can be enqueued and counted. The number of kernels that
-    /// they run at once depends on the machine.
+    /// With a host device, the test shows that every kind can be enqueued and counted. The number
+    /// of kernels that run at once depends on the machine.
     #[test]
     fn every_kind_is_measured_for_both_numbers_of_streams() -> Result<()> {
         let device = Device::open(Select::Host(0))?;

@@ -1,5 +1,5 @@
-//! A kernel that runs for a given time on one multiprocessor, and its stream. The time is a
-//! calibrated number of rounds, so the kernel always ends.
+//! A kernel that runs for a given time on one multiprocessor, and its stream. A calibrated number
+//! of rounds determines the time, so the kernel always ends.
 
 use super::bench::{Bench, micros};
 use std::time::Instant;
@@ -8,9 +8,9 @@ use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
 
 /// The number of elements, less than one block, so that the rest of the device is free.
 const ELEMENTS: usize = 32;
-/// The largest number of rounds. It takes far longer than a calibration on every device.
+/// Maximum number of rounds. On every device, this number takes far longer than a calibration.
 const ROUNDS_MAX: u32 = 1 << 28;
-/// A calibration is steady if its kernel takes at least this time.
+/// A calibration ends when its kernel takes at least this time, in microseconds.
 const STEADY_US: f64 = 4_000.0;
 
 /// A stream with its own memory, so that the library does not order it after another stream.
@@ -56,15 +56,15 @@ impl Lane {
 }
 
 impl Bench {
-    /// The number of rounds of a kernel that takes this time.
+    /// The number of rounds of a kernel that takes `milliseconds`.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate at the bound")]
     pub(super) fn rounds(&self, milliseconds: f64) -> u32 {
         ((self.rounds_per_ms * milliseconds) as u32).clamp(1, ROUNDS_MAX)
     }
 }
 
-/// Finds the number of rounds that take a millisecond. The last time is taken twice, because the
-/// clock of the device rises while it is busy.
+/// Finds the number of rounds that take a millisecond. The last kernel is timed twice and the
+/// shorter time counts, because the clock rate of a device rises while the device is busy.
 pub(super) fn calibrate(bench: &mut Bench) -> Result<()> {
     let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
     let mut rounds = 1 << 10;

@@ -9,11 +9,11 @@ pub(super) enum Call {
     Nothing,
     /// A bare driver call.
     Bare(BareStep),
-    /// A stream-ordered allocation on b, of memory that the pool holds already. Sizes are in MiB.
+    /// A stream-ordered allocation on b of memory that the pool has already. The size is in MiB.
     Alloc(usize),
-    /// The same with an empty pool.
+    /// A stream-ordered allocation on b with an empty pool. The size is in MiB.
     Grow(usize),
-    /// The free of such an allocation, on b.
+    /// The free of a stream-ordered allocation, on b. The size is in MiB.
     Free(usize),
     /// A trim of the pool.
     Trim,
@@ -27,7 +27,8 @@ pub(super) enum Call {
     PageableOnB,
     /// A pageable upload of 4 KiB on a, after the kernel.
     FewPagesOnA,
-    /// A pageable upload of 1 MiB on a, which does not fit into a command.
+    /// A pageable upload of 1 MiB on a, after the kernel. It is too large for a single command of
+    /// the driver.
     PageableOnA,
     /// A host function on b.
     HostFn,

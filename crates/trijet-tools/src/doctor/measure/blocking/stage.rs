@@ -1,5 +1,5 @@
-//! The resources of the measured calls. They are made before the long kernel starts, and dropped
-//! after it has ended.
+//! The resources of the measured calls. They are created before the long kernel starts, and dropped
+//! after the kernel has ended.
 
 use super::call::Call;
 use crate::bare::lab::Lab;
@@ -15,7 +15,8 @@ const MIB: usize = 1 << 20;
 const LARGE: usize = 16 * MIB;
 const SMALL: usize = 4096;
 
-/// Memory of a device that was opened again, and has not loaded any kernels yet.
+/// A stream and buffers of a device that was opened again, so that it has not loaded any kernels
+/// yet.
 struct Fresh {
     stream: Stream,
     x: Buffer<f32>,
@@ -29,7 +30,7 @@ pub(super) struct Stage<'a> {
     /// The allocation that a call frees or makes.
     buffer: Option<Buffer<u8>>,
     fresh: Option<Fresh>,
-    /// The end of the work that the call itself launched.
+    /// The event at the end of the work that the call itself enqueued.
     end: Rc<Event>,
     legacy: Lane,
     pinned: PinnedBuffer<u8>,
@@ -40,7 +41,8 @@ pub(super) struct Stage<'a> {
     small_too: Buffer<u8>,
 }
 
-/// The work that the call itself launched. It must also end before stream b counts as free.
+/// The work that the call itself enqueued. The kernel on b counts as ended only when this work has
+/// ended as well.
 pub(super) struct Side<'a> {
     lab: Option<&'a Lab>,
     end: Rc<Event>,
@@ -78,7 +80,7 @@ impl<'a> Stage<'a> {
         Ok(this)
     }
 
-    /// Drops the objects that a failed call has left.
+    /// Drops the objects that remain after a failed call.
     pub(super) fn reset(&mut self) {
         (self.held, self.buffer, self.fresh) = (Held::default(), None, None);
     }
@@ -87,7 +89,7 @@ impl<'a> Stage<'a> {
         Side { lab: self.lab, end: Rc::clone(&self.end) }
     }
 
-    /// Makes the objects that the call needs.
+    /// Creates the objects that the call needs.
     pub(super) fn prepare(&mut self, call: Call, b: &Stream) -> Result<()> {
         match (call, self.lab) {
             (Call::Bare(step), Some(lab)) => lab.prepare(step, &mut self.held)?,
@@ -143,7 +145,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Drops the objects that are still held. No work may be running.
+    /// Drops the objects that remain after the call. The caller guarantees that no work is running.
     pub(super) fn clean(&mut self, call: Call) -> Result<()> {
         if let (Call::Bare(step), Some(lab)) = (call, self.lab) {
             lab.clean(step, &mut self.held)?;
