@@ -3,8 +3,8 @@
 //! The code is compiled before a device is opened, so that errors in it are reported even without a
 //! GPU.
 //!
-//! This is the only unsafe code of the command. Users who name a kernel on the command line are
-//! responsible for it, as for any program that they run.
+//! This file has the only unsafe code of the command. Users who name a kernel on the command line
+//! are responsible for it, as for any program that they run.
 
 use crate::values::{KernelArg, Scalar};
 use std::borrow::Cow;

@@ -8,16 +8,15 @@
 //!
 //! | action | columns | meaning |
 //! |---|---|---|
-//! | `allocate` | `Pointer`, `Size`, `Stream` | memory for work of the stream, named by the pointer
-//! |
-//! | `free` | `Pointer`, `Stream` | the memory is free after the work that the stream holds |
+//! | `allocate` | `Pointer`, `Size`, `Stream` | memory for the stream, named by the pointer |
+//! | `free` | `Pointer`, `Stream` | the memory is free after all earlier work of the stream |
 //! | `use` | `Pointer`, `Stream`, `Nanos` | a kernel that uses the memory for that long |
-//! | `follow` | `Stream`, `Other` | later work of the stream follows the work that `Other` holds |
+//! | `follow` | `Stream`, `Other` | later work waits for all earlier work of `Other` |
 //! | `synchronize` | `Stream` | the host waits for the stream |
 //!
 //! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are counted
-//! and left out. So is an incomplete last line. A cell may be quoted, and a UTF-8 byte order mark
-//! may precede the text.
+//! and left out. An incomplete last line is left out. A cell may be quoted, and a UTF-8 byte order
+//! mark may precede the text.
 #![forbid(unsafe_code)]
 
 use super::cells::Cells;
@@ -283,10 +282,11 @@ pub struct Text {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
+/// # Errors
 /// `InvalidValue` with the number of the line, for a line that is too long, an unknown action, a
 /// cell that is not a number, a quote without an end, an allocation whose pointer is allocated
-/// already, and a use or a free of a pointer that is not; `Io` if the text cannot be read or is not
-/// UTF-8.
+/// already, and a use or a free of a pointer that is not allocated; `Io` if the text cannot be read
+/// or is not UTF-8.
 pub fn read_all(text: impl BufRead) -> Result<Text> {
     let mut columns = Columns::default();
     let (mut devices, mut readers) = (Names::default(), Vec::<(String, Reader)>::new());

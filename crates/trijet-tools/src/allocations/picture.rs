@@ -77,7 +77,7 @@ pub(super) struct Recorder {
     row: u64,
     held_bytes: u64,
     live_bytes: u64,
-    /// One of this many rows is a point of the curve.
+    /// The number of rows from one point of the curve to the next point.
     every: u64,
 }
 

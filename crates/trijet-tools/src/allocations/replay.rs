@@ -41,7 +41,7 @@ pub struct Options {
     pub limit: Option<u64>,
     /// The name of the allocator in a picture. With a name, the address space is recorded. The
     /// figures are the same as in a run without a picture, because the recorder only reads the
-    /// state of the heap.
+    /// state of the heap. If the device allocates from a pool, the picture has no held memory.
     pub picture: Option<String>,
 }
 
@@ -346,9 +346,10 @@ impl<'a> Replay<'a> {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit on a device
-/// that allocates from a pool, whose picture has no held memory; every error of the device except
-/// `OutOfMemory`, which is counted.
+/// # Errors
+/// `InvalidValue` if two allocations had the same memory at the same time; `Unsupported` for a
+/// limit on a device that allocates from a pool; every error of the device except `OutOfMemory`,
+/// which is counted.
 pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<ReplayOutcome> {
     device.synchronize()?;
     device.trim_memory(Bytes(0))?;
@@ -450,7 +451,8 @@ mod tests {
         Ok(())
     }
 
-    /// The memory is in pieces, and the limit equals the memory that is held.
+    /// With a limit of 200 MiB, the free memory of the caching allocator is in pieces, so the
+    /// allocator refuses 50 MiB. The heap serves them.
     #[test]
     fn a_picture_has_what_a_caching_allocator_refuses_and_the_heap_gives() -> Result<()> {
         let device = checked_device()?;
@@ -468,8 +470,8 @@ mod tests {
         Ok(())
     }
 
-    /// One allocation of 200 MiB is freed and becomes ten, and five of these are freed. Then 50 MiB
-    /// are requested.
+    /// One allocation of 200 MiB is freed. Its memory becomes ten allocations, and five of these
+    /// are freed. Then 50 MiB are requested.
     fn fragmented() -> Trace {
         let mut text = "Action,Pointer,Size,Stream\nallocate,0,209715200,0\nfree,0,,0\n".to_owned();
         let lines = (1..=10).map(|id| format!("allocate,{id},20971520,0\n"));

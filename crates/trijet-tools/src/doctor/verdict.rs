@@ -1,5 +1,5 @@
 //! Verdicts from times: whether the host waited, whether a stream was held back, and when a queue
-//! or the device was full. They are functions of numbers, so that tests need no device.
+//! or the device was full. The functions take only numbers, so that tests need no device.
 #![forbid(unsafe_code)]
 
 use std::fmt;

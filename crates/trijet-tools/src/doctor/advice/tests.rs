@@ -88,7 +88,7 @@ fn one_row_of_the_table_decides_chunks_and_slots() {
     let mut f = empty();
     curve(&mut f, Path::Upload, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
     curve(&mut f, Path::Download, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
-    // Both directions at once are fast only in small copies.
+    // Copies in both directions at once are fast only if they are small.
     curve(&mut f, Path::Duplex, [2.0, 9.0, 9.0, 4.0, 5.2, 5.2]);
     let (chunk, slots) = (of(&f, "chunk_bytes"), of(&f, "slots"));
     assert_eq!(chunk.value, Some((4 * MIB) as f64));

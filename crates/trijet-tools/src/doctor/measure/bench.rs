@@ -1,4 +1,4 @@
-//! The state that every measurement uses: the device, the plan and the findings. Also functions
+//! The state that every measurement uses (the device, the plan and the findings), and functions
 //! that take samples.
 
 use crate::bare::lab::Lab;
