@@ -62,8 +62,8 @@ pub struct PageLocked;
 #[derive(Debug, Clone, Copy)]
 pub struct Pageable;
 
-/// Elements in device memory, or in host memory ([`super::PinnedBuffer`] and
-/// [`super::PageableBuffer`]).
+/// Elements in device memory, or in host memory ([`crate::PinnedBuffer`] and
+/// [`crate::PageableBuffer`]).
 ///
 /// ```
 /// use trijet::{Device, Select};

@@ -3,9 +3,10 @@
 //! A pipeline records no events by itself. A slot is a set of buffers, and every wait between the
 //! streams of a run follows from the uses of the buffers in the slots.
 //!
-//! The data may be in files, or in any type that implements [`Source`] or [`Sink`]. Page-locked
-//! memory is used without a copy. Typed data may be in slices and vectors ([`rows_of`]), iterators
-//! ([`rows_from_iter`]) and functions ([`rows_from_fn`], [`rows_to_fn`]).
+//! The data may be in files, or in any type that implements [`Source`](crate::Source) or
+//! [`Sink`](crate::Sink). Page-locked memory is used without a copy. Typed data may be in slices
+//! and vectors ([`rows_of`]), iterators ([`rows_from_iter`]) and functions ([`rows_from_fn`],
+//! [`rows_to_fn`]).
 //!
 //! A pipeline is described (`describe`), planned (`plan`), run (`run`) and reported (`report`). A
 //! run has four steps, each in its file: `validate`, `allocate`, `drive` and `measure`.

@@ -69,7 +69,7 @@ pub enum ChunkChoice {
     Bytes,
     /// A measurement of the first chunks.
     Measurement,
-    /// A choice of the caller, with [`Pipeline::chunk`](super::Pipeline::chunk).
+    /// A choice of the caller, with [`Pipeline::chunk`](crate::Pipeline::chunk).
     Caller,
     /// The memory of the device or of the host, which was too small for larger chunks.
     Memory,

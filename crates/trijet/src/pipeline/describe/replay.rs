@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Whether the runs of a [prepared](crate::pipeline::Pipeline::prepare) pipeline are launches of
+/// Whether the runs of a [prepared](crate::Pipeline::prepare) pipeline are launches of
 /// one [graph](crate::graph).
 ///
 /// The host then makes one call per run instead of one per operation, and the device needs less
@@ -30,7 +30,7 @@ pub enum Replay {
     Never,
 }
 
-/// Whether the last run of a [prepared](crate::pipeline::Pipeline::prepare) pipeline was a launch
+/// Whether the last run of a [prepared](crate::Pipeline::prepare) pipeline was a launch
 /// of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -15,7 +15,7 @@ pub enum Sharing {
     Alone,
     /// A small job that should end soon. Its kernels have the highest priority. It shares a device
     /// best if it works [in place](crate::pipeline::Schedule::InPlace), because its kernels then do
-    /// the copies. A [prepared](crate::pipeline::Pipeline::prepare) job chooses that schedule if it
+    /// the copies. A [prepared](crate::Pipeline::prepare) job chooses that schedule if it
     /// is the fastest. Otherwise the job copies in the shared streams, after at most two copies of
     /// each bulk run in each direction.
     Latency,

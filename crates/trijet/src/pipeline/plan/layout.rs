@@ -94,7 +94,7 @@ impl Layout {
     }
 
     /// Refuses rows that do not consist of elements of type `T`. Implementations of
-    /// [`Sink::check`](crate::pipeline::Sink::check) call it.
+    /// [`Sink::check`](crate::Sink::check) call it.
     ///
     /// # Errors
     /// `InvalidValue` when the rows have elements of another type, or are not a whole number of

@@ -35,7 +35,7 @@ pub(in crate::pipeline) const STRETCH: [u64; 2] = [5, 4];
 #[non_exhaustive]
 pub struct Limits {
     /// The least time of the bytes on the link, or of the kernels if they take longer. The cost of
-    /// each copy is not included. Equals [`Report::bound`](crate::pipeline::Report::bound), if that
+    /// each copy is not included. Equals [`Report::bound`](crate::Report::bound), if that
     /// is known.
     pub bound: Nanos,
     /// The bound, including the cost of each copy of the plan.

@@ -25,7 +25,7 @@ pub enum Schedule {
     /// All operations in one stream, and nothing is copied: over the link, the first stage reads
     /// the page-locked input, and the last stage writes the page-locked output. This is the fastest
     /// schedule for small jobs whose kernels access each byte once; see
-    /// [`Pipeline::prepare`](crate::pipeline::Pipeline::prepare). Without a stage, the data are
+    /// [`Pipeline::prepare`](crate::Pipeline::prepare). Without a stage, the data are
     /// copied.
     InPlace,
     /// A stream for each copy engine, two streams for kernels that chunks use in turn, and chunk

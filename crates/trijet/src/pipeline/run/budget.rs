@@ -18,7 +18,7 @@ const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 #[non_exhaustive]
 pub struct Needs {
     /// The plan, with chunks that fit into
-    /// [`Pipeline::host_memory`](crate::pipeline::Pipeline::host_memory).
+    /// [`Pipeline::host_memory`](crate::Pipeline::host_memory).
     pub plan: Plan,
     /// Page-locked memory of the host.
     pub pinned: Bytes,
