@@ -317,7 +317,7 @@ impl Lab {
         })
     }
 
-    /// Whether the event of [`Lab::mark`] is complete. The result is `true` before the first call
+    /// Whether the event of `Lab::mark` is complete. The result is `true` before the first call
     /// of `mark`.
     pub fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
