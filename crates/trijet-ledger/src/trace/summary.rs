@@ -348,6 +348,11 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
 }
 
 impl Summary {
+    /// The engine whose idle time the losses are.
+    pub(crate) fn losing_engine(&self) -> Option<DeviceEngine> {
+        losing(&self.metrics, self.limit)
+    }
+
     /// The first line of the text: the elapsed time, the bound and the efficiency if the bound was
     /// measured, the limit of the run, and the number of hazards and remarks.
     #[must_use]

@@ -49,7 +49,7 @@ pub(super) fn losses(page: &Page<'_>) -> String {
     let Some(summary) = page.summary.as_ref().filter(|summary| !summary.losses.is_empty()) else {
         return none("None was found.");
     };
-    let engine = summary.metrics.limiting.map_or(String::new(), |e| summary.engine_name(e));
+    let engine = summary.losing_engine().map_or(String::new(), |e| summary.engine_name(e));
     list(summary.losses.iter().map(|loss| {
         let first = loss.ops.first();
         let most = first.map(|op| format!(", the longest before {}", describe(&page.ops, *op)));

@@ -167,6 +167,21 @@ fn a_section_without_content_says_so() {
     assert_eq!(checked.matches("None was found.").count(), 3, "nor remarks, nor hazards");
 }
 
+/// The limit may be another engine than the one with the most work: the link, for example.
+#[test]
+fn losses_have_the_name_of_the_engine_that_they_are_of() {
+    let ops = sample();
+    let mut summary = summary(&ops, Vec::new());
+    assert!(!summary.losses.is_empty(), "the sample has idle time");
+    let most = summary.metrics.limiting;
+    let mut engines = summary.metrics.engines.iter().map(|engine| engine.engine);
+    let other = engines.find(|engine| Some(*engine) != most).expect("two engines work");
+    summary.limit = Some(Limit::Engine(other));
+    let idle = format!("{} idle: ", summary.engine_name(other));
+    let page = Page { ops: ops.into(), summary: Some(summary), ..Page::default() }.render();
+    assert!(page.contains(&idle), "{idle}");
+}
+
 #[test]
 fn equal_pages_give_equal_bytes() {
     let ops = sample();
