@@ -1,7 +1,8 @@
-//! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB: by the ring of the library and
-//! by NCCL. The time of a call is measured over several calls in a row, from the start of the first
-//! one until all devices are done. If a launcher starts the benchmark as several processes, each
-//! has one device, and the sums are over these devices.
+//! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB, by the ring of the library and
+//! by NCCL. Several calls are made in a row. The time of a call is the time from the start of the
+//! first call to the end of the last one on all devices, divided by the number of calls. If a
+//! launcher starts the benchmark as several processes, each process has one device, and the sums
+//! are over the devices of all processes.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -17,7 +18,7 @@ use trijet::ranks::LauncherRank;
 use trijet::{Buffer, Device, Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
-/// Maximum time without a sign of life of a rank.
+/// A rank that gives no sign of life for this long counts as lost.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
@@ -30,7 +31,7 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// The number of calls of a run with this many KiB each.
+    /// The number of calls in a run, if each call sums this many KiB.
     fn calls(&self, kib: usize) -> usize {
         (self.run_mib * 1024 / kib).clamp(self.calls_min, self.calls_max)
     }
@@ -42,13 +43,13 @@ struct Sizes {
     repeats: usize,
 }
 
-/// The word of a device at an index, before the first call.
+/// The value of the word at index `at` on this device, before the first call.
 fn word(device: usize, at: usize) -> u32 {
     let [device, at] = [device, at].map(|n| u32::try_from(n).expect("below 2^32"));
     at.wrapping_mul(0x9e37_79b1) ^ device
 }
 
-/// Data on each device, which one communicator sums repeatedly.
+/// Data on each device. One communicator sums the data repeatedly.
 struct Data<'a> {
     communicator: &'a Communicator,
     devices: &'a [Device],
@@ -67,7 +68,7 @@ impl<'a> Data<'a> {
         Ok(Self { communicator, devices, words, calls: 0 })
     }
 
-    /// Makes `calls` calls in a row; returns the microseconds of one.
+    /// Makes `calls` calls in a row. Returns the time of one call, in microseconds.
     fn run(&mut self, calls: usize) -> Result<f64> {
         self.devices.iter().try_for_each(Device::synchronize)?;
         let begun = Instant::now();
@@ -165,8 +166,8 @@ fn measure(
     Ok(results)
 }
 
-/// Runs the benchmark as one of several processes, each with a device. Rank 0 has the results; the
-/// others have none.
+/// Runs the benchmark as one of several processes with one device each. Only rank 0 returns
+/// results.
 fn of_rank(
     setting: &Setting<'_>,
     launch: &LauncherRank,
@@ -216,7 +217,7 @@ fn of_rank(
         let run = || {
             ranks.barrier()?;
             let own = data.borrow_mut().run(calls)?;
-            // The slowest rank counts.
+            // The time of the slowest rank is the result.
             let all = ranks.gather(&own.to_le_bytes())?;
             let of = |bytes: &Vec<u8>| bytes[..].try_into().map_or(f64::NAN, f64::from_le_bytes);
             Ok(times(bytes, launch.count, all.iter().map(of).fold(own, f64::max)))
@@ -236,7 +237,8 @@ fn of_rank(
     Ok(results)
 }
 
-/// The time of a call with this number of bytes, and the bus bandwidth as nccl-tests defines it.
+/// The time of one call that sums this number of bytes, and the bus bandwidth as nccl-tests defines
+/// it.
 fn times(bytes: usize, count: usize, us: f64) -> Vec<Value> {
     let rate = bytes as f64 / us / 1e3 * 2.0 * (count - 1) as f64 / count as f64;
     vec![Value::new("time", "us", us), Value::new("bus", "GB/s", rate)]

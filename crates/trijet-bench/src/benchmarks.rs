@@ -8,22 +8,23 @@ use serde::de::DeserializeOwned;
 use trijet::Result;
 use trijet_tools::progress::Steps;
 
-/// The devices and programs of a benchmark.
+/// The devices that a benchmark uses, and the programs that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// On the device that it is given.
+    /// Uses the device that it is given.
     Device,
-    /// On devices that it opens itself.
+    /// Uses devices that it opens itself.
     OwnDevices,
-    /// Commands that open devices, with large files. When [`Setting::cancel`] is cancelled, it ends
-    /// with `Cancelled` and removes them; a process that a signal ends would leave them.
+    /// Starts commands that open devices, and makes large files. When [`Setting::cancel`] is
+    /// cancelled, the benchmark ends with `Cancelled` and removes the files. A process that a
+    /// signal ends would leave the files.
     Commands,
-    /// On devices that it opens itself, or as one of several processes that a launcher starts, each
-    /// with a device.
+    /// Uses devices that it opens itself. Under a launcher, it runs as several processes with one
+    /// device each.
     Ranks,
 }
 
-/// A benchmark whose definition was read.
+/// A benchmark that is ready to run, because its definition was read.
 type Ready = Box<dyn FnOnce(&Setting<'_>, &mut Steps<'_>) -> Result<Results>>;
 
 /// The function of a benchmark, with its parameters.
@@ -35,17 +36,17 @@ type Measure<D> = fn(&Setting<'_>, &D, &mut Steps<'_>) -> Result<Results>;
 pub struct Benchmark {
     /// The name.
     pub name: &'static str,
-    /// The measurement, in words that follow "measures".
+    /// The measurement, in words that can follow "The benchmark measures".
     pub measures: &'static str,
-    /// Its definition with its parameters: a TOML file with comments.
+    /// The definition of the parameters: a TOML file with comments.
     pub definition: &'static str,
-    /// The devices and programs that it runs on.
+    /// The devices that the benchmark uses, and the programs that it starts.
     pub(crate) runs: Runs,
     read: fn(&str) -> Result<Ready>,
 }
 
 impl Benchmark {
-    /// Runs it. `steps` gets each step when it begins.
+    /// Runs the benchmark. `steps` is told of each step at its start.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
@@ -54,7 +55,7 @@ impl Benchmark {
     }
 }
 
-/// Reads a definition with parameters for a GPU and for a host device.
+/// Reads a definition that has separate parameters for a GPU and for a host device.
 fn by_device<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> Result<Ready> {
     let ByDevice { gpu, host } = parse::<ByDevice<D>>(text)?;
     Ok(Box::new(move |setting, steps| {
@@ -62,7 +63,7 @@ fn by_device<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> 
     }))
 }
 
-/// Reads a definition whose parameters do not depend on the device.
+/// Reads a definition that has the same parameters for every device.
 fn whole<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> Result<Ready> {
     let definition = parse::<D>(text)?;
     Ok(Box::new(move |setting, steps| measure(setting, &definition, steps)))
@@ -246,7 +247,7 @@ mod tests {
         }
     }
 
-    /// A row once could have the definition of another one.
+    /// Once a row of the table could name the definition of another benchmark.
     #[test]
     fn each_definition_is_of_the_row_with_its_name_and_each_row_is_described() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,6 +1,6 @@
-//! Persistent workers in one stream and memory-bound kernels in another at the same time: how much
-//! longer each of them takes, if all multiprocessors belong to the workers and if some are left to
-//! the kernels.
+//! Persistent workers in one stream and memory-bound kernels in another at the same time. The
+//! figures show how much longer each of the two takes, if the workers have all multiprocessors, and
+//! if some multiprocessors are left to the kernels.
 #![forbid(unsafe_code)]
 
 use crate::rounds::{Side, Value};
@@ -14,13 +14,13 @@ use trijet_programs::lengths::{self, LENGTHS};
 /// The number of lanes of a task.
 const LANES: u32 = 32;
 
-/// The work of the workers, and the work of the kernels beside them.
+/// The work of the workers, and the work of the kernels that run at the same time.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Load {
-    /// The number of tasks of the workers, and of steps of a task.
+    /// The number of tasks of the workers, and the number of steps of each task.
     pub(crate) tasks: u32,
     pub(crate) steps: u32,
-    /// The number of elements of an array of the kernels, and of kernels.
+    /// The number of elements of an array that the kernels use, and the number of kernels.
     pub(crate) elements: usize,
     pub(crate) kernels: u32,
 }
@@ -35,7 +35,7 @@ struct Pair {
     expected: Vec<u32>,
     x: Buffer<f32>,
     y: Buffer<f32>,
-    /// The start and the end of the workers, and of the kernels.
+    /// The start and the end of the workers, then the start and the end of the kernels.
     events: [TimedEvent; 4],
     released: Event,
     reserve: u32,
@@ -62,7 +62,8 @@ impl Pair {
         Ok(Self {
             load,
             delay: (kernels.alloc_zeroed(1)?, kernels.alloc_zeroed(1)?),
-            // About 300 us on a GPU, so that the host has enqueued everything before the start.
+            // Rounds of a kernel that delays the start. It takes about 300 us on a GPU, so that the
+            // host has enqueued everything before the start.
             rounds: if device.info().clock == Clock::Device { 20_000 } else { 0 },
             out: workers.alloc(load.tasks as usize * LANES as usize)?,
             expected,
@@ -76,8 +77,8 @@ impl Pair {
         })
     }
 
-    /// Runs the workers, the kernels, or both with a common start. Returns the microseconds of
-    /// each.
+    /// Runs the workers, the kernels, or both with a common start. Returns the time of the workers
+    /// and of the kernels in microseconds.
     fn run(&mut self, (has_workers, has_kernels): (bool, bool)) -> Result<[f64; 2]> {
         let Self {
             load,

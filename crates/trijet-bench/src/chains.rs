@@ -1,9 +1,9 @@
 //! Chains of short kernels, launched one by one and as a graph, by the library and by bare driver
 //! calls.
 //!
-//! The device's time is from the start of the first kernel to the end of the last one; the host's
-//! time is the time of the calls. A graph is also launched with other memory each time, which
-//! changes all of its nodes.
+//! The device's time is from the start of the first kernel to the end of the last one. The host's
+//! time is the time that the calls take. A graph is also launched with different memory each time,
+//! which changes all of its nodes.
 #![forbid(unsafe_code)]
 
 use crate::changed::changes;
@@ -23,17 +23,18 @@ use trijet_tools::bare::lab::Lab;
 use trijet_tools::bare::ticks::{STEPS, TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use trijet_tools::progress::Steps;
 
-/// The number of threads of a block, as in the bare chains.
+/// The number of threads of a block. The chains of bare driver calls use the same number.
 const THREADS: u32 = 32;
-/// The number of launches of a graph in a sample, one directly after the other, as for the bare
-/// graphs. The device's time includes the time in which the host makes the first launch.
+/// The number of launches of a graph in a sample, one directly after the other. The graphs of bare
+/// driver calls use the same number. The device's time includes the time in which the host makes
+/// the first launch.
 const LAUNCHES: u32 = 4;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
     lengths: Vec<u32>,
     samples: usize,
-    /// The number of kernels of the graph that is changed.
+    /// The number of kernels of the graph that the benchmark changes.
     changes: usize,
     decode: decode::Definition,
     /// The number of products that each element of a kernel with clusters sums.
@@ -42,12 +43,12 @@ pub(crate) struct Definition {
     peers: Vec<Peer>,
 }
 
-/// A chain of the library.
+/// A chain that the library launches.
 struct Chain {
     kernel: &'static Tick,
     link: ChainLink,
     stream: Stream,
-    /// Launches with other memory use these buffers alternately.
+    /// Two buffers. Launches with different memory use the two alternately.
     words: [Buffer<u32>; 2],
     blocks: u32,
     length: u32,
@@ -86,8 +87,8 @@ impl Chain {
         })
     }
 
-    /// The time of `run`, which makes `calls` calls and adds these numbers to each word of the
-    /// buffers.
+    /// The time of `run`. It must make `calls` calls, and add `added[i]` to each word of buffer
+    /// `i`.
     fn sample(
         &mut self,
         (calls, added): (u32, [u32; 2]),
@@ -122,7 +123,7 @@ impl Chain {
         })
     }
 
-    /// The same number of steps in one kernel, whose blocks wait for each other after each step.
+    /// Runs the same number of steps in one kernel. Its blocks wait for each other after each step.
     fn persistent(&mut self, arrived: &mut Buffer<u32>) -> Result<Vec<Value>> {
         let (config, length) = (self.config().cooperative(), self.length);
         self.stream.fill_bytes(arrived, 0)?;
@@ -131,7 +132,8 @@ impl Chain {
         })
     }
 
-    /// Launches the graph a few times, over these buffers alternately.
+    /// Launches the graph `LAUNCHES` times. The launches use the buffers with the indices `buffers`
+    /// alternately.
     fn replay(&mut self, graph: &mut Graph, buffers: &[usize]) -> Result<Vec<Value>> {
         let turns = || buffers.iter().cycle().take(LAUNCHES as usize);
         let mut added = [0; 2];
@@ -145,13 +147,14 @@ impl Chain {
     }
 }
 
-/// The host's time is the time of a graph's launch, or of all launches of a chain.
+/// The figures of a sample. The host's time is the time to launch a graph once, or to make all
+/// launches of a chain.
 fn values(device: f64, host: f64) -> Vec<Value> {
     let ns = |what: &str, value| Value { what: what.to_owned(), unit: "ns".to_owned(), value };
     vec![ns("device, each kernel", device), ns("host, all calls", host)]
 }
 
-/// The bare chains have the same kernel, and their costs are per call.
+/// The figures of a chain of bare driver calls. It runs the same kernel, and `cost` is per call.
 fn of_bare(cost: ChainCost, calls: u32) -> Vec<Value> {
     values(cost.kernel, cost.call * f64::from(calls))
 }
@@ -166,7 +169,7 @@ pub(crate) fn run(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let device = setting.device;
-    // A host device runs dependent launches one after the other.
+    // A host device accepts dependent launches, and runs one after the other.
     let has_dependents = matches!(device.info().compute, (0, _) | (9.., _));
     let links: &[ChainLink] = match has_dependents {
         true => &[ChainLink::Plain, ChainLink::WaitThenTrigger, ChainLink::TriggerThenWait],
@@ -199,7 +202,7 @@ pub(crate) fn run(
     Ok(results)
 }
 
-/// The kernels of a chain in the names of results.
+/// The name of a kind of chain in the names of results.
 fn kind(link: ChainLink) -> &'static str {
     match link {
         ChainLink::Empty | ChainLink::Plain => "",
@@ -208,7 +211,7 @@ fn kind(link: ChainLink) -> &'static str {
     }
 }
 
-/// All ways for chains of one length. The ways run in turn.
+/// Measures all ways to run chains of one length. The ways take turns.
 fn chains(
     setting: &Setting<'_>,
     (link, length, samples): (ChainLink, u32, usize),

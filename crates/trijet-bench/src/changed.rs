@@ -1,5 +1,5 @@
-//! The cost of a change of a graph: it is recorded again with no, some or all kernels changed, or
-//! made anew.
+//! The cost of a change of a graph. No, some or all kernels change, and the graph is either
+//! recorded again or made anew.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -24,7 +24,7 @@ struct Changes {
     x: Buffer<u32>,
     y: Buffer<u32>,
     graph: Graph,
-    /// The rounds of each kernel.
+    /// The number of rounds of each kernel.
     rounds: Vec<u32>,
 }
 
@@ -48,8 +48,8 @@ impl Changes {
         Ok(Self { device: device.clone(), stream, x, y, graph, rounds })
     }
 
-    /// Changes every `step`-th kernel, in place or by a new graph, and checks the result of a
-    /// launch.
+    /// Changes every `step`-th kernel, by recording the graph again or by a new graph. Launches the
+    /// graph and checks the result.
     fn sample(&mut self, step: Option<usize>, is_new: bool) -> Result<Vec<Value>> {
         let Self { device, stream, x, y, graph, rounds } = self;
         if let Some(step) = step {
@@ -75,8 +75,8 @@ impl Changes {
     }
 }
 
-/// All changes, in turn. After them, the bare calls that capture a graph with as many kernels again
-/// and update the previous graph with it.
+/// Measures all changes. The ways take turns. The last figure is for bare driver calls, which
+/// capture a graph of the same number of kernels and update the previous graph with it.
 pub(crate) fn changes(
     setting: &Setting<'_>,
     (kernels, samples): (usize, usize),

@@ -33,7 +33,7 @@ pub(crate) struct Definition {
     file_entries: u64,
 }
 
-/// A ledger that is being made.
+/// A ledger under construction.
 struct Maker<'a> {
     definition: &'a Definition,
     streams: u32,
@@ -67,7 +67,7 @@ impl Maker<'_> {
         self.push(StreamWork::Kernel, lane, accesses);
     }
 
-    /// Adds an event: the stream `to` waits for the work of `from`.
+    /// Adds an event record and a wait: the stream `to` waits for the work of `from`.
     fn edge(&mut self, event: u64, from: u32, to: u32) {
         let on = Position { lane: LaneId(from), seq: self.seqs[from as usize] };
         self.push(StreamMark::Record { event, by: Asked::Ordering }, from, Accesses::new());
@@ -79,13 +79,13 @@ fn own_buffer(lane: u32) -> u64 {
     1000 + u64::from(lane)
 }
 
-/// Makes a ledger. Also returns the index of the racing kernel, if one is planted.
+/// Makes a ledger. Also returns the index of the racing kernel if `planted` is set.
 fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Option<u64>) {
     let lanes = streams.max(2);
     let mut maker = Maker { definition, streams, seqs: vec![0; lanes as usize], ops: Vec::new() };
     let mut racing = None;
-    // The planted race is a crossing without its event. A crossing shortly after a wait of the host
-    // is ordered even without an event, so a later one is taken.
+    // The planted race is a crossing without its event. Shortly after the host has waited, a
+    // crossing is ordered even without an event, so a later crossing is used.
     let middle = (definition.operations / 2 / definition.crossing + 7) * definition.crossing;
     for (number, lane) in (0..definition.operations).zip((0..maker.streams).cycle()) {
         let other = (lane + 1) % lanes;
@@ -116,7 +116,8 @@ fn wrong(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench check", cause)
 }
 
-/// Checks that a clean ledger gives no finding, and one with a planted race gives that race.
+/// Checks that a clean ledger gives no finding, and that a ledger with a planted race gives this
+/// race.
 fn verify(definition: &Definition, streams: u32) -> Result<()> {
     let verdict = check(&make(definition, streams, false).0);
     if !verdict.findings.is_empty() {
@@ -178,7 +179,7 @@ pub(crate) fn run(definition: &Definition, steps: &mut Steps<'_>) -> Result<Resu
     Ok(results)
 }
 
-/// The figures of a long ledger that is checked while it is read from a file.
+/// The figures of the check of a long ledger that is read from a file.
 struct Many {
     entries: u64,
     rate: Samples,

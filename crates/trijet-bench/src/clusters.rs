@@ -1,5 +1,5 @@
-//! Two kernels with clusters, in one stream and in two: launches with clusters do not wait for each
-//! other.
+//! Two kernels with clusters, in one stream and in two streams. The figures show that launches with
+//! clusters in different streams do not wait for each other.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -9,17 +9,17 @@ use crate::turns::record;
 use trijet::testing::cluster::{MATMUL, config};
 use trijet::{Buffer, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
 
-/// The number of rows and of columns of each result. It gives eight blocks, so that two kernels
-/// have room at the same time.
+/// The number of rows and of columns of each result. A result then needs eight blocks, so that two
+/// kernels fit on the device at the same time.
 const SIDE: u32 = 32;
 const CLUSTER: u32 = 2;
 
-/// Two products with one factor, in two streams or in one.
+/// Two matrix products that share one factor, in two streams or in one.
 struct Pair {
     stream: Stream,
-    /// The stream of the second one, unless it is the same.
+    /// The stream of the second product; `None` if both products use the same stream.
     other: Option<Stream>,
-    /// They order the other stream with the first one, at the start and at the end.
+    /// These events order the other stream with the first one, at the start and at the end.
     events: [Event; 2],
     inner: u32,
     x: Buffer<f32>,
@@ -41,7 +41,7 @@ impl Pair {
         Ok(Self { stream: first, other, events, inner, x, w, results, between })
     }
 
-    /// The time from the start of the first kernel to the end of both.
+    /// The time from the start of the first kernel until both kernels are complete.
     fn sample(&mut self) -> Result<Vec<Value>> {
         let Self { stream: a, other, events, inner, x, w, results: [y, z], between } = self;
         let [begin, end] = events;
@@ -69,7 +69,7 @@ impl Pair {
     }
 }
 
-/// Both ways, in turn.
+/// Measures one stream and two streams. The two ways take turns.
 pub(crate) fn clusters(
     setting: &Setting<'_>,
     (inner, samples): (u32, usize),

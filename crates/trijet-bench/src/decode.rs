@@ -1,6 +1,7 @@
-//! Chains of kernels, as a language model launches them in its decode phase: each kernel reads and
+//! Chains of kernels, as a language model launches them in its decode phase. Each kernel reads and
 //! writes some memory, and is so short that the time between two kernels matters. The chains run in
-//! a graph, as ordinary and as dependent launches, with work before the wait or without.
+//! a graph, as ordinary and as dependent launches. The kernels have work before their wait, or
+//! none.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -14,15 +15,15 @@ use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses,
 };
 
-/// The number of threads of a block, and of blocks for each multiprocessor.
+/// The number of threads of a block, and the number of blocks per multiprocessor.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 4;
-/// A copy gives the bound. It has this many times the elements of the largest chain.
+/// The bound comes from a copy that has this many times the elements of the largest chain.
 const COPY_TIMES: usize = 16;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
-    /// The sizes of the memory that each kernel reads. It writes the same number of bytes.
+    /// The number of KiB that each kernel reads. The kernel writes the same number.
     pub(crate) sizes_kib: Vec<usize>,
     pub(crate) kernels: u32,
     /// The number of hash rounds that each kernel computes before it waits.
@@ -57,7 +58,7 @@ struct Chain {
     between: [TimedEvent; 2],
 }
 
-/// The results of the kernels for the numbers 0, 1, 2 and so on.
+/// The expected results of the kernels if the input is the numbers 0, 1, 2 and so on.
 fn wanted(len: usize, kernels: u32, preamble: u32) -> Vec<u32> {
     let mut words: Vec<u32> = (0..).take(len).collect();
     for salt in 0..kernels {
@@ -142,8 +143,8 @@ fn copy_rate(device: &Device, len: usize) -> Result<f64> {
     Ok(best)
 }
 
-/// All chains. The chains of one size and one preamble run in turn. `ways` has dependent launches
-/// only if the device has them.
+/// Measures all chains. The chains with the same size and preamble take turns. Dependent launches
+/// are measured only if the device has them.
 pub(crate) fn decode(
     setting: &Setting<'_>,
     (definition, has_dependents): (&Definition, bool),

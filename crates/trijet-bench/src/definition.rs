@@ -1,11 +1,11 @@
-//! Definitions: the files of `definitions/`, which are parts of the program.
+//! Definitions of benchmarks: the files of `definitions/`, which are compiled into the program.
 #![forbid(unsafe_code)]
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use trijet::{Error, ErrorKind, Result};
 
-/// The sizes on a GPU, and on a host device, whose processor computes every element.
+/// The sizes on a GPU, and the sizes on a host device, whose processor computes every element.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ByDevice<D> {
     pub(crate) gpu: D,
@@ -15,7 +15,7 @@ pub(crate) struct ByDevice<D> {
 /// Reads a definition.
 ///
 /// # Errors
-/// `InvalidValue` for a text that is not one, with the first wrong line.
+/// `InvalidValue` for a text that is not a definition, with the first wrong line.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| {
         let cause = format!("the definition does not parse: {error}");

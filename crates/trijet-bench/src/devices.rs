@@ -1,6 +1,7 @@
-//! One array over all devices of the host, memory to memory: by one device and by all at once. The
-//! comparison is copies in both directions that wait for nothing. Times are the times of the
-//! slowest device, on its clock, from the start of its first operation to the end of its last one.
+//! One array over all devices of the host, from memory to memory: by one device alone, and by all
+//! devices at once. The comparison is copies in both directions that wait for nothing. A time is
+//! the time of the slowest device, on its clock, from the start of its first operation to the end
+//! of its last one.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -28,7 +29,7 @@ struct Size {
     repeats: usize,
 }
 
-/// A share of the array, on its device.
+/// The part of the array that one device moves.
 struct Share {
     device: Device,
     x: PinnedBuffer<u32>,
@@ -45,7 +46,7 @@ impl Share {
         Ok(Self { device: device.clone(), x, y })
     }
 
-    /// The pipeline of a share.
+    /// Runs the pipeline of the share. Returns its time.
     fn pipeline(&mut self) -> Result<Nanos> {
         let report = Pipeline::on(&self.device)
             .pinned_source(&self.x, ROW)
@@ -56,9 +57,9 @@ impl Share {
         Ok(report.elapsed)
     }
 
-    /// Copies of `piece` words in both directions, without an order between the directions. They
-    /// give the rate of this device's link while the other devices copy too. The results arrive as
-    /// zeros.
+    /// Copies `piece` words at a time in both directions, without an order between the directions.
+    /// The time gives the rate of this device's link while the other devices copy at the same time.
+    /// The source of the downloads is zeroed memory, so the results are zeros.
     fn copies(&mut self, piece: usize) -> Result<Nanos> {
         let (up, down) = (self.device.stream()?, self.device.stream()?);
         let mut target = up.alloc::<u32>(piece)?;
@@ -90,8 +91,8 @@ impl Share {
     }
 }
 
-/// Runs `run` on all shares at once, and verifies them. Returns the time of the slowest one in
-/// milliseconds.
+/// Calls `run` on all shares at once, and verifies the shares. Returns the time of the slowest
+/// share in milliseconds.
 fn at_once(
     shares: &Mutex<Vec<Share>>,
     is_copied: bool,
@@ -116,7 +117,7 @@ fn at_once(
     Ok(times.into_iter().fold(0.0, |slowest, time| time.seconds().max(slowest)) * 1e3)
 }
 
-/// The array in equal shares.
+/// Divides the array into equal shares, one for each device.
 fn shared(devices: &[Device], bytes: usize) -> Result<Mutex<Vec<Share>>> {
     let words = bytes / size_of::<u32>() / devices.len() / ROW * ROW;
     let share = |(n, device)| Share::new(device, words, n * words);

@@ -1,12 +1,13 @@
-//! The host time of one operation, a launch or an upload: tracked, ordered by hand, traced, and as
-//! the bare driver call.
+//! The host time of one operation, a launch or an upload, for each way to enqueue it: tracked,
+//! ordered by hand, traced, and as the bare driver call.
 //!
-//! The ways run in turn, in bursts that fit the queue of the device. With `empty-driver` in place
-//! of the driver, the figures are the library's own time. The waits and event records that the
-//! ordering inserts are driver calls too, so there are separate figures for their number per
-//! operation and for the cost of one. A trace records an event at each end of an operation. In the
-//! thread of the benchmark, the context of the device is current. In a thread where it is not, each
-//! call sets and restores it.
+//! The ways are measured one after another, in bursts that fit the queue of the device. If
+//! `empty-driver` replaces the driver, the figures are the time of the library alone. The waits and
+//! event records that the ordering inserts are driver calls too, so there are separate figures for
+//! their number per operation and for the cost of one. A trace records an event at each end of an
+//! operation. The context of the device is current in the thread of the benchmark. In a thread
+//! where another context or none is current, each call sets the context and restores the previous
+//! state.
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;
@@ -58,7 +59,8 @@ impl Desk {
     }
 }
 
-/// Nanoseconds per operation of one burst. The device is idle before and after it.
+/// Calls `op` in a burst and returns the nanoseconds per call. The device is idle before and after
+/// the burst.
 fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     for index in 0..count {
@@ -71,7 +73,7 @@ fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -
     Ok(time.as_secs_f64() * 1e9 / f64::from(count))
 }
 
-/// Runs `job` in a separate thread, in which no context of CUDA is current.
+/// Runs `job` in a separate thread, in which no CUDA context is current.
 fn without_context(job: impl FnOnce() -> Result<f64> + Send) -> Result<f64> {
     std::thread::scope(|scope| scope.spawn(job).join().expect("no panic"))
 }
@@ -93,7 +95,7 @@ impl Figures {
     }
 }
 
-/// The streams and buffers of a round, which runs every way once.
+/// The streams and buffers of a round. A round runs every way once.
 struct Round {
     streams: [Stream; 2],
     one: Desk,
@@ -101,7 +103,7 @@ struct Round {
     traced: Desk,
     apart: Desk,
     hand: Desk,
-    /// The calls of the driver; `None` on the host device, which has none.
+    /// The calls of the bare driver; `None` on the host device, which has no driver.
     bare: Option<Bare>,
 }
 
@@ -193,7 +195,7 @@ pub(crate) fn run(
     Ok(results)
 }
 
-/// Checks that every launch added 1 to each element. A float counts exactly up to 2^24.
+/// Checks that every launch added 1 to each element. A float counts without rounding up to 2^24.
 fn verify(device: &Device, round: &Round, launches: f64) -> Result<String> {
     if is_empty_driver(device.info()) {
         return Ok("nothing: the functions of this driver are empty".to_owned());

@@ -1,5 +1,5 @@
-//! Products of bf16 matrices on tensor cores, compared with cuBLAS: large and small ones, and
-//! chains of small ones in a graph as ordinary and as dependent launches.
+//! Products of bf16 matrices on tensor cores, compared with cuBLAS. There are large and small
+//! products, and chains of small products in a graph, as ordinary and as dependent launches.
 #![forbid(unsafe_code)]
 
 use crate::peer::{self, Peer};
@@ -31,20 +31,22 @@ pub(crate) struct Definition {
     peers: Vec<Peer>,
 }
 
-/// The number of elements of a result that the host computes again. They are drawn for each sample.
+/// The number of elements of a result that the host computes again. Each sample draws other
+/// elements.
 const CHECKED: usize = 64;
 
 fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench gemm", format!("{what} has a wrong element"))
 }
 
-/// Whole numbers from -4 to 4: their products and sums are exact.
+/// Whole numbers from -4 to 4, so that their products and sums are exact.
 fn numbers(draw: &mut Prng, len: usize) -> Vec<bf16> {
     let mut number = || bf16::from_f32(f32::from(u8::try_from(draw.below(9)).unwrap_or(0)) - 4.0);
     (0..len).map(|_| number()).collect()
 }
 
-/// Enqueues `d = a * b^T`, with sides `[m, n, k]`, on a device with this number of multiprocessors.
+/// Enqueues `d = a * b^T` for the sizes `[m, n, k]`, on a device with this number of
+/// multiprocessors.
 pub(crate) fn product(
     (stream, multiprocessors): (&Stream, u32),
     [a, b]: [View<'_, bf16>; 2],
@@ -126,7 +128,7 @@ fn values(seconds: f64, sizes: [u32; 3]) -> Vec<Value> {
     ]
 }
 
-/// A chain in a graph: each product takes the previous result.
+/// A chain in a graph. Each product multiplies the result of the previous product.
 struct Chain {
     stream: Stream,
     sizes: [u32; 3],
@@ -140,7 +142,8 @@ struct Chain {
 }
 
 impl Chain {
-    /// `w` is a permutation of the columns with other signs, so results stay small and exact.
+    /// Makes a chain. `w` permutes the columns and changes some signs, so results stay small and
+    /// exact.
     fn new(device: &Device, [m, n]: [u32; 2], length: u32, is_dependent: bool) -> Result<Self> {
         let (stream, sizes, mut draw) = (device.stream()?, [m, n, n], Prng::new(2));
         let config = config(m, n, device.info().multiprocessors);

@@ -1,9 +1,9 @@
-//! The backward pass of linear layers on all devices of the host, with the sums of the gradients at
-//! the same time: by copies and kernels of the library and by NCCL, in buckets of several sizes.
-//! The comparison is DistributedDataParallel of PyTorch.
+//! The backward pass of linear layers on all devices of the host. The sums of the gradients over
+//! the devices run at the same time, by copies and kernels of the library and by NCCL, in buckets
+//! of several sizes. The comparison is DistributedDataParallel of PyTorch.
 //!
-//! Communication is exposed if a step is longer than the backward pass alone. The time of a step
-//! ends when all sums are complete.
+//! The exposed time of communication is the time by which a step is longer than the backward pass
+//! alone. A step ends when all sums are complete.
 #![forbid(unsafe_code)]
 
 use crate::gemm::product;
@@ -38,7 +38,7 @@ struct Model {
 
 type Gradients = GradientBuckets<bf16, Sum>;
 
-/// The prime of digests.
+/// The modulus of digests, a prime.
 const PRIME: u64 = (1 << 31) - 1;
 
 /// A whole number from -4 to 4.
@@ -47,7 +47,7 @@ fn number(at: u64, salt: u64) -> bf16 {
     bf16::from_f32((mixed % 9) as f32 - 4.0)
 }
 
-/// A number that depends on every bit of a gradient, and on the previous digest.
+/// The digest `before`, continued with every bit of a gradient.
 fn digest(before: u64, gradient: &[bf16]) -> u64 {
     let of_place = |(at, value): (u64, &bf16)| u64::from(value.to_bits()) * (at * 40_503 % 65_521);
     let sum: u64 = (0..).zip(gradient).map(of_place).sum();
@@ -59,7 +59,8 @@ struct Rank {
     stream: Stream,
     width: usize,
     batch: usize,
-    /// The layers differ in the row at which their first matrix starts.
+    /// The first matrix of a layer is a part of `left`. The part starts at a different row for each
+    /// layer.
     left: Buffer<bf16>,
     right: Buffer<bf16>,
     incoming: Buffer<bf16>,
@@ -96,7 +97,7 @@ impl Rank {
         })
     }
 
-    /// The two products of a layer.
+    /// Enqueues the two products of a layer.
     fn layer(&mut self, layer: usize, gradient: ViewMut<'_, bf16>) -> Result<()> {
         let (width, batch) = (self.width, self.batch);
         let s = (&self.stream, self.multiprocessors);
@@ -128,7 +129,7 @@ impl Ranks {
         Ok(Self { ranks, layers: model.layers })
     }
 
-    /// A backward pass, or a part of it.
+    /// Enqueues the products of a backward pass, the sums of its gradients, or both.
     fn step(&mut self, gradients: &mut Gradients, part: Part) -> Result<()> {
         gradients.begin()?;
         for rank in &self.ranks {
@@ -150,7 +151,8 @@ impl Ranks {
         if part != Part::Products {
             gradients.finish()?;
         }
-        // Buckets are combined in their order, so all are complete when the last one is.
+        // The last gradient of `order()` is in the last bucket. Buckets are combined one after
+        // another, so all are complete when this gradient is.
         let last = *gradients.order().last().expect("a gradient");
         for (number, rank) in self.ranks.iter_mut().enumerate() {
             rank.stream.copy(&gradients.gradient(number, last).slice(..1), &mut rank.last)?;
@@ -159,7 +161,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// The milliseconds of a step and of its products, on the device where they took longest.
+    /// The milliseconds of a step and of its products. Each is the maximum over the devices.
     fn timed(&mut self, gradients: &mut Gradients, part: Part) -> Result<Vec<Value>> {
         for rank in &self.ranks {
             rank.stream.synchronize()?;
@@ -176,7 +178,7 @@ impl Ranks {
         Ok(vec![Value::new("step", "ms", step), Value::new("products", "ms", products)])
     }
 
-    /// The digest of the gradients, which all devices must have.
+    /// The digest of the gradients. It must be the same on all devices.
     fn digest(&self, gradients: &Gradients) -> Result<u64> {
         let mut digests = Vec::new();
         for (number, rank) in self.ranks.iter().enumerate() {
@@ -250,8 +252,8 @@ fn measure(
     Ok(results)
 }
 
-/// Measures one batch of a model: the pass alone, each plan, and the plan that the buckets choose
-/// themselves. Returns the digest of the sums.
+/// Measures one batch of a model: the backward pass alone, each plan, and the plan that the library
+/// chooses by measurement. Returns the digest of the sums.
 fn ours(
     setting: &Setting<'_>,
     devices: &[Device],
@@ -307,7 +309,7 @@ fn ours(
     }
 }
 
-/// The digest of the sums, which must be equal for all plans.
+/// The digest of the sums. It is an error if two plans have different digests.
 fn digest_of_all(
     plans: &[BucketPlan],
     gradients: &mut Gradients,
@@ -336,7 +338,7 @@ fn describe(plan: BucketPlan) -> String {
     }
 }
 
-/// The plans of the curve, for the available transports.
+/// One plan for each bucket size of the model and each available transport.
 fn plans(model: &Model, gradients: &mut Gradients) -> Vec<BucketPlan> {
     let mut plans = Vec::new();
     for transport in [Transport::Copies, Transport::Nccl] {

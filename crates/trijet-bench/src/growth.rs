@@ -1,6 +1,6 @@
 //! Memory that grows: the cache of keys and values of a language model while sequences arrive and
-//! leave, in growing buffers, in buffers that are copied to twice the size, in buffers of the
-//! largest size, and in pages.
+//! leave. The cache is in growing buffers, in buffers that are copied to buffers of twice the size,
+//! in buffers that have the largest size from the start, or in pages.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -16,19 +16,19 @@ use trijet_tools::allocations::workloads::length;
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
-/// The number of tokens of a page.
+/// The number of tokens in a page.
 const PAGE_TOKENS: usize = 16;
 
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Definition {
     samples: usize,
-    /// The number of sequences that live at once.
+    /// The number of sequences that exist at once.
     sequences: usize,
-    /// The number of buffers of a sequence.
+    /// The number of buffers per sequence, one for each layer.
     layers: usize,
-    /// The number of bytes of a token in a buffer.
+    /// The number of bytes per token in each buffer.
     token_bytes: usize,
-    /// The number of steps. In each step, every sequence gets a token.
+    /// The number of steps. Each step adds one token to every sequence.
     steps: usize,
     prompt_median: usize,
     generated_median: usize,
@@ -39,13 +39,13 @@ pub(crate) struct Definition {
 /// How the memory of a sequence grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// At the same address.
+    /// The buffer grows at the same address.
     Growing,
-    /// Into a new buffer of twice the size, with a copy.
+    /// The data is copied to a new buffer of twice the size.
     Doubling,
-    /// Not at all: it has the largest size from the start.
+    /// The buffer has the largest size from the start.
     Largest,
-    /// By buffers of a few tokens each.
+    /// New buffers of a few tokens are added.
     Paged,
 }
 
@@ -77,7 +77,8 @@ struct Layer {
 }
 
 impl Layer {
-    /// A layer with memory for `used` bytes, if its way has memory before it grows.
+    /// An empty layer. The way `Growing` allocates `used` bytes, `Largest` allocates `most` bytes,
+    /// and the other ways allocate nothing yet.
     fn new(way: Way, s: &Stream, used: usize, most: usize) -> Result<Self> {
         let memory = match way {
             Way::Growing => Memory::Growing(s.growing(used, most)?),
@@ -88,7 +89,7 @@ impl Layer {
         Ok(Self { memory, used: 0 })
     }
 
-    /// Makes room for `used` bytes. Adds the number of copied bytes to `copied`.
+    /// Makes room for `used` bytes. Adds the number of bytes that this copies to `copied`.
     fn grow(&mut self, s: &Stream, used: usize, page: usize, copied: &mut usize) -> Result<()> {
         match &mut self.memory {
             Memory::Growing(buffer) => buffer.grow_to(used)?,
@@ -127,7 +128,7 @@ impl Layer {
         }
     }
 
-    /// Copies the byte `at` to the host.
+    /// Copies the byte at index `at` to the host.
     fn read(&self, device: &Device, s: &Stream, at: usize, page: usize) -> Result<u8> {
         let mut host = device.pinned::<u8>(1)?;
         match &self.memory {
@@ -150,17 +151,17 @@ struct Sequence {
     value: u8,
 }
 
-/// A run of sequences with memory that grows in one way.
+/// A run in which the memory of all sequences grows in the same way.
 struct Run<'a> {
     definition: &'a Definition,
     device: &'a Device,
     stream: &'a Stream,
     way: Way,
-    /// The time of each growth, in nanoseconds.
+    /// The duration of each growth, in nanoseconds.
     ns: Vec<f64>,
-    /// The number of bytes that were copied.
+    /// The number of bytes that growth has copied.
     copied: usize,
-    /// Maximum number of bytes that sequences had at once.
+    /// Maximum number of bytes that all sequences used at the same time.
     peak_live: u64,
 }
 
@@ -222,8 +223,8 @@ impl Run<'_> {
         let mut before = 0;
         for step in 0..definition.steps {
             if step == definition.steps / 2 {
-                // In the first half of the run, memory was allocated that later sequences use
-                // again.
+                // Only calls in the second half of the run are counted. In the first half, the run
+                // allocates memory that later sequences use again.
                 before = self.calls();
                 self.ns.clear();
             }

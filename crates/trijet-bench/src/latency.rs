@@ -1,6 +1,6 @@
-//! Small requests during a bulk job that keeps both copy engines busy: the time of a request, and
-//! the loss of the bulk job. Times are the times of the host, from the call to the end of the last
-//! operation.
+//! Small requests during a bulk job that keeps both copy engines busy. The figures are the time of
+//! a request, and the loss of the bulk job. Times are times of the host, from the call to the end
+//! of the last operation.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -21,7 +21,7 @@ use trijet_tools::stats::Samples;
 
 /// The number of elements of a row.
 const ROW: usize = 256;
-/// One of this many elements of the bulk job is compared.
+/// Only every `STEP`-th element of the bulk job is compared.
 const STEP: usize = 1021;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -37,16 +37,17 @@ pub(crate) struct Definition {
 /// How requests are made.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// By a prepared pipeline that shares as a small job, with this schedule.
+    /// By a prepared pipeline with this schedule. Its sharing is that of a small job.
     Prepared(Schedule),
     /// By hand: copies and a kernel on a stream of the highest priority.
     OwnStream,
 }
 
-/// A case: its name, how requests are made, and the sharing of the bulk job beside them.
+/// A case: its name, how requests are made if there are any, and the sharing of the bulk job if it
+/// runs.
 type Case = (&'static str, Option<Way>, Option<Sharing>);
 
-/// The bulk job alone comes first, since the others are compared with it.
+/// All cases. The bulk job alone comes first, because the other cases are compared with it.
 const CASES: [Case; 7] = [
     ("bulk alone", None, Some(Sharing::Alone)),
     ("bulk alone, class Bulk", None, Some(Sharing::Bulk)),
@@ -61,7 +62,7 @@ const CASES: [Case; 7] = [
     ("requests on an own stream, beside bulk", Some(Way::OwnStream), Some(Sharing::Alone)),
 ];
 
-/// Page-locked memory for a job, and the number of rounds of its kernel.
+/// Page-locked memory for a job, and the number of rounds of the job's kernel.
 struct Data {
     x: PinnedBuffer<u32>,
     y: PinnedBuffer<u32>,
@@ -109,7 +110,7 @@ struct ByHand {
     y: Buffer<u32>,
 }
 
-/// Makes requests.
+/// A means to make requests, ready to use.
 enum Requests {
     Prepared(Box<Prepared<'static, u32, u32>>),
     ByHand(ByHand),
@@ -130,7 +131,7 @@ impl Requests {
         }
     }
 
-    /// The microseconds until the answer arrives.
+    /// Makes a request. Returns the microseconds until its answer is in host memory.
     fn answer(&mut self, data: &mut Data) -> Result<f64> {
         let start = Instant::now();
         match self {
@@ -153,15 +154,17 @@ impl Requests {
     }
 }
 
-/// The bulk job while requests are made.
+/// The result of the bulk job in a case.
 #[derive(Debug, Default)]
 struct Bulk {
-    /// Gigabytes per second in each direction, over whole runs.
+    /// Gigabytes per second in each direction, over all runs of the bulk job; `None` if it did not
+    /// run.
     rate: Option<f64>,
 }
 
-/// Runs the bulk job in whole runs while `goes_on` returns true for the time so far, and compares
-/// the last result. `ready` is passed when the job is prepared and has run once.
+/// Runs the bulk job again and again until `goes_on` returns false for the time so far, then
+/// compares the last result. The barrier `ready` is passed when the job is prepared and has run
+/// once, or has failed.
 fn bulk(
     device: &Device,
     sharing: Sharing,
@@ -190,7 +193,8 @@ fn bulk(
     Ok(Bulk { rate: Some(f64::from(runs) * bytes / seconds * 1e-9) })
 }
 
-/// The times of the requests of a case in microseconds, and how they were made.
+/// Makes the requests of a case. Returns their times in microseconds, and a text on how they were
+/// made.
 fn requests(
     device: &Device,
     way: Way,
@@ -198,7 +202,7 @@ fn requests(
     ready: &Barrier,
 ) -> Result<(Samples, String)> {
     let data = Data::new(device, definition.small_kib << 10, definition.rounds);
-    // This also happens after an error. Otherwise the bulk job would wait forever.
+    // The barrier is passed even after an error. Otherwise the bulk job would wait forever.
     ready.wait();
     let mut data = data?;
     let mut requests = Requests::new(device, &mut data, way)?;
@@ -215,7 +219,8 @@ fn requests(
         data.x.write()?.fill(u32::try_from(number).unwrap_or(0));
         let time = requests.answer(&mut data)?;
         data.verify("a request", 1)?;
-        // The first one is the warm-up, unless it takes all the time.
+        // The first request is a warm-up. Its time counts only if the request takes all the time of
+        // the case.
         if number > 0 || time * 1e-6 > definition.seconds {
             times.push(time);
         }

@@ -1,5 +1,5 @@
-//! A model in two halves on two devices, with micro-batches in each schedule, beside the whole
-//! model on one of them.
+//! A model in two halves on two devices, with each order of its micro-batches. The comparison is
+//! the whole model on one device.
 #![forbid(unsafe_code)]
 
 use crate::gemm::product;
@@ -24,12 +24,13 @@ pub(crate) struct Definition {
     micro_batches: Vec<usize>,
 }
 
-/// The column that a layer moves to `column`, and whether its sign changes.
+/// The column that a layer moves to `column`, and whether the layer changes the sign of its
+/// elements.
 fn source(column: usize, width: usize) -> (usize, bool) {
     ((column + width / 3 + 1) % width, column.is_multiple_of(3))
 }
 
-/// The matrix of a layer, and its transpose.
+/// The matrix of a layer, and the transposed matrix.
 fn matrices(width: usize) -> [Vec<bf16>; 2] {
     let mut both = [(); 2].map(|()| vec![bf16::ZERO; width * width]);
     for column in 0..width {
@@ -52,7 +53,8 @@ struct Half {
     transposed: Buffer<bf16>,
     /// The activations between layers.
     between: [Buffer<bf16>; 2],
-    /// The result of the second product of a layer in the backward pass.
+    /// The result of the second product of a layer in the backward pass: the gradient of the
+    /// weights.
     of_weights: Buffer<bf16>,
     multiprocessors: u32,
 }
@@ -69,8 +71,8 @@ impl Half {
         })
     }
 
-    /// All layers of the half: forward from `x` to `y`, or backward with the products for the
-    /// gradients of the weights.
+    /// Enqueues all layers of the half: forward from `x` to `y`, or backward with the products for
+    /// the gradients of the weights.
     fn pass(
         &mut self,
         (s, direction, of): (&Stream, Direction, &Definition),
@@ -95,7 +97,7 @@ impl Half {
     }
 }
 
-/// The model on one or two devices, with the micro-batches of a run.
+/// The model on one or two devices, with the micro-batches that one run processes.
 struct Model<'a> {
     definition: &'a Definition,
     devices: Vec<Device>,
@@ -108,7 +110,7 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// The first half on the first device, and the second one on the last.
+    /// Puts the first half on the first device, and the second half on the last device.
     fn new(
         devices: &[Device],
         definition: &'a Definition,
@@ -166,7 +168,8 @@ impl<'a> Model<'a> {
         Ok(vec![Value::new("time", "ms", begun.elapsed().as_secs_f64() * 1e3)])
     }
 
-    /// Compares the outputs and the gradients: the backward pass inverts the forward pass.
+    /// Compares the outputs and the gradients with the expected values. The backward pass inverts
+    /// the forward pass, so the gradients are equal to the inputs.
     fn verify(&self, schedule: MicroBatchOrder) -> Result<()> {
         let wrong = |what| Error::new(ErrorKind::InvalidValue, "bench layers", what);
         let Definition { layers, width, .. } = self.definition;

@@ -1,8 +1,8 @@
 //! Benchmarks of trijet.
 //!
-//! A definition gives the sizes and repeats of a benchmark. Each benchmark verifies its result,
-//! warms up, runs the programs that it compares in turn, and prints the median and the spread of
-//! every figure.
+//! A definition gives the sizes and repeats of a benchmark. Each benchmark verifies its results and
+//! warms up. The programs that it compares take turns. It prints the median and the spread of every
+//! figure.
 
 mod allreduce;
 pub mod benchmarks;

@@ -43,8 +43,8 @@ fn run(options: &BenchOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the device. If the benchmark runs as several processes, each takes the GPU of its number
-/// on this host.
+/// Opens the device. If the benchmark runs as several processes, each process opens the GPU whose
+/// number is the local rank of the process.
 fn device(benchmark: &Benchmark, options: &BenchOptions) -> Result<Device> {
     let rank = if benchmark.runs == Runs::Ranks { LauncherRank::of_environment()? } else { None };
     let Some(rank) = rank else { return open(options.device, &options.check) };
@@ -70,7 +70,7 @@ fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
     let results = benchmark.run(&setting, &mut Steps::new(&mut show))?;
     drop(progress);
     let verdict = Live::of(&device);
-    // The first of several processes has the results.
+    // Only the first of several processes has results.
     if !results.is_empty() {
         show::results(benchmark, &results, options, &verdict)?;
     }

@@ -10,13 +10,13 @@ use trijet_tools::command::document::print_json;
 use trijet_tools::command::print::{print, print_text};
 use trijet_tools::command::verdict::Live;
 
-/// The benchmarks, for programs.
+/// The list of the benchmarks, as JSON.
 pub(super) fn all() -> Value {
     let one = |one: &Benchmark| json!({ "name": one.name, "measures": one.measures });
     json!({ "benchmarks": BENCHMARKS.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The benchmarks, for people.
+/// The list of the benchmarks, as text.
 pub(super) fn list() -> String {
     let lines = BENCHMARKS.iter().map(|one| format!("{:<11}{}\n", one.name, one.measures));
     lines.collect::<String>() + "\n`trijet-bench NAME --help` describes one of them."
@@ -94,7 +94,7 @@ fn json_of(benchmark: &Benchmark, results: &Results) -> Value {
     value
 }
 
-/// The results for people: their origin, a table, and the notes.
+/// The results as text: their origin, a table, and the notes.
 fn text(benchmark: &Benchmark, results: &Results) -> String {
     let [(_, device), (_, driver), (_, host), _, (_, commit)] = results.facts();
     let mut lines = vec![
@@ -112,7 +112,7 @@ fn text(benchmark: &Benchmark, results: &Results) -> String {
     lines.join("\n")
 }
 
-/// A row for people. The bound is a share of the median.
+/// A row, as text. The bound is printed as a share of the median.
 fn line(row: &Row) -> String {
     match row {
         Row::Figure { what, unit, samples, bound, note } => {

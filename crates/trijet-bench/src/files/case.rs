@@ -1,5 +1,5 @@
-//! One case: a job with its place and its output. The command, the peers and the threads run in
-//! turn.
+//! One case: a job with its folder and its output. The command, the peers and the threads take
+//! turns.
 #![forbid(unsafe_code)]
 
 use super::definition::{Case, Definition, End, Job, Kind, Output, Variant};
@@ -16,15 +16,15 @@ use std::time::Duration;
 use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
-/// The figure of a command's process, from start to end.
+/// The name of the figure for the time of a command's process, from start to end.
 const PROCESS: &str = "process";
-/// The figure that a command prints itself: from the allocation of its buffers to the last write.
-/// Threads of this process have it too.
+/// The name of the figure for the time that a command prints itself: from the allocation of its
+/// buffers to its last write. Threads of this process have this figure as well.
 const RUN: &str = "run";
-/// The value of every byte of an existing output before a run.
+/// The value of every byte of an existing output before a run overwrites it.
 const OLD: u8 = 0xa5;
 
-/// The input in a folder.
+/// The path of the input in a folder.
 pub(super) fn input(folder: &Path) -> PathBuf {
     folder.join("in.raw")
 }
@@ -32,7 +32,7 @@ pub(super) fn input(folder: &Path) -> PathBuf {
 /// The kind of a program that a case compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
-    /// The command of the definition.
+    /// The command that the definition names.
     Ours(End),
     Peer,
     /// Threads that only move the bytes.
@@ -55,13 +55,13 @@ pub(super) struct Comparison<'a> {
     pub(super) job: &'a Job,
     pub(super) case: Case,
     pub(super) stack: &'a Stack,
-    /// The hashes of the job's result.
+    /// The expected hashes of the result.
     pub(super) expected: &'a Hashes,
-    /// The hashes of the input.
+    /// The hashes of the input, which no program may change.
     pub(super) unchanged: &'a Hashes,
     pub(super) folder: &'a Path,
     pub(super) scripts: &'a Scripts,
-    /// The peers that can run here.
+    /// The peers that can run on this machine.
     pub(super) peers: &'a [&'a Peer],
 }
 
@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
         self.stack.verify(&self.out(), expected).map_err(failed)
     }
 
-    /// The values of the names in the definition's commands.
+    /// The values for the names in the commands of the definition.
     fn words(&self) -> Vec<Words<'static>> {
         let info = self.setting.device.info();
         let device = match info.compute.0 > 0 {
@@ -109,7 +109,7 @@ impl<'a> Comparison<'a> {
         ]
     }
 
-    /// Whether it takes time to bring the output to the disk.
+    /// Whether a program that ends in the state `end` waits until its output is on a disk.
     fn waits(&self, end: End) -> bool {
         end == End::Synced && self.case.place == Kind::Disk
     }
@@ -135,7 +135,7 @@ impl<'a> Comparison<'a> {
             let mut values = vec![Value::seconds(PROCESS, ran.seconds)];
             let report: serde_json::Value = serde_json::from_str(&ran.out)
                 .map_err(|error| broken(format!("printed no JSON: {error}")))?;
-            // `wall_ns` is null on a device with modelled times.
+            // On a device with modelled times, `wall_ns` is null.
             let ns = |key: &str| report[key].as_f64();
             if let (Some(setup_ns), Some(wall_ns)) = (ns("cold_setup_ns"), ns("wall_ns")) {
                 values.push(Value::seconds(RUN, (setup_ns + wall_ns) * 1e-9));
@@ -171,8 +171,9 @@ impl<'a> Comparison<'a> {
         self.paced(side, end)
     }
 
-    /// Runs every way of threads that only move bytes once, and keeps the fastest. On a disk, each
-    /// way is in the list a second time, and then also synchronizes the output.
+    /// Runs each way to move only bytes once, in threads of this process, and keeps the fastest
+    /// ways. On a disk, each kept way is in the list a second time, with an output that is also
+    /// synchronized.
     fn fastest(&'a self, results: &mut Results) -> Result<Vec<(Side<'a>, Program)>> {
         let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
         let ways: Vec<_> = counts.flat_map(|count| Way::ALL.map(|way| (way, *count))).collect();
@@ -222,8 +223,9 @@ impl<'a> Comparison<'a> {
         fs::remove_file(self.out()).map_err(failed)
     }
 
-    /// Adds one row for each figure. The bound comes from the threads with the same end as the
-    /// program.
+    /// Adds one row for each figure. The bound of a program that waits for the disk comes from
+    /// threads that wait for the disk. The bound of any other program comes from threads that do
+    /// not.
     fn report(&self, sides: &[Side<'_>], programs: &[Program], results: &mut Results) {
         let peers: Vec<_> =
             sides.iter().zip(programs).filter(|(_, program)| **program == Program::Peer).collect();

@@ -23,7 +23,7 @@ pub(crate) struct Definition {
     pub(super) peers: Vec<Peer>,
 }
 
-/// A way to run the command.
+/// A way to run the command: a name and options.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Variant {
@@ -41,7 +41,7 @@ pub(super) enum End {
     Synced,
 }
 
-/// An operation, the cases in which it runs, and the digest of its result.
+/// An operation on the stack, the cases in which it runs, and the digest of its result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
@@ -77,7 +77,7 @@ impl Op {
         }
     }
 
-    /// The last arguments of a peer.
+    /// The last arguments of a peer, which describe the operation.
     pub(super) fn rule(self) -> Vec<String> {
         match self {
             Self::Affine { scale, offset } => {
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// A kind of file system: in memory, or any other.
+/// The kind of a file system: one in memory, or any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -124,7 +124,7 @@ pub(super) enum Output {
     Existing,
 }
 
-/// The digests of the results of both sizes.
+/// The digests of the result for the size on a GPU and for the size on a host device.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Digests {

@@ -1,10 +1,10 @@
-//! From file to file: `trijet map` as a person runs it, compared with threads that only move the
-//! same bytes and with peers. The definition has the programs to run and the output that each must
-//! give.
+//! From file to file: `trijet map` as a person runs it. It is compared with threads that only move
+//! the same bytes, and with peers. The definition names the programs, and the output that each
+//! program must write.
 //!
-//! A command has two times: the time of its process, from start to end, and the time of the run in
-//! it, which the command reports. Threads of this process have one. The bound of a case is the
-//! fastest way to move its bytes without a GPU.
+//! A command has two times: the time of its process, from start to end, and the time of the run
+//! within it, which the command reports. Threads of this process have only the time of the run. The
+//! bound of a case is the fastest way to move its bytes without a GPU.
 #![forbid(unsafe_code)]
 
 mod case;
@@ -29,14 +29,14 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
-/// The free space that a folder needs, in multiples of the stack: the input, the output, and a
-/// tenth more for the file system itself.
+/// The free space that a folder needs, in multiples of the size of the stack: the input, the
+/// output, and a tenth of both for the file system itself.
 const ROOM: f64 = 2.2;
 
 /// Maximum time in which the command prints its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
-/// The sizes that a run uses, by the device.
+/// The sizes that a run uses. They depend on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     Gpu,
@@ -47,8 +47,8 @@ enum Scale {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong output or a wrong definition; `Unsupported` for a command that fails;
-/// `Io`; `Cancelled` before the end of the first case. If it is cancelled later, the results are
-/// marked as incomplete.
+/// `Io`; `Cancelled` before the end of the first case. If the benchmark is cancelled later, it
+/// returns the rows of the cases that have ended, marked as incomplete.
 pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
@@ -63,7 +63,7 @@ pub(crate) fn run(
     measure(setting, definition, scale, steps)
 }
 
-/// The reason why the command cannot be measured here.
+/// The reason why the command cannot be measured on this machine; `None` if it can be.
 fn missing(trijet: &Path) -> Option<String> {
     let words = [trijet.display().to_string(), "--version".to_owned()];
     let why = process::run(&words, VERSION_LIMIT).err()?;
@@ -129,7 +129,7 @@ fn measure(
                 peers: &peers,
             };
             match comparison.run(size.repeats, steps, &mut results) {
-                // The rows of the cases that have ended took minutes.
+                // The cases that have ended took minutes, so their rows are kept.
                 Err(error) if error.kind() == ErrorKind::Cancelled && has_ended => {
                     results.stop();
                     return Ok(results);
@@ -150,8 +150,8 @@ fn measure(
     Ok(results)
 }
 
-/// Makes a folder of a kind with the input in it. It is not an error if the machine has no such
-/// folder.
+/// Makes a folder on a file system of this kind and writes the input to it. If the machine has no
+/// such folder, the inner result is the reason, and the outer result is no error.
 fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<'a>> {
     #[expect(clippy::cast_possible_truncation, reason = "a number of bytes")]
     #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
@@ -163,8 +163,8 @@ fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<
     Ok(found)
 }
 
-/// The expected hashes of each job, by its rule. The definition also has their digest, so a wrong
-/// rule is an error.
+/// The expected hashes of each job, computed from its rule. The definition has the digest of these
+/// hashes, so a change of a rule is found as an error.
 fn expected(definition: &Definition, scale: Scale, stack: &Stack) -> Result<Vec<Hashes>> {
     let mut all = Vec::new();
     for job in &definition.jobs {

@@ -1,4 +1,4 @@
-//! The folders of the benchmark: one in memory, one on a disk.
+//! The folders of the benchmark: one in memory, and one on a disk.
 #![forbid(unsafe_code)]
 
 use super::definition::Kind;
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 /// The type of a file system in memory (statfs(2), `TMPFS_MAGIC`).
 const TMPFS: u64 = 0x0102_1994;
 
-/// Makes a folder in the first of `folders` that is of the kind and has room for `bytes`. Returns
-/// the new folder and its parent. The new folder is removed when its value is dropped.
+/// Makes a folder in the first of `folders` that has this kind and room for `bytes`. Returns the
+/// new folder and its parent. The new folder is removed when its value is dropped.
 ///
 /// # Errors
 /// For each folder, the reason why it is not used.
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_folder_without_room_or_of_another_kind_is_refused_with_the_reason() {
         let here = [PathBuf::from(".")];
-        // The folder is of one of the kinds, and has less room than required.
+        // The folder has one of the two kinds, and has less room than required.
         for kind in [Kind::Tmpfs, Kind::Disk] {
             let why = find(kind, &here, u64::MAX).err().unwrap();
             let told = ["has ", "is in memory", "is not in memory"].map(|told| format!(". {told}"));

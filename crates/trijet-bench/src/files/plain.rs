@@ -15,11 +15,11 @@ use std::time::Instant;
 /// How a thread writes a piece to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It reads into a buffer, and writes the buffer.
+    /// Reads the piece into a buffer, and writes the buffer to the output.
     Write,
-    /// It reads into a buffer, and copies the buffer into a shared mapping of the output.
+    /// Reads the piece into a buffer, and copies the buffer into a shared mapping of the output.
     Copy,
-    /// It reads into a shared mapping of the output.
+    /// Reads the piece into a shared mapping of the output.
     Read,
 }
 
@@ -46,7 +46,8 @@ fn open(stack: &Stack, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Copies the input to the output. Returns the seconds from opening the files to their end.
+/// Copies the input to the output. Returns the seconds from the opening of the files until the
+/// output is in the state `end`.
 pub(super) fn copy(
     way: Way,
     threads: usize,
@@ -82,7 +83,7 @@ pub(super) fn copy(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Fills the output with `byte`, so that its pages exist and hold no bytes of a result.
+/// Fills the output with `byte`, so that its pages exist and contain no bytes of a result.
 pub(super) fn fill(stack: &Stack, output: &Path, byte: u8) -> Result<()> {
     let mut mapping = mapping::writable(&open(stack, output)?)?;
     let pieces = mapping.chunks_mut(length(stack.piece_bytes)?);

@@ -1,7 +1,7 @@
 //! The stack of images, the result of each operation on it, and the hashes of a file.
 //!
-//! The operations are defined here a second time, pixel by pixel and without the library. So a
-//! result is compared with a rule, and not with another run.
+//! The operations are defined here a second time, pixel by pixel and without the library. A result
+//! is therefore compared with a rule, and not with another run.
 #![forbid(unsafe_code)]
 
 use super::definition::{Op, Size};
@@ -36,7 +36,7 @@ impl Hashes {
     }
 }
 
-/// Makes an error of a file an error of the benchmark. Wrong bytes are an invalid value.
+/// Turns an error of a file into an error of the benchmark. Wrong bytes become `InvalidValue`.
 pub(super) fn failed(error: Error) -> trijet::Error {
     let kind = match error.kind() {
         ErrorKind::InvalidData => trijet::ErrorKind::InvalidValue,
@@ -45,7 +45,7 @@ pub(super) fn failed(error: Error) -> trijet::Error {
     trijet::Error::new(kind, "bench files", error.to_string()).caused_by(error)
 }
 
-/// A pixel of the input: the upper half of a mixed index.
+/// The pixel of the input at `index`: the upper half of the index after mixing.
 fn pixel(index: u64) -> u16 {
     let mixed = (index ^ (index >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed >> 48) as u16
@@ -62,7 +62,7 @@ impl Stack {
         (0..bytes.div_ceil(piece)).map(move |n| n * piece..((n + 1) * piece).min(bytes))
     }
 
-    /// A pixel of the result of `op`.
+    /// The pixel at `index` of the result of `op`.
     fn result(&self, op: Op, index: u64) -> u16 {
         match op {
             Op::Affine { scale, offset } => {
@@ -88,8 +88,8 @@ impl Stack {
         }
     }
 
-    /// Calls `work` for every piece, on all threads. Returns the results in the order of the
-    /// pieces.
+    /// Calls `work` for every piece, on all threads. Returns the results in the order of the pieces
+    /// in the file.
     fn each<T: Send>(
         &self,
         work: impl Fn(&mut Vec<u8>, Range<u64>) -> Result<T> + Sync,
@@ -97,8 +97,8 @@ impl Stack {
         each(self.threads, self.pieces(), work)
     }
 
-    /// Writes the input to a new file, and waits until it is on the disk. So the disk is idle when
-    /// the first run starts.
+    /// Writes the input to a new file, and waits until it is on the disk. The disk is then idle
+    /// when the first run starts.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let file = File::create_new(path)?;
         self.each(|buffer, piece| {
@@ -121,7 +121,7 @@ impl Stack {
         Ok(Hashes(hashes))
     }
 
-    /// The hashes of the input. A copy of it has the same.
+    /// The hashes of the input. A copy of the input has the same hashes.
     pub(super) fn unchanged(&self) -> Result<Hashes> {
         self.expected(Op::Affine { scale: 1.0, offset: 0.0 })
     }
@@ -129,7 +129,7 @@ impl Stack {
     /// Compares the hashes of a file with the expected ones.
     ///
     /// # Errors
-    /// `InvalidData` with the bytes of the first wrong piece, or with the length.
+    /// `InvalidData`, with the byte range of the first wrong piece, or with the wrong length.
     pub(super) fn verify(&self, path: &Path, expected: &Hashes) -> Result<()> {
         let file = File::open(path)?;
         let (length, bytes) = (file.metadata()?.len(), self.bytes());
@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(at(Op::Affine { scale: -1.0, offset: -1.0 }, index), 0);
             assert_eq!(at(Op::Affine { scale: 1.0, offset: 65535.0 }, index), 65535);
         }
-        // The first corner of the second page: four pixels. The edges count twice.
+        // The first corner of the second page: four pixels. Pixels at an edge count twice.
         let (page, mut corner) = (35, Vec::new());
         for (index, times) in [(0, 4), (1, 2), (7, 2), (8, 1)] {
             corner.extend(std::iter::repeat_n(pixel(page + index), times));

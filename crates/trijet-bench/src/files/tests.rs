@@ -1,4 +1,4 @@
-//! The benchmark with small files and shell commands in place of the programs.
+//! Tests of the benchmark with small files, and with shell commands as programs.
 
 use super::definition::{Case, End, Op, Output, Size, Variant};
 use super::*;
@@ -7,7 +7,8 @@ use std::fs;
 use trijet::{Device, Select};
 use trijet_tools::progress::Step;
 
-/// A command that does its work. It overwrites an output of an earlier run only with consent.
+/// A command that copies the input as it should. It overwrites an existing output only with
+/// `--over`.
 const OURS: &str = r#"test ! -e "$1" || test "$2" = --over || exit 9; cp "$0" "$1"
 echo '{"cold_setup_ns": 1e8, "wall_ns": 4e8}'"#;
 
@@ -19,7 +20,8 @@ fn peer(name: &str, script: &str) -> String {
     )
 }
 
-/// The benchmark in its own folder. The affine map of 1 and 0 changes nothing, so `cp` computes it.
+/// A small benchmark in its own folder. The affine map with scale 1 and offset 0 changes nothing,
+/// so `cp` computes it.
 struct Small {
     folder: TempDir,
     definition: Definition,
@@ -48,7 +50,7 @@ impl Small {
         Self { folder, definition }
     }
 
-    /// The case in the place of this folder.
+    /// Adds a case with this output. The kind of the case is the kind of this folder's file system.
     fn case(mut self, output: Output) -> Self {
         let folders = [self.folder.path().to_owned()];
         let is_disk = place::find(Kind::Disk, &folders, 1).is_ok();
@@ -98,7 +100,7 @@ fn every_program_has_its_times_beside_the_fastest_threads() -> Result<()> {
     Ok(())
 }
 
-/// The benchmark takes minutes.
+/// The full benchmark takes minutes, so the rows that it has when it is stopped are kept.
 #[test]
 fn a_benchmark_that_is_stopped_has_the_rows_of_the_cases_that_had_ended() -> Result<()> {
     let device = Device::open(Select::Host(0))?;
