@@ -1,11 +1,11 @@
-//! Files in memory, separate from the safe code: a mapping is unsafe, because another process that
-//! changes the file changes the bytes under a reference.
+//! Files mapped into memory. This module is separate from the safe code, because a mapping is
+//! unsafe: if another process changes the file, the bytes under a reference change.
 
 use memmap2::{Mmap, MmapMut};
 use std::fs::File;
 use std::io::Result;
 
-/// Maps a file that this process made, to be read.
+/// Maps a file that this process made, for reading.
 pub(crate) fn readable(file: &File) -> Result<Mmap> {
     // SAFETY: the benchmark made the file in a folder of its own, with a name that it gave to no
     // other process, or with none. Its length stays as it is while the mapping lives.

@@ -1,5 +1,5 @@
 //! Allocation: pairs of an allocation and its free, many allocations of random sizes that come and
-//! go, and traces of workloads. They use the heap of the library and pools of the driver, beside
+//! go, and traces of workloads. The heap of the library and pools of the driver are compared with
 //! other allocators.
 #![forbid(unsafe_code)]
 
@@ -18,22 +18,22 @@ use trijet_tools::progress::Steps;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
     samples: usize,
-    /// The number of pairs in a sample.
+    /// The number of pairs of an allocation and its free in a sample.
     pairs: u32,
-    /// The sizes of pairs, in bytes.
+    /// The sizes of the allocations of pairs, in bytes.
     sizes: Vec<usize>,
-    /// The numbers of allocations of random sizes.
+    /// The numbers of allocations of random sizes. Each number is a separate measurement.
     random: Vec<u32>,
-    /// The largest of these sizes, in bytes.
+    /// Maximum size of an allocation of a random size, in bytes.
     size_max: u64,
-    /// Maximum number of bytes that are allocated at once.
+    /// Maximum number of bytes that the random program has allocated at once.
     live_max: u64,
     #[serde(default)]
     peers: Vec<Peer>,
     replay: workload::Definition,
 }
 
-/// Allocates and frees again, without a use of the memory.
+/// Allocates and frees `count` times, without using the memory.
 fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     let start = Instant::now();
     for _ in 0..count {
@@ -44,8 +44,8 @@ fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     Ok(vec![Value::new("allocation and free", "ns", ns)])
 }
 
-/// Allocates, fills the first bytes and frees, as a program does with scratch memory. The time of
-/// the fill is included.
+/// Allocates, fills the first bytes and frees `count` times, as a program does with scratch memory.
+/// The measured time includes the call that fills.
 fn used_pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     let (mut ns, mut done) = (0.0, 0);
     while done < count {
@@ -71,8 +71,8 @@ struct Live {
     peak: u64,
 }
 
-/// The rule of `random_allocations` of RAPIDS rmm: of 100 steps, 73 allocate a random size, unless
-/// too much is allocated. The others free a random allocation.
+/// A random program with the rule of `random_allocations` of RAPIDS rmm: of 100 steps, 73 allocate
+/// a random size, unless that exceeds the maximum. The other steps free a random allocation.
 fn random(
     device: &Device,
     stream: &Stream,
@@ -115,7 +115,7 @@ fn random(
     Ok(values)
 }
 
-/// Refuses allocations, each with its address and size, that share bytes.
+/// Returns an error if two of the allocations share bytes. Each is an address and a size.
 fn disjoint(live: impl Iterator<Item = (u64, u64)>) -> Result<()> {
     let mut all: Vec<(u64, u64)> = live.collect();
     all.sort_unstable();

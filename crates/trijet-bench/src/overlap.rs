@@ -1,6 +1,6 @@
-//! Upload, kernel and download of one array with every schedule, chunk size and number of slots,
-//! beside the bound of the same run. Times are the times of the device, from the start of the first
-//! operation to the end of the last.
+//! Upload, kernel and download of one array, with every schedule, chunk size and number of slots.
+//! Each run is compared with its bound. Times are times of the device, from the start of the first
+//! operation to the end of the last one.
 #![forbid(unsafe_code)]
 
 use crate::peer::{Peer, Scripts};
@@ -16,7 +16,7 @@ use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
 const ROW: usize = 1024;
-/// Up to this many rounds, the host recomputes every element.
+/// Maximum number of rounds for which the host recomputes every element.
 const CHEAP_ROUNDS: u32 = 8;
 
 #[derive(Debug, Deserialize)]
@@ -29,14 +29,14 @@ pub(crate) struct Definition {
     heavy: f64,
     heavy_chunks_mib: Vec<u64>,
     heavy_slots: Vec<usize>,
-    /// The number of starts of a peer, over which its repeats are spread.
+    /// The number of times that a peer is started. These starts are spread over the repeats.
     #[serde(default)]
     peer_starts: usize,
     #[serde(default)]
     peers: Vec<Peer>,
 }
 
-/// One configuration: a row of the results.
+/// One configuration. Each is a row of the results.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     schedule: Schedule,
@@ -78,7 +78,8 @@ impl Bench<'_> {
         if let Some(slots) = case.slots {
             pipeline = pipeline.depth(slots);
         }
-        // Only the runs on one stream need a trace: it gives the time of the kernel alone.
+        // Only the runs on one stream need a trace. It shows how long the kernel takes while no
+        // copy overlaps it.
         if case.schedule != Schedule::OneStream {
             pipeline = pipeline.untraced();
         }
@@ -90,8 +91,8 @@ impl Bench<'_> {
         self.y.write()?.fill(0xdead_beef);
         let report = self.run(case)?;
         let (x, y) = (self.x.read()?, self.y.read()?);
-        // The host would take minutes to recompute many rounds of every element. So it compares
-        // only every 1021st.
+        // The host would take minutes to recompute many rounds of every element. It then compares
+        // only every 1021st element.
         let step = if case.rounds > CHEAP_ROUNDS { 1021 } else { 1 };
         let pairs = x.iter().zip(y.iter()).step_by(step);
         let wrong = pairs.into_iter().position(|(x, y)| hash(case.rounds, *x) != *y);
@@ -139,14 +140,15 @@ fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
     cases
 }
 
-/// The peers that can run here, and the reasons why others cannot.
+/// The peers that can run here, and the reasons why the other peers cannot.
 struct Peers<'a> {
     sides: Vec<Side<'a>>,
     missing: Vec<(&'a str, String)>,
 }
 
 impl<'a> Peers<'a> {
-    /// Starts only the probes of the peers. The notes that the peers print later go to `notes`.
+    /// Runs the probes of the peers, and no peer. The notes that the peers print later go to
+    /// `notes`.
     fn new(
         definition: &'a Definition,
         scripts: &'a Scripts,
@@ -183,8 +185,8 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// The last of the three limits of a run: the link, with the cost of each copy, and with fill and
-/// drain.
+/// The strictest of the three limits of a run: the time of the link, plus the cost of each copy,
+/// plus the time to fill and drain the pipeline.
 fn last_limit(calibration: &Calibration, plan: &Plan, bytes: Bytes) -> Nanos {
     let copies = Copies { count: plan.chunks.len() as u64, bytes };
     let of = |chunk: Option<&Chunk>| {
@@ -213,8 +215,8 @@ fn link(calibration: &Calibration, results: &mut Results) {
     }
 }
 
-/// How close a case came to the last limit. It does not apply to one stream, which fills and drains
-/// for each chunk.
+/// A text with the strictest limit, as a part of the median time. It is empty for one stream: there
+/// every chunk fills and drains the pipeline, so the limit does not apply.
 fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     if case.schedule == Schedule::OneStream {
         return String::new();
@@ -268,7 +270,8 @@ pub(crate) fn run(
         for (case, samples) in cases.iter().zip(&mut samples) {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
-        // The last start of a peer comes after the last repeat.
+        // The starts of a peer are spread over the repeats. The last start comes after the last
+        // repeat.
         if starts > 0 && repeat * starts % definition.repeats < starts {
             let start = repeat * starts / definition.repeats;
             steps.begin(&format!("peers, {start} of {starts}"));
@@ -347,7 +350,7 @@ mod tests {
         let cases = cases(&gpu, 9);
         assert_eq!(cases.len(), 1 + 4 * 9 + 1 + 3);
         assert!(cases.iter().any(|c| c.name() == "role-streams chunk=16MiB slots=3 rounds=9"));
-        // A processor moves the bytes of all runs in seconds.
+        // A processor moves the bytes of all runs within seconds.
         let runs = super::cases(&host, 9).len() * (1 + host.repeats);
         assert!(runs as u64 * host.bytes <= 1 << 30, "{runs} runs of {} bytes", host.bytes);
     }

@@ -1,11 +1,11 @@
-//! Peers: programs of other projects, and programs as their users would write them. A definition
-//! names them. They run as commands and are never linked.
+//! Peers: programs of other projects, and programs as the users of those projects would write them.
+//! A definition names the peers. They run as commands and are never linked.
 //!
-//! A definition gives a peer a `probe`, a command that succeeds where the peer can run. If it
-//! fails, the results have a row with the reason. A peer whose probe succeeds must succeed itself.
-//! On standard output, a peer prints one figure per line: the name, the unit and the value with
-//! tabs between them. A line with `note`, a tab and a text goes to the last column of the results.
-//! Other lines are refused.
+//! A definition gives a peer a `probe`, a command that succeeds where the peer can run. If the
+//! probe fails, the results have a row with the reason. If the probe succeeds, a failure of the
+//! peer is an error. On standard output, a peer prints one figure per line: the name, the unit and
+//! the value with tabs between them. A line with `note`, a tab and a text goes to the last column
+//! of the results. Any other line is an error.
 //!
 //! The scripts are compiled into this program, so peers also run without a copy of the repository.
 #![forbid(unsafe_code)]
@@ -67,7 +67,7 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
 }
 
-/// A name, and the words that replace it. A command has the name in braces.
+/// A name, and the words that replace it. A command contains the name in braces.
 pub(crate) type Words<'a> = (&'a str, Vec<String>);
 
 impl Peer {
@@ -77,12 +77,12 @@ impl Peer {
         probed.err().map(|why| format!("not run: {why}"))
     }
 
-    /// Whether the command has a word such as `{library}`.
+    /// Whether the command contains a word such as `{library}`.
     pub(crate) fn names(&self, word: &str) -> bool {
         self.command.iter().any(|argument| argument.contains(word))
     }
 
-    /// The script of the command.
+    /// The file name of the script that the command runs; `None` if the command runs no script.
     #[cfg(test)]
     pub(crate) fn script(&self) -> Option<&str> {
         self.command.iter().find_map(|argument| argument.strip_prefix("{scripts}/"))
@@ -102,8 +102,8 @@ impl Peer {
     }
 }
 
-/// Runs each peer once, with the number of samples and other words for its command. Adds the
-/// figures that it printed to the results.
+/// Runs each peer once. The number of samples and the given words replace names in its command.
+/// Adds the figures that the peer printed to the results.
 ///
 /// # Errors
 /// As [`Peer::run`]; `Io` for the scripts.
@@ -157,7 +157,7 @@ fn outcome(ran: Ran) -> std::result::Result<Outcome, String> {
 /// each word of the name. Within a longer argument, the words are joined by spaces.
 ///
 /// # Errors
-/// The name that is not among `words`.
+/// The name in braces that is not among `words`.
 pub(crate) fn filled(
     command: &[String],
     words: &[Words<'_>],
@@ -181,7 +181,7 @@ fn within(argument: &str, words: &[Words<'_>]) -> std::result::Result<String, St
         filled += before;
         let name = after.split_once('}').map_or("", |(name, _)| name);
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase()) {
-            // This brace belongs to the command.
+            // This brace is no name, but a part of the command.
             filled.push('{');
             rest = after;
             continue;
@@ -220,7 +220,7 @@ impl Scripts {
         self.0.path()
     }
 
-    /// The folder as the words of `{scripts}`.
+    /// The folder as the word that replaces `{scripts}`.
     pub(crate) fn words(&self) -> Words<'static> {
         ("scripts", vec![self.folder().display().to_string()])
     }

@@ -1,7 +1,7 @@
 //! Commands that a benchmark runs: the time of the process, and its standard output.
 //!
-//! The output goes to files without names, so a command that prints much does not wait for a
-//! reader. A command that takes too long is killed.
+//! The output goes to files without names, so a command that prints much text does not wait for a
+//! reader. A command that takes longer than its limit is killed.
 #![forbid(unsafe_code)]
 
 use rustix::io::retry_on_intr;
@@ -21,15 +21,16 @@ const ERROR_CHARS_MAX: usize = 200;
 pub(crate) struct Ran {
     /// The time from the start of the process to its end.
     pub(crate) seconds: f64,
-    /// Its standard output.
+    /// The standard output of the process.
     pub(crate) out: String,
 }
 
 /// Runs a program with its arguments and waits until it ends.
 ///
 /// # Errors
-/// A program that cannot be started, fails, takes longer than `limit`, or whose output cannot be
-/// read. The error of a failure has the line of standard error that names its cause.
+/// A program that cannot be started, fails, takes longer than `limit`, or prints output that cannot
+/// be read. If the program fails, the error contains the line of standard error that names the
+/// cause.
 pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     let [program, arguments @ ..] = words else { return Err("no command is given".to_owned()) };
     let file = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
@@ -51,8 +52,8 @@ pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     Ok(Ran { seconds, out: text_of(&mut out)? })
 }
 
-/// The line of standard error that names the cause: the first one that starts with `error`, as
-/// trijet prints it, or else the last one, as in Python.
+/// The line of standard error that names the cause. This is the first line that starts with
+/// `error`, as trijet prints it. Without such a line, it is the last line, as in Python.
 fn cause_in(text: &str) -> &str {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.clone().next_back();
@@ -68,7 +69,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
         // the number of the process, so `kill` below is safe.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let waited = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
-        // After the limit, the receiver is gone.
+        // The send fails if the limit has passed, because the receiver is gone then.
         ended.send(waited.map(|_| ()))
     });
     let wait_failed = |error: io::Error| format!("cannot wait for the process: {error}");

@@ -9,7 +9,7 @@ use trijet::kernels::AXPY;
 use trijet::task::{Data, Tasks};
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
 
-/// The number of kernels of a round. They add to several sums in turn.
+/// The number of kernels of a round. They add to the sums one after another.
 const KERNELS: u32 = 32;
 const SUMS: usize = 8;
 /// The number of elements of a sum.
@@ -23,7 +23,8 @@ pub(crate) enum Way {
     ByHand,
 }
 
-/// The sides: the way, and whether a tenth of the kernels have other values in each round.
+/// The programs to compare: how the kernels are enqueued, and whether a tenth of them have other
+/// factors in each round.
 pub(crate) const SIDES: [(Way, bool, &str); 6] = [
     (Way::Streams, false, "32 kernels in streams"),
     (Way::Region, false, "32 kernels as a region"),
@@ -33,12 +34,13 @@ pub(crate) const SIDES: [(Way, bool, &str); 6] = [
     (Way::ByHand, true, "32 kernels as a graph by hand, a tenth changes"),
 ];
 
-/// The factor of kernel `at` of a round: the kernel adds this number to its sum.
+/// The factor of kernel `at` in a round. The kernel adds this factor to each element of its sum.
 fn weight(round: u32, at: u32, changes: bool) -> f32 {
     if changes && at.is_multiple_of(10) { (1 + round % 3) as f32 } else { 1.0 }
 }
 
-/// Runs the rounds, and returns the time of a kernel.
+/// Runs the rounds. Returns the time per kernel until all are submitted, and until all are
+/// complete.
 pub(crate) fn run(device: &Device, rounds: u32, (way, changes): (Way, bool)) -> Result<Vec<Value>> {
     let stream = device.stream()?;
     let x = stream.upload(&[1.0_f32; LEN])?;
@@ -69,7 +71,7 @@ pub(crate) fn run(device: &Device, rounds: u32, (way, changes): (Way, bool)) -> 
     Ok(vec![Value::new("submit", "ns", each(times.0)), Value::new("drained", "ns", each(times.1))])
 }
 
-/// The seconds until all rounds are submitted, and until they are complete.
+/// The seconds until all rounds are submitted, and the seconds until all are complete.
 type Times = (f64, f64);
 
 fn by_tasks(

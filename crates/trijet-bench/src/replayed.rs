@@ -1,4 +1,4 @@
-//! A pipeline of many short kernels. Its runs are ordinary ones, or launches of a graph.
+//! A pipeline of many short kernels. Its runs are either ordinary runs or launches of a graph.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -11,13 +11,14 @@ use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 
 const ROW: usize = 256;
-/// The number of elements of a chunk, and of chunks of a run.
+/// The number of elements of a chunk, and the number of chunks of a run.
 const CHUNK: usize = 4 << 10;
 const CHUNKS: usize = 8;
 /// The number of kernels of a chunk.
 const KERNELS: u32 = 30;
 
-/// The number of rounds of a kernel. Neighbours differ, so that the results show the last one.
+/// The number of rounds of the kernel with this number. Neighbours differ, so the result shows
+/// whether the last kernel ran last.
 fn rounds(kernel: u32) -> u32 {
     1 + kernel % 2
 }
@@ -40,7 +41,7 @@ impl Job {
         let mut y = device.pinned::<u32>(CHUNKS * CHUNK)?;
         let pipeline = Pipeline::on(device)
             .stage::<u32, u32>(|s, x, mut y| {
-                // Each kernel writes all results, so each follows the previous one.
+                // Each kernel writes all results, so each kernel runs after the previous one.
                 (1..=KERNELS).try_for_each(|n| s.launch(&WORK, (rounds(n), x, y.reborrow())))
             })
             .schedule(Schedule::RoleStreams)
@@ -50,7 +51,7 @@ impl Job {
         Ok(Self { x, y, pipeline })
     }
 
-    /// The time of a run. Its results are compared.
+    /// The time of a run, after its results were compared.
     fn sample(&mut self) -> Result<Vec<Value>> {
         self.y.write()?.fill(0);
         let start = Instant::now();
@@ -64,7 +65,7 @@ impl Job {
     }
 }
 
-/// All ways of the pipeline, in turn.
+/// Measures all ways to run the pipeline. The ways take turns.
 pub(crate) fn pipelines(
     setting: &Setting<'_>,
     samples: usize,

@@ -1,8 +1,8 @@
 //! Results of a benchmark: rows of a CSV file. Each row names the device, the driver, the host, the
 //! date and the commit.
 //!
-//! A row is complete without the others, so the rows of another run are appended without their
-//! header:
+//! Each row is complete without the other rows. The rows of another run are therefore appended
+//! without their header:
 //! `tail -n +2 NEW.csv >>crates/trijet-bench/results/<gpu>/<benchmark>.csv`.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use trijet::{Device, DeviceInfo, Result};
 use trijet_tools::origin::{COMMIT, kernel_driver};
 use trijet_tools::stats::Samples;
 
-/// The columns of a row that are not facts about its machine, with their contents.
+/// The columns of a row after the facts about the machine, each with a description.
 pub const COLUMNS: [(&str, &str); 9] = [
     ("what", "the figure"),
     ("unit", "the unit of the figure and of its bound"),
@@ -43,7 +43,7 @@ pub enum Row {
         samples: Samples,
         /// The bound of the same run in the same unit, if one is known.
         bound: Option<f64>,
-        /// A remark; may be empty.
+        /// A remark; empty if there is none.
         note: String,
     },
     /// A sentence about what was verified or observed.
@@ -108,7 +108,7 @@ impl Results {
         self.rows.push(Row::Figure { what, unit, samples, bound, note });
     }
 
-    /// Marks the results of a benchmark that was stopped after these rows.
+    /// Marks the results as incomplete, because the benchmark was stopped after these rows.
     pub(crate) fn stop(&mut self) {
         self.is_stopped = true;
         self.note("stopped", "a signal stopped the benchmark; the cases that had ended have rows");
@@ -183,7 +183,7 @@ impl fmt::Display for Results {
     }
 }
 
-/// A number with three decimals, or below 1 with at least three significant digits.
+/// A number with three decimals. A number below 1 has at least three significant digits.
 #[must_use]
 pub fn number(value: f64) -> String {
     let decimals = (3..12).find(|decimals| value.abs() * 10f64.powi(*decimals) >= 100.0);
@@ -191,7 +191,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.*}", usize::try_from(decimals).unwrap_or(3))
 }
 
-/// A cell on one line, in quotes where it needs them.
+/// The text as a cell of one line. It is put in quotes if CSV needs them.
 fn cell(text: &str) -> String {
     let line = text.replace(['\n', '\r'], " ");
     if line.contains([',', '"']) {
@@ -200,7 +200,7 @@ fn cell(text: &str) -> String {
     line
 }
 
-/// A cell that needs no quotes.
+/// The text as a cell that needs no quotes.
 fn unquoted(text: &str) -> String {
     text.replace([',', '"', '\n', '\r'], " ")
 }
@@ -251,7 +251,7 @@ mod tests {
         cells
     }
 
-    /// The search of a small program once took 0.000 s.
+    /// The time of the search of a small program was once printed as 0.000 s.
     #[test]
     fn small_numbers_keep_three_significant_digits() {
         let printed = [0.000_412_3, 0.04, 0.9, 1.5, 12_345.678_9, 0.0, -0.002].map(number);

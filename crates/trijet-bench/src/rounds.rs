@@ -1,9 +1,9 @@
-//! Rounds: the programs that a benchmark compares run in turn, so that a machine that becomes
-//! slower slows all of them.
+//! Rounds. The programs that a benchmark compares take turns, so that a machine that becomes slower
+//! slows all of them.
 //!
-//! Every program runs once as a warm-up, which is not counted. Each round then starts with another
-//! program than the previous round, so none of them always runs first. A program verifies the
-//! result of every run, including the warm-up, and the first wrong result ends the benchmark.
+//! Every program runs once as a warm-up, which is not counted. Each round starts with a different
+//! program than the round before, so no program always runs first. A program verifies the result of
+//! every run, including the warm-up. The first wrong result ends the benchmark.
 #![forbid(unsafe_code)]
 
 use trijet::{Cancel, Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ pub(crate) struct Figure {
 /// A program that is compared with others.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// The program runs in one of this many rounds.
+    /// The program runs in one of every `every` rounds.
     every: usize,
     run: Box<dyn FnMut() -> Result<Vec<Value>> + 'a>,
     /// The figures of all rounds, in the order in which the program gave them first.
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Side<'_> {
 }
 
 impl<'a> Side<'a> {
-    /// A program. `run` runs it once, verifies its result and returns its figures.
+    /// Makes a program. `run` runs it once, verifies its result and returns its figures.
     pub(crate) fn new(
         name: impl Into<String>,
         run: impl FnMut() -> Result<Vec<Value>> + 'a,
@@ -64,7 +64,7 @@ impl<'a> Side<'a> {
         Self { name: name.into(), every: 1, run: Box::new(run), figures, warm }
     }
 
-    /// Lets the program run only in the first of every `rounds` rounds.
+    /// Makes the program run only in the first of every `rounds` rounds.
     pub(crate) fn every(mut self, rounds: usize) -> Self {
         self.every = rounds.max(1);
         self

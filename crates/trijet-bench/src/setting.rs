@@ -1,17 +1,17 @@
-//! The setting of a benchmark: its device, the command that it starts, and a way to stop it.
+//! The setting of a benchmark: its device, the command that it starts, and the means to stop it.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use trijet::{Cancel, Clock, Device, Error, ErrorKind, PoolChoice, Result, Select};
 
-/// The device of a benchmark, the command that it starts, and a way to stop it.
+/// The device of a benchmark, the command that it starts, and the means to stop it.
 #[derive(Debug)]
 pub struct Setting<'a> {
     /// The device.
     pub device: &'a Device,
     /// The command `trijet`, for benchmarks that start it.
     pub trijet: PathBuf,
-    /// The folder of this program, for benchmarks with libraries that lie there.
+    /// The folder of this program. Benchmarks find their libraries there.
     pub folder: PathBuf,
     /// Ends the benchmark before its next run. Only benchmarks with runs of seconds observe it.
     pub cancel: Cancel,
@@ -23,7 +23,7 @@ impl Setting<'_> {
         self.device.info().clock == Clock::Device
     }
 
-    /// All GPUs of this host, or without a GPU two host devices.
+    /// Opens all GPUs of this host. Without a GPU, opens two host devices.
     ///
     /// # Errors
     /// Every error of a device.
@@ -35,7 +35,8 @@ impl Setting<'_> {
         numbers.map(|number| Device::open(Select::Cuda(number))).collect()
     }
 
-    /// The same, for work that needs at least two devices.
+    /// Opens the same devices as `devices`, for work that needs at least two. `what` names the
+    /// work.
     ///
     /// # Errors
     /// `NoDevice` on a host with one GPU; every error of a device.
@@ -49,8 +50,8 @@ impl Setting<'_> {
     }
 }
 
-/// A handle of the same device that allocates from a pool of the driver. For a host device with its
-/// own configuration, it is a handle of a host device of the process.
+/// A handle of the same device that allocates from a pool of the driver. A host device with its own
+/// configuration is replaced by a host device of the process.
 ///
 /// # Errors
 /// Every error of the device.
@@ -71,8 +72,8 @@ pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device
     Device::builder().host(config).check(trijet::check::CheckOptions::default()).open()
 }
 
-/// Asserts that the checker of a device has no finding, and has checked more than `accesses`
-/// accesses.
+/// Asserts that the checker of a device has no finding, and that it has checked more than
+/// `accesses` accesses.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn assert_no_finding(device: &Device, accesses: u64) {

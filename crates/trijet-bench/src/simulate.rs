@@ -1,5 +1,5 @@
-//! The speed of the virtual executor: the real time of an operation from its call to its end, and
-//! the real time of the search through every order of a program.
+//! The speed of the virtual executor: the real time of an operation from its call until it is
+//! complete, and the real time of the search through every order of a program.
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;
@@ -28,7 +28,8 @@ fn device(executor: Executor) -> Result<Device> {
     Ok(Device::host(HostConfig::new().executor(executor))?.remove(0))
 }
 
-/// For each stream, a buffer that its kernels change, and a source that they only read.
+/// The memory of the streams. Each stream has a buffer that its kernels change, and a source that
+/// its kernels only read.
 struct Desk {
     device: Device,
     streams: Vec<Stream>,
@@ -51,7 +52,7 @@ impl Desk {
         Ok(Self { device, streams, buffers, sources, enqueued: 0 })
     }
 
-    /// Nanoseconds per operation, including the wait for all of them.
+    /// Runs all operations and waits for them. Returns the nanoseconds per operation.
     fn run(&mut self, definition: &Definition) -> Result<f64> {
         let count = self.streams.len();
         let start = Instant::now();
@@ -86,8 +87,8 @@ impl Desk {
     }
 }
 
-/// The programs whose orders are all tried. The number is how many of the four kernels of each
-/// stream change the buffer that all streams share.
+/// The programs whose orders are all tried. Each stream has four kernels. The number is how many of
+/// the four change the buffer that all streams share.
 const SHARED: [(usize, &str); 5] = [
     (0, "3 streams of 4 kernels, no conflict"),
     (1, "3 streams of 4 kernels, one of each in conflict"),
@@ -96,7 +97,8 @@ const SHARED: [(usize, &str); 5] = [
     (4, "3 streams of 4 kernels, all twelve in conflict"),
 ];
 
-/// Three streams of four kernels. The last `shared` kernels of each stream change one buffer.
+/// A program of three streams with four kernels each. The last `shared` kernels of each stream
+/// change one common buffer.
 fn program(devices: &[Device], shared: usize) -> Result<u64> {
     let device = &devices[0];
     let streams = [device.stream()?, device.stream()?, device.stream()?];
@@ -117,7 +119,8 @@ fn program(devices: &[Device], shared: usize) -> Result<u64> {
     Ok(back.read()?[0])
 }
 
-/// The number of orders of three streams with `shared` kernels each. Each order has its own result.
+/// The number of orders of three streams with `shared` kernels each. Each order leads to a
+/// different result.
 fn orders(shared: usize) -> usize {
     let factorial = |n: usize| (1..=n).product::<usize>();
     factorial(3 * shared) / factorial(shared).pow(3)

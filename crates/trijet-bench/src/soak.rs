@@ -12,25 +12,25 @@ use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stre
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
-/// The number of bytes that a bit of the map stands for. Every allocation starts at a multiple of
-/// it.
+/// The number of bytes for each bit of the map. The address of every allocation is a multiple of
+/// this number.
 const GRANULE: u64 = 256;
-/// One of this many allocations is freed by another thread.
+/// One of every `HANDED_EVERY` allocations is freed by another thread.
 const HANDED_EVERY: u64 = 8;
 
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Definition {
     threads: usize,
     streams: usize,
-    /// The number of allocations of all threads together.
+    /// The number of allocations, summed over all threads.
     allocations: u64,
-    /// The number of allocations that a thread keeps.
+    /// The number of allocations that each thread keeps at once.
     kept: usize,
-    /// The largest size, in bytes.
+    /// Maximum size of an allocation, in bytes.
     size_max: u64,
-    /// One of this many allocations is used by kernels.
+    /// Kernels use one of every `used_every` allocations.
     used_every: u64,
-    /// Maximum number of bytes that the heap may hold.
+    /// Maximum number of bytes that the heap may reserve.
     limit: u64,
 }
 
@@ -38,7 +38,8 @@ fn wrong(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench soak", cause.into())
 }
 
-/// The bytes that have an owner: a bit for each granule, starting at an address.
+/// A map of the bytes that have an owner. It has one bit for each granule, starting at address
+/// `base`.
 #[derive(Debug)]
 struct Owned {
     base: u64,
@@ -51,7 +52,8 @@ impl Owned {
         Self { base, words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// The words of a range, each with the bits of the range.
+    /// The words of the map for a range of bytes, each with a mask of the bits that belong to the
+    /// range.
     fn masks(&self, address: u64, bytes: u64) -> Result<impl Iterator<Item = (&AtomicU64, u64)>> {
         let outside = || wrong(format!("{address:#x} is not in the range of the heap"));
         let first = address.checked_sub(self.base).ok_or_else(outside)? / GRANULE;
@@ -67,7 +69,7 @@ impl Owned {
         }))
     }
 
-    /// Notes an owner of bytes that must have none.
+    /// Sets the bits of the bytes of a buffer. It is an error if one of them is already set.
     fn take(&self, buffer: &Buffer<u32>) -> Result<()> {
         let (address, bytes) = (buffer.address(), buffer.len() as u64 * 4);
         for (word, mask) in self.masks(address, bytes)? {
@@ -80,7 +82,8 @@ impl Owned {
         Ok(())
     }
 
-    /// Notes that bytes have no owner any more, directly before they are freed.
+    /// Clears the bits of the bytes of a buffer. The caller frees the buffer directly after this
+    /// call.
     fn give(&self, buffer: &Buffer<u32>) -> Result<()> {
         for (word, mask) in self.masks(buffer.address(), buffer.len() as u64 * 4)? {
             word.fetch_and(!mask, Ordering::Relaxed);
@@ -89,7 +92,7 @@ impl Owned {
     }
 }
 
-/// A live allocation, with its tag if kernels use it.
+/// A live allocation. It has a tag if kernels use it.
 #[derive(Debug)]
 struct Live {
     buffer: Buffer<u32>,
@@ -101,13 +104,13 @@ struct Soak<'a> {
     definition: &'a Definition,
     device: &'a Device,
     owned: Owned,
-    /// Allocations that threads hand to each other.
+    /// For each thread, the allocations that it must free for other threads.
     handed: Vec<Mutex<Vec<Live>>>,
     stopped: AtomicBool,
 }
 
 impl Soak<'_> {
-    /// The allocations of a thread. Returns the number of failed comparisons.
+    /// Runs the allocations of one thread. Returns the number of failed comparisons.
     fn thread(&self, number: usize) -> Result<u32> {
         let Definition { threads, streams, allocations, .. } = *self.definition;
         let own = (number..streams.max(threads)).step_by(threads);
@@ -197,7 +200,7 @@ pub(crate) fn run(
     // The first allocation of an empty heap is at the start of its range.
     let base = device.stream()?.alloc::<u8>(1)?.address();
     let handed = (0..definition.threads).map(|_| Mutex::default()).collect();
-    // Room for memory after holes.
+    // The heap leaves holes, so its addresses span more than the limit.
     let owned = Owned::new(base, 4 * definition.limit);
     let soak = Soak { definition, device, owned, handed, stopped: AtomicBool::new(false) };
     let begin = Instant::now();

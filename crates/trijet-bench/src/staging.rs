@@ -1,6 +1,6 @@
-//! Uploads from ordinary memory: a pipeline from a vector and from a mapped file, compared with the
-//! link, copies within the host, and the driver's own copy of pageable memory. Times are the times
-//! of the host, from the call to its end.
+//! Uploads from ordinary memory: a pipeline reads a vector or a mapped file. It is compared with
+//! the link, with copies within the host, and with the driver's own copy of pageable memory. Times
+//! are times of the host, from the call until it returns.
 #![forbid(unsafe_code)]
 
 use crate::mapping;
@@ -54,7 +54,7 @@ impl AsRef<[u64]> for Words {
     }
 }
 
-/// The device, and the data that the programs upload: in a vector and in a mapped file.
+/// The device, and the data that the programs upload. The data is in a vector and in a mapped file.
 struct Bench<'a> {
     device: &'a Device,
     calibration: Calibration,
@@ -76,7 +76,8 @@ impl<'a> Bench<'a> {
         Ok(Self { device, calibration, marker, markers, data, file: Words(file) })
     }
 
-    /// Brings every byte of a source back through a pipeline without a stage.
+    /// Copies every byte of a source to the device and back, through a pipeline without a stage,
+    /// and compares.
     fn verify(&self, name: &str, source: &(impl AsRef<[u64]> + Send + Sync)) -> Result<()> {
         let mut back: Vec<u64> = Vec::with_capacity(self.data.len());
         let pipeline = Pipeline::on(self.device).calibrated(&self.calibration).untraced();
@@ -91,7 +92,7 @@ impl<'a> Bench<'a> {
     fn upload(&self, source: &(impl AsRef<[u64]> + Send + Sync)) -> Result<f64> {
         let marker = self.marker;
         let mut received = 0;
-        // One comparison for each chunk, because counting markers takes longer than the link.
+        // Each chunk is compared as a whole, because counting markers takes longer than the link.
         let compare = |_, bytes: &[u8]| {
             received += if *bytes == self.markers[..bytes.len()] { bytes.len() } else { 0 };
             Ok(())

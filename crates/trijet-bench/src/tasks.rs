@@ -1,5 +1,5 @@
-//! Tasks: the cost of the library for each task, from the submission to the issue, and until the
-//! work is complete.
+//! Tasks: the time that the library needs for each task from the submission until the task is
+//! issued, and until its work is complete.
 #![forbid(unsafe_code)]
 
 use crate::peer::{self, Peer};
@@ -17,7 +17,7 @@ use trijet::{Device, Error, ErrorKind, LaunchConfig, Result};
 use trijet_tools::bare::ticks::TICK;
 use trijet_tools::progress::Steps;
 
-/// The number of tasks of a step of a graph.
+/// The number of tasks in each step of a graph.
 const COLUMNS: usize = 8;
 /// The number of bytes of a datum.
 const BYTES: usize = 1024;
@@ -25,19 +25,20 @@ const BYTES: usize = 1024;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
     samples: usize,
-    /// The number of tasks without work and with two uses.
+    /// The number of tasks that have no work and two uses of data.
     empty: u32,
-    /// The number of tasks with a kernel.
+    /// The number of tasks that launch a kernel.
     chain: u32,
     /// The number of steps of a graph.
     steps: usize,
-    /// The number of rounds of the same tasks.
+    /// The number of rounds in which the same tasks are repeated.
     rounds: u32,
     #[serde(default)]
     peers: Vec<Peer>,
 }
 
-/// The data that a task of a graph reads: data of the previous step, and data of its own step.
+/// The shape of a graph: the data that each task reads. They belong to the previous step or to the
+/// same step.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Trivial,
@@ -58,8 +59,8 @@ impl Shape {
         (Self::Random, "random"),
     ];
 
-    /// The columns that a task reads, by its step and its own column. They belong to the previous
-    /// step or to its own.
+    /// The data that the task of this step and column reads. Each is given by its step modulo 2 and
+    /// by its column. The step is the previous one or the same one.
     fn reads(self, step: usize, column: usize) -> Vec<(usize, usize)> {
         let before = (step + 1) % 2;
         let of = |columns: Vec<usize>| columns.into_iter().map(|at| (before, at)).collect();
@@ -87,7 +88,7 @@ fn wrong(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench tasks", cause)
 }
 
-/// The tasks of a sample, and the number of their functions that were called.
+/// The tasks of a sample, and the number of task functions that were called.
 struct Sample {
     device: Device,
     tasks: Tasks,
@@ -112,7 +113,7 @@ impl Sample {
         self.tasks.alloc::<u32>(BYTES / 4)
     }
 
-    /// The figures of `count` tasks that were submitted.
+    /// Waits for the `count` submitted tasks. Returns their figures.
     fn values(&self, count: u32) -> Result<Vec<Value>> {
         let each = |ns: f64| ns * 1e9 / f64::from(count);
         let submitted = self.begin.elapsed().as_secs_f64();
@@ -133,7 +134,7 @@ impl Sample {
     }
 }
 
-/// Tasks that each read one of two data and update the other, alternately.
+/// Runs tasks that do no work. Each reads one of two data and updates the other, alternately.
 fn empty(device: &Device, count: u32) -> Result<Vec<Value>> {
     let mut sample = Sample::new(device);
     let data = [sample.data()?, sample.data()?];
@@ -149,7 +150,7 @@ fn empty(device: &Device, count: u32) -> Result<Vec<Value>> {
     sample.values(count)
 }
 
-/// Tasks that each launch a kernel on one datum.
+/// Runs tasks that each launch a kernel on the same datum.
 fn chain(device: &Device, count: u32) -> Result<Vec<Value>> {
     const ONE: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
     let mut sample = Sample::new(device);
@@ -172,7 +173,7 @@ fn chain(device: &Device, count: u32) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// The tasks of a graph. Each writes a datum and reads others.
+/// Runs the tasks of a graph. Each task writes a datum and reads others.
 fn graph(device: &Device, shape: Shape, steps: usize) -> Result<Vec<Value>> {
     let mut sample = Sample::new(device);
     let generation = || (0..COLUMNS).map(|_| sample.data()).collect::<Result<Vec<_>>>();

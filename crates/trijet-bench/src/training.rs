@@ -1,5 +1,5 @@
-//! Training steps in PyTorch over the heap of the library and over PyTorch's own allocators. The
-//! programs run in turn, and their losses must have the same bits.
+//! Training steps in PyTorch, with the heap of the library and with PyTorch's own allocators. The
+//! programs take turns, and their losses must have the same bits.
 #![forbid(unsafe_code)]
 
 use crate::peer::{Outcome, Peer, Scripts};
@@ -13,9 +13,9 @@ use std::path::Path;
 use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
-/// The file name of the allocator's library, which is beside the command.
+/// The file name of the library with the allocator. It lies beside the command.
 const LIBRARY: &str = "libtrijet_alloc.so";
-/// The figure of a program that is a digest of its losses.
+/// The name of the figure with the digest of the losses of a program.
 const DIGEST: &str = "losses";
 
 #[derive(Debug, Deserialize)]
@@ -25,17 +25,17 @@ pub(crate) struct Definition {
     allocators: Vec<Peer>,
 }
 
-/// The results of the programs so far.
+/// The results of the programs that have run.
 #[derive(Debug, Default)]
 struct Shown {
-    /// The digest of the first program, and its name.
+    /// The digest of the first program that ran, and the name of that program.
     digest: Option<(f64, String)>,
     note: String,
 }
 
 impl Shown {
-    /// Compares the losses of a program with the losses of the first one. Returns its other
-    /// figures.
+    /// Compares the losses of a program with the losses of the first program. Returns the other
+    /// figures of this program.
     fn compare(&mut self, name: &str, outcome: Outcome) -> Result<Vec<Value>> {
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "bench training", cause));
         let (digests, figures): (Vec<Value>, Vec<Value>) =
@@ -116,7 +116,8 @@ mod tests {
     use trijet::sim::Order;
     use trijet_tools::progress::Step;
 
-    /// Measures shell programs, given with the text that each prints. Returns the rows.
+    /// Measures shell programs, each given by its name and the text that it prints. Returns the
+    /// rows.
     fn measured(programs: &[(&str, &str)]) -> Result<String> {
         let quoted = |text: &str| format!("{text:?}");
         let allocators: String = programs

@@ -1,5 +1,5 @@
-//! The choice of a prepared pipeline, beside an exhaustive grid of ways to run the same job and
-//! beside peers. Times are the times of the host, from the call to the end of the last operation.
+//! The choice of a prepared pipeline, compared with an exhaustive grid of ways to run the same job
+//! and with peers. Times are times of the host, from the call to the end of the last operation.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -16,16 +16,16 @@ use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 use trijet_tools::progress::Steps;
 
 const ROW: usize = 256;
-/// The number of rounds and the size of the run that measures the kernel alone.
+/// The number of rounds and the number of bytes of the run that measures the kernel alone.
 const PROBE: (u32, usize) = (256, 16 << 20);
-/// One of this many elements is compared, where a comparison of all would take seconds.
+/// Only every `STEP`-th element is compared, if a comparison of all elements would take seconds.
 const STEP: usize = 1021;
-/// At this size and above, the grid has few ways and few repeats: with a long kernel a run takes a
-/// tenth of a second or more.
+/// At this number of bytes and above, the grid has few ways and few repeats. With a long kernel, a
+/// run then takes a tenth of a second or more.
 const LARGE: u64 = 1 << 30;
-/// At this size and above, the job has only the first kernel.
+/// At this number of bytes and above, the job runs with the first kernel only.
 const ONE_KERNEL: u64 = 4 << 30;
-/// The largest job that is tried in one piece and in place.
+/// Maximum number of bytes of a job that is also tried in one piece and in place.
 const WHOLE_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -39,7 +39,7 @@ pub(crate) struct Definition {
     peers: Vec<Peer>,
 }
 
-/// A way to run a job. Without a chunk, the library chooses.
+/// A way to run a job. If `chunk` is `None`, the library chooses the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Way {
     schedule: Schedule,
@@ -94,7 +94,7 @@ impl Data {
         Ok(start.elapsed().as_secs_f64() * 1e6)
     }
 
-    /// Runs once after the result was overwritten, and compares.
+    /// Overwrites the result, runs once and compares the result.
     fn verify(&mut self, job: &mut Prepared<'_, u32, u32>) -> Result<()> {
         let step = if self.x.len() > 1 << 16 || self.rounds > 8 { STEP } else { 1 };
         self.y.write()?.iter_mut().step_by(step).for_each(|word| *word = 0xdead_beef);
@@ -135,7 +135,7 @@ fn grid(bytes: u64) -> Vec<Way> {
     ways
 }
 
-/// The fastest ways of the grid, by the shortest time of a few runs of each.
+/// The fastest ways of the grid. The shortest of a few runs of a way counts.
 fn fastest(
     device: &Device,
     data: &mut Data,
@@ -157,7 +157,7 @@ fn fastest(
     best.map(|(_, way)| Ok((way, data.prepared(device, Some(way))?))).collect()
 }
 
-/// For each of `parts`, the number of rounds with which the kernel takes this part of the time of a
+/// For each of `parts`, the number of rounds with which the kernel takes `part` times as long as a
 /// copy at 55 GB/s.
 fn rounds_for(device: &Device, parts: &[f64]) -> Result<Vec<u32>> {
     if parts.iter().all(|part| *part == 0.0) {
@@ -211,7 +211,7 @@ pub(crate) fn run(
     Ok(results)
 }
 
-/// The choice for one job and the fastest ways of the grid, in turn.
+/// Measures one job: the choice of the library and the fastest ways of the grid. They take turns.
 fn job(
     setting: &Setting<'_>,
     definition: &Definition,

@@ -1,4 +1,4 @@
-//! Samples of programs that run in turn, as rows of results.
+//! Samples of programs that take turns, as rows of results.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -6,8 +6,8 @@ use crate::rounds::{Side, round, warm_up};
 use crate::setting::Setting;
 use trijet::Result;
 
-/// Takes the samples of all sides in turn. Adds their figures under the name that `name` makes from
-/// the name of the side.
+/// Runs all sides in turn and collects their samples. Adds the figures under the name that `name`
+/// makes from the name of the side.
 ///
 /// # Errors
 /// The first error of a side; `Cancelled`.

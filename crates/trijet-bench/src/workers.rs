@@ -1,5 +1,5 @@
-//! Persistent workers under every policy: the time on the device of independent tasks, of a graph,
-//! and of tasks that make other tasks.
+//! Persistent workers under every policy: the time on the device for independent tasks, for a
+//! graph, and for tasks that make other tasks.
 #![forbid(unsafe_code)]
 
 use crate::beside::{self, Load};
@@ -26,25 +26,26 @@ use trijet_tools::stats::Samples;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
     samples: usize,
-    /// The number of pixels of a side of the image.
+    /// The width and the height of the image, in pixels.
     width: u32,
-    /// Maximum number of iterations of a pixel, for each image.
+    /// Maximum number of iterations of a pixel. Each number is a separate image.
     limits: Vec<u32>,
     /// The number of tasks of different lengths.
     tasks: u32,
     bases: Vec<u32>,
     skews: Vec<u32>,
-    /// Graphs, by their levels and the nodes of each.
+    /// Graphs, each given by the number of its levels and the number of nodes per level.
     graphs: Vec<[u32; 2]>,
     queens: Vec<u8>,
-    /// Trees, by their seed and their depth.
+    /// Trees, each given by its seed and its depth.
     trees: Vec<[u32; 2]>,
-    /// The number of tasks that the host feeds, and the sizes of its batches.
+    /// The number of tasks that the host feeds, and the sizes of the batches in which it feeds
+    /// them.
     fed: usize,
     batches: Vec<usize>,
-    /// The work of workers and of kernels that run beside each other.
+    /// The work of the workers, and the work of the kernels that run at the same time.
     beside: Load,
-    /// The numbers of multiprocessors that workers leave to such kernels.
+    /// The numbers of multiprocessors that the workers leave to these kernels.
     reserved: Vec<u32>,
     #[serde(default)]
     peers: Vec<Peer>,
@@ -52,13 +53,13 @@ pub(crate) struct Definition {
 
 /// Maximum number of children of a node of a tree.
 const CHILDREN: u32 = 4;
-/// The number of rows of a board that become tasks.
+/// The number of rows of a board whose placements become tasks.
 const CUT: u32 = 5;
-/// Policies for tasks that make others.
+/// The policies for tasks that make other tasks.
 const SPAWNING: [Policy; 3] = [Policy::Sharing, Policy::Stealing, Policy::Hybrid];
-/// Policies for a range of tasks.
+/// The policies for a range of tasks.
 const RANGE: [Policy; 4] = [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid];
-/// Policies for a graph.
+/// The policies for a graph.
 const GRAPH: [Policy; 4] = [Policy::Levels, Policy::Sharing, Policy::Stealing, Policy::Hybrid];
 
 /// A policy, or the choice of one by measurement.
@@ -85,7 +86,7 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench workers", format!("{what} is wrong"))
 }
 
-/// Runs a program in one way, timed while the host is ahead of the device.
+/// Runs a program in one way, and measures its time while the host is ahead of the device.
 struct Runner {
     way: Way,
     chooser: Chooser,
@@ -95,7 +96,7 @@ struct Runner {
     between: [TimedEvent; 2],
 }
 
-/// The number of runs in which a chooser measures.
+/// The number of runs in which a chooser measures policies.
 const TRIALS: usize = 16;
 
 impl Runner {
@@ -103,12 +104,13 @@ impl Runner {
         let stream = device.stream()?;
         let delay = (stream.alloc_zeroed(1)?, stream.alloc_zeroed(1)?);
         let between = [device.timed_event()?, device.timed_event()?];
-        // About 300 us on a GPU, so that the host has enqueued the run before its start.
+        // Rounds of a kernel that delays the start. It takes about 300 us on a GPU, so that the
+        // host has enqueued the run before its start.
         let rounds = if device.info().clock == Clock::Device { 20_000 } else { 0 };
         Ok(Self { way, chooser: Chooser::new(), stream, delay, rounds, between })
     }
 
-    /// The figures of a run: its time, the time for each task, and the tasks that were stolen.
+    /// The figures of a run: its time, the time per task, and the number of tasks that were stolen.
     fn figures<'a, K: Kinds, P>(
         &mut self,
         program: &Program<K, P>,
@@ -141,8 +143,8 @@ impl Runner {
         ])
     }
 
-    /// A side that runs a program with a known answer. If a policy is chosen, the runs that measure
-    /// come first.
+    /// Makes a side that runs a program with a known answer. If the library chooses the policy, the
+    /// runs in which it measures are made first.
     fn side<'a>(
         mut self,
         name: &str,
@@ -158,7 +160,7 @@ impl Runner {
 
 const OPTIONS: fn() -> RunOptions = || RunOptions::new().queue(1 << 10);
 
-/// An image with at most `limit` iterations per pixel.
+/// The number of iterations of each pixel of an image, at most `limit`.
 fn iterations(width: u32, limit: u32) -> Vec<u32> {
     let pixels = (0..width).flat_map(|y| (0..width).map(move |x| (x, y)));
     pixels.map(|(x, y)| mandelbrot::iterations(x, y, width, limit)).collect()
@@ -238,8 +240,8 @@ fn visited<'a>(device: &Device, way: Way, [seed, depth]: [u32; 2]) -> Result<Sid
     })
 }
 
-/// Tasks that the host feeds in batches: the time of the host for each, from the first push to the
-/// last answer.
+/// Tasks that the host feeds in batches. The figure is the time of the host per task, from the
+/// first push to the last answer.
 fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     let stream = device.stream()?;
     let mut sum = stream.alloc::<u64>(1)?;

@@ -1,5 +1,5 @@
-//! Workloads as traces: each is replayed over the heap, over a pool, and by peers in CUDA C++ that
-//! get the same trace as a file. Also graphs with their own memory.
+//! Workloads as traces. The heap and a pool replay each trace, and so do peers in CUDA C++, which
+//! get it as a file. Graphs with their own memory are measured as well.
 #![forbid(unsafe_code)]
 
 use crate::peer::{self, Peer};
@@ -36,9 +36,10 @@ struct Named {
     name: String,
     #[serde(flatten)]
     workload: Workload,
-    /// Maximum memory that may be held, in percent of the maximum that is allocated at once.
+    /// Maximum memory that the allocator may reserve, in percent of the maximum that the workload
+    /// has allocated at once.
     limit_percent: Option<u64>,
-    /// The allocators of the peers.
+    /// The allocators that the peers use.
     #[serde(default)]
     allocators: String,
 }
@@ -70,7 +71,7 @@ impl Definition {
     }
 }
 
-/// The figures of a replay, with the names that the peers use.
+/// The figures of a replay, under the names that the peers use.
 fn figures(outcome: ReplayOutcome, peak: u64) -> Vec<Value> {
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len().max(1) as f64;
     let each = Value::new("each allocation", "ns", mean(&outcome.allocate_ns));
@@ -152,7 +153,7 @@ fn replays(
         Ok(figures(outcome, peak))
     };
     let mut sides = vec![Side::new(format!("{}, heap", named.name), || run(heap, limit))];
-    // A pool of the library has no limit; a pool of a peer has one.
+    // A pool of the library has no limit, but a pool of a peer has one.
     if limit.is_none() {
         sides.push(Side::new(format!("{}, pool", named.name), || run(pool, None)));
     }
@@ -165,7 +166,8 @@ const LAUNCHES: usize = 100;
 const GRAPH_STEPS: u8 = 8;
 const GRAPH_BYTES: usize = 4 << 20;
 
-/// Memory for each of several steps. The memory of a step is freed after the next step.
+/// Allocates memory in each of several steps. The memory of a step is freed after the allocation of
+/// the next step.
 fn chain(recording: &Recording) -> Result<()> {
     let s = recording.stream()?;
     let mut before: Option<Buffer<u8>> = None;
@@ -177,7 +179,7 @@ fn chain(recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// Graphs with their own memory: the memory that they hold, and the time of a launch.
+/// Measures graphs with their own memory: the memory that they reserve, and the time of a launch.
 fn graphs(
     device: &Device,
     definition: &Definition,

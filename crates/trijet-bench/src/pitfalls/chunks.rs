@@ -13,7 +13,7 @@ use trijet::{
 use trijet_tools::bare::lab::Lab;
 use trijet_tools::bare::step::{BareStep, Held};
 
-/// The number of elements of the stray kernel in each step.
+/// The number of elements that the stray kernel of each step processes.
 const STRAY_WORDS: usize = 256;
 /// The size of the allocation in each step, in MiB.
 const SCRATCH_MIB: usize = 16;
@@ -64,7 +64,7 @@ where
 struct Desk {
     device: Device,
     free: Lanes,
-    /// Blocking streams, and the legacy stream for the stray kernel.
+    /// Blocking streams for the engines, and the legacy stream for the stray kernel.
     fenced: Lanes,
     slots: Vec<Slot>,
     arrays: Arrays<PageLocked>,
@@ -112,7 +112,8 @@ impl Desk {
     }
 }
 
-/// Moves one chunk through three streams, which may be the same one. The library inserts the waits.
+/// Moves one chunk through three streams, or through one stream three times. The library inserts
+/// the waits.
 fn step(
     [up, run, down]: [&Stream; 3],
     rounds: u32,
@@ -162,8 +163,8 @@ fn over_sync(desk: &mut Desk, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// Bad: one value of each result is fetched synchronously, as if to print it. Good: it is copied in
-/// its stream, and read at the end.
+/// Bad: one value of each result is fetched synchronously, as a program does that prints it. Good:
+/// the value is copied in the stream of the result, and read at the end.
 fn item(desk: &mut Desk, side: Side) -> Result<()> {
     let Arrays { source, landed } = &mut desk.arrays;
     for chunk in 0..desk.chunks {
@@ -304,8 +305,8 @@ impl Program for Unlocked {
     }
 }
 
-/// Bad: scratch memory by `cuMemAlloc` and `cuMemFree` in each step. Good: stream-ordered scratch
-/// memory. No kernel uses it, so only the calls are compared.
+/// Bad: each step allocates scratch memory with `cuMemAlloc` and frees it with `cuMemFree`. Good:
+/// the scratch memory is stream-ordered. No kernel uses it, so only the calls are compared.
 struct Allocating {
     desk: Desk,
     lab: Lab,

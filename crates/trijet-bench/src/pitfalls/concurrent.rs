@@ -1,8 +1,9 @@
-//! Verdicts on whether two kernels really ran concurrently, compared with their times alone and
-//! together.
+//! Verdicts on whether two kernels really ran concurrently. The truth is found by comparing the
+//! time of each kernel alone with the time of both together.
 //!
-//! A common formula is judged as well. It calls two kernels concurrent if the time from the first
-//! start to the end of the second is below 0.9 of the sum of both times. It is often wrong.
+//! A common formula is judged as well. It calls two kernels concurrent if the time from the start
+//! of the first kernel to the end of the second one is below 0.9 of the sum of both times. The
+//! formula is often wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, work_ms};
@@ -14,18 +15,20 @@ use trijet::trace::{Engine, OpKind, StreamWork, TimeSource};
 use trijet::{Buffer, Nanos, Result, Stream};
 use trijet_tools::stats::Samples;
 
-/// Two kernels are concurrent if they save at least this share of the shorter one's time.
+/// Two kernels are concurrent if they save at least this fraction of the time of the shorter
+/// kernel.
 const SHARE_MIN: f64 = 0.5;
-/// The factor in the formula.
+/// The factor 0.9 of the formula.
 const FORMULA: f64 = 0.9;
 
-/// One pair of kernels. `tenths` is the length of each in tenths of the longest.
+/// One pair of kernels. `tenths` has the length of each kernel, in tenths of the length of the
+/// longest kernel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) streams: usize,
     tenths: [u32; 2],
-    /// Whether each kernel fills the device. Otherwise it has a few blocks.
+    /// Whether each kernel fills the device. Otherwise each kernel has a few blocks.
     fills: bool,
 }
 
@@ -48,9 +51,9 @@ const CASES: [Case; 7] = [
 pub(super) struct Found {
     pub(super) case: Case,
     pub(super) verdict: Concurrency,
-    /// The saved time, as a share of the shorter kernel's time.
+    /// The time that both kernels together save, as a fraction of the time of the shorter kernel.
     pub(super) saved: f64,
-    /// The formula's answer.
+    /// Whether the formula calls the kernels concurrent.
     pub(super) formula: bool,
     both_ms: Samples,
 }
@@ -67,7 +70,8 @@ impl Work {
         stream.launch(&WORK, (self.rounds, &self.x, &mut self.y))
     }
 
-    /// The time of the kernel alone in milliseconds, by the clock of the runs and in its trace.
+    /// The time of the kernel alone in milliseconds: measured around the run, then taken from its
+    /// trace.
     fn alone(&mut self, ground: &Ground, stream: &Stream) -> Result<(f64, f64)> {
         let (mut outside, mut inside) = (Samples::default(), Samples::default());
         for _ in 0..ground.size.repeats {
@@ -80,7 +84,7 @@ impl Work {
 }
 
 impl Found {
-    /// The verdict on whether the kernels were concurrent; `None` if there is none.
+    /// Whether the verdict calls the kernels concurrent; `None` if the trace allows no verdict.
     fn says(&self) -> Option<bool> {
         match &self.verdict {
             Concurrency::Overlap { share, .. } => Some(*share >= SHARE_MIN),
@@ -118,7 +122,7 @@ impl Found {
     }
 }
 
-/// The answer of the formula, from a pair of events around each kernel.
+/// Whether the formula calls the kernels concurrent. It uses a pair of events around each kernel.
 fn formula(ground: &Ground, works: &mut [Work; 2], streams: [&Stream; 2]) -> Result<bool> {
     let event = || ground.device.timed_event();
     let events = [[event()?, event()?], [event()?, event()?]];

@@ -1,8 +1,8 @@
-//! Mistakes that a program cannot make with the library, because frees and guards of the host
-//! always wait, even for memory that is ordered by hand.
+//! Mistakes that a program cannot make with the library. Frees and guards of the host always wait,
+//! even for memory that is ordered by hand.
 //!
-//! The program that runs is the good one. The bad one is its ledger without that wait, as a program
-//! of plain driver calls would leave it.
+//! Only the good program runs. The ledger of the bad program is made from the ledger of the good
+//! one: the wait is removed, as if the program had made plain driver calls without it.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, wrong};
@@ -23,7 +23,7 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    /// Whether the ledger without the wait was flagged and the one with it was not.
+    /// Whether the ledger without the wait was flagged, and the ledger with the wait was not.
     pub(super) fn is_as_expected(&self) -> bool {
         self.bad.flag.is_some() && self.good.names.is_empty()
     }
@@ -46,7 +46,7 @@ impl Edited {
     }
 }
 
-/// Returns a trace, and the index of the wait that the mistake lacks.
+/// Runs a program. Returns its trace, and the index of the wait that the mistake lacks.
 type Program = fn(&Ground) -> Result<(Trace, usize)>;
 
 const PROGRAMS: [(&str, FindingClass, Program); 2] = [

@@ -1,4 +1,5 @@
-//! The parts that all pairs share: a device, sizes, kernels of a known length, and a clock.
+//! The parts that all pairs of programs share: a device, sizes, kernels of a known length, and a
+//! clock.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -10,13 +11,14 @@ use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Device, Error, ErrorKind, Result, Trace};
 use trijet_tools::stats::Samples;
 
-/// The first and the largest number of rounds of a calibration.
+/// The number of rounds with which a calibration starts, and the largest number that it uses.
 const ROUNDS_MIN: u32 = 1 << 6;
 const ROUNDS_MAX: u32 = 1 << 24;
-/// The number of measurements of each time in a calibration. The shortest counts.
+/// The number of measurements of each time in a calibration. The shortest one counts.
 const TRIES: usize = 5;
-/// The host is too slow to recompute more rounds than this after every run. Then it compares only
-/// every word whose index is a multiple of `SAMPLE`, a prime.
+/// Maximum number of rounds that the host computes to check a run, summed over all words. If a full
+/// check needs more, the host compares only the words whose index is a multiple of `SAMPLE`, a
+/// prime.
 const ROUNDS_CHEAP: u64 = 1 << 21;
 const SAMPLE: usize = 1021;
 
@@ -42,7 +44,7 @@ pub(super) struct Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clock {
     Host,
-    /// The clock of the model, which stands still while the program's own code runs.
+    /// The clock of the model. It stands still while code of the program runs on the host.
     Model,
 }
 
@@ -53,12 +55,13 @@ pub(super) struct Ground {
     pub(super) size: Size,
     /// The number of rounds of a kernel over a chunk.
     pub(super) rounds: u32,
-    /// The number of rounds that give a kernel of a few blocks the same length.
+    /// The number of rounds with which a kernel of a few blocks takes the same time.
     pub(super) small_rounds: u32,
     clock: Clock,
 }
 
-/// The time from the start of the first call to the last end, in milliseconds.
+/// The time from the start of the first call or operation to the end of the last one, in
+/// milliseconds.
 fn length_ms(ops: &[Op]) -> f64 {
     let spans = || ops.iter().flat_map(|op| [op.call, op.times]).flatten();
     let begin = spans().map(|times| times.begin.0).min().unwrap_or(0);
@@ -99,7 +102,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// The number of rounds for which a kernel over `words` words takes `target_ms`.
+    /// The number of rounds with which a kernel over `words` words takes `target_ms` milliseconds.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate, and are clamped")]
     fn rounds_for(&self, words: usize, target_ms: f64) -> Result<u32> {
         let stream = self.device.stream()?;
@@ -123,7 +126,7 @@ impl Ground {
         Ok(((target_ms - none) / per_round).clamp(1.0, f64::from(ROUNDS_MAX)) as u32)
     }
 
-    /// Traces `run`, to the end of its last operation.
+    /// Runs `run` with a trace, and waits until its last operation is complete.
     pub(super) fn trace(&self, run: impl FnOnce() -> Result<()>) -> Result<Trace> {
         let origin = self.device.stream()?;
         self.device.start_trace(&origin)?;
@@ -132,7 +135,7 @@ impl Ground {
         self.device.take_trace()
     }
 
-    /// The time of `run`, to the end of its last operation, in milliseconds.
+    /// The time from the start of `run` until its last operation is complete, in milliseconds.
     pub(super) fn time_ms(&self, run: impl FnOnce() -> Result<()>) -> Result<f64> {
         if self.clock == Clock::Model {
             return self.trace(run).map(|trace| length_ms(&trace.ops));
@@ -151,27 +154,28 @@ pub(super) fn part(chunk: usize, words: usize) -> Range<usize> {
     at..at + words
 }
 
-/// The word at `index` of every source.
+/// The value of the word at `index`, in the source of every program.
 pub(super) fn source(index: usize) -> u32 {
     hash(1, u32::try_from(index % (1 << 31)).unwrap_or(0) + 1)
 }
 
-/// The indices of the words that are compared, of a result of `len` words after `rounds` rounds.
+/// The indices of the words to compare in a result of `len` words, if the kernel makes `rounds`
+/// rounds.
 fn sample(len: usize, rounds: u32) -> impl Iterator<Item = usize> {
     // Computing a word of the source costs one more round.
     let cheap = len as u64 * (u64::from(rounds) + 1) <= ROUNDS_CHEAP;
     (0..len).step_by(if cheap { 1 } else { SAMPLE })
 }
 
-/// Overwrites the words that will be compared, so that an earlier result does not pass as this one.
+/// Overwrites the words that will be compared, so that the result of an earlier run cannot pass.
 pub(super) fn spoil(result: &mut [u32], rounds: u32) {
     for index in sample(result.len(), rounds) {
         result[index] = 0xdead_beef;
     }
 }
 
-/// Describes the first word that differs from `rounds` rounds over the source. `from` gives the
-/// index of the source's word for each word of the result.
+/// Describes the first word of the result that is not the word of the source after `rounds` rounds.
+/// `from` maps the index of a word in the result to the index of its word in the source.
 pub(super) fn differs(
     result: &[u32],
     rounds: u32,

@@ -1,12 +1,13 @@
-//! Common mistakes, each as a pair of programs that run in turn: the factor between their times,
-//! and the remark or finding that only the bad program gets.
+//! Common mistakes. Each is a pair of programs, one with the mistake and one without, which take
+//! turns. The figures are the factor between their times, and the remark or finding that only the
+//! bad program gets.
 //!
-//! After every run of a good program, its result is compared with the host's. So is the result of a
-//! bad program whose mistake only costs time. A bad program with a race may compute the right
-//! result, so its wrong results are counted, and the ratio is the price of the correction. Times
-//! come from runs without a trace; remarks and findings come from one more run of each program,
-//! with a trace. On a host device the programs run in the virtual executor, and the times come from
-//! its model.
+//! After every run of a good program, its result is compared with the result that the host
+//! computes. This is also done for a bad program whose mistake only costs time. A bad program with
+//! a race may compute the right result, so its wrong results are counted. The factor of such a pair
+//! is the price of the correction. Times come from runs without a trace. Remarks and findings come
+//! from one more run of each program, with a trace. On a host device the programs run in the
+//! virtual executor, and the times come from its model.
 #![forbid(unsafe_code)]
 
 mod chunks;
@@ -128,8 +129,8 @@ fn modelled() -> Result<Device> {
     Ok(Device::host(HostConfig::new().executor(executor).without_ranges())?.remove(0))
 }
 
-/// Runs the benchmark. Some mistakes are about pools of the driver. Without a GPU, it runs on a
-/// modelled device.
+/// Runs the benchmark on a GPU, or else on a modelled device. The device allocates from a pool of
+/// the driver, because some of the mistakes concern such pools.
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result of a program that should be right; every error of the device.

@@ -1,5 +1,5 @@
-//! A pair: a program with a mistake, the same program without it, and the remark or finding that
-//! only the first must get.
+//! A pair: a program with a mistake, the same program without the mistake, and the remark or
+//! finding that only the first program must get.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, one, wrong};
@@ -25,7 +25,7 @@ pub(super) enum Flag {
     Remark(Rule),
     /// A finding of the checker. The program may compute any result.
     Finding(FindingClass),
-    /// None, for this reason.
+    /// No remark or finding is expected, for this reason.
     None(&'static str),
 }
 
@@ -43,7 +43,7 @@ impl Flag {
 pub(super) trait Program {
     /// Sets the input of the programs, and overwrites their result.
     fn prepare(&mut self) -> Result<()>;
-    /// Runs one of them. It does not have to wait for its last operations.
+    /// Runs one of the programs. The call need not wait for the last operations of the program.
     fn run(&mut self, side: Side) -> Result<()>;
     /// Describes the first error in the result of the last run, if there is one.
     fn wrong(&mut self, side: Side) -> Result<Option<String>>;
@@ -60,9 +60,9 @@ pub(super) struct Pair {
 /// The remarks or findings about one program.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// The text of the expected one, if the program got it.
+    /// The text of the expected remark or finding, if the program got it.
     pub(super) flag: Option<String>,
-    /// For a remark, the maximum possible saving, over all its sites.
+    /// The maximum possible saving that a remark estimates, summed over all its sites.
     pub(super) estimate_ms: Option<f64>,
     /// The name of each remark or finding, with its count.
     pub(super) names: Vec<(&'static str, usize)>,
@@ -77,9 +77,11 @@ pub(super) struct Outcome {
     pub(super) good: Said,
     bad_ms: Samples,
     good_ms: Samples,
-    /// The time of the bad program divided by the time of the good one; for a race, the inverse.
+    /// The time of the bad program divided by the time of the good one. For a race, the time of the
+    /// good program divided by the time of the bad one.
     factor: Samples,
-    /// The number of runs of the bad program with a wrong result, and of all its runs.
+    /// The number of runs of the bad program that had a wrong result, and the number of all its
+    /// runs.
     damaged: (usize, usize),
 }
 
@@ -134,8 +136,8 @@ impl Pair {
     /// Runs both programs in turn, then checks a trace of each.
     ///
     /// # Errors
-    /// `InvalidValue` for a wrong result of the good program, or of a bad one that should only be
-    /// slow; every error of the device.
+    /// `InvalidValue` for a wrong result of the good program, or of a bad program whose mistake
+    /// only costs time; every error of the device.
     pub(super) fn measure(self, ground: &Ground) -> Result<Outcome> {
         let mut program = (self.make)(ground)?;
         let mut out = Outcome {

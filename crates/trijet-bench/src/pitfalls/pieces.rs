@@ -6,7 +6,7 @@ use super::pair::{Program, Side};
 use trijet::testing::WORK;
 use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, SourceOrder, Stream};
 
-/// The destination of the pieces. It decides how the good program copies.
+/// The destination of the pieces. It decides how the good program copies the pieces.
 enum Target {
     /// One array. The good program packs the pieces on the host, and copies them at once.
     Whole(Buffer<u32>),
@@ -24,7 +24,7 @@ struct Pieces {
     back: PinnedBuffer<u32>,
 }
 
-/// The distance between the starts of two pieces, in lengths of a piece.
+/// The distance between the starts of two pieces, as a multiple of the length of a piece.
 const STRIDE: usize = 2;
 
 impl Pieces {
@@ -66,7 +66,8 @@ pub(super) fn batched(ground: &Ground) -> Result<Box<dyn Program>> {
     Ok(Box::new(Pieces { target: Target::Each(each), ..pieces }))
 }
 
-/// Copies the pieces, which are `STRIDE` times their length apart, to one place without gaps.
+/// Copies the pieces to one array without gaps. In the source, the starts of the pieces are
+/// `STRIDE` lengths apart.
 fn pack(apart: &PinnedBuffer<u32>, packed: &mut PinnedBuffer<u32>, words: usize) -> Result<()> {
     let (apart, mut packed) = (apart.read()?, packed.write()?);
     for (piece, place) in apart.chunks(STRIDE * words).zip(packed.chunks_mut(words)) {
@@ -193,8 +194,8 @@ fn waiting(dealt: &mut Dealt, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// Bad: a new stream for each kernel. Good: a few streams in turn. Both times include the creation
-/// of the streams.
+/// Bad: a new stream for each kernel. Good: the kernels use a few streams alternately. The time of
+/// each program includes the creation of its streams.
 fn streaming(dealt: &mut Dealt, side: Side) -> Result<()> {
     let count = if side == Side::Bad { dealt.many } else { dealt.streams.len() };
     let streams: Vec<Stream> = (0..count).map(|_| dealt.device.stream()).collect::<Result<_>>()?;
@@ -226,8 +227,8 @@ impl Program for Dealt {
     }
 }
 
-/// Scratch memory from the pool in each step, and a wait after it. In the bad program, the pool
-/// keeps no memory.
+/// Each step allocates scratch memory from the pool, and then waits. In the bad program, the pool
+/// gives its free memory back at each wait.
 struct Pooled {
     device: Device,
     stream: Stream,
@@ -264,7 +265,7 @@ impl Pooled {
 }
 
 impl Program for Pooled {
-    /// Makes the pool hold the memory of one step.
+    /// Fills the pool, so that it already has the memory of one step.
     fn prepare(&mut self) -> Result<()> {
         drop(self.stream.alloc::<u32>(self.size.scratch_words)?);
         self.stream.fill_bytes(&mut self.y, 0xee)

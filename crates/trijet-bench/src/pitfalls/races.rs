@@ -1,5 +1,6 @@
-//! Programs that order their operations by their own events, once with an event missing and once
-//! with all. The result of a bad program depends on the device, but the program is always wrong.
+//! Programs that order their operations by their own events. The bad program lacks an event, the
+//! good one has all. The result of a bad program depends on the device, but the program is always
+//! wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, differs, part, source, spoil};
@@ -8,11 +9,11 @@ use crate::manual::unordered;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
-/// The number of slots, for programs that use slots alternately.
+/// The number of slots in programs that use slots alternately.
 const SLOTS: usize = 2;
 
-/// The streams, events and memory of all programs. The library orders every buffer, except where
-/// a comment states the exception.
+/// The streams, events and memory of all programs. The library orders the accesses to a buffer
+/// unless its comment states that it is ordered by hand.
 struct Race {
     device: Device,
     words: usize,
@@ -22,14 +23,14 @@ struct Race {
     b: Stream,
     c: Stream,
     legacy: Stream,
-    /// Three events for each chunk.
+    /// `first`, `second` and `third` have one event for each chunk.
     first: Vec<Event>,
     second: Vec<Event>,
     third: Vec<Event>,
     source: PinnedBuffer<u32>,
     /// The source on the device. No operation of the programs writes it.
     x: Vec<Buffer<u32>>,
-    /// `y`, `z` and `aside` have an array for each chunk, ordered by hand.
+    /// `y`, `z` and `aside` have one array for each chunk. They are ordered by hand.
     y: Vec<Buffer<u32>>,
     z: Vec<Buffer<u32>>,
     aside: Vec<PinnedBuffer<u32>>,
@@ -116,7 +117,7 @@ fn landed(race: &Race, rounds: u32) -> Result<Option<String>> {
     Ok(differs(&race.landed.read()?, rounds, |index| index))
 }
 
-/// Downloads a result and compares it. The work of the program must be complete.
+/// Downloads a result and compares it with the source. The work of the program must be complete.
 fn fetched(
     (stream, landed): (&Stream, &mut PinnedBuffer<u32>),
     arrays: &[Buffer<u32>],

@@ -1,4 +1,4 @@
-//! Tests on a modelled device: remarks, findings and verdicts, and no times.
+//! Tests on a modelled device. They check remarks, findings and verdicts, but no times.
 
 use super::concurrent;
 use super::edited;
@@ -55,7 +55,7 @@ fn a_ledger_without_a_wait_of_the_library_is_flagged() -> Result<()> {
     Ok(())
 }
 
-/// The model runs one kernel at a time, whatever their streams.
+/// The model runs one kernel at a time, even if the kernels are in different streams.
 #[test]
 fn every_verdict_on_concurrency_is_right() -> Result<()> {
     let found = concurrent::measure(&ground())?;
@@ -80,7 +80,7 @@ fn a_pair_that_the_device_cannot_run_is_unsupported() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// A program that does nothing. The result of one side counts as wrong.
+/// A program that does nothing. The result of this side counts as wrong.
 struct Broken(Side);
 
 impl Program for Broken {
