@@ -1,5 +1,6 @@
-//! An enqueue call allocates no memory of the heap in steady state. The driver's calls are empty,
-//! so every allocation is the library's. A program of its own, because its allocator counts.
+//! An enqueue call allocates no memory of the heap in steady state. The functions of the driver are
+//! empty, so the library makes every allocation. The tests are a separate program, because its
+//! allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -61,7 +62,7 @@ fn device() -> Device {
     Device::open(Select::Cuda(0)).expect("the empty driver opens")
 }
 
-/// The allocations of `COUNTED` operations, after enough operations to fill every ring.
+/// Counts the allocations of `COUNTED` operations. More operations than fill every ring run first.
 fn allocations(mut op: impl FnMut(u32) -> Result<()>) -> Result<u64> {
     (0..WARM_UP).try_for_each(&mut op)?;
     let before = ALLOCATIONS.get();
@@ -85,7 +86,7 @@ fn setup(streams: usize) -> Result<Setup> {
 }
 
 impl Setup {
-    /// The allocations of launches, copies up and down, and fills, of each kind alone.
+    /// The number of allocations of each kind of operation: launches, uploads, downloads and fills.
     fn of_each_verb(&mut self) -> Result<[u64; 4]> {
         let Self { streams, host, x, y } = self;
         let s = |index: u32| &streams[index as usize % streams.len()];
@@ -153,9 +154,9 @@ fn manual_memory_allocates_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The count includes what an operation allocates: here, the closure. The streams, slots and events
-/// of a prepared pipeline stay between its runs, and enqueuing allocates nothing. Each wait of the
-/// host allocates once, for the positions that it learns.
+/// The count includes the allocations of the operations themselves, here of the closure. A prepared
+/// pipeline keeps its streams, slots and events between runs, and enqueuing allocates nothing. Each
+/// wait of the host allocates once, for the positions that the host then knows to be complete.
 #[test]
 fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
     let device = device();
@@ -196,7 +197,7 @@ fn tilings_allocate_nothing() -> Result<()> {
     Ok(())
 }
 
-/// On CUDA too, the graph of the driver is made once, and a launch gives it memory that exists
+/// Also on CUDA, the graph of the driver is made once. A launch passes it memory that exists
 /// already.
 #[test]
 fn a_launch_of_a_graph_allocates_nothing() -> Result<()> {

@@ -11,7 +11,7 @@ const LINES_BELOW: usize = 60;
 /// An example that is a folder is a whole program. Each of its files has fewer lines than this.
 const LINES_OF_A_PART_BELOW: usize = 180;
 
-/// The other folders next to the examples.
+/// The other folders in the folder of the examples.
 const OTHERS: [(&str, &str); 2] = [
     ("common", "what the examples share"),
     ("python", "a library that Python loads on a GPU; the program `gpu` runs it"),
@@ -41,7 +41,7 @@ fn name(example: &Path) -> String {
     example.file_stem().expect("an example has a name").to_string_lossy().into_owned()
 }
 
-/// The program that cargo built of an example. It is next to the folder of the tests.
+/// The program that cargo built for an example. It is in a folder next to the folder of the tests.
 fn command(name: &str, arguments: &[&str]) -> Command {
     let test = std::env::current_exe().expect("this program has a path");
     let built = test.ancestors().nth(2).expect("it lies in `deps`").join("examples");
@@ -56,7 +56,8 @@ fn run(name: &str, arguments: &[&str]) -> Output {
     command(name, arguments).output().expect("it can be started")
 }
 
-/// The tests below run files, and folders with a `main.rs`, so anything else would escape them.
+/// The tests below run single files, and folders with a `main.rs`. They would not run anything
+/// else.
 #[test]
 fn every_example_is_found() {
     let all = entries(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"));
@@ -98,7 +99,7 @@ fn every_example_runs_under_the_checker_without_a_finding() {
     assert_eq!(output.status.code(), Some(1), "an unknown argument is an error");
 }
 
-/// As two processes with the variables of torchrun.
+/// The example runs as two processes with the variables of torchrun.
 #[test]
 fn the_example_of_ranks_trains_in_two_processes() {
     let process = std::process::id();

@@ -1,6 +1,6 @@
-//! Random programs with one injected fault: every wait ends, every host function is dropped once,
-//! nothing leaks, bytes that were read before are right, and each later error names the first one.
-//! In the virtual executor the same seed gives the same log byte for byte.
+//! Random programs with one injected fault. Every wait ends, every host function is dropped once,
+//! nothing leaks, bytes that were read before the fault are right, and each later error names the
+//! first one. In the virtual executor the same seed gives the same log, byte for byte.
 //!
 //! `TRIJET_SEED=7 cargo test --test faults` runs one program again.
 
@@ -50,11 +50,11 @@ const KINDS: [FaultKind; 6] = [
     FaultKind::NeverCompletes,
 ];
 
-/// A run that takes this long hangs.
+/// A run that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Prints the seed and ends the process when a run does not end. The watching thread stops when
-/// this is dropped, which closes the channel.
+/// Prints the seed and ends the process if a run does not end. The drop of this value closes the
+/// channel, which stops the watching thread.
 struct Watch {
     _alive: Sender<()>,
     seed: u64,
@@ -94,7 +94,7 @@ fn seeds(all: Range<u64>) -> Range<u64> {
     }
 }
 
-/// The panics of host functions are expected. Only others are printed.
+/// Panics of host functions are expected, so their messages are hidden. Other panics are printed.
 fn hide_expected_panics() {
     static HIDE: Once = Once::new();
     HIDE.call_once(|| {
@@ -109,7 +109,7 @@ fn hide_expected_panics() {
 
 const EXPECTED_PANIC: &str = "a host function was told to panic";
 
-/// Counts of host functions.
+/// Counts the host functions that were made, called and dropped.
 #[derive(Debug, Default)]
 struct Fates {
     made: AtomicU64,
@@ -117,7 +117,7 @@ struct Fates {
     ran: AtomicU64,
 }
 
-/// Captured by a host function; counts the drops of the function.
+/// A value that a host function captures. It counts the drops of the function.
 struct Token(Arc<Fates>);
 
 impl Token {
@@ -154,7 +154,7 @@ impl Held {
     }
 }
 
-/// A buffer and its expected words, which are unknown after a call that failed half way.
+/// A buffer and its expected words. The words are unknown after a call that failed midway.
 struct Place {
     held: Held,
     model: Option<Vec<u64>>,
@@ -162,7 +162,7 @@ struct Place {
 
 const LEN: usize = 96;
 
-/// A running program. It goes on after every error, as a careless user would.
+/// A running program. It continues after every error, as a careless user would.
 struct World {
     device: Device,
     prng: Prng,
@@ -191,7 +191,7 @@ impl World {
         usize::try_from(self.prng.below(bound as u64)).expect("below a usize")
     }
 
-    /// Judges the result of a call; returns whether it did its work.
+    /// Judges the result of a call. Returns whether the call did its work.
     fn judge(&mut self, call: &str, result: Result<()>) -> bool {
         let outcome = match &result {
             Ok(()) => "fine".to_owned(),
@@ -297,7 +297,7 @@ impl World {
         Ok(world)
     }
 
-    /// A new buffer, written by the host or by a fill.
+    /// Allocates a buffer. The host or a fill writes it.
     fn allocate(&mut self, number: u64) {
         if self.streams.is_empty() {
             return;
@@ -326,7 +326,7 @@ impl World {
         self.wrote(at, &format!("fill {at} on {stream}"), filled, Some(model));
     }
 
-    /// Notes the result of a call that should have left `model` in a buffer.
+    /// Judges the result of a call that should have left the words `model` in a buffer.
     fn wrote(&mut self, at: usize, call: &str, result: Result<()>, model: Option<Vec<u64>>) {
         let refused = result.as_ref().is_err_and(is_injected);
         if self.judge(call, result) {
@@ -478,7 +478,7 @@ impl World {
         }
     }
 
-    /// Waits until every panic has been reported; returns whether everything is complete.
+    /// Waits until every panic has been reported. Returns whether all work is complete.
     fn settle(&mut self) -> bool {
         loop {
             let before = self.panics_seen;
@@ -496,7 +496,7 @@ impl World {
         }
     }
 
-    /// Ends the program, and returns all that can be observed of it.
+    /// Ends the program, and returns a text with everything that can be observed.
     fn end(mut self) -> String {
         for at in 0..self.places.len() {
             self.read(at);
@@ -519,7 +519,7 @@ impl World {
         // The frees of the dropped buffers are complete after this.
         if whole && self.settle() {
             let used = self.device.memory_stats().expect("the device is not lost").used;
-            // Memory stays allocated if its free, or a wait before it, is always refused.
+            // If a free, or a wait before it, is refused every time, its memory stays allocated.
             let kept = self.fault.kind == FaultKind::RefusedFrom;
             assert!(kept || used == Bytes(0), "{used} leaks\n{}", self.log);
         }
@@ -537,8 +537,8 @@ impl World {
         drop(self);
         let (made, dropped) = (&fates.made, &fates.dropped);
         let made = made.load(Ordering::Relaxed);
-        // A function that was running when the device was lost is dropped by its own thread, which
-        // no call waits for. If one leaks, the watch ends the process.
+        // If a function was running when the device was lost, its own thread drops it, and no call
+        // waits for this thread. If a function leaks, the watch ends the process.
         while dropped.load(Ordering::Relaxed) < made {
             std::thread::yield_now();
         }
@@ -604,8 +604,8 @@ fn the_same_seed_gives_the_same_record_byte_for_byte() {
         for order in orders {
             let runs = [(); 2].map(|()| {
                 let executor = Executor::Virtual(order.clone());
-                // On a separate thread, because the log must not depend on the thread that runs the
-                // program.
+                // The program runs on a separate thread, because the log must not depend on the
+                // thread.
                 std::thread::scope(|scope| {
                     scope.spawn(|| run(executor, seed)).join().expect("the run ends well")
                 })
@@ -616,8 +616,8 @@ fn the_same_seed_gives_the_same_record_byte_for_byte() {
     }
 }
 
-/// A thread that waits learns of a loss that another thread causes, although its work will never be
-/// complete.
+/// A thread that waits gets an error if another thread causes a loss of the device, although the
+/// awaited work will never be complete.
 #[test]
 fn a_loss_ends_the_waits_of_other_threads() {
     for round in 0..50 {
@@ -679,7 +679,7 @@ impl Sink for Landed<'_> {
     }
 }
 
-/// The part of the output that a failed pipeline wrote is right, the pipeline never hangs, and the
+/// A pipeline with a fault never hangs. The part of its output that it wrote is right, and the
 /// checker finds nothing but the loss of the device.
 #[test]
 fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {

@@ -36,7 +36,7 @@ fn first_wrong(calls: &[Result<()>]) -> i32 {
     wrong.map_or(0, |index| i32::try_from(index).expect("a few calls") + 1)
 }
 
-/// The handles that a program may hold.
+/// The handles that a program has when it forks.
 struct Held {
     device: Device,
     stream: Stream,
@@ -55,7 +55,7 @@ impl Held {
         Ok(Self { device, stream, x, h, growing })
     }
 
-    /// Makes calls and drops everything, in the child; returns its exit code.
+    /// Makes calls and drops everything, in the child. Returns the exit code of the child.
     fn in_child(mut self) -> i32 {
         let own = HostConfig::new().executor(Executor::Virtual(Order::Greedy));
         let calls = [
@@ -85,7 +85,7 @@ impl Held {
     }
 }
 
-/// Forks, and returns the exit code of `child`, or 0xe, the signal of the alarm.
+/// Forks. Returns the exit code of `child`, or 0xe, the number of the signal of the alarm.
 fn forked(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child calls only functions under test, and the system's allocator, which the
     // system makes fit for use in a child.
@@ -116,7 +116,8 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
             let over = AtomicBool::new(false);
             let code = std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    // Locks of the library are often held when the other thread forks.
+                    // The library often has locked its locks in the other thread at the moment of
+                    // the fork.
                     while !over.load(Ordering::Relaxed) {
                         busy.query().expect("nothing failed");
                         drop(held.device.event().expect("an event"));
@@ -201,7 +202,7 @@ impl HeldTasks {
         Ok(Self { device, tasks, x, h, task, workers, spare })
     }
 
-    /// Makes calls and drops everything, in the child; returns its exit code.
+    /// Makes calls and drops everything, in the child. Returns the exit code of the child.
     fn in_child(self) -> i32 {
         let Self { device, tasks, x, h, task, workers, spare } = self;
         let spare = tasks.data(spare);
@@ -229,14 +230,14 @@ impl HeldTasks {
         ];
         let code = first_wrong(&calls);
         let is_cancelled = tasks.cancel(task);
-        // They return no error, so their results must be empty.
+        // These calls return no error, so their results must be empty.
         let says = !tasks.dot().is_empty() || tasks.counts().submitted > 0;
         drop((device.tasks(), tasks, calls, workers));
         if is_cancelled || says { 100 } else { code }
     }
 }
 
-/// A task runs on the host, and another thread holds locks of the tasks now and then.
+/// A task runs on the host, and another thread now and then locks the locks of the tasks.
 #[test]
 fn every_call_of_tasks_in_a_child_is_refused_and_every_drop_ends() -> Result<()> {
     for _ in 0..20 {
@@ -288,7 +289,7 @@ fn ranks() -> Result<[(Arc<Ranks>, Device, Communicator); 2]> {
     })
 }
 
-/// The calls of a rank and the drops of all that it holds, in the child; returns its exit code.
+/// Makes the calls of a rank and drops all of its handles, in the child. Returns the exit code.
 fn rank_in_child((ranks, device, communicator): (Arc<Ranks>, Device, Communicator)) -> i32 {
     let join = Ranks::join(0, 1, "127.0.0.1:1", Duration::from_secs(60)).map(drop);
     let calls = [
@@ -310,8 +311,8 @@ fn rank_in_child((ranks, device, communicator): (Arc<Ranks>, Device, Communicato
     code
 }
 
-/// A child has the connections of its parent: neither its calls nor its drops send anything over
-/// them.
+/// The child has the connections of its parent. Neither its calls nor its drops send anything over
+/// these connections.
 #[test]
 fn the_ranks_of_a_parent_hear_nothing_from_a_child() -> Result<()> {
     for rank in 0..2 {

@@ -5,9 +5,9 @@ use trijet::Uses;
 use trijet::kernels::{Code, Cost, KernelSpec, Ptr, Read, Shape, Tile, Twin, Update, Write};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
-/// The leader of a cluster loads a value, and all blocks of the cluster read it from its shared
-/// memory. `mapa` gives the address of a variable in the shared memory of another block. The second
-/// barrier keeps the leader alive until all have read.
+/// The leader of each cluster loads a value, and all blocks of the cluster read this value from the
+/// shared memory of the leader. `mapa` computes the address of a variable in the shared memory of
+/// another block. The second barrier keeps the leader running until all blocks have read.
 const CODE: &str = r#"
 extern "C" __global__ void from_leader(const unsigned* x, unsigned* y) {
     __shared__ unsigned loaded;
@@ -25,7 +25,7 @@ extern "C" __global__ void from_leader(const unsigned* x, unsigned* y) {
 }
 "#;
 
-/// The output of a block: the value of its leader and its rank.
+/// The expected output of a block: the value of its leader and the rank of the block.
 fn of_leader(x: &[u32], block: usize, cluster: usize) -> u32 {
     let rank = block % cluster;
     x[block - rank].wrapping_add(u32::try_from(rank).expect("at most 8 blocks"))
@@ -39,7 +39,7 @@ fn from_leader(tile: &mut Tile<'_>) {
     }
 }
 
-/// A pointer to read and one to write.
+/// A pointer to memory that is read, and a pointer to memory that is written.
 type Pair = (Ptr<Read<u32>>, Ptr<Write<u32>>);
 
 static FROM_LEADER: Kernel<Pair> = {
@@ -108,7 +108,7 @@ pub(crate) fn a_cluster_that_cannot_be_is_refused_before_the_driver_is_called(
         assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidValue, None), "{error}");
         assert!(error.to_string().contains(&format!("`from_leader`: {why}")), "{error}");
     }
-    // The stream is as it was, and nothing ran.
+    // The stream is unchanged, and nothing ran.
     assert_eq!(s.download(&y)?, [0; 12]);
     Ok(())
 }
@@ -172,8 +172,8 @@ pub(crate) fn a_launch_may_have_a_priority_of_its_own(device: &Device) -> Result
     Ok(())
 }
 
-/// Each block adds one to the word of its number. `patient` lets the next kernel start at once, and
-/// waits for the kernel before it; `hasty` does not wait.
+/// Each block of `patient` adds one to the word with the number of the block. `patient` lets the
+/// next kernel start at once, and waits for the kernel before it. `hasty` does not wait.
 const DEPENDENT: &str = "
 .version 8.0
 .target sm_90
@@ -238,8 +238,8 @@ pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
     let mut words = a.alloc_zeroed::<u32>(300)?;
     let dependent = LaunchConfig::new([300, 1, 1], [1, 1, 1]).dependent();
     let mut count = 0;
-    // After kernels, after a fill and a copy, and on another stream: some start early, and all
-    // wait.
+    // The launches follow kernels, a fill and a copy, and work on another stream. Some launches
+    // start early, and all of them wait.
     for turn in 0..40_u32 {
         let s = if turn % 10 == 9 { &b } else { &a };
         if turn % 8 == 7 {
@@ -254,7 +254,7 @@ pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
     Ok(())
 }
 
-/// In a graph, the edge makes a launch dependent.
+/// In a graph, an edge makes a launch dependent.
 pub(crate) fn chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones_do(
     device: &Device,
 ) -> Result<()> {
@@ -270,7 +270,7 @@ pub(crate) fn chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones
         let (a, b) = (g.stream()?, g.stream()?);
         for turn in 0..40_u32 {
             let config = if turn % 5 == 4 { ordinary } else { ordinary.dependent() };
-            // After launches and after a fill, of the same and of the other stream.
+            // The launches follow launches and a fill, on the same stream and on the other one.
             let s = if turn % 7 > 4 { &b } else { &a };
             if turn == 20 {
                 s.fill_bytes(&mut x, 0)?;

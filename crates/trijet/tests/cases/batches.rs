@@ -57,7 +57,7 @@ pub(crate) fn a_batch_takes_its_place_in_the_stream(device: &Device) -> Result<(
     Ok(())
 }
 
-/// Law A19: an event after the batch stands for every copy in it.
+/// Law A19: an event that is recorded after the batch covers every copy in the batch.
 pub(crate) fn an_event_after_a_batch_stands_for_all_of_it(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let source = words(3, 4096);

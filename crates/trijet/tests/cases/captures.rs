@@ -20,7 +20,7 @@ fn theirs(device: &Device) -> Result<Stream> {
     unsafe { device.stream_from_raw(theirs.as_raw(), theirs) }
 }
 
-/// Whole numbers, whose sums are exact.
+/// Whole numbers as floats, so that their sums are exact.
 fn drawn(seed: u64) -> Vec<f32> {
     words(seed, LEN).into_iter().map(|word| (word >> 56) as f32).collect()
 }
@@ -91,7 +91,7 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
         let (s, theirs) = (device.stream()?, theirs(device)?);
         let (event, timed, recorded) = (device.event()?, device.timed_event()?, device.event()?);
         let (pageable, mut x) = (vec![1_u8; 64], s.upload(&[1_u8; 64])?);
-        // Its memory is freed in the captured stream.
+        // This memory is freed in the captured stream.
         let dropped = theirs.alloc::<u32>(1000)?;
         recorded.record(&s)?;
         theirs.synchronize()?;
@@ -111,7 +111,8 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
             let found = (error.kind(), error.code());
             assert_eq!(found, (ErrorKind::Capturing, Some(900)), "{call}: {error}");
         }
-        // Other streams go on, in this thread and in others, and their memory comes and goes.
+        // Other streams can be used during the capture, in this thread and in other threads. Memory
+        // is allocated and freed in them.
         let beside = || -> Result<()> {
             let y = s.alloc_zeroed::<u32>(256)?;
             assert_eq!(s.download(&y)?, [0; 256]);

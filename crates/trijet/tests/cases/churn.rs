@@ -10,27 +10,27 @@ use trijet::{Buffer, Device, PinnedBuffer, Result, Stream};
 
 /// Every address of a heap is a multiple of this.
 const GRANULE: u64 = 256;
-/// The granules of a region. Each region has one table.
+/// The number of granules of a region. Each region has one table.
 const REGION: u64 = 1 << 16;
-/// The most buffers of a thread at once, and the largest one in bytes.
+/// Maximum number of buffers that a thread has at once, and maximum size of a buffer in bytes.
 const LIVE_MAX: usize = 48;
 const SIZE_MAX: u64 = 32 << 10;
-/// One of this many buffers is used.
+/// One of every `USED` buffers is used.
 const USED: u64 = 24;
-/// The number of checked buffers for which the host waits once.
+/// The number of buffers that are checked before the host waits for the results.
 const CHECKS: usize = 64;
 
 /// The size of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Churn {
     pub(crate) threads: usize,
-    /// The streams of each thread.
+    /// The number of streams of each thread.
     pub(crate) streams: usize,
-    /// The allocations of each thread.
+    /// The number of allocations that each thread makes.
     pub(crate) allocations: u64,
 }
 
-/// The owner of each granule, by region; 0 for none.
+/// The owner of each granule. The keys are the numbers of the regions; an owner of 0 means none.
 #[derive(Default)]
 struct Owners(RwLock<BTreeMap<u64, Arc<[AtomicU32]>>>);
 
@@ -65,7 +65,7 @@ impl Owners {
     }
 }
 
-/// A live buffer with its last byte, if it was used.
+/// A live buffer, with the expected value of its last byte if the buffer was used.
 struct Held {
     buffer: Buffer<u8>,
     owner: u32,
@@ -78,7 +78,7 @@ struct Worker<'a> {
     streams: Vec<Stream>,
     draw: Prng,
     live: Vec<Held>,
-    /// The last bytes of used buffers on their way to the host, and their expected values.
+    /// Receives the last bytes of used buffers from the device. Their expected values follow.
     landed: PinnedBuffer<u8>,
     expected: Vec<u8>,
     to: Sender<Held>,
@@ -131,7 +131,7 @@ impl Worker<'_> {
             while self.live.len() > LIVE_MAX {
                 let at = self.below(self.live.len());
                 let held = self.live.swap_remove(at);
-                // A quarter is freed by another thread.
+                // Another thread frees a quarter of the buffers.
                 if number.is_multiple_of(4) {
                     if let Err(back) = self.to.send(held) {
                         self.free(back.0)?;
@@ -144,7 +144,7 @@ impl Worker<'_> {
                 self.free(held)?;
             }
         }
-        // The next thread sees that it gets no more buffers.
+        // Closes the channel, so that the next thread sees that it gets no more buffers.
         self.to = channel().0;
         while let Ok(held) = self.from.recv() {
             self.free(held)?;

@@ -1,4 +1,5 @@
-//! Operations that a graph performs on a condition: once, or as long as it holds.
+//! Operations that a graph performs on a condition: once, or repeatedly while the condition is
+//! true.
 
 use trijet::graph::{Graph, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Update, Write};
@@ -60,7 +61,7 @@ fn sum_of_squares(x: &[f32]) -> f32 {
     x.iter().map(|x| x * x).sum()
 }
 
-/// A graph over `(flag, x)` that makes x smaller if the flag is set, and asks again.
+/// A graph over `(flag, x)`. It makes x smaller, and then sets the flag if x is still too large.
 fn lower(device: &Device, by: f32, flag: &mut Buffer<u32>, x: &mut Buffer<f32>) -> Result<Graph> {
     device.record(|g| {
         g.argument(flag)?;
@@ -75,7 +76,7 @@ fn both<'a>(flag: &'a mut Buffer<u32>, x: &'a mut Buffer<f32>) -> Uses<'a> {
     Uses::new().write(flag.view_mut()).write(x.view_mut())
 }
 
-/// Asks whether x is large, and makes it smaller by a graph once, or until it is not.
+/// Tests whether x is too large, and makes x smaller by a graph, once or until it is small enough.
 fn clip(
     g: &Recording,
     body: &mut Graph,
@@ -102,8 +103,8 @@ fn clipped(mut x: Vec<f32>, by: f32, repeats: bool) -> Vec<f32> {
     x
 }
 
-/// Two streams and two memories: a launch with other memory makes the graph anew, and each launch
-/// is in order with the work of other streams on its memory.
+/// Uses two streams and two sets of memory. A launch with other memory makes the graph anew. Each
+/// launch is in order with the work of other streams on its memory.
 pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
     device: &Device,
 ) -> Result<()> {
@@ -119,7 +120,7 @@ pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
         for (turn, value) in [1.0, 4.0, 64.0, 3.0, 1024.0, 0.0, 16.0].into_iter().enumerate() {
             let (memory, stream) = (turn / 2 % 2, turn % 2);
             if turn == 4 {
-                // The same operations with another value, within the body.
+                // The recording enqueues the same operations with another value in the body.
                 by = 0.25;
                 let mut body = lower(device, by, &mut flags[memory], &mut xs[memory])?;
                 let again = (&mut flags[memory], &mut xs[memory]);
@@ -136,8 +137,8 @@ pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
     Ok(())
 }
 
-/// Copies from and to page-locked memory and within the device, and fills, in two streams of the
-/// body.
+/// The body has two streams. They copy to and from page-locked memory and within the device, and
+/// fill.
 pub(crate) fn copies_and_fills_are_performed_on_a_condition(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let mut flag = s.alloc_zeroed::<u32>(1)?;
@@ -179,7 +180,7 @@ pub(crate) fn copies_and_fills_are_performed_on_a_condition(device: &Device) -> 
     Ok(())
 }
 
-/// A condition within the body of another one, and memory of the graph in both.
+/// A condition is in the body of another condition. Memory of the graph is in both bodies.
 pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let (mut outer, mut inner) = (s.alloc_zeroed::<u32>(1)?, s.alloc_zeroed::<u32>(1)?);

@@ -9,7 +9,7 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
     words(seed, len).iter().map(|word| word.to_le_bytes()[0]).collect()
 }
 
-/// Odd sizes and offsets, with margins on both sides that must not change.
+/// The copies have odd sizes and offsets. Margins on both sides must not change.
 pub(crate) fn copies_are_byte_exact_in_every_direction(device: &Device) -> Result<()> {
     const MARGIN: usize = 3;
     const SENTINEL: u8 = 0xa5;
@@ -54,7 +54,8 @@ pub(crate) fn a_copy_of_nothing_does_nothing(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Copies whose parts overlap need no test: they would borrow one buffer as `&` and as `&mut`.
+/// Overlapping copies need no test. They do not compile, because they would borrow one buffer as
+/// `&` and as `&mut`.
 pub(crate) fn lengths_that_differ_are_refused(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let x = upload(device, &stream, &words(3, 8))?;
@@ -70,7 +71,8 @@ pub(crate) fn lengths_that_differ_are_refused(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Law A22: the free follows every reader, and so does the next use of the memory.
+/// Law A22: the free of a buffer follows every reader of the buffer, and so does the next use of
+/// its memory.
 pub(crate) fn dropping_a_buffer_waits_for_its_users_on_other_streams(
     device: &Device,
 ) -> Result<()> {
@@ -114,8 +116,8 @@ pub(crate) fn dropping_a_stream_with_pending_work_still_delivers(device: &Device
     Ok(())
 }
 
-/// Law A12. Other streams wait for the work of a dropped stream, even after its lane has passed to
-/// a new stream.
+/// Law A12. Other streams wait for the work of a dropped stream, even if a new stream already uses
+/// the lane of the dropped one.
 pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     device: &Device,
 ) -> Result<()> {
@@ -141,9 +143,9 @@ pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     Ok(())
 }
 
-/// A lane passes to the next stream when its work is complete. Once, a dropped stream that held
-/// only a pending wait counted as complete, and the next stream of the lane counted as one that had
-/// waited: its copy overtook the write.
+/// The next stream gets a lane when the work of the lane is complete. A dropped stream that had
+/// only a pending wait once counted as complete. The next stream of the lane then counted as having
+/// waited, and its copy overtook the write.
 pub(crate) fn a_stream_does_not_inherit_the_waits_of_a_dropped_one(device: &Device) -> Result<()> {
     let a = device.stream()?;
     let event = device.event()?;

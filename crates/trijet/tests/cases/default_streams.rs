@@ -8,8 +8,8 @@ use trijet::{
     Clock, Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions, TimedEvent,
 };
 
-/// A kind of stream. Two default streams of one kind are the same stream, two others are two
-/// streams.
+/// A kind of stream. For the two kinds of default streams, two streams of a kind are the same
+/// stream. For the other kinds, they are different streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Legacy,
@@ -51,9 +51,10 @@ pub(crate) fn must_wait(first: Kind, second: Kind) -> bool {
     }
 }
 
-/// Whether `event` completes while a gate is closed. The number of polls is limited, so that a
-/// stream that waits for the gate fails its test; a busy machine needs many polls. Modelled time
-/// passes only while a thread waits, so there the host waits, and the gate opens by itself.
+/// Returns whether `event` completes while a gate is closed. A stream that waits for the gate must
+/// fail its test, so the number of polls is limited. A busy machine needs many polls. Modelled time
+/// passes only while a thread waits, so on a modelled device the host waits, and the gate opens by
+/// itself.
 pub(crate) fn ends_early(device: &Device, event: &Event) -> Result<bool> {
     ends_within(device, event, 50_000_000)
 }
@@ -88,8 +89,8 @@ pub(crate) fn second_of_two(device: &Device, first: Kind, second: Kind) -> Resul
     b.copy(&x, &mut seen)?;
     done.record(&b)?;
     if must_wait(first, second) {
-        // It would end soon if the law were broken. On a busy machine each poll takes a time slice of
-        // every other process, so there are few.
+        // If the law were broken, the event would complete soon. On a busy machine each poll costs
+        // a time slice of every other process, so there are few polls.
         ends_within(device, &done, 5000)?;
     } else {
         ends_early(device, &done)?;
@@ -101,8 +102,8 @@ pub(crate) fn second_of_two(device: &Device, first: Kind, second: Kind) -> Resul
     Ok(if value == 1 { Second::Waited } else { Second::Overtook })
 }
 
-/// Laws A1, A13 and A15, for every ordered pair. Without such a law the second stream may still
-/// wait (A3), but no device here makes it wait for this long.
+/// Laws A1, A13 and A15, for every ordered pair of kinds. Without such a law the second stream may
+/// still wait (A3), but no device of these tests makes it wait for so long.
 pub(crate) fn the_matrix_of_default_streams(device: &Device) -> Result<()> {
     for first in KINDS {
         for second in KINDS {
@@ -168,8 +169,8 @@ pub(crate) fn a_wait_of_the_legacy_stream_for_an_unrecorded_event_holds_nothing_
     device.synchronize()
 }
 
-/// Law A14: an event of the legacy stream stands for the work of all blocking streams, and so does
-/// a query of the legacy stream.
+/// Law A14: an event of the legacy stream covers the work of all blocking streams. A query of the
+/// legacy stream covers the same work.
 pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> Result<()> {
     for kind in [Kind::Blocking, Kind::PerThread] {
         let (held, legacy) = (kind.open(device)?, device.legacy_stream()?);
@@ -294,7 +295,8 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
     let meet = |i: usize, j: usize| begins[i] < ends[j] && begins[j] < ends[i];
     let pairs = (0..8).flat_map(|i| (0..i).map(move |j| (i, j)));
     let overlapping = pairs.filter(|(i, j)| meet(*i, *j)).count();
-    // Streams may overlap and need not (A3): the fewest pairs depend on the device.
+    // Streams may overlap and need not (A3). The minimum number of pairs that overlap depends on
+    // the device.
     let least = match device.info().clock {
         Clock::Model => 28,
         Clock::Device => 1,
@@ -304,8 +306,8 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
     Ok(())
 }
 
-/// Law A15: the handle stands for the stream of the calling thread, so calls of another thread are
-/// refused.
+/// Law A15: on each thread, the handle means the per-thread stream of that thread. Calls of another
+/// thread are therefore refused.
 pub(crate) fn a_per_thread_stream_is_refused_to_other_threads(device: &Device) -> Result<()> {
     let stream = device.per_thread_stream()?;
     let mut x = upload(device, &stream, &words(5, 8))?;

@@ -14,7 +14,7 @@ struct Scale {
     side_max: u64,
 }
 
-/// `None` for a GPU that does not run the kernel and reports that.
+/// The scale of a case. `None` for a GPU that cannot run the kernel and reports that.
 fn scale(device: &Device, on_gpu: u64) -> Option<Scale> {
     let compute = device.info().compute;
     let is_host = compute == (0, 0);
@@ -30,7 +30,7 @@ fn scale(device: &Device, on_gpu: u64) -> Option<Scale> {
     Some(Scale { turns: asked.unwrap_or(if is_host { 4 } else { on_gpu }), side_max })
 }
 
-/// A number from 1 to `most`. Small ones are as likely as large ones.
+/// A number from 1 to `most`. Small numbers are as likely as large ones.
 fn side(draw: &mut Prng, most: u64) -> usize {
     let bits = draw.below(u64::from(most.ilog2()) + 1);
     usize::try_from(draw.below(2 << bits).clamp(1, most)).expect("a small test")
@@ -42,7 +42,7 @@ struct Matrix {
     sides: [usize; 2],
     pitch: usize,
     first: usize,
-    /// NaN outside of the matrix.
+    /// All elements of the buffer. Elements outside of the matrix are NaN.
     all: Vec<f32>,
 }
 
@@ -67,7 +67,7 @@ impl Matrix {
     }
 }
 
-/// The product, from the last summand to the first one.
+/// The product, summed from the last summand to the first one.
 fn product(a: &[f32], b: &[f32]) -> bf16 {
     bf16::from_f32(a.iter().zip(b).rev().map(|(a, b)| a * b).sum())
 }
@@ -76,7 +76,7 @@ fn sides(m: usize, n: usize, k: usize) -> [u32; 3] {
     [m, n, k].map(|side| u32::try_from(side).expect("a small test"))
 }
 
-/// Tiles are cut on all sides. Clusters have one or two blocks and compute several tiles.
+/// The sizes cut tiles on all sides. Clusters have one or two blocks and compute several tiles.
 pub(crate) fn products_of_bf16_have_any_size(device: &Device) -> Result<()> {
     let Some(scale) = scale(device, 150) else { return Ok(()) };
     let streams = [device.stream()?, device.stream()?];
@@ -122,7 +122,7 @@ pub(crate) fn products_of_bf16_have_any_size(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// A chain of products, each of the result of the one before.
+/// A chain of products. Each product multiplies the result of the previous product.
 fn chain(
     s: &Stream,
     x: &mut [Buffer<bf16>; 2],
@@ -166,7 +166,8 @@ pub(crate) fn chains_of_products_as_dependent_launches_compute_what_ordinary_one
             chain(&s, &mut x, &w, m, n, config)?;
             results.push(s.download(&x[0])?);
         }
-        // The order of the sums is the same, so the bits may be any.
+        // Both results are summed in the same order, so their bits are compared, even if the sums
+        // are rounded.
         let bits = |x: &[bf16]| -> Vec<u16> { x.iter().map(|x| x.to_bits()).collect() };
         assert_eq!(bits(&results[0]), bits(&results[1]), "seed {seed}: {m} x {n}");
     }

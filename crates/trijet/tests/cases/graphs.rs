@@ -68,7 +68,7 @@ pub(crate) fn a_launch_takes_other_memory_of_the_same_size(device: &Device) -> R
     let (h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
     let (mut x, mut y) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
     let mut graph = two_halves(device, (&h, &mut back), (&mut x, &mut y))?;
-    // The memory of the recording may be gone.
+    // The memory that was recorded may be freed before the next launch.
     drop((h, back, x));
     let mut landed = Vec::new();
     for seed in 10..14 {
@@ -100,7 +100,7 @@ pub(crate) fn a_launch_is_ordered_with_all_uses_of_its_memory(device: &Device) -
     let mut wanted = 0.0;
     a.fill_bytes(&mut y, 0)?;
     for step in 0..20_u8 {
-        // Each on another stream, and nothing but the memory orders them.
+        // Consecutive operations are on different streams. Only their memory orders them.
         a.copy(&b.upload(&vec![f32::from(step); LEN])?, &mut x)?;
         let s = if step % 2 == 0 { &b } else { &c };
         s.launch_graph(&mut add, Uses::new().read(x.view()).write(y.view_mut()))?;
@@ -193,8 +193,8 @@ pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) ->
     };
     let mut z = s.alloc_zeroed::<f32>(LEN)?;
     assert_eq!(sum(&mut graph, &other, &mut z)?, [10.0; LEN], "it is as it was");
-    // The values of the fill and of the kernel change, while the graph has other memory than in its
-    // recording.
+    // The values of the fill and of the kernel change while the graph uses memory that it was not
+    // recorded with.
     let second: Step = |a, _, x, y| {
         a.fill_bytes(y, 0x40)?;
         a.launch(&AXPY, (3.0, x, y))
@@ -210,12 +210,12 @@ struct Tells(Sender<()>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        // A test that has failed no longer listens.
+        // If the test has failed, nobody receives the message.
         let _ended = self.0.send(());
     }
 }
 
-/// Law A27 for each launch. The closure belongs to the graph, and is dropped once.
+/// Law A27 for each launch. The closure belongs to the graph and is dropped only once.
 pub(crate) fn a_host_function_of_a_graph_runs_in_each_launch(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let mut x = s.alloc_zeroed::<u32>(LEN)?;
@@ -243,7 +243,7 @@ pub(crate) fn a_host_function_of_a_graph_runs_in_each_launch(device: &Device) ->
         assert_eq!(*seen.lock().expect("no panic there"), [0, 1, 2].repeat(launch));
     }
     s.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
-    // Its last launch may be pending.
+    // The last launch of the graph may be pending.
     drop((graph, sender));
     s.synchronize()?;
     assert_eq!(seen.lock().expect("no panic there").len(), 15);
@@ -342,7 +342,7 @@ pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -
     let right = Uses::new().read(x.view()).write(y.view_mut());
     s.launch_graph(&mut graph, right)?;
     assert_eq!(s.download(&y)?, numbers(1));
-    // To write an argument that is only read is allowed.
+    // An argument that is only read may also be passed as written.
     s.launch_graph(&mut graph, Uses::new().write(x.view_mut()).write(y.view_mut()))?;
     s.synchronize()
 }

@@ -35,8 +35,8 @@ pub(crate) fn a_host_function_runs_after_prior_and_before_later_work(
     Ok(())
 }
 
-/// Law A27, for a host function that declares its memory: it follows earlier writers on other
-/// streams, and later users follow it.
+/// Law A27, for a host function that declares its memory: it follows earlier writers of the memory
+/// on other streams, and later users of the memory follow it.
 pub(crate) fn a_host_function_is_ordered_by_the_memory_it_declares(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(31, 64))?;
@@ -55,7 +55,7 @@ pub(crate) fn a_host_function_is_ordered_by_the_memory_it_declares(device: &Devi
     Ok(())
 }
 
-/// `resume_unwind` panics without the message on standard error.
+/// The host functions use `resume_unwind`, which panics without a message on standard error.
 pub(crate) fn a_panic_of_a_host_function_is_returned_once(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let (x, mut expected) = (words(3, 64), words(4, 64));
@@ -104,7 +104,7 @@ pub(crate) fn the_api_refuses_calls_inside_a_host_function(device: &Device) -> R
             ("write", host.write().map(|_| ()).map_err(|e| e.kind())),
             ("pool", within.memory_stats().map(|_| ()).map_err(|e| e.kind())),
         ];
-        // The handles go back to the test, so that none is dropped in a host function.
+        // The handles are sent back to the test, so that no handle is dropped in a host function.
         let lent = (within, inner, x, y, host, event, ticket);
         send.send((kinds, lent)).expect("the receiver waits");
     })?;
@@ -136,7 +136,7 @@ pub(crate) fn a_buffer_dropped_inside_a_host_function_is_freed_later(
     Ok(())
 }
 
-/// Counts itself when dropped.
+/// Counts its drop.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {
@@ -194,8 +194,8 @@ pub(crate) fn a_ticket_orders_the_thread_that_waits(device: &Device) -> Result<(
     Ok(())
 }
 
-/// A ticket stands for everything that a synchronisation would wait for, and also for a wait that
-/// no operation follows.
+/// A ticket covers everything that a synchronisation would wait for, including a wait that no
+/// operation follows.
 pub(crate) fn a_ticket_stands_for_waits_too(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -212,7 +212,7 @@ pub(crate) fn a_ticket_stands_for_waits_too(device: &Device) -> Result<()> {
     a.fill_bytes(&mut x, 0)
 }
 
-/// Law A9: another thread waits, so this thread learns of the end by its query alone.
+/// Law A9: another thread waits, so this thread learns only by its query that the work is complete.
 pub(crate) fn a_successful_query_is_as_good_as_a_wait(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut landed = device.pinned::<u64>(64)?;
@@ -232,7 +232,7 @@ pub(crate) fn a_successful_query_is_as_good_as_a_wait(device: &Device) -> Result
 }
 
 pub(crate) fn timed_events_measure_ordered_times(device: &Device) -> Result<()> {
-    // The resolution of a GPU's timed events.
+    // The resolution of timed events of a GPU, in nanoseconds.
     const TICK_NS: u64 = 2_000;
     let stream = device.stream()?;
     let marks = [device.timed_event()?, device.timed_event()?, device.timed_event()?];

@@ -17,8 +17,8 @@ struct Scale {
     is_small: bool,
 }
 
-/// The scale of a case with this many turns on a GPU. `None` for a GPU that does not run the kernel
-/// and reports that.
+/// The scale of a case that makes this many turns on a GPU. `None` for a GPU that cannot run the
+/// kernel and reports that.
 fn scale<P>(device: &Device, kernel: &Kernel<P>, on_gpu: u64) -> Option<Scale> {
     const ON_HOST: u64 = 6;
     let compute = device.info().compute;
@@ -57,7 +57,8 @@ fn same<T: PartialEq + Debug>(found: &[T], wanted: &[T], what: &str) {
     assert!(shown.is_none(), "{what}: (element, found, wanted) is {shown:?}");
 }
 
-/// Tiles are cut at each end of each span, a grid may be even or odd, and blocks may have no tile.
+/// The lengths cut tiles at each end of each span. A grid may be even or odd, and some blocks may
+/// have no tile.
 pub(crate) fn a_sum_by_warps_with_roles_has_any_length_alignment_and_grid(
     device: &Device,
 ) -> Result<()> {
@@ -68,7 +69,7 @@ pub(crate) fn a_sum_by_warps_with_roles_has_any_length_alignment_and_grid(
     let tiles_max = if scale.is_small { 7 } else { 1000 };
     for seed in 0..scale.turns {
         let mut draw = Prng::new(seed);
-        // On both sides of the ends of tiles too.
+        // Lengths on both sides of the end of a tile are drawn as well.
         let tiles = length(&mut draw, tiles_max);
         let len = match draw.below(3) {
             0 => tiles * TILE,
@@ -124,7 +125,7 @@ fn matrices(
     let (fx, fw) = (floats(&x), floats(&w));
     let product = (0..rows * columns).map(move |at| {
         let (row, column) = (at / columns, at % columns);
-        // From the last one to the first one, unlike the kernel.
+        // The sum runs from the last summand to the first one, unlike in the kernel.
         (0..inner).rev().map(|k| x[row * inner + k] * w[k * columns + column]).sum::<i64>() as f32
     });
     (fx, fw, product)
@@ -187,8 +188,8 @@ pub(crate) fn a_product_refuses_sizes_and_shapes_that_do_not_fit(device: &Device
     s.launch_with(&MATMUL, right, (4, 8, &x, &w, &mut y))
 }
 
-/// The hash of the kernels, from its description: xorshift32, and an odd multiply with an
-/// increment.
+/// The hash that the kernels compute, written from its description: xorshift32, then a
+/// multiplication by an odd number and an increment.
 fn hashed(rounds: u32, v: u32) -> u32 {
     (0..rounds).fold(v, |v, _| {
         let v = v ^ (v << 13);
@@ -198,7 +199,7 @@ fn hashed(rounds: u32, v: u32) -> u32 {
     })
 }
 
-/// A drawn chain: for each kernel its arguments, its shape, and whether it is a dependent launch.
+/// One kernel of a drawn chain: its arguments, its shape, and whether it is a dependent launch.
 struct Link {
     salt: u32,
     rounds: u32,
@@ -214,12 +215,12 @@ fn link(draw: &mut Prng) -> Link {
         salt: (draw.next_u64() >> 32) as u32,
         rounds: u32::try_from(draw.below(100)).expect("small"),
         trigger: [Trigger::Early, Trigger::Late][below(draw, 2)],
-        // Most of them are dependent.
+        // Most launches are dependent.
         config: if draw.below(5) == 0 { config } else { config.dependent() },
     }
 }
 
-/// Runs a chain between two buffers, and returns the one with the result.
+/// Runs a chain between two buffers. Returns the index of the buffer with the result.
 fn run_chain(s: &Stream, links: &[Link], buffers: &mut [Buffer<u32>; 2]) -> Result<usize> {
     let [a, b] = buffers;
     for (turn, Link { salt, rounds, trigger, config }) in links.iter().enumerate() {
@@ -233,8 +234,8 @@ fn run_chain(s: &Stream, links: &[Link], buffers: &mut [Buffer<u32>; 2]) -> Resu
     Ok((links.len() + 1) % 2)
 }
 
-/// A pair is a chain of two. Every link overwrites memory that the link before it has read, and
-/// reads memory that other blocks have written.
+/// The chains have two links or more. Every link overwrites memory that the link before it has
+/// read, and reads memory that other blocks have written.
 pub(crate) fn chains_of_producers_and_consumers_compute_what_their_descriptions_say(
     device: &Device,
 ) -> Result<()> {

@@ -7,7 +7,8 @@ use trijet::kernels::{
 };
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
-/// The most threads of a block of `block_sums`, and its dynamic shared memory.
+/// Maximum number of threads of a block of `block_sums`. It also determines the dynamic shared
+/// memory.
 const THREADS: u32 = 1024;
 
 const CODE: &str = r#"
@@ -64,7 +65,7 @@ fn block_sums(tile: &mut Tile<'_>) {
     }
 }
 
-/// The sum of each block's elements: its result has an element for each block.
+/// Sums the elements of each block. The result has one element for each block.
 static BLOCK_SUMS: Kernel<(Read<u32>, Ptr<Write<u32>>)> = {
     let shape = Shape::Given(|args, config| {
         let [x, sums] = args.spans() else { return Err("two spans are needed".to_owned()) };
@@ -88,7 +89,7 @@ static BLOCK_SUMS: Kernel<(Read<u32>, Ptr<Write<u32>>)> = {
 };
 
 fn floats(seed: u64, len: usize) -> Vec<f32> {
-    // Small integers: their sums and products are exact.
+    // Small integers as floats, so that their sums and products are exact.
     words(seed, len).iter().map(|word| (word % 64) as f32).collect()
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn a_kernel_takes_plain_pointers_and_any_configuration(device: &Devic
     for (grid, block) in [(1, 1), (1, 33), (4, 256), (20, 64), (1, 1024)] {
         let mut dy = other.upload(&y)?;
         let config = LaunchConfig::new([grid, 1, 1], [block, 1, 1]);
-        // On a third stream: the library inserts the waits as for any kernel.
+        // The launch is on a third stream. The library inserts the waits as for any kernel.
         device.stream()?.launch_with(&SAXPY, config, (900, 3.0_f32, &dx, &mut dy))?;
         let found = other.download(&dy)?;
         for at in 0..1000 {
@@ -119,7 +120,7 @@ pub(crate) fn a_shape_may_depend_on_data(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let x: Vec<u32> = words(3, 5000).iter().map(|word| (word % 1000) as u32).collect();
     let dx = s.upload(&x)?;
-    // The size of the second launch is a result of the first.
+    // The first launch computes the size of the second one.
     let mut rows = s.alloc::<u32>(1)?;
     s.launch(&FILL_U32, (777, &mut rows))?;
     let rows = s.download(&rows)?[0] as usize;
@@ -131,7 +132,7 @@ pub(crate) fn a_shape_may_depend_on_data(device: &Device) -> Result<()> {
             x[..rows].chunks(block as usize).map(|own| own.iter().sum()).collect();
         assert_eq!(s.download(&sums)?, wanted, "blocks of {block}");
     }
-    // No rows: no blocks, and nothing to do.
+    // Without rows there are no blocks, and nothing to do.
     let none = LaunchConfig::over(0, 32)?.shared_bytes(128);
     s.launch_with(&BLOCK_SUMS, none, (dx.slice(..0), &mut s.alloc::<u32>(0)?))?;
     device.synchronize()

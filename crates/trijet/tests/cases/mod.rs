@@ -1,5 +1,6 @@
 //! The laws as functions of a device, so that the same cases run on every executor of the host
-//! device and on CUDA. `for_each_case` lists them; a case asserts what a user can observe.
+//! device and on CUDA. `for_each_case` lists all cases. A case asserts only facts that a user can
+//! observe.
 
 pub(crate) mod attributes;
 pub(crate) mod batches;
@@ -30,7 +31,7 @@ pub(crate) use reference::{mix, words};
 pub(crate) use transfer::{download, upload};
 use trijet::{Device, Result};
 
-/// Calls a macro, which makes tests, with the list of all cases.
+/// Calls a macro with the list of all cases. The macro makes the tests.
 macro_rules! for_each_case {
     ($make:ident) => {
         $make! {
@@ -164,13 +165,13 @@ macro_rules! for_each_case {
 }
 pub(crate) use for_each_case;
 
-/// Runs `case` on `device`, which is new, then demands that no memory leaked and that no drop
+/// Runs `case` on the new device `device`, then demands that no memory leaked and that no drop
 /// failed.
 pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
     let outcome = case(&device);
     outcome.expect("the case sees no error that it does not expect");
-    // Twice: during the first wait, host functions may run that put frees off until the second
-    // wait.
+    // The host waits twice. During the first wait, host functions may run, which put frees off
+    // until the second wait.
     device.synchronize().expect("nothing failed");
     device.synchronize().expect("nothing failed");
     assert_eq!(device.memory_stats().expect("the device answers").used.0, 0, "memory leaked");

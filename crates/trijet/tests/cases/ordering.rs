@@ -98,8 +98,8 @@ pub(crate) fn stream_order_is_enqueue_order(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// A write waits for every stream that reads, and not only for the last reader. Some automatic
-/// orderings keep one reader only and let the write overtake the others.
+/// A write waits for every stream that reads, and not only for the last reader. Some systems that
+/// order work automatically keep only one reader, so the write overtakes the other readers.
 pub(crate) fn a_writer_waits_for_the_readers_of_two_streams(device: &Device) -> Result<()> {
     const LEN: usize = 2048;
     let streams = [device.stream()?, device.stream()?, device.stream()?];
@@ -293,9 +293,9 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
     Ok(())
 }
 
-/// Law A9: a blocking stream without later operations does not follow the legacy stream's work, so
-/// a wait for it does not cover that work. The host once overwrote bytes that the legacy stream
-/// still read.
+/// Law A9: a blocking stream without later operations does not follow the work of the legacy
+/// stream. So a wait for the blocking stream does not cover that work. The host once overwrote
+/// bytes that the legacy stream still read.
 pub(crate) fn a_wait_for_an_idle_blocking_stream_says_nothing_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
@@ -330,8 +330,8 @@ pub(crate) fn the_legacy_stream_and_blocking_ones_need_no_waits(device: &Device)
     Ok(())
 }
 
-/// Law A15: the handle stands for another stream on another thread, so only its own thread can
-/// record an event in it. This thread records after each operation.
+/// Law A15: on another thread, the handle means another stream, so only its own thread can record
+/// an event in the stream. This thread records after each operation.
 pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device) -> Result<()> {
     let per_thread = device.per_thread_stream()?;
     let (mut x, mut landed) = (device.pinned::<u64>(64)?, device.pinned::<u64>(64)?);
@@ -354,8 +354,8 @@ pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device
     Ok(())
 }
 
-/// Law A4: the wait is for the first record, and does not cover a second record that another thread
-/// makes during it.
+/// Law A4: the wait is for the first record. It does not cover a second record that another thread
+/// makes during the wait.
 pub(crate) fn a_wait_does_not_cover_a_record_made_during_it(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;

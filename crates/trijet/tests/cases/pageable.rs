@@ -54,8 +54,8 @@ pub(crate) fn a_copy_within_the_host_is_done_at_return(device: &Device) -> Resul
     Ok(())
 }
 
-/// Law A16: with page-locked memory the call returns while the stream is held back, and the memory
-/// is in use until the copy ends.
+/// Law A16: with page-locked memory the call returns while the stream is held back. The memory is
+/// in use until the copy ends.
 pub(crate) fn a_page_locked_copy_does_not_hold_the_host_up(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let source = words(4, 512);

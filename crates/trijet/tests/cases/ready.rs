@@ -164,8 +164,8 @@ pub(crate) fn only_the_thread_that_completes_a_future_learns_from_it(
     device.synchronize()
 }
 
-/// The thread that makes the future has waited for a writer. The thread that completes it must not
-/// wait for that writer's stream, which holds other work by then.
+/// The thread that makes the future has waited for a writer. The thread that completes the future
+/// must not wait for the stream of that writer, because the stream has other work by then.
 pub(crate) fn a_future_of_memory_waits_for_nothing_that_its_creator_knew_complete(
     device: &Device,
 ) -> Result<()> {
@@ -208,7 +208,7 @@ pub(crate) fn polling_inside_a_host_function_ends_with_an_error(device: &Device)
             ("buffer", kind(poll_once(&mut host.ready()).map_ok(drop))),
             ("made outside", kind(poll_once(&mut outside))),
         ];
-        // The lent values come back, so that none is dropped here.
+        // The lent values are sent back, so that none is dropped in the host function.
         let lent = (inner, x, host, event, ticket, outside);
         send.send((kinds, lent)).expect("the receiver waits");
     })?;

@@ -8,8 +8,8 @@ pub(crate) fn words(seed: u64, len: usize) -> Vec<u64> {
     (0..len).map(|_| prng.next_u64()).collect()
 }
 
-/// The same values as `MIX`, written from its documentation: the finaliser of splitmix64 as a keyed
-/// hash.
+/// Computes the same values as `MIX`, written from the documentation of `MIX`: the finaliser of
+/// splitmix64 as a keyed hash.
 pub(crate) fn mix(salt: u64, x: &[u64], y: &mut [u64]) {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let finalise = |z: u64| {

@@ -26,8 +26,8 @@ pub(crate) fn memory_of_the_same_stream_is_reused_in_stream_order(device: &Devic
     Ok(())
 }
 
-/// Law M-B3: after an edge from the free another stream may get the block. In either case its
-/// operations follow the earlier users.
+/// Law M-B3: another stream may get the block after an edge from the free to that stream. In either
+/// case the operations of that stream follow the earlier users of the memory.
 pub(crate) fn memory_reused_across_an_event_comes_after_its_users(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -49,8 +49,8 @@ pub(crate) fn memory_reused_across_an_event_comes_after_its_users(device: &Devic
     Ok(())
 }
 
-/// Laws M-B3 to M-B5: without an edge another stream does not get the block of a pending free, or
-/// only after a wait that the driver inserts.
+/// Laws M-B3 to M-B5: without an edge, another stream does not get the block of a pending free, or
+/// gets it only after a wait that the driver inserts.
 pub(crate) fn memory_in_use_is_never_given_to_another_stream(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut landed = device.pinned::<u64>(LEN)?;
@@ -69,7 +69,7 @@ pub(crate) fn memory_in_use_is_never_given_to_another_stream(device: &Device) ->
     Ok(())
 }
 
-/// Law M-B3: the legacy stream is an edge between blocking streams, for memory too.
+/// Law M-B3: the legacy stream is an edge between blocking streams. This includes reused memory.
 pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
     device: &Device,
 ) -> Result<()> {
@@ -96,8 +96,8 @@ pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
     Ok(())
 }
 
-/// Law M-B2: any stream can reuse memory after the host has seen the free complete, so a program
-/// that waits in each round needs the memory of one round.
+/// Law M-B2: any stream can reuse memory after the host has seen that the free is complete. So a
+/// program that waits in each round needs only the memory of one round.
 pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> Result<()> {
     let mut reserved = Bytes(0);
     for round in 0..6 {
@@ -151,9 +151,9 @@ pub(crate) fn trimming_while_a_stream_is_held_up_takes_nothing_in_use(
     Ok(())
 }
 
-/// A buffer grows at its address while an operation on it is held up (law M-F1). The memory of a
-/// dropped buffer serves the next one, and the operations of the next one follow the users of the
-/// dropped one.
+/// A buffer grows at its address while an operation on the buffer is held back (law M-F1). After
+/// the buffer is dropped, the next buffer gets its memory. The operations of the next buffer follow
+/// the users of the dropped one.
 pub(crate) fn a_buffer_grows_beside_its_operations_and_leaves_its_memory(
     device: &Device,
 ) -> Result<()> {

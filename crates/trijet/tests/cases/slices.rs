@@ -5,7 +5,8 @@ use trijet::{Device, Element, Result, Stream};
 
 pub(crate) fn a_slice_may_change_as_soon_as_it_is_uploaded(device: &Device) -> Result<()> {
     let s = device.stream()?;
-    // Law A20: an allocation may wait for the device, and so for the gate. This one is kept.
+    // Law A20: an allocation may wait for the device, and so for the gate. The memory of this
+    // allocation is kept when it is dropped, so the upload below need not allocate.
     drop(device.pinned::<u64>(5000)?);
     let gate = Gate::on(device, &s)?;
     let mut data = words(1, 5000);

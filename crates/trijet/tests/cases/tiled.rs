@@ -18,7 +18,7 @@ struct Scale {
     side_max: u64,
 }
 
-/// `None` for a GPU that has no tilings and reports that.
+/// The scale of a case. `None` for a GPU that has no tilings and reports that.
 fn scale(device: &Device, on_gpu: u64) -> Option<Scale> {
     let compute = device.info().compute;
     let is_host = compute == (0, 0);
@@ -34,14 +34,14 @@ fn scale(device: &Device, on_gpu: u64) -> Option<Scale> {
     Some(Scale { turns: asked.unwrap_or(if is_host { 6 } else { on_gpu }), side_max })
 }
 
-/// A number from 1 to `most`. Small ones are as likely as large ones.
+/// A number from 1 to `most`. Small numbers are as likely as large ones.
 fn side(draw: &mut Prng, most: u64) -> u32 {
     let bits = draw.below(u64::from(most.ilog2()) + 1);
     u32::try_from(draw.below(2 << bits).clamp(1, most)).expect("a small test")
 }
 
-/// A matrix of small integers in a larger buffer. Its first row starts at `first`, and its rows are
-/// `pitch` apart.
+/// A matrix of small integers in a larger buffer. The first row starts at element `first`. The
+/// starts of two rows are `pitch` elements apart.
 struct Matrix {
     sides: [usize; 2],
     pitch: usize,
@@ -63,7 +63,8 @@ impl Matrix {
         self.all[self.first + row * self.pitch + column]
     }
 
-    /// Elements outside of the matrix are NaN, so a box that contains some of them shows.
+    /// The elements of the buffer. Elements outside of the matrix are NaN, so the result shows if a
+    /// box contains one of them.
     fn floats(&self) -> Vec<f32> {
         let is_inside =
             |at: usize| at >= self.first && (at - self.first) % self.pitch < self.sides[1];
@@ -73,7 +74,8 @@ impl Matrix {
     }
 }
 
-/// The product, from the last summand to the first one, unlike the kernel. All sums are exact.
+/// The product, summed from the last summand to the first one, unlike in the kernel. All sums are
+/// exact.
 fn product(x: &Matrix, w: &Matrix) -> Vec<f32> {
     let ([rows, inner], [_, columns]) = (x.sides, w.sides);
     let element = |at: usize| {
@@ -125,8 +127,9 @@ pub(crate) fn the_blocks_of_a_cluster_share_the_tiles_of_a_matrix(device: &Devic
     Ok(())
 }
 
-/// Each block copies a box to shared memory, transposes it, and copies it back. The threads of a
-/// warp read a column, one row each. A box of x is swizzled, so this column is spread over banks.
+/// Each block copies a box to shared memory, transposes the box, and copies it back. The threads of
+/// a warp read a column, with one row per thread. A box of x is swizzled, so the elements of this
+/// column are in different banks.
 const CODE: &str = r#"
 struct __align__(64) TensorMap { unsigned long long words[16]; };
 
@@ -169,7 +172,7 @@ fn transpose(tile: &mut Tile<'_>) {
     }
 }
 
-/// A matrix and its transpose.
+/// The parameters of the kernel: a matrix and its transpose.
 type Pair = (Tiled<Read<u32>>, Tiled<Write<u32>>);
 
 static TRANSPOSE: Kernel<Pair> = {
@@ -213,7 +216,7 @@ pub(crate) fn boxes_are_read_and_written_within_their_matrix(device: &Device) ->
         let grid = [columns.div_ceil(32), rows.div_ceil(32), 1];
         streams[0].launch_with(&TRANSPOSE, LaunchConfig::new(grid, [32, 1, 1]), (from, to))?;
         let found = streams[1].download(&dy)?;
-        // The copy engine writes whole units, so these elements may have any value.
+        // The copy engine writes whole units of 16 bytes, so these elements may have any value.
         let is_in_last_unit = |at: usize| {
             let (row, column) =
                 (at.wrapping_sub(y.first) / y.pitch, (at.wrapping_sub(y.first)) % y.pitch);
@@ -235,7 +238,7 @@ pub(crate) fn boxes_are_read_and_written_within_their_matrix(device: &Device) ->
     Ok(())
 }
 
-/// A pipeline in place has such memory.
+/// A pipeline in place passes page-locked memory to its kernels.
 pub(crate) fn boxes_of_page_locked_memory_are_read_and_written(device: &Device) -> Result<()> {
     const SIDES: [usize; 2] = [100, 68];
     if scale(device, 1).is_none() {
@@ -259,7 +262,7 @@ const ROWS: u32 = 20;
 const INNER: u32 = 40;
 const COLUMNS: u32 = 36;
 
-/// Matrices whose rows follow each other.
+/// Two matrices whose rows follow each other without gaps.
 fn dense(seed: u64) -> (Matrix, Matrix) {
     let matrix = |seed: u64, rows: u32, columns: u32| {
         let all = words(seed, (rows * columns) as usize);
@@ -289,8 +292,8 @@ fn record(g: &Recording, inner: u32, [x, w, y]: &mut Buffers) -> Result<()> {
     g.stream()?.launch_with(&MATMUL, config(ROWS, COLUMNS, 2), args)
 }
 
-/// The encoded form of a tiling has its address, so a launch with other memory must encode it
-/// again.
+/// The encoded form of a tiling contains the address of the memory, so a launch with other memory
+/// must encode the tiling again.
 pub(crate) fn a_graph_copies_boxes_of_the_memory_of_each_launch(device: &Device) -> Result<()> {
     if scale(device, 1).is_none() {
         return Ok(());
@@ -308,7 +311,8 @@ pub(crate) fn a_graph_copies_boxes_of_the_memory_of_each_launch(device: &Device)
         let (x, w) = dense(seed);
         assert_eq!(launch(seed, &mut graph)?, product(&x, &w), "launch {seed}");
     }
-    // Other tilings of the same memory, in the same kernel with the same configuration.
+    // The recording uses other tilings of the same memory, in the same kernel with the same
+    // configuration.
     device.record_again(&mut graph, |g| record(g, 33, &mut buffers))?;
     let (mut x, mut w) = dense(4);
     (x.sides[1], w.sides[0]) = (33, 33);

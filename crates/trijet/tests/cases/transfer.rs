@@ -11,7 +11,7 @@ pub(crate) fn upload<T: Element>(
     stream.upload(values)
 }
 
-/// The values of a buffer or a view, when everything that writes them is complete.
+/// Copies the values of a buffer or a view to the host, after all operations that write them.
 pub(crate) fn download<R: AsView>(
     _device: &Device,
     stream: &Stream,

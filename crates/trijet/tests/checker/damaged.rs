@@ -11,7 +11,7 @@ use trijet::trace::{
     StreamClass, StreamMark, StreamWork, WaitOutcome, Waited,
 };
 
-/// A number that is small, or absurd.
+/// A number that is either small or absurdly large.
 fn number(prng: &mut Prng) -> u64 {
     match prng.below(8) {
         0 => u64::MAX - prng.below(3),
@@ -129,7 +129,7 @@ fn no_record_makes_the_checker_panic() {
     }
 }
 
-/// The checker ignores what the library believed.
+/// The checker ignores the order that the library believed to exist.
 #[test]
 fn claims_of_the_library_order_nothing() {
     let mut racy = log().k(A, &[w(D)]).wait(E, B).k(B, &[r(D)]);
@@ -139,8 +139,8 @@ fn claims_of_the_library_order_nothing() {
     assert!(!racy.verdict().is_clean());
 }
 
-/// The program allocates, uploads, computes on another stream and frees, and its host sometimes
-/// waits for the device. The checker's state does not grow with the length of the program.
+/// The program allocates, uploads, computes on another stream and frees. The host sometimes waits
+/// for the device. The state of the checker does not grow with the length of the program.
 #[test]
 fn memory_does_not_grow_with_the_length_of_a_program() {
     const ROUNDS: u64 = 40_000;

@@ -1,5 +1,5 @@
-//! Calls with an entry at their start, such as calls on a stream that may be full: their work has
-//! the same order, host functions and reads as without the entry.
+//! Calls that have an entry at their start, such as calls on a stream that may be full. Their work,
+//! host functions and reads have the same order as without this entry.
 
 use super::log::{A, B, BLOCKING_A, C, D, D2, E, H, LEGACY, Log, log, r, w};
 use trijet::SourceOrder;
@@ -10,7 +10,7 @@ use trijet::trace::StreamWork;
 const S: u64 = 1;
 const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
-/// Checks a program with an entry at the start of its first call, and without.
+/// Checks a program twice: with an entry at the start of its first call, and without.
 #[track_caller]
 fn either_way(lane: u32, program: impl Fn(Log) -> Log, classes: &[FindingClass]) {
     program(log()).finds(classes);

@@ -1,5 +1,5 @@
-//! Waits for signals in random programs, judged by reachability: the test finds all paths between
-//! calls by brute force, in contrast to the vector clocks of the checker.
+//! Waits for signals in random programs. The test judges them by reachability: it finds all paths
+//! between calls by brute force, while the checker uses vector clocks.
 
 use super::log::{A, C, E, Log, log, r};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,8 @@ use trijet::trace::Position;
 use trijet::trace::Signalled::{Found, Set, Wait};
 use trijet::trace::{HostStep, Op, OpKind, SignalStep, Signalled, StreamMark, StreamWork, Waited};
 
-/// The planned sets and waits of host functions, by stream and number.
+/// The sets and waits that host functions will make: the lane, the number of the host function in
+/// the lane, and for each step the signal and whether it is set.
 type Planned = Vec<(u32, u64, Vec<(u64, bool)>)>;
 
 /// Appends the entries of the planned host functions.
@@ -56,12 +57,12 @@ fn draw(prng: &mut Prng) -> Log {
             }
         };
     }
-    // A thread that could still set the signals that are not set.
+    // This thread could still set the signals that are not set.
     run(log, &mut planned).by(9).host(r(99))
 }
 
-/// Three nodes for each entry: its call, and the start and the end of its work. The graph has all
-/// paths among them.
+/// Three nodes for each entry: its call, the start of its work, and the end of its work. The graph
+/// has all paths between the nodes.
 struct Graph<'a> {
     ops: &'a [Op],
     reaches: Vec<BTreeSet<usize>>,
@@ -164,7 +165,7 @@ impl<'a> Graph<'a> {
         (0..self.ops.len()).filter(|n| self.ops[*n].kind == OpKind::Work(StreamWork::HostFn))
     }
 
-    /// The host function that made the entry.
+    /// The host function that made the entry, as an index; `None` if a thread made it.
     fn host_fn(&self, op: usize) -> Option<usize> {
         let OpKind::Signal(SignalStep::Use { inside: Some(at), .. }) = self.ops[op].kind else {
             return None;
@@ -172,7 +173,8 @@ impl<'a> Graph<'a> {
         self.host_fns().find(|n| self.ops[*n].position == at)
     }
 
-    /// Whether the set follows a host function that has no order with the one that waits.
+    /// Whether the set follows the start of another host function that need not end before the
+    /// waiting host function starts.
     fn is_risky(&self, wait: usize, set: usize) -> bool {
         let Some(waiter) = self.host_fn(wait) else { return false };
         self.host_fns().any(|other| {
@@ -182,8 +184,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Whether some waits are never answered, and whether some are answered only if host functions
-    /// run in a certain order.
+    /// Returns two answers: whether some waits are never answered, and whether some are answered
+    /// only if host functions run in a certain order.
     fn verdict(&self) -> (bool, bool) {
         let found = self.does(Found);
         let is_answered = |wait: usize| found.iter().any(|(n, _)| *n == wait + 1);

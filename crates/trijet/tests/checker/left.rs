@@ -45,13 +45,13 @@ fn a_thread_without_a_handle_sets_nothing() {
     // Thread 1 is alive and has no handle.
     let verdict = hangs(made()).finds(DEADLOCK);
     assert!(verdict.to_string().contains("nothing has set"), "{verdict}");
-    // Thread 1 may have the clone that no thread has used. A handle that was used belongs to its
-    // last user.
+    // Thread 1 may have the clone that no thread has used. A handle that a thread has used belongs
+    // to the thread that used it last.
     hangs(made().handle(S, 3, Cloned)).is_silent();
     hangs(made().handle(S, 3, Cloned).by(1).handle(S, 3, Used).by(0)).is_silent();
     hangs(made().handle(S, 3, Cloned).handle(S, 3, Used)).finds(DEADLOCK);
     hangs(made().handle(S, 3, Cloned).handle(S, 3, Dropped)).finds(DEADLOCK);
-    // A handle whose last user has ended may have moved to another thread.
+    // If the thread that last used a handle has ended, the handle may have moved to another thread.
     let moved = made().by(2).host(r(H)).handle(S, 1, Used).ends().by(0);
     hangs(moved).is_silent();
     // The handles of a signal that was made before the trace began are unknown.
@@ -86,7 +86,7 @@ fn after_a_loss_a_host_function_that_has_not_begun_never_sets() {
     let text = verdict.findings[1].text(&trijet::check::Names::default());
     assert!(text.contains("op #3 `host function` on `stream 0` was to set"), "{text}");
     assert!(text.contains("#2 `kernel` (src/main.rs:3:5) failed"), "{text}");
-    // A host function that ran is not named.
+    // A host function that has run is not named.
     let ran =
         log().k(A, &[]).host_fn(A).ran(A, 2).fault(Some(culprit)).finds(&[FindingClass::Sticky]);
     assert!(!ran.findings[0].known.contains("never run"), "{ran}");
@@ -121,7 +121,7 @@ fn names_that_the_program_gives_are_in_findings() {
     let text = verdict.to_string();
     assert!(text.contains("reads `input`") && text.contains("on `upload`"), "{text}");
     assert!(text.contains("buf=input"), "{text}");
-    // A name holds until another stream has the lane. Names of the options have precedence.
+    // A name is valid until another stream uses the lane. Names of the options have precedence.
     let opened = race(log.clone().open(A)).verdict().to_string();
     assert!(!opened.contains("upload"), "{opened}");
     let mut named = Names::default();

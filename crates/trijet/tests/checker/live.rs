@@ -1,5 +1,5 @@
-//! Faulty programs and their cured twins, run on a host device with memory that the program orders.
-//! The library writes the ledgers.
+//! Faulty programs and the same programs without the fault. They run on a host device, with memory
+//! that the program orders. The library writes the ledgers.
 
 use trijet::Uses;
 use trijet::check::{CheckOptions, Conflict, FindingClass, Verdict, check, check_with};
@@ -16,7 +16,7 @@ pub(crate) fn devices(count: u32) -> Vec<Device> {
     opened.expect("the machine starts a few threads")
 }
 
-/// Demands that the checker of the device found the same as a check of the ledger.
+/// Demands that the checker of the device has the same findings as a check of the ledger.
 #[track_caller]
 fn agrees(device: &Device, ops: &[Op]) {
     let classes = |verdict: &Verdict| verdict.findings.iter().map(|f| f.class).collect::<Vec<_>>();
@@ -86,7 +86,7 @@ fn an_event_orders_two_streams_when_it_is_recorded_between() {
     assert_eq!(found(&program(Some(1))).0, []);
 }
 
-/// Case 02: the library inserts the wait, and without automatic ordering it is missing.
+/// Case 02: the library inserts the wait. Without automatic ordering, the wait is missing.
 #[test]
 fn an_upload_waits_for_the_readers_of_what_it_overwrites() {
     let program = |manual: bool| {
@@ -227,7 +227,8 @@ fn a_wait_that_was_left_out_is_named() {
     assert!(finding.fix.starts_with("record an event on `stream "), "{verdict}");
 }
 
-/// A new event may have the handle of a dropped one, and does not stand for its record.
+/// A new event may have the handle of a dropped event. The new event does not cover the record of
+/// the dropped one.
 #[test]
 fn an_event_is_not_taken_for_the_one_that_had_its_handle() {
     let ops = recorded(|device, a, b| {
@@ -243,7 +244,7 @@ fn an_event_is_not_taken_for_the_one_that_had_its_handle() {
     assert_eq!(found(&ops).0, [FindingClass::Race(Conflict::Raw), FindingClass::WaitUnrecorded]);
 }
 
-/// Case 31: the call is refused, and the finding has the place of the host function.
+/// Case 31: the call is refused, and the finding names the source line of the host function.
 #[test]
 fn a_call_inside_a_host_function_is_found() {
     let program = |calls: bool| {
@@ -289,8 +290,8 @@ fn the_loss_of_a_context_is_part_of_the_record() {
     assert_eq!(said, error.to_string());
 }
 
-/// Each driver has a checker of its own. Devices of one driver share theirs, so that it sees the
-/// calls for all.
+/// Each driver has a checker of its own. The devices of a driver share it, so the checker sees the
+/// calls of all these devices.
 #[test]
 fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
     let open = || Device::builder().select(Select::Host(0)).check(CheckOptions::default()).open();
@@ -311,7 +312,7 @@ fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
     Ok(())
 }
 
-/// Findings of a part of a program are not those of the next part.
+/// Findings about one part of a program are not reported again for the next part.
 #[test]
 fn a_checked_device_can_be_given_back_and_opened_again() -> Result<()> {
     let host = || Device::host(HostConfig::default());

@@ -11,7 +11,7 @@ fn case_15_a_use_in_another_stream_needs_an_edge_from_the_allocation() {
     log().k(A, &[w(D)]).alloc(A, D).finds(&[FindingClass::UseBeforeAlloc]);
 }
 
-/// The use may read, write or update, by a kernel, a copy, a graph or the host.
+/// A use can be a read, a write or an update, by a kernel, a copy, a graph or the host.
 #[test]
 fn every_use_needs_an_edge_from_the_allocation() {
     let found = |log: Log| {
@@ -92,7 +92,7 @@ fn case_20_what_is_never_freed_leaks_when_the_record_goes_to_the_end() {
     host.at_call(MemoryCall::FreeNow, w(H)).is_silent();
 }
 
-/// The address may be the same, but the block is another one.
+/// The new block may have the same address, but is a different block.
 #[test]
 fn case_21_memory_that_the_pool_hands_on_is_other_memory() {
     log().alloc(A, D).k(A, &[w(D)]).free(A, D).alloc(B, D2).k(B, &[w(D2)]).is_silent();
@@ -104,7 +104,7 @@ fn case_22_memory_is_written_before_it_is_read() {
     assert!(verdict.is_clean(), "a warning");
     log().alloc(A, D).work(StreamWork::Fill, A, "fill", &[w(D)]).k(A, &[r(D)]).is_silent();
     log().at_call(MemoryCall::AllocNow, w(D)).k(C, &[r(D)]).finds(&[FindingClass::ReadUninit]);
-    // An operation with undeclared accesses may have written it.
+    // An operation with undeclared accesses may have written the block.
     log().alloc(A, D).undeclared(A).k(A, &[r(D)]).is_silent();
 }
 
@@ -120,7 +120,8 @@ fn case_56_the_first_culprit_is_named_and_later_operations_are_poisoned() {
     assert_eq!(finding.first.as_ref().map(|first| first.op), Some(7));
     assert_eq!((finding.second.op, verdict.poisoned), (30, 23));
     run.is_silent();
-    // If the culprit is unknown, the report names the operations that may have been running.
+    // If the operation that failed is unknown, the report names the operations that may have been
+    // running.
     let unnamed = log().k(A, &[]).k(A, &[]).sync(A).k(A, &[]).k(B, &[]).fault(None);
     let known = &unnamed.finds(&[FindingClass::Sticky]).findings[0].known;
     let suspects =

@@ -17,7 +17,7 @@ pub(crate) const BLOCKING_B: u32 = 4;
 pub(crate) const LEGACY: u32 = 5;
 pub(crate) const FAR: u32 = 6;
 
-/// Memory of a device, page-locked and pageable memory.
+/// Blocks of memory: on a device, page-locked and pageable.
 pub(crate) const D: u64 = 1;
 pub(crate) const D2: u64 = 2;
 pub(crate) const H: u64 = 3;
@@ -141,7 +141,7 @@ impl Log {
         self.push(StreamMark::Wait { event, on, by: Asked::User }, lane, "event", &[])
     }
 
-    /// `to` waits for the work that `from` holds now.
+    /// `to` waits for the work that was enqueued in `from` until now.
     pub(crate) fn edge(self, event: u64, from: u32, to: u32) -> Self {
         self.rec(event, from).wait(event, to)
     }
@@ -187,7 +187,7 @@ impl Log {
         this
     }
 
-    /// A new stream takes the lane.
+    /// A new stream gets the lane.
     pub(crate) fn open(self, lane: u32) -> Self {
         self.push(HostStep::Open, lane, "stream", &[])
     }
@@ -197,7 +197,7 @@ impl Log {
         self.push(LedgerNote::Settled { event }, A, "settled", &[])
     }
 
-    /// A call starts that may wait.
+    /// The start of a call that may wait.
     pub(crate) fn begin(self, lane: u32) -> Self {
         self.push(HostStep::Begin, lane, "copy", &[])
     }
@@ -236,7 +236,7 @@ impl Log {
         self.push(kind, lane, "signal", &[])
     }
 
-    /// This thread makes the later calls.
+    /// The thread with this number makes the later calls.
     pub(crate) fn by(mut self, thread: u64) -> Self {
         self.thread = thread;
         self

@@ -1,6 +1,6 @@
-//! The checker on the catalogue of hazards: each faulty program gets its finding, and its cured
-//! twin gets none. Programs run on the host device if the library lets them be faulty; the others
-//! are ledgers written by hand.
+//! The checker on the catalogue of hazards. Each faulty program gets its finding, and the same
+//! program without the fault gets none. Programs run on the host device if the library allows the
+//! fault. The other programs are ledgers written by hand.
 
 mod damaged;
 mod full;

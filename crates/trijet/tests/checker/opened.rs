@@ -1,5 +1,5 @@
-//! Lanes that pass from one stream to another, and calls that wait: the order follows the program's
-//! calls, whatever the library does internally.
+//! Lanes that are passed from one stream to another, and calls that wait. The order follows from
+//! the calls of the program, whatever the library does internally.
 
 use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
@@ -10,8 +10,8 @@ use trijet::trace::{DeviceId, Engine, OpKind, StreamMark, StreamWork, Waited};
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
-/// Law A46: a new stream follows the work that its creator knows, and not the earlier stream of its
-/// lane.
+/// Law A46: a new stream follows the work that its creator knows to be complete. It does not follow
+/// the stream that had its lane before.
 #[test]
 fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
     log().k(A, &[w(D)]).open(A).k(A, &[r(D)]).finds(&[RAW]);
@@ -25,7 +25,7 @@ fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
     log().k(A, &[w(D)]).open(A).synced_all().k(B, &[r(D)]).is_silent();
 }
 
-/// A completion that the library found orders only memory that the library orders.
+/// If only the library found work complete, this orders only memory that the library orders.
 #[test]
 fn what_the_library_found_complete_orders_tracked_memory_only() {
     let reused = |first, second| {
@@ -62,8 +62,8 @@ fn state_does_not_grow_with_the_number_of_streams() {
     }
 }
 
-/// Laws A4 and A13: a wait is no operation of a blocking stream, and an allocation is no operation
-/// of any stream.
+/// Laws A4 and A13: a wait does not count as an operation of a blocking stream, and an allocation
+/// does not count as an operation of any stream.
 #[test]
 fn a_wait_or_an_allocation_in_a_blocking_stream_follows_nothing_of_the_legacy_one() {
     let held = || log().k(LEGACY, &[w(D)]);
@@ -78,7 +78,8 @@ fn a_wait_or_an_allocation_in_a_blocking_stream_follows_nothing_of_the_legacy_on
     between.finds(&[RAW]);
 }
 
-/// Operations that other threads enqueue while a call waits run before its work or after it.
+/// If other threads enqueue operations while a call waits, these operations run before the work of
+/// the call or after it.
 #[test]
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let before = log().k(LEGACY, &[w(D)]).begin(LEGACY).copy_now(LEGACY, H, D);
@@ -88,17 +89,17 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     between.finds(&[RAW]);
     let same = begun().k(LEGACY, &[w(D)]).by(0).copy_now(LEGACY, H, D);
     same.clone().finds(&[RAW]);
-    // The end of the copy does not cover this work, and the reverse.
+    // The end of the copy does not cover this work, and this work does not cover the copy.
     let other = begun().k(LEGACY, &[w(D2)]).by(0).copy_now(LEGACY, H, D);
     other.clone().k(A, &[r(D2)]).finds(&[RAW]);
     other.clone().host(r(H)).is_silent();
     other.sync(LEGACY).k(A, &[r(D2)]).is_silent();
-    // After its return the copy is in the stream.
+    // After the call has returned, the copy is in the stream.
     let after = begun().k(LEGACY, &[]).by(0).copy_now(LEGACY, D2, G_OF_HOST);
     after.by(1).k(BLOCKING_A, &[r(D2)]).is_silent();
 }
 
-/// Host memory, in place of a block of the device.
+/// A block of host memory, used where other tests use a block of the device.
 const G_OF_HOST: u64 = H;
 
 #[test]
@@ -154,10 +155,10 @@ fn a_wait_that_comes_too_late_is_reported_as_late() {
     assert_eq!(finding.fix, "move the wait at #3 before #1", "{late}");
     let synced = log().copy(A, H, D).host(r(H)).sync(A).finds(&[FindingClass::Host(Conflict::Raw)]);
     assert_eq!(synced.findings[0].fix, "move the wait at #2 before #1", "{synced}");
-    // A wait of the host at the end has no such remark on two streams.
+    // A wait of the host at the end gets no such remark if the pair is on two streams.
     let ended = log().k(A, &[w(D)]).k(B, &[r(D)]).synced_all().finds(&[RAW]);
     assert!(ended.findings[0].fix.starts_with("record an event"), "{ended}");
-    // A wait for another stream has none either.
+    // A wait for another stream gets no such remark either.
     let other = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(F, C, B).finds(&[RAW]);
     assert!(other.findings[0].fix.starts_with("record an event"), "{other}");
 }

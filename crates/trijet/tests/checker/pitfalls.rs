@@ -1,6 +1,7 @@
-//! Common mistakes, each as a program that runs and its cure: the program gets a finding, the cure
-//! none. The programs order their memory by hand, because the library would insert the waits.
-//! Mistakes that only cost time are among the remarks about performance (`tests/measure`).
+//! Common mistakes, each as a program that runs, with the mistake and without. Only the program
+//! with the mistake gets a finding. The programs order their memory by hand, because otherwise the
+//! library would insert the waits. Mistakes that only cost time are among the remarks about
+//! performance (`tests/measure`).
 
 use crate::live::{by_hand, devices, found, recorded};
 use trijet::check::{Conflict, FindingClass};
@@ -11,7 +12,7 @@ use trijet::{Device, Result};
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const WAR: FindingClass = FindingClass::Race(Conflict::War);
 
-/// Demands findings of `class` only, and none for the cure.
+/// Demands findings of `class` only from the program with the mistake, and no finding without it.
 #[track_caller]
 fn flagged(class: FindingClass, program: impl Fn(bool) -> Vec<Op>) {
     let (classes, verdict) = found(&program(false));

@@ -19,8 +19,8 @@ fn classes(ops: &[Op]) -> Vec<FindingClass> {
     check(ops).findings.iter().map(|finding| finding.class).collect()
 }
 
-/// Law A45: one thread polls an event and records it again, while another one may still wait for
-/// it.
+/// Law A45: one thread polls an event and records the event again, while another thread may still
+/// wait for it.
 #[test]
 fn polling_hides_no_wait_of_another_thread() {
     let polled = |polls: usize| {
@@ -44,7 +44,7 @@ fn a_query_that_finds_work_pending_holds_no_thread_up() {
     waits().synced(Waited::Stream, A, WaitOutcome::Pending).finds(&[FindingClass::Deadlock]);
 }
 
-/// The same in a program that runs.
+/// The same, in a program that runs.
 #[test]
 fn a_verdict_after_a_query_that_found_work_pending_is_clean() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
@@ -157,7 +157,7 @@ fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
     Ok(())
 }
 
-/// A thread that only set a signal and has ended sets nothing more.
+/// A thread that only set a signal and then ended sets no more signals.
 #[test]
 fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
@@ -202,7 +202,7 @@ fn most_held(rounds: u64, round: impl Fn(u64) -> Log) -> [usize; 2] {
     most
 }
 
-/// A signal for each item, which is never set.
+/// The program makes a signal for each item. The signal is never set.
 #[test]
 fn signals_that_are_asked_and_never_set_are_forgotten() {
     let most = most_held(20_000, |number| {

@@ -1,5 +1,5 @@
-//! Cases 32 and 33: host threads and host functions that wait for each other. The ledger has the
-//! calls, so a program is found whether it hung, gave up, or was lucky.
+//! Cases 32 and 33: host threads and host functions that wait for each other. The ledger contains
+//! the calls, so the mistake is found even if the run did not hang or gave up.
 
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
 use trijet::check::{CheckOptions, Checker, Conflict, FindingClass, Severity};
@@ -40,7 +40,8 @@ fn every_wait_behind_the_host_function_is_too_early() {
     waiting().edge(E, A, B).k(B, &[]).rec(F, B).esync(F).signal(S, Set).finds(DEADLOCK);
     let blocking = log().host_fn(BLOCKING_A).inside(BLOCKING_A, 1, S, Wait);
     blocking.clone().sync(LEGACY).signal(S, Set).finds(DEADLOCK);
-    // A synchronous copy waits for the blocking streams.
+    // A synchronous copy waits for the blocking streams, so its call is a wait for the host
+    // function.
     let copied = |log: Log| log.work(StreamWork::CopyNow, LEGACY, "copy", &[r(D), w(H)]);
     copied(blocking).signal(S, Set).finds(DEADLOCK);
     copied(waiting()).signal(S, Set).is_silent();
@@ -55,7 +56,7 @@ fn every_wait_behind_the_host_function_is_too_early() {
 fn another_thread_may_set_while_the_first_one_waits() {
     waiting().sync(A).by(1).signal(S, Set).is_silent();
     waiting().by(1).signal(S, Set).by(0).sync(A).signal(S, Set).is_silent();
-    // Except if the other thread waits for the first one.
+    // This is not the case if the other thread waits for the first one.
     let second = waiting().sync(A).signal(T, Set).by(1).signal(T, Wait).signal(T, Found);
     second.signal(S, Set).finds(DEADLOCK);
     let second = waiting().signal(T, Set).sync(A).by(1).signal(T, Wait).signal(T, Found);
@@ -79,7 +80,7 @@ fn case_33_host_functions_may_be_serialised() {
     // This run did not hang, but another one could.
     let lucky = log().host_fn(A).host_fn(B).inside(B, 1, S, Set).inside(A, 1, S, Wait);
     lucky.inside(A, 1, S, Found).finds(RISK);
-    // Its cure: by an event, the one that waits comes after the one that sets.
+    // The correction: an event orders the host function that waits after the one that sets.
     let cured = log().host_fn(B).edge(E, B, A).host_fn(A).inside(B, 1, S, Set);
     cured.inside(A, 1, S, Wait).inside(A, 1, S, Found).is_silent();
     // An event that is recorded before orders nothing.
@@ -165,7 +166,7 @@ fn a_hanging_program_is_found_when_nothing_is_left_that_can_set_its_signal() {
 fn a_wait_that_gave_up_is_judged_by_the_sets_of_its_signal() {
     waiting().sync(A).signal(S, Set).signal(S, Gone).finds(DEADLOCK);
     waiting().sync(A).signal(S, Gone).is_silent();
-    // Another wait that is answered does not answer it.
+    // The later wait is answered, but this does not answer the first one.
     let again = log().signal(S, Wait).signal(S, Set).signal(S, Wait).signal(S, Found);
     again.finds(DEADLOCK);
 }
@@ -226,17 +227,17 @@ fn a_wait_with_a_limit_that_is_set_too_late_is_a_warning() {
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.to_string().contains("the wait then ends by its limit alone"), "{verdict}");
     limited().signal(S, Set).sync(A).is_silent();
-    // It expires before the host function that sets it is enqueued.
+    // The wait expires before the host function that sets the signal is enqueued.
     log().signal(S, LimitedWait).host_fn(A).inside(A, 1, S, Set).finds(GIVES_UP);
     log().host_fn(A).signal(S, LimitedWait).inside(A, 1, S, Set).signal(S, Found).is_silent();
-    // Nothing sets it.
+    // Nothing sets the signal.
     log().signal(S, LimitedWait).finds(GIVES_UP);
     // Host functions may be serialised.
     let risky = log().host_fn(A).host_fn(B).inside(A, 1, S, LimitedWait).inside(B, 1, S, Set);
     risky.finds(GIVES_UP);
 }
 
-/// Other waits hang or do not hang as if the wait with a limit had ended.
+/// For other waits, a wait with a limit counts as a wait that ends.
 #[test]
 fn a_wait_with_a_limit_keeps_no_other_wait_from_its_end() {
     // One limit is enough in a cycle. Thread 0 sets `T` when its wait for `S` has given up, so
@@ -256,14 +257,14 @@ fn a_wait_with_a_limit_keeps_no_other_wait_from_its_end() {
     both.by(2).signal(U, Set).finds(&[FindingClass::Deadlock, FindingClass::WaitGivesUp]);
 }
 
-/// A signal for each item. Some of the waits give up.
+/// The program makes a signal for each item. Some of the waits give up.
 #[test]
 fn memory_does_not_grow_with_the_number_of_signals() {
     const ROUNDS: u64 = 20_000;
     let round = |n: u64| {
         let item = log().host_fn(A).inside(A, n + 1, n, Wait).signal(n, Set);
         let item = item.inside(A, n + 1, n, Found).signal(n, Gone);
-        // Deadlocks that ended because the wait gave up.
+        // These deadlocks ended because the wait gave up.
         let late = 1_000_000 + n;
         let item = item.host_fn(B).inside(B, n + 1, late, Wait);
         let mut ops = item.sync(A).sync(B).signal(late, Set).signal(late, Gone).ops;

@@ -1,4 +1,4 @@
-//! Cases 01 to 14 and 48: streams and events. Each faulty program stands next to its cured twin.
+//! Cases 01 to 14 and 48: streams and events. Each faulty program is followed by its correction.
 
 use super::log::{A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, log, part, r, w};
 use trijet::SourceOrder;
@@ -9,7 +9,7 @@ const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const WAR: FindingClass = FindingClass::Race(Conflict::War);
 const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
-/// The pair and the bytes of the only finding.
+/// The two operations of the only finding, and its bytes.
 fn only(verdict: &Verdict) -> (u64, u64, std::ops::Range<u64>) {
     let finding = &verdict.findings[0];
     let first = finding.first.as_ref().expect("a pair").op;
@@ -118,7 +118,7 @@ fn case_14_the_legacy_stream_does_not_wait_for_a_non_blocking_one() {
     log().k(A, &[w(D)]).edge(E, A, LEGACY).k(LEGACY, &[r(D)]).is_silent();
 }
 
-/// Law A31. Work before a launch in its stream comes before the next launch, too.
+/// Law A31. Work that comes before a launch in its stream also comes before the next launch.
 #[test]
 fn case_42_launches_of_one_graph_follow_each_other() {
     const GRAPH: u64 = 7;
@@ -129,10 +129,10 @@ fn case_42_launches_of_one_graph_follow_each_other() {
     let before = || log().k(A, &[w(D2)]).launch(A, GRAPH, &[w(D)]);
     before().launch(B, GRAPH, &[w(D)]).k(B, &[r(D2)]).is_silent();
     before().launch(B, OTHER, &[]).k(B, &[r(D2)]).finds(&[RAW]);
-    // The previous launch is the last one, in whichever stream and on whichever device.
+    // The launch before is always the last launch of the graph, in any stream and on any device.
     before().launch(C, GRAPH, &[]).launch(FAR, GRAPH, &[]).k(FAR, &[r(D2)]).is_silent();
-    // A launch that waits in its call follows the launch before it. Work that comes to its stream
-    // during the call does not.
+    // A launch that waits during its call follows the launch before it. Work that other threads add
+    // to its stream during the call does not follow that launch.
     before().by(1).begin(B).launch(B, GRAPH, &[w(D)]).is_silent();
     let meanwhile = before().by(1).begin(B).by(2).k(B, &[r(D2)]).by(1).launch(B, GRAPH, &[w(D)]);
     meanwhile.finds(&[RAW]);
@@ -151,7 +151,7 @@ fn case_48_a_wait_crosses_devices_and_nothing_else_does() {
     log().copy(A, D2, D).edge(E, A, FAR).k(FAR, &[r(D2)]).is_silent();
 }
 
-/// Law A14: observed behaviour of a driver counts only on request.
+/// Law A14: behaviour of a driver that was only observed is used only on request.
 #[test]
 fn a_bare_record_in_the_legacy_stream_is_a_barrier_only_if_assumed() {
     let bare = log().k(BLOCKING_A, &[w(D)]).rec(E, LEGACY).k(BLOCKING_B, &[r(D)]);

@@ -10,7 +10,7 @@ const HOST_RAW: FindingClass = FindingClass::Host(Conflict::Raw);
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const UNORDERED: FindingClass = FindingClass::EventUnordered;
 
-/// Law A44.
+/// Law A44: a tracked block is handed over by its use in the next thread.
 #[test]
 fn a_tracked_block_is_handed_over_by_being_used() {
     log().host(tracked(w(H))).by(1).host(tracked(w(H))).is_silent();
@@ -106,8 +106,8 @@ fn both_orders_of_a_pair_are_found_once() {
     log().rec(E, A).signal(1, Set).by(1).signal(1, Found).wait(E, B).by(0).wait(E, B).is_silent();
 }
 
-/// Seen order holds for memory that the library orders, and the library's own events are always
-/// ordered.
+/// An order that was seen in a run counts for memory that the library orders. Events of the library
+/// itself are always in order.
 #[test]
 fn seen_order_holds_for_memory_that_the_library_orders() {
     let own = |access: fn(u64) -> _| tracked(access(D));
@@ -132,7 +132,7 @@ fn a_wait_after_two_records_without_an_order_follows_neither() {
     found.finds(&[RAW, UNORDERED]);
 }
 
-/// A record that comes later in this run could have come first.
+/// A record that comes after the wait in this run could come before it in another run.
 #[test]
 fn a_wait_is_in_doubt_by_a_record_that_comes_after_it() {
     let waited = || log().k(A, &[w(D)]).rec(E, A).wait(E, B).k(B, &[r(D)]);

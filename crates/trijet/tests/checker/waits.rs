@@ -11,7 +11,7 @@ use trijet::{Device, Result, Signal, Stream};
 const DEADLOCK: &[FindingClass] = &[FindingClass::Deadlock];
 const GIVES_UP: &[FindingClass] = &[FindingClass::WaitGivesUp];
 
-/// The verdict on a program with a host function that waits, and gives up without waiting.
+/// The verdict on a program with a host function that waits with a limit, and gives up at once.
 fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>) -> Verdict {
     let ops = recorded(|device, a, b| {
         let signal = device.signal();
@@ -26,7 +26,8 @@ fn classes(verdict: &Verdict) -> Vec<FindingClass> {
     verdict.findings.iter().map(|finding| finding.class).collect()
 }
 
-/// Case 32 as it runs. `recorded` demands that the checker of the device finds the same.
+/// Case 32 as a program that runs. `recorded` demands that the checker of the device has the same
+/// findings as a check of the ledger.
 #[test]
 fn a_program_that_only_a_timeout_saves_is_flagged() {
     let late = gives_up(|_, a, _, signal| {
@@ -46,7 +47,7 @@ fn a_program_that_only_a_timeout_saves_is_flagged() {
     assert_eq!(classes(&early), [], "{early}");
 }
 
-/// Case 33 as it runs.
+/// Case 33 as a program that runs.
 #[test]
 fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
     let program = |ordered: bool| {
@@ -100,7 +101,7 @@ fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
 /// A program that hangs has a verdict, which includes the entries after its wait.
 #[test]
 fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
-    // The most verdicts that the test asks for: a busy machine needs some.
+    // Maximum number of times that the test asks for a verdict. A busy machine needs many.
     const LOOKS_MAX: usize = 10_000_000;
     let device = Device::builder().host(HostConfig::default());
     let device = device.check(CheckOptions::default()).open()?;
@@ -128,8 +129,8 @@ fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
     Ok(())
 }
 
-/// Rust hands over a tracked buffer. A signal is in the ledger; a start and a join of a thread are
-/// not (law A44).
+/// Rust hands a tracked buffer over to another thread. The ledger contains the signal, but not the
+/// start and the join of a thread (law A44).
 #[test]
 fn a_tracked_buffer_that_passes_between_threads_is_no_finding() -> Result<()> {
     let program = |signals: bool| -> Result<Verdict> {

@@ -8,7 +8,7 @@ use trijet::kernels::{Max, Min, Reduction};
 use trijet::training::GradientBuckets;
 use trijet::{Buffer, Device, Element, Result, View};
 
-/// The cases of a table, each once in every segment of the vector of `count` devices.
+/// Entry `number` of every row of a table, repeated for each of the `count` segments of a vector.
 fn column<B: Copy, T>(table: &[Rule<B>], count: usize, number: usize, of: fn(B) -> T) -> Vec<T> {
     (0..count).flat_map(|_| table.iter().map(|rule| of(rule[number]))).collect()
 }
@@ -16,7 +16,7 @@ fn column<B: Copy, T>(table: &[Rule<B>], count: usize, number: usize, of: fn(B) 
 struct Case<'a, T> {
     communicator: &'a Communicator,
     devices: &'a [Device],
-    /// The value of the device `odd`, the value of each other one, and the result.
+    /// The device `odd` has one value, and all other devices have another. The result follows.
     odd: usize,
     given: [Vec<T>; 2],
     expected: Vec<T>,
@@ -69,7 +69,7 @@ impl<T: Element> Case<'_, T> {
         Ok(())
     }
 
-    /// The same in the buckets of a training in one process.
+    /// Demands the same of the buckets of a training in one process.
     fn in_buckets<R: Reduction<T> + Copy>(&self, how: R) -> Result<()> {
         let len = self.expected.len();
         let mut gradients = GradientBuckets::<T, R>::new(self.devices, &[len], how)?;
@@ -118,8 +118,8 @@ where
     Ok(())
 }
 
-/// Demands the rule of each collective that combines, on each device and at each position of a
-/// vector, for every numbering of the devices.
+/// Demands the rule of each collective that combines: on each device, at each position of a vector,
+/// and for every numbering of the devices.
 pub(crate) fn follow_the_rule(communicator: &Communicator, devices: &[Device]) -> Result<()> {
     of_table(communicator, devices, &OF_F32, f32::from_bits)?;
     of_table(communicator, devices, &OF_BF16, bf16::from_bits)

@@ -1,7 +1,8 @@
-//! Sequences of collectives that each participant draws from the same seed, and their results.
+//! Sequences of collectives and their results. Each participant draws the same sequence from the
+//! same seed.
 //!
-//! A participant is a process with one device, or one with all devices. The values of all devices
-//! follow from the seed, so each participant knows the results of its devices.
+//! A participant is a process that has one device or all devices. The values of all devices follow
+//! from the seed, so each participant knows the results of its devices.
 
 pub(crate) mod extremes;
 pub(crate) mod rule;
@@ -17,7 +18,7 @@ pub(crate) trait Number: Element + PartialEq + std::fmt::Debug {
     fn sum(self, other: Self) -> Self;
     fn less(self, other: Self) -> Self;
     fn greater(self, other: Self) -> Self;
-    /// Equal bits.
+    /// Whether both have the same bits.
     fn same(self, other: Self) -> bool {
         bytemuck::bytes_of(&self) == bytemuck::bytes_of(&other)
     }
@@ -38,7 +39,7 @@ impl Number for u32 {
     }
 }
 
-/// Sums of these depend on the order.
+/// The sum of such numbers depends on the order of the summands.
 impl Number for f32 {
     fn draw(draw: &mut Prng) -> Self {
         let size = usize::try_from(draw.below(3)).expect("few");
@@ -64,7 +65,8 @@ fn values<T: Number>(seed: u64, count: usize, len: usize) -> Vec<Vec<T>> {
     (0..count).map(of).collect()
 }
 
-/// Elements of all devices, combined in the order of the devices, starting with `first`.
+/// Combines the elements of all devices at index `at`, in the order of the devices, starting with
+/// device `first`.
 fn combined<T: Number>(all: &[Vec<T>], at: usize, first: usize, how: fn(T, T) -> T) -> T {
     let order = (0..all.len()).map(|turn| all[(first + turn) % all.len()][at]);
     order.reduce(how).expect("a device")
@@ -167,8 +169,8 @@ impl Participant<'_> {
         self.demand("all_to_all", &turned, right)
     }
 
-    /// Messages of any lengths between any devices: several between two of them, and from a device
-    /// to itself.
+    /// Messages of any lengths between any devices. There are several messages between two devices,
+    /// and messages from a device to itself.
     fn messages<T: Number>(&self) -> Result<()> {
         const LEN: usize = 50;
         let (all, count) = (self.communicator, self.communicator.len());
@@ -176,7 +178,7 @@ impl Participant<'_> {
         let data = self.upload(&given)?;
         let mut draw = Prng::new(self.seed);
         let mut below = |limit: usize| usize::try_from(draw.below(limit as u64)).expect("few");
-        // From, to, start and end.
+        // Each message is its source, its destination, and the start and the end of its range.
         let drawn: Vec<_> = (0..below(12))
             .map(|_| (below(count), below(count), below(LEN / 2), LEN / 2 + 1 + below(LEN / 2)))
             .collect();
@@ -216,8 +218,8 @@ fn views_mut<T: Element>(data: &mut [Buffer<T>]) -> Vec<ViewMut<'_, T>> {
     data.iter_mut().map(Buffer::view_mut).collect()
 }
 
-/// Runs each collective once with as many elements. `T` decides whether the order of combinations
-/// is tested.
+/// Runs each collective once with this number of elements. The type `T` determines whether the
+/// results show the order of combinations.
 pub(crate) fn all<T: Number>(
     communicator: &Communicator,
     devices: &[Device],

@@ -1,8 +1,8 @@
-//! Minima and maxima of floating-point numbers by the rule of IEEE 754-2019 (`minimum`, `maximum`),
-//! which NumPy has too: a NaN wins, and -0 is less than 0. The tables are written from the rule. A
-//! NaN in a result is the canonical quiet one.
+//! Minima and maxima of floating-point numbers by the rule of IEEE 754-2019 (`minimum`, `maximum`).
+//! NumPy has the same rule: a NaN wins, and -0 is less than 0. The tables are written from the
+//! rule. If a result is NaN, it is the canonical quiet NaN.
 
-/// Bits of two numbers, of their minimum and of their maximum.
+/// The bits of two numbers, then the bits of their minimum and of their maximum.
 pub(crate) type Rule<T> = [T; 4];
 
 pub(crate) const OF_F32: [Rule<u32>; 14] = [
@@ -17,10 +17,10 @@ pub(crate) const OF_F32: [Rule<u32>; 14] = [
     // Equal zeros.
     [0x8000_0000, 0x8000_0000, 0x8000_0000, 0x8000_0000],
     [0x0000_0000, 0x0000_0000, 0x0000_0000, 0x0000_0000],
-    // The smallest numbers and the zero of the other sign.
+    // The smallest number of each sign, with the zero of the other sign.
     [0x0000_0001, 0x8000_0000, 0x8000_0000, 0x0000_0001],
     [0x8000_0001, 0x0000_0000, 0x8000_0001, 0x0000_0000],
-    // Infinities, and one with the largest number.
+    // Two infinities, and an infinity with the largest number.
     [0x7f80_0000, 0xff80_0000, 0xff80_0000, 0x7f80_0000],
     [0x7f80_0000, 0x7f7f_ffff, 0x7f7f_ffff, 0x7f80_0000],
     // A quiet NaN and 1, a negative NaN with a payload and an infinity, a signalling NaN and 0, and

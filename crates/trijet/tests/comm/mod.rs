@@ -8,7 +8,7 @@ use trijet::testing::Prng;
 use trijet::training::{BucketPlan, GradientBuckets, Transport};
 use trijet::{Buffer, Bytes, Device, Result, Stream};
 
-/// Combines segment `k` of the values of all devices in the order of the devices, starting with
+/// Combines segment `k` of the values of all devices, in the order of the devices, starting with
 /// device `k`.
 fn in_order<T: Copy>(values: &[Vec<T>], combine: impl Fn(T, T) -> T) -> Vec<T> {
     let (count, len) = (values.len(), values[0].len());
@@ -41,7 +41,7 @@ fn all_reduce<R: Reduction<f32> + Copy>(
     let mut draw = Prng::new(seed);
     let mut all = Vec::new();
     for _ in 0..rounds {
-        // Sums of numbers of different sizes depend on the order.
+        // The numbers have different sizes, so that their sums depend on the order.
         let mut number = || {
             let size = usize::try_from(draw.below(3)).expect("few");
             draw.below(1 << 20) as f32 * [1.0, 1e-3, 1e5][size]
@@ -65,7 +65,7 @@ fn all_reduce<R: Reduction<f32> + Copy>(
     Ok(())
 }
 
-/// The sums have the bits of the promised order on each device, and so have the maxima.
+/// The bits of the sums on each device show the promised order, and so do the bits of the maxima.
 pub(crate) fn results_are_those_of_the_promised_order(
     devices: &[Device],
     lengths: &[usize],
@@ -99,12 +99,13 @@ impl Training {
         Ok(Self { weights: devices.iter().map(of_device).collect::<Result<_>>()?, gradients })
     }
 
-    /// Gradients that depend on weights and ranks, their sums, and new weights.
+    /// One step: gradients that depend on the weights and on the rank, the sums of the gradients,
+    /// and new weights.
     fn step(&mut self, streams: &[Stream]) -> Result<()> {
         step(&mut self.weights, &mut self.gradients, streams)
     }
 
-    /// All of a step as one graph, of the first device.
+    /// Records a whole step as one graph of the first device.
     fn record(&mut self, devices: &[Device]) -> Result<trijet::graph::Graph> {
         let Self { weights, gradients } = self;
         devices[0].record(|g: &Recording| {
@@ -156,7 +157,8 @@ fn step(
     Ok(())
 }
 
-/// Replays of a step and steps that are enqueued one operation after another give the same bits.
+/// Launches of a graph with one step give the same bits as steps that are enqueued one operation
+/// after another.
 pub(crate) fn an_iteration_as_one_graph_equals_eager_ones(
     devices: &[Device],
     steps: usize,
@@ -179,7 +181,7 @@ pub(crate) fn an_iteration_as_one_graph_equals_eager_ones(
     Ok(())
 }
 
-/// A weight that no step changed is a whole number.
+/// Rounds a weight to a whole number. Weights are whole numbers before the first step.
 fn bits_of_start(bits: &u32) -> u32 {
     f32::from_bits(*bits).round().to_bits()
 }

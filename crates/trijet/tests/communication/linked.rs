@@ -14,7 +14,7 @@ use trijet::training::{
 };
 use trijet::{Bytes, Device, ErrorKind, Result, Stream, View, ViewMut};
 
-/// Keeps the part. It panics for three elements.
+/// A reduction that copies `part` over `total`. It panics for three elements.
 #[derive(Debug, Clone, Copy)]
 struct Part;
 
@@ -119,7 +119,8 @@ fn parts_are_communicators() -> Result<()> {
     Ok(())
 }
 
-/// The program's own work before and after on its streams comes before and after the communication.
+/// The program enqueues work in its own streams before and after the communication. The order is
+/// kept.
 #[test]
 fn the_work_of_the_program_is_ordered_with_the_communication() -> Result<()> {
     for seed in 0..30 {
@@ -196,7 +197,8 @@ fn what_does_not_fit_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Without room for the received data, the call returns an error, and the devices stay usable.
+/// If there is no memory for the received data, the call returns an error, and the devices stay
+/// usable.
 #[test]
 fn no_room_for_what_arrives_is_an_error() -> Result<()> {
     let config = HostConfig::new().devices(2).memory(Bytes(64 << 20));
@@ -227,7 +229,8 @@ fn a_host_device_has_no_nccl() -> Result<()> {
     Ok(())
 }
 
-/// Whatever the plan and the order of readiness, each device has the sums, and all is ordered.
+/// For every plan and every order in which gradients become ready, each device has the sums, and
+/// all accesses are in order.
 #[test]
 fn gradients_are_summed_in_buckets_of_any_size_and_in_any_order() -> Result<()> {
     for seed in 0..40 {
@@ -342,8 +345,8 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// Stage `s` computes `y = a x + s` forward, and backward the gradient `a g`. The results are those
-/// of one device.
+/// Stage `s` computes `y = a x + s` in the forward pass, and the gradient `a g` in the backward
+/// pass. The results are the same as on one device.
 fn pass_layers(
     devices: &[Device],
     (order, count): (MicroBatchOrder, usize),
@@ -410,7 +413,7 @@ fn layers_on_several_devices_compute_what_one_device_computes() -> Result<()> {
     Ok(())
 }
 
-/// A slot is not written before it was read, and a stage does not start before its input is there.
+/// A slot is written only after it was read, and a stage starts only after its input has arrived.
 #[test]
 fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
     let mut missed = Vec::new();
@@ -517,7 +520,8 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
     Ok(())
 }
 
-/// Work that is enqueued after the panic must run, and not vanish in the recording that has ended.
+/// Work that is enqueued after the panic must run. It must not be added to the recording that has
+/// ended.
 #[test]
 fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
@@ -546,8 +550,8 @@ fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Re
     Ok(())
 }
 
-/// Without this rule, the bucket whose combination ended early would be combined twice, or not at
-/// all.
+/// If the step went on after the panic, the bucket whose combination ended early would be combined
+/// twice, or not at all.
 #[test]
 fn a_step_with_a_combination_that_panicked_is_given_up() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
@@ -578,7 +582,8 @@ fn elements_larger_than_a_chunk_are_combined() -> Result<()> {
     }
     let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
     communicator.all_reduce(&mut views, Part)?;
-    // Segment `k` starts with device `k`, and the other one overwrites its device 0 or 1.
+    // The combination of segment `k` starts with the value of device `k`, which overwrites the
+    // value of the other device.
     for (device, one) in devices.iter().zip(&data) {
         let found = device.stream()?.download(one)?;
         let found: Vec<u8> = found.iter().map(|one| one[BYTES - 1]).collect();

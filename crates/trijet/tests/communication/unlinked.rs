@@ -10,7 +10,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::training::{LayerPipeline, MicroBatchOrder};
 use trijet::{AsView, Batch, Buffer, Device, ErrorKind, Result, SourceOrder, Stream, View};
 
-/// Longer than a chunk, and no multiple of one.
+/// Longer than a chunk, and not a multiple of the length of a chunk.
 const LONG: usize = (5 << 20) + 3;
 
 fn devices(devices: u32, seed: u64) -> Result<Vec<Device>> {
@@ -55,7 +55,7 @@ fn minima_and_maxima_follow_the_rule_without_a_link() -> Result<()> {
     )
 }
 
-/// Memory that is shorter at each call.
+/// Memory that reports a smaller length at each call.
 struct Shrinks(Buffer<u8>, Cell<usize>);
 
 impl AsView for Shrinks {
@@ -92,8 +92,8 @@ fn time_of(on: &Stream, device: &Device, work: impl FnOnce() -> Result<()>) -> R
     Ok(end.elapsed_since(&begin)?.seconds())
 }
 
-/// The download starts after the earlier work of the stream, and the later work of the stream
-/// starts after the upload.
+/// The download starts after the earlier work of the stream. The later work of the stream starts
+/// after the upload.
 #[test]
 fn the_time_of_a_copy_is_that_of_download_and_upload_in_the_order_of_the_stream() -> Result<()> {
     for at in 0..2 {
@@ -108,7 +108,7 @@ fn the_time_of_a_copy_is_that_of_download_and_upload_in_the_order_of_the_stream(
         let down = devices[0].stream()?;
         let download = time_of(&down, &devices[0], || down.copy(&x, &mut host))?;
         let chunk = download * f64::from(1 << 20) / LONG as f64;
-        // Longer than the transfer of a chunk.
+        // The fills take longer than the transfer of a chunk.
         let mut fills = || (0..20).try_for_each(|value| on.fill_bytes(&mut other, value));
         let before = time_of(&on, own, &mut fills)?;
         let both = time_of(&on, own, || {
