@@ -19,7 +19,7 @@ use trijet::{
 const BUFFERS: usize = 4;
 const LEN: usize = 48;
 
-/// An operation of a program. Buffers and ranges are those of `x` and `y`.
+/// An operation of a program. The numbers of buffers and the ranges refer to `x` and `y`.
 #[derive(Debug, Clone)]
 enum Op {
     Upload {
@@ -41,15 +41,15 @@ enum Op {
         from: usize,
         range: Range<usize>,
     },
-    /// Three kernels with memory of the graph between them. The memory of the first one is dropped
-    /// before the memory of the third is allocated.
+    /// Three kernels, with memory of the graph between them. The memory of the first kernel is
+    /// dropped before the memory of the third kernel is allocated.
     Scratch {
         rounds: u32,
         from: usize,
         to: usize,
         range: Range<usize>,
     },
-    /// Kernels that each add one. All but the first are dependent launches.
+    /// Kernels that each add one. All of them except the first are dependent launches.
     Chain {
         to: usize,
         range: Range<usize>,
@@ -57,8 +57,8 @@ enum Op {
     },
     /// Operations in three streams of an inner graph.
     Part(Vec<(usize, Op)>),
-    /// The same on the condition that this word is not zero. A repeating one halves the word four
-    /// times in each turn.
+    /// Operations that run on the condition that this word is not zero. If they repeat, they halve
+    /// the word four times in each repetition.
     Condition {
         word: usize,
         repeats: bool,
@@ -66,7 +66,7 @@ enum Op {
     },
 }
 
-/// The first values of the conditions. Only the repeating operations write them.
+/// The initial values of the conditions. Only repeating operations write them.
 const CONDITIONS: [u32; 4] = [0, 1, 9, 0x2345];
 
 impl Op {
@@ -85,7 +85,7 @@ impl Op {
     }
 }
 
-/// Waits for the kernel before it, then adds one to each word.
+/// A kernel that waits for the kernel before it, then adds one to each word.
 static ADD_ONE: Kernel<(Ptr<Update<u32>>,)> = {
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
         .visible .entry add_one(.param .u64 words)\n{\n    griddepcontrol.wait;\n    ret;\n}\n";
@@ -99,7 +99,7 @@ static ADD_ONE: Kernel<(Ptr<Update<u32>>,)> = {
     unsafe { Kernel::declare(spec) }
 };
 
-/// Halves a word four times.
+/// A kernel that halves a word four times.
 static LOWER: Kernel<(Ptr<Update<u32>>,)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         tile.write::<u32>(0).iter_mut().for_each(|word| *word >>= 4);
@@ -121,7 +121,8 @@ fn range(prng: &mut Prng) -> Range<usize> {
     a.min(b)..a.max(b) + 1
 }
 
-/// A program of at most `most` operations. Graphs within graphs are at most `deep` levels deep.
+/// Draws a program of at most `most` operations. Graphs within graphs are at most `deep` levels
+/// deep.
 fn program(prng: &mut Prng, most: u64, deep: u32) -> Vec<(usize, Op)> {
     let one = |prng: &mut Prng| {
         let (from, to) = (below(prng, BUFFERS), below(prng, BUFFERS));
@@ -167,7 +168,7 @@ impl Memory {
         Ok(Self { h, buffers, back, conditions })
     }
 
-    /// Enqueues an operation, or records it on a device.
+    /// Enqueues an operation. With `records`, `s` is a stream of a recording on that device.
     fn enqueue(&mut self, s: &Stream, op: &Op, records: Option<&Device>) -> Result<()> {
         if let Op::Part(program) = op {
             let Some(device) = records else {
@@ -214,8 +215,8 @@ impl Memory {
         }
     }
 
-    /// Enqueues operations as often as the host finds the condition to be set, or records them with
-    /// their condition.
+    /// If `records` is `None`, enqueues the operations each time the host finds the condition set.
+    /// Otherwise records the operations with their condition.
     fn conditional(
         &mut self,
         s: &Stream,
@@ -283,7 +284,7 @@ fn record(
     program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op, Some(device)))
 }
 
-/// The program with other values: an update of its graph.
+/// The same program with other values. Its graph is an update of the first graph.
 fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
     let mut program = program.to_vec();
     for (_, op) in &mut program {
@@ -297,7 +298,7 @@ fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
     program
 }
 
-/// The results of the program on two memories, run one operation after another.
+/// The results of the program on both sets of memory. The operations run one after another.
 fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     let s = device.stream()?;
     let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
@@ -310,9 +311,10 @@ fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     Ok([one.words(&s)?, two.words(&s)?].concat())
 }
 
-/// The memory of each launch: the same twice, then other memory, then the first again.
+/// The index of the memory of each launch: the first memory twice, then the other, then each once
+/// more.
 const LAUNCHES: [usize; 5] = [0, 0, 1, 0, 1];
-/// The graph is changed before this launch.
+/// The index of the launch before which the graph is changed.
 const CHANGED: usize = 3;
 
 fn found(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
@@ -327,13 +329,13 @@ fn found(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
         }
         memories[which].launch(&streams[number % 2], &mut graph)?;
     }
-    // Its launches may be pending.
+    // Launches of the graph may be pending.
     drop(graph);
     let [one, two] = memories;
     Ok([one.words(&streams[0])?, two.words(&streams[1])?].concat())
 }
 
-/// The operations that a capture takes.
+/// The operations that can be captured.
 fn plain(program: &[(usize, Op)]) -> impl Iterator<Item = &Op> {
     program.iter().map(|(_, op)| op).filter(|op| {
         matches!(
@@ -347,8 +349,8 @@ fn plain(program: &[(usize, Op)]) -> impl Iterator<Item = &Op> {
     })
 }
 
-/// The results of the program in a stream that other code captures, launched three times. Without a
-/// capture it runs as often.
+/// The results of the program in a stream that other code captures. The captured graph is launched
+/// three times. Without a capture, the program runs three times.
 fn by_capture(
     device: &Device,
     program: &[(usize, Op)],
@@ -384,7 +386,7 @@ fn open(executor: Executor) -> Device {
 
 #[test]
 fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -> Result<()> {
-    // `cargo xtask graphs` runs more.
+    // `cargo xtask graphs` runs more programs.
     let more = std::env::var("TRIJET_GRAPHS").map(|text| text.parse().expect("a number"));
     for seed in 0..more.unwrap_or(150) {
         let program = program(&mut Prng::new(seed), 14, 2);
@@ -403,7 +405,7 @@ fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -
     Ok(())
 }
 
-/// A GPU would hang. The device is lost, as after any operation that fails.
+/// A GPU would hang. On the host device, the device is lost, as after any operation that fails.
 #[test]
 fn a_condition_that_stays_set_is_an_error_of_the_host_device() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -458,7 +460,8 @@ fn memory_of_another_driver_is_refused_and_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The checker knows that a graph does not read from outside the bytes that it writes first.
+/// The checker knows that a graph does not need the earlier content of bytes that it writes before
+/// it reads them.
 #[test]
 fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -489,9 +492,9 @@ fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> 
     Ok(())
 }
 
-/// Law A31: a launch of a graph follows the launch before it, even on another stream. Here this is
-/// the only order: `held` is memory whose order is left to the program, and each launch has its own
-/// other memory. A copy to `held` and a copy from it are in two streams of the graph.
+/// Law A31: a launch of a graph follows the launch before it, even on another stream. Here no other
+/// rule gives this order. The program itself orders `held`, and the other memory differs between
+/// the launches. A copy to `held` and a copy from `held` are in two streams of the graph.
 #[test]
 fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
     for seed in 0..40 {
@@ -514,7 +517,7 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
             let (one, two) = (g.stream()?, g.stream()?);
             one.fill_bytes(z, 0)?;
             two.copy(x, &mut held)?;
-            // It follows both: the fill in its stream, and the copy to `held`.
+            // This copy follows the fill in its stream and the copy to `held`.
             two.copy(x, y)?;
             one.copy(y, z)?;
             one.copy(&held, y)
@@ -534,8 +537,8 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
     Ok(())
 }
 
-/// A stream of a recording enqueues nothing. So a ticket of it would stand for nothing, and a
-/// download would wait for nothing.
+/// A stream of a recording enqueues nothing. A ticket of it would cover nothing, and a download
+/// would wait for nothing.
 #[test]
 fn a_stream_of_a_recording_refuses_what_would_wait_for_it_by_name() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -588,7 +591,7 @@ fn memory_of_another_kind_than_was_recorded_is_refused_in_words() -> Result<()> 
     Ok(())
 }
 
-/// Memory of a recording has no order with anything outside of its graph, so nothing outside can
+/// Memory of a recording has no order with operations outside of its graph, so only the graph can
 /// use it.
 #[test]
 fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
@@ -628,9 +631,9 @@ fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
     device.close()
 }
 
-/// The pair of case 44: a graph without an edge that its bytes need is refused on a checked device,
-/// and names both nodes; the same graph with all edges is not. On an unchecked device it runs, and
-/// in some order of the device its results are wrong.
+/// Case 44. If a graph lacks an edge that its bytes need, a checked device refuses it and names
+/// both nodes. The same graph with all edges is not refused. On an unchecked device the graph
+/// without the edge runs. Its results are wrong in some order of the device.
 #[test]
 fn a_graph_without_a_needed_edge_is_flagged_and_its_twin_is_silent() -> Result<()> {
     let (mut flagged, mut wrong) = (0, 0);
@@ -650,7 +653,7 @@ fn a_graph_without_a_needed_edge_is_flagged_and_its_twin_is_silent() -> Result<(
         flagged += 1;
         let text = error.to_string();
         assert!(text.contains("a race: operation ") && text.contains("no edge orders"), "{text}");
-        // Without a checker it runs.
+        // Without a checker, the graph runs.
         let executor = Executor::Virtual(Order::Seeded(seed));
         let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
         let (s, mut memory) = (device.stream()?, Memory::new(&device, 1)?);
@@ -674,7 +677,7 @@ fn faulty(faults: Vec<Fault>) -> Result<Device> {
     Ok(Device::host(HostConfig::new().executor(executor).faults(faults))?.remove(0))
 }
 
-/// A fill, a copy and a kernel in two streams of a graph.
+/// Records a fill, a copy and a kernel in two streams of a graph.
 fn three(device: &Device, (x, y): (&mut Buffer<u32>, &mut Buffer<u32>)) -> Result<Graph> {
     device.record(|g| {
         g.argument(x)?;
@@ -708,7 +711,7 @@ fn a_launch_that_the_driver_refuses_enqueues_nothing() -> Result<()> {
             let launched = s.launch_graph(&mut graph, arguments).is_ok();
             Ok((launched, s.download(&y)?))
         };
-        // Other calls may have been refused instead.
+        // The driver may have refused other calls instead.
         if let Ok((launched, found)) = run() {
             let wanted = if launched { 0x0101_0101 } else { 0 };
             assert_eq!(found, [wanted; LEN], "{verb:?} {nth}");
@@ -766,7 +769,7 @@ fn a_launch_on_a_lost_device_is_an_error_and_ends() -> Result<()> {
     Ok(())
 }
 
-/// More nodes than a stream can hold (law A41).
+/// The graph has more nodes than a stream can hold operations (law A41).
 #[test]
 fn a_graph_may_have_thousands_of_nodes() -> Result<()> {
     for executor in
@@ -791,7 +794,7 @@ fn a_graph_may_have_thousands_of_nodes() -> Result<()> {
     Ok(())
 }
 
-/// A graph whose nodes were lost would run on the memory of its last launch.
+/// If the nodes of a graph were lost, the graph would run on the memory of its last launch.
 #[test]
 fn a_graph_is_as_it_was_after_a_panic_of_the_code_that_records_it_again() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -877,7 +880,7 @@ fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
     Ok(())
 }
 
-/// The hash of `WORK`.
+/// The hash that the kernel `WORK` computes.
 fn hashed(rounds: u32, x: u32) -> u32 {
     (0..rounds).fold(x, |mut v, _| {
         v ^= v << 13;

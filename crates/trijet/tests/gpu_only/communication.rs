@@ -1,5 +1,5 @@
 //! Collectives on all GPUs of the host: by copies and kernels of this library, and by NCCL. On a
-//! host with one GPU the results are the data themselves.
+//! host with one GPU, the results are equal to the data.
 
 use crate::comm::{
     an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
@@ -17,7 +17,7 @@ fn all() -> Result<Vec<Device>> {
     (0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs")).map(open).collect()
 }
 
-/// From 1 KiB to 1 GiB, including lengths that are no multiple of a unit.
+/// The data is from 1 KiB to 1 GiB long. Some lengths are not a multiple of a unit.
 #[test]
 fn results_are_those_of_the_promised_order_on_gpus() -> Result<()> {
     let _alone = alone();
@@ -25,7 +25,7 @@ fn results_are_those_of_the_promised_order_on_gpus() -> Result<()> {
     results_are_those_of_the_promised_order(&all()?, &lengths)
 }
 
-/// Integers of 1 GiB on each device, whose sum is known.
+/// Each device has 1 GiB of integers with a known sum.
 #[test]
 fn a_gibibyte_is_summed_exactly() -> Result<()> {
     let _alone = alone();
@@ -79,7 +79,7 @@ fn same<R: Reduction<u32> + Copy>(
     Ok(())
 }
 
-/// By copies with the promised order of sums, by NCCL, and by parts of both.
+/// The collectives run by copies, with the promised order of sums, by NCCL, and by parts of both.
 #[test]
 fn every_collective_gives_each_gpu_what_it_must_have() -> Result<()> {
     let _alone = alone();
@@ -109,7 +109,7 @@ fn nccl_gives_each_device_the_sum_the_smallest_and_the_largest() -> Result<()> {
     same(&devices, Max, u32::max)
 }
 
-/// NCCL's own minima and maxima ignore a NaN, so they are not used.
+/// The minima and maxima of NCCL ignore a NaN, so the library does not use them.
 #[test]
 fn minima_and_maxima_of_floats_follow_one_rule_with_and_without_nccl() -> Result<()> {
     let _alone = alone();

@@ -10,8 +10,8 @@ use trijet::memory::PoolAccess;
 use trijet::testing::{Subject, transcript};
 use trijet::{Device, Result, Select};
 
-/// The date of today as year, month and day (the civil calendar from a count of days, after
-/// Howard Hinnant).
+/// The date of today as year, month and day. It is computed from a count of days, by the algorithm
+/// of Howard Hinnant for the civil calendar.
 fn date() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let days = since.expect("the clock is set").as_secs() / 86_400 + 719_468;
@@ -44,16 +44,16 @@ pub(super) fn header() -> String {
     )
 }
 
-/// Writes to the file while it makes the calls, so that a run that ends early leaves its first
-/// answers.
+/// Writes to the file while it makes the calls. If the run ends early, the file has the answers so
+/// far.
 fn record(path: &Path) {
     let mut file = File::create(path).expect("the file of TRIJET_GOLDEN can be written");
     file.write_all(header().as_bytes()).expect("the disk has room");
     transcript(&Subject::Cuda, &mut file).expect("CUDA opens");
 }
 
-/// Takes away the access that copies of other tests gave. The sequences start without access, and
-/// call the driver directly.
+/// Removes the access to other devices that copies of other tests have set. The sequences start
+/// without access, and call the driver directly.
 fn take_access() -> Result<()> {
     let count = u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
     let open = |ordinal| Device::open(Select::Cuda(ordinal));

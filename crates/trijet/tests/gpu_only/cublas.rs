@@ -32,7 +32,7 @@ type Sgemm = unsafe extern "C" fn(
 /// `CUBLAS_OP_N`.
 const PLAIN: c_int = 0;
 
-/// The library of cuBLAS, and a handle.
+/// The loaded library cuBLAS, and a handle.
 struct Blas {
     library: Library,
     handle: Handle,
@@ -89,8 +89,8 @@ impl Drop for Blas {
     }
 }
 
-/// Uploads in two streams, the product in a third and the download in a fourth: only the declared
-/// uses order them.
+/// The uploads are in two streams, the product in a third and the download in a fourth. Only the
+/// declared uses order them.
 #[test]
 fn a_gemm_of_cublas_is_ordered_by_the_memory_that_it_declares() -> Result<()> {
     const N: u8 = 97;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Runs of each program when no file is written.
+/// The number of runs of each program when no file is written.
 const FEW: u64 = 50;
 
 fn seen(litmus: &Litmus, runs: u64) -> Seen {
@@ -22,7 +22,7 @@ fn seen(litmus: &Litmus, runs: u64) -> Seen {
     seen
 }
 
-/// Writes to the file after each program, so that a run that ends early leaves its first outcomes.
+/// Writes to the file after each program. If the run ends early, the file has the outcomes so far.
 fn record(path: &Path) {
     let mut file = File::create(path).expect("the file of TRIJET_LITMUS can be written");
     file.write_all(conformance::header().as_bytes()).expect("the disk has room");

@@ -82,7 +82,7 @@ fn the_elementwise_kernels_equal_their_twins() {
         let (x, y) = (cast::<u32>(&a, len), cast::<u32>(&b, len));
         same("work", &x, &y, &|s, x, y| s.launch(&WORK, (37, x, y)));
         same("fill u32", &x, &y, &|s, _, y| s.launch(&FILL_U32, (0x0102_0304u32, y)));
-        // Any bits are floats: NaN, infinities and subnormals among them.
+        // The floats have any bits, including NaN, infinities and subnormal numbers.
         let (x, y) = (cast::<f32>(&a, len), cast::<f32>(&b, len));
         same("axpy", &x, &y, &|s, x, y| s.launch(&AXPY, (1.7f32, x, y)));
         same("affine f32", &x, &y, &|s, x, y| s.launch(&AFFINE_F32, (0.3f32, -2.5f32, x, y)));
@@ -120,7 +120,7 @@ fn sums_minima_and_maxima_equal_their_twins() {
     }
 }
 
-/// A comparison with the twin would miss a mistake of both.
+/// A comparison with the twin would not find a mistake that both make.
 #[test]
 fn minima_and_maxima_follow_the_rule_on_a_gpu() -> Result<()> {
     use crate::collectives::rule::{OF_BF16, OF_F32};
@@ -136,7 +136,7 @@ fn minima_and_maxima_follow_the_rule_on_a_gpu() -> Result<()> {
         }
         Ok(())
     }
-    // Long enough for the path with eight elements at a time, and for the rest after it.
+    // The length needs the path that processes eight elements at a time, and the path for the rest.
     let f32s = |number: usize| {
         let all = OF_F32.iter().cycle().take(1001);
         all.map(|rule| f32::from_bits(rule[number])).collect::<Vec<_>>()
@@ -326,7 +326,8 @@ fn an_error_of_the_drivers_compiler_names_the_line_of_the_users_file() {
     assert!(error.to_string().contains("gain.cu:2: "), "{error}");
 }
 
-/// The child process of the next test. A fault costs the process its context.
+/// The child process of the next test. It is a separate process, because a fault makes the context
+/// of the process unusable.
 #[test]
 #[ignore = "faults on purpose; run by a_fault_is_reported_and_nothing_hangs in a child"]
 fn fault_in_a_child() {
@@ -361,8 +362,8 @@ fn a_fault_is_reported_and_nothing_hangs() {
     assert!(child.status.success() && words.contains("1 passed"), "{words}");
 }
 
-/// Memory that is mapped after a release may have the address of the memory before. The driver must
-/// not take it for the pages that were locked there.
+/// Memory that is mapped after a release may have the address of the released memory. The driver
+/// must not mistake it for the pages that were locked at this address.
 #[test]
 fn page_locked_memory_of_any_size_is_copied_released_and_allocated_again() -> Result<()> {
     let device = cuda();

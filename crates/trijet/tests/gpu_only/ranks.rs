@@ -1,6 +1,6 @@
-//! Processes with a GPU each, which communicate by NCCL. One of them is killed, frozen or late, or
-//! makes other calls, and each other one ends with an error that names it. On a host with one GPU
-//! there are two processes on it, whose data pass through host memory.
+//! Processes with one GPU each, which communicate by NCCL. One of them is killed, stopped, late, or
+//! makes other calls. Each other process ends with an error that names it. On a host with one GPU,
+//! two processes use that GPU, and their data pass through host memory.
 
 use crate::{alone, collectives};
 use std::io::{BufRead, BufReader, Read};
@@ -16,8 +16,8 @@ use trijet::testing::Prng;
 use trijet::training::GradientBuckets;
 use trijet::{Device, ErrorKind, Result, Select};
 
-/// Makes a process of this program a rank. The value has the rank, the number of ranks, the
-/// address, the timeout in seconds, and the job.
+/// If this variable is set, a process of this program is a rank. The value has the rank, the number
+/// of ranks, the address, the timeout in seconds, and the job.
 const RANK: &str = "TRIJET_TEST_RANK";
 
 fn gpus() -> usize {
@@ -29,7 +29,7 @@ fn address() -> String {
     listener.local_addr().expect("it is bound").to_string()
 }
 
-/// A communicator of a rank: by NCCL if there is a GPU for each rank.
+/// Opens the communicator of a rank. It uses NCCL if there is a GPU for each rank.
 fn communicator(ranks: Ranks) -> Result<(Device, Communicator)> {
     let (rank, count, gpus) = (ranks.rank(), ranks.count(), gpus());
     let device = Device::open(Select::Cuda(u32::try_from(rank % gpus).expect("few")))?;
@@ -41,7 +41,7 @@ fn communicator(ranks: Ranks) -> Result<(Device, Communicator)> {
     Ok((device, communicator))
 }
 
-/// A process of the tests below, which is a rank.
+/// Runs as a rank, in a process that a test below starts.
 #[test]
 fn a_process_that_is_a_rank_with_a_gpu() {
     let Ok(text) = std::env::var(RANK) else { return };
@@ -65,7 +65,7 @@ fn a_process_that_is_a_rank_with_a_gpu() {
     }
 }
 
-/// Sums of several lengths. Each sum is compared.
+/// The job computes sums of several lengths, and compares each sum.
 fn steps(ranks: Ranks) -> Result<()> {
     println!("joined");
     let (rank, count) = (ranks.rank(), ranks.count());
@@ -89,7 +89,7 @@ fn steps(ranks: Ranks) -> Result<()> {
     Ok(())
 }
 
-/// Rank 1 has another length than the others.
+/// The job passes another length on rank 1 than on the other ranks.
 fn sizes(ranks: Ranks) -> Result<()> {
     let len = if ranks.rank() == 1 { 2000 } else { 1000 };
     let (device, communicator) = communicator(ranks)?;
@@ -102,7 +102,7 @@ fn sizes(ranks: Ranks) -> Result<()> {
     }
 }
 
-/// The device of rank 1 does not reach the sum, although the rank calls it.
+/// The job calls the sum on rank 1, but the device of rank 1 never reaches it.
 fn stuck(ranks: Ranks) -> Result<()> {
     let rank = ranks.rank();
     let (device, communicator) = communicator(ranks)?;
@@ -143,7 +143,7 @@ fn all_collectives(ranks: Ranks) -> Result<()> {
     communicator.close()
 }
 
-/// Steps of a training, with gradients that become ready in another order on each rank.
+/// The job makes steps of a training. The gradients become ready in a different order on each rank.
 fn gradients(ranks: Ranks) -> Result<()> {
     const LENS: [usize; 4] = [100_000, 37, 1 << 20, 1];
     let (rank, count) = (ranks.rank(), ranks.count());
@@ -183,7 +183,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts the ranks: one for each GPU, and two at least.
+    /// Starts the ranks: one for each GPU, and at least two.
     fn all(seconds: u64, what: &str) -> Vec<Self> {
         let (address, count) = (address(), gpus().max(2));
         let start = |rank| {
@@ -200,7 +200,7 @@ impl Process {
         (0..count).map(start).collect()
     }
 
-    /// The rest of its output, to the end.
+    /// Reads the rest of the output of the process, to its end.
     fn rest(&mut self) -> String {
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("it prints text");
@@ -225,7 +225,7 @@ impl Process {
     }
 }
 
-/// The output of each rank to its end.
+/// Reads the output of each rank to its end.
 fn outputs(all: Vec<Process>) -> Vec<String> {
     let readers: Vec<_> =
         all.into_iter().map(|mut one| std::thread::spawn(move || one.rest())).collect();
@@ -248,7 +248,7 @@ fn gradients_of_processes_are_summed_in_the_order_of_rank_0() {
     }
 }
 
-/// Stops a rank at a random moment, and returns how long the others took to end after it.
+/// Stops a rank at a random moment. Returns the time until the other ranks have ended.
 fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
     let mut all = Process::all(seconds, "steps");
     let mut draw = Prng::new(seed);
@@ -257,7 +257,7 @@ fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
     let mut stopped = all.remove(victim);
     let readers: Vec<_> =
         all.into_iter().map(|mut one| std::thread::spawn(move || one.rest())).collect();
-    // While the communicator is made, or during one of the steps.
+    // The moment is while the communicator is made, or during one of the steps.
     match draw.below(4) {
         0 => stopped.read_until("joined"),
         _ => stopped.read_until(&format!("step {}\n", draw.below(60))),
@@ -278,15 +278,15 @@ fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
     begun.elapsed()
 }
 
-/// Stops a rank at the moment of each seed, all at the same time, and returns the longest time of
-/// [`stop`].
+/// Stops a rank at the moment of each seed. The seeds run at the same time. Returns the longest
+/// time that [`stop`] returned.
 fn stop_each(seeds: Range<u64>, signal: &'static str, seconds: u64) -> Duration {
     let one = |seed| std::thread::spawn(move || stop(seed, signal, seconds));
     let threads: Vec<_> = seeds.map(one).collect();
     threads.into_iter().map(|one| one.join().expect("a rank is named")).max().unwrap_or_default()
 }
 
-/// Some random moments, eight at a time. `TRIJET_KILLS` takes more of them.
+/// Tries some random moments, eight at a time. `TRIJET_KILLS` sets their number.
 #[test]
 fn a_killed_rank_ends_the_others_at_any_moment() {
     const TIMEOUT: u64 = 60;
@@ -324,7 +324,7 @@ fn ranks_that_disagree_end_with_both_opinions() {
 fn a_device_that_does_not_come_to_a_collective_is_named() {
     let _alone = alone();
     if gpus() < 2 {
-        // Through host memory, the rank itself waits for its device.
+        // If the data pass through host memory, the rank itself waits for its device.
         return;
     }
     for text in outputs(Process::all(3, "stuck")) {

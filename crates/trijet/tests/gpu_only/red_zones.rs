@@ -1,4 +1,4 @@
-//! The call of a kernel that writes beyond its buffer reports the write.
+//! If a kernel writes beyond its buffer, its launch call reports the write.
 
 use trijet::kernels::{Code, KernelSpec, Shape, Write};
 use trijet::memory::DamagePlace;
@@ -9,7 +9,7 @@ const CODE: &str = r#"extern "C" __global__ void past(float* y, unsigned long lo
     if (i <= n) y[i] = 2.0f;
 }"#;
 
-/// It is declared to write its buffer, and writes one element more.
+/// A kernel that is declared to write its buffer, and writes one element more.
 static PAST: Kernel<(Write<f32>,)> = {
     let shape = Shape::Elements { per_thread: 1 };
     // SAFETY: this is wrong by one element. The element is in a red zone, which nothing else uses.

@@ -1,4 +1,5 @@
-//! Random programs of tasks on the GPU, compared with their tasks one after another.
+//! Random programs of tasks on the GPU. Their results are compared with the results of the same
+//! tasks, run one after another.
 
 #[path = "../task/programs.rs"]
 mod programs;
@@ -13,7 +14,7 @@ const CODE: &str = r#"extern "C" __global__ void wrong(float* x, unsigned long l
     if (i == 4) x[i] = 5.0f;
 }"#;
 
-/// It is declared to read its first span, and writes an element of it.
+/// A kernel that is declared to read its first span, and writes an element of it.
 static WRONG: Kernel<(Read<f32>, Write<f32>)> = {
     let shape = Shape::Elements { per_thread: 1 };
     // SAFETY: this is wrong by one element, which nothing else uses meanwhile.
@@ -39,7 +40,7 @@ fn any_program_of_tasks_has_the_result_of_its_tasks_on_a_gpu() -> Result<()> {
     let open = |ordinal| Device::open(Select::Cuda(ordinal));
     let devices: Vec<Device> = (0..count).map(open).collect::<Result<_>>()?;
     for seed in 0..programs {
-        // All of them, and one alone.
+        // The program uses all devices, or one device.
         let count = if seed % 2 == 0 { devices.len() } else { 1 };
         programs::compare(
             &devices[..count],

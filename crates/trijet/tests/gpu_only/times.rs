@@ -1,5 +1,6 @@
-//! Times from pairs of events compared with times from CUPTI, on the same programs: where they
-//! agree, where pairs mislead, and the cost of each. `--nocapture` shows the figures.
+//! Times from pairs of events are compared with times from CUPTI, for the same programs. The tests
+//! show where both agree, where pairs of events are wrong, and the cost of each. `--nocapture`
+//! prints the figures.
 
 use super::conformance::header;
 use super::cuda;
@@ -10,11 +11,11 @@ use trijet::trace::queued::queued;
 use trijet::trace::{Engine, Op, TimeSource, TimesFrom};
 use trijet::{Batch, Buffer, Device, PinnedBuffer, Result, SourceOrder, Stream, Trace};
 
-/// Rounds of each measurement; the median counts.
+/// The number of rounds of each measurement. The median counts.
 const ROUNDS: usize = 7;
-/// Words that a kernel works on: enough blocks for every multiprocessor.
+/// The number of words that a kernel processes: enough blocks for every multiprocessor.
 const WORDS: usize = 1 << 20;
-/// Operations above this length are compared.
+/// Only operations that are longer than this are compared.
 const LONG_NS: u64 = 100_000;
 
 fn length(op: &Op) -> u64 {
@@ -27,7 +28,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values[values.len() / 2]
 }
 
-/// The trace of `program`, with times from `from`.
+/// The trace of `program`. The source of its times is `from`.
 fn recorded(device: &Device, from: TimesFrom, program: &dyn Fn() -> Result<()>) -> Result<Trace> {
     let origin = device.stream()?;
     device.start_trace_from(&origin, from)?;
@@ -41,7 +42,7 @@ fn work(recording: &Trace) -> Vec<&Op> {
     recording.ops.iter().filter(|op| op.engine != Engine::None).collect()
 }
 
-/// Median lengths of each operation: by pairs of events and by CUPTI, measured in turn.
+/// The median length of each operation by pairs of events, and by CUPTI. Both are measured in turn.
 fn compared(device: &Device, program: &dyn Fn() -> Result<()>) -> Result<Vec<(String, u64, u64)>> {
     let mut lengths: Vec<(String, [Vec<u64>; 2])> = Vec::new();
     // The first round is the warm-up.
@@ -76,7 +77,7 @@ fn show(title: &str, rows: &[(String, u64, u64)]) {
     }
 }
 
-/// The programs of one stream: kernels, fills, and copies in every direction.
+/// The programs that use one stream: kernels, fills, and copies in every direction.
 struct One {
     s: Stream,
     x: Buffer<u32>,
@@ -119,7 +120,8 @@ impl One {
     }
 }
 
-/// A few operations of each engine, after a kernel that is long enough for the host to run ahead.
+/// The program has a few operations of each engine, after a kernel that is long enough for the host
+/// to run ahead.
 #[test]
 fn in_one_stream_pairs_of_events_and_cupti_agree_within_five_per_cent() -> Result<()> {
     let _alone = crate::alone();
@@ -146,9 +148,9 @@ fn in_one_stream_pairs_of_events_and_cupti_agree_within_five_per_cent() -> Resul
     Ok(())
 }
 
-/// When a stream changes from one engine to another, the pair of events includes the time of the
-/// change. The two clocks differ by up to one percent of a copy, which may take longer than the
-/// change.
+/// If a stream changes from one engine to another, the pair of events includes the time of this
+/// change. The two clocks differ by up to one percent of the length of a copy. This may be more
+/// than the time of the change.
 #[test]
 fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> Result<()> {
     let _alone = crate::alone();
@@ -174,8 +176,8 @@ fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> 
     Ok(())
 }
 
-/// Four streams whose uploads become ready at about the same time and queue for one engine: each
-/// fills its target after the same kernel.
+/// A program with four streams. Each stream fills its target after the same kernel, and then
+/// uploads. The uploads become ready at about the same time and queue for one engine.
 fn queue(device: &Device, bytes: usize) -> Result<impl Fn() -> Result<()>> {
     let streams = (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()?;
     let (x, y) = (streams[0].alloc::<u32>(WORDS)?, streams[0].alloc::<u32>(WORDS)?);
@@ -198,8 +200,9 @@ fn queue(device: &Device, bytes: usize) -> Result<impl Fn() -> Result<()>> {
     })
 }
 
-/// For each upload, the time from the end of the previous operation of its stream to its own end,
-/// and its own length. Both are sorted, because the uploads may run in any order.
+/// Two lists over all uploads: the time from the end of the previous operation of the stream to the
+/// end of the upload, and the length of the upload. Both lists are sorted, because the uploads may
+/// run in any order.
 fn uploads(recording: &Trace) -> (Vec<u64>, Vec<u64>) {
     let (mut whole, mut own) = (Vec::new(), Vec::new());
     let mut ready = std::collections::HashMap::new();
@@ -226,10 +229,11 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     let engines = recorded(&device, TimesFrom::Activity, &program)?;
     let ((_, by_pair), (whole, by_engine)) = (uploads(&pairs), uploads(&engines));
     println!("uploads by pairs {by_pair:?}, by CUPTI {by_engine:?}, from ready to end {whole:?}");
-    // One after the other: 1 + 2 + 3 + 4 lengths by pairs, 4 of the engine.
+    // The uploads run one after the other. By pairs of events they take 1 + 2 + 3 + 4 lengths, by
+    // the engine 4 lengths.
     let (sum_pair, sum_engine): (u64, u64) = (by_pair.iter().sum(), by_engine.iter().sum());
     assert!(sum_pair > 2 * sum_engine, "{by_pair:?} {by_engine:?}");
-    // A pair of events counts the queueing and the work.
+    // A pair of events includes the time in the queue and the time of the work.
     for (pair, whole) in by_pair.iter().zip(&whole) {
         let ratio = *pair as f64 / *whole as f64;
         assert!((0.9..=1.1).contains(&ratio), "{by_pair:?} {whole:?}");
@@ -240,8 +244,8 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     Ok(())
 }
 
-/// Every kind of operation has a time, even one with several activities, and none starts before its
-/// call.
+/// Every kind of operation has a time, even an operation with several activities. No operation
+/// starts before its call.
 #[test]
 fn every_operation_is_found_among_the_activities() -> Result<()> {
     let _alone = crate::alone();
@@ -287,7 +291,8 @@ fn every_operation_is_found_among_the_activities() -> Result<()> {
     Ok(())
 }
 
-/// The host time of a launch: medians of rounds of short kernels. It is printed and not judged.
+/// The time of the host for a launch: medians over rounds of short kernels. The test only prints
+/// the figures.
 #[test]
 fn the_cost_of_each_source_is_shown() -> Result<()> {
     let _alone = crate::alone();

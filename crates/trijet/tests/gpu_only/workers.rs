@@ -20,7 +20,7 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     for seed in 0..60 {
         let policy = Policy::ALL[seed as usize % 5];
-        // Few workers with small queues, and all that fit.
+        // There are few workers with small queues, or as many workers as fit.
         let workers = [Some(8), Some(100), None][seed as usize / 5 % 3];
         let queue = if policy == Policy::Static { 1 << 14 } else { 1 << (seed / 5 % 4 * 3) };
         let chunk = 1 + seed % 7;
@@ -50,7 +50,7 @@ fn every_program_takes_any_payload_on_a_gpu() -> Result<()> {
 fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     for policy in SPAWNING {
-        // The front of a search is wide.
+        // A search has many open nodes at once, so the ring is large.
         let options = RunOptions::new().policy(policy).ring(1 << 17);
         answers::queens(&device, &options, 12, 4)?;
         answers::queens(&device, &options, 14, 5)?;
@@ -66,7 +66,8 @@ fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
     Ok(())
 }
 
-/// Trees of about ten thousand nodes on average. Each node makes its children.
+/// The trees have about ten thousand nodes on average. The task of a node makes the tasks of its
+/// children.
 #[test]
 fn every_task_runs_exactly_once_on_a_gpu() -> Result<()> {
     let runs =
@@ -160,7 +161,8 @@ fn a_task_without_room_is_named_on_a_gpu() -> Result<()> {
     Ok(())
 }
 
-/// The twin of the statistics: they sum up, and no worker is busy for longer than it exists.
+/// The same test as on host devices: the statistics add up, and no worker is busy for longer than
+/// it exists.
 #[test]
 fn statistics_add_up_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
@@ -177,7 +179,7 @@ fn statistics_add_up_on_a_gpu() -> Result<()> {
     Ok(())
 }
 
-/// A feed of many more tasks than its rings hold, with answers that are taken late.
+/// The host feeds many more tasks than the rings can hold, and takes the answers late.
 #[test]
 fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
     use trijet::workers::WorkerTask;
@@ -202,7 +204,7 @@ fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
         assert!(answers.into_iter().eq((0..count).map(echoed)), "{policy:?}");
         assert_eq!((outcome.ran, s.download(&sum)?[0]), (count, count * (count - 1) / 2));
     }
-    // The workers of a dropped feed leave, so the stream ends.
+    // The workers of a dropped feed end, so later work of the stream can run.
     let mut sum = s.alloc_zeroed::<u64>(1)?;
     let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     feed.push(&[WorkerTask::new(0, 1)])?;

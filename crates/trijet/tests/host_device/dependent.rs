@@ -1,11 +1,11 @@
-//! The twin sees which launches are dependent ones.
+//! A twin is told whether its launch is a dependent one.
 
 use trijet::Uses;
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Ptr, Shape, Tile, Twin, Write};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result, Stream};
 
-/// A kernel that waits for the one before it. Its twin writes whether the launch was a dependent
+/// A kernel that waits for the kernel before it. Its twin writes whether the launch was a dependent
 /// one.
 static TELLS: Kernel<(Ptr<Write<u32>>,)> = {
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
@@ -22,9 +22,9 @@ static TELLS: Kernel<(Ptr<Write<u32>>,)> = {
     unsafe { Kernel::declare(spec) }
 };
 
-/// The law of dependent launches: a launch is dependent only directly after a launch of its stream,
-/// without a wait between. The reason is that the wait in the kernel stands only for the kernel
-/// before.
+/// The law of dependent launches: a launch is dependent only directly after another launch in its
+/// stream, without a wait between the two. The reason is that the wait inside the kernel covers
+/// only the kernel directly before it.
 #[test]
 fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);

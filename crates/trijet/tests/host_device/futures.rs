@@ -23,7 +23,7 @@ const EXECUTORS: [Executor; 5] = [
     Executor::Virtual(Order::Pct { seed: 3, depth: 3, steps: 200 }),
 ];
 
-/// Long enough for any thread to be scheduled. Only a failure takes this long.
+/// Long enough for any thread to be scheduled. Only a test that fails takes this long.
 const HUNG: Duration = Duration::from_secs(600);
 
 fn open(config: HostConfig) -> Device {
@@ -61,7 +61,7 @@ fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// Fills and downloads in rounds, with an await after each step.
+/// Fills and downloads in rounds. Awaits the stream after each step.
 async fn work(device: &Device, salt: u8, rounds: u8) -> Result<()> {
     let stream = device.stream()?;
     let mut host = device.pinned::<u8>(300)?;
@@ -91,7 +91,7 @@ impl Wake for Turn {
     }
 }
 
-/// Polls the tasks that were woken, and no others, on `threads` threads.
+/// Polls the tasks that were woken, and no other tasks, on `threads` threads.
 fn run(tasks: Vec<Boxed<'_>>, threads: usize) {
     let (send, receive) = channel();
     let left = AtomicU64::new(tasks.len() as u64);
@@ -135,8 +135,8 @@ fn tasks_move_between_threads() {
     }
 }
 
-/// A poll queries the device, lets go of it, and then asks it to go on. If another thread completed
-/// everything in between, the poll once reported that nothing would ever happen.
+/// A poll queries the device, unlocks it, and then asks it to run on. Once, if another thread
+/// completed all work in between, the poll reported that the work could never be complete.
 #[test]
 fn two_threads_that_poll_do_not_take_each_others_work_for_a_stall() -> Result<()> {
     for executor in &EXECUTORS[1..] {
@@ -156,8 +156,8 @@ fn two_threads_that_poll_do_not_take_each_others_work_for_a_stall() -> Result<()
     Ok(())
 }
 
-/// A missed wake-up, between a poll and its registration or between two looks, would leave a thread
-/// parked.
+/// If a wake-up were missed, a thread would stay parked. This could happen between a poll and its
+/// registration, or between two checks.
 #[test]
 fn no_wake_up_is_missed_in_many_short_waits() -> Result<()> {
     let device = open_with(&Executor::Threads);
@@ -237,7 +237,7 @@ fn the_waker_of_the_last_poll_is_woken_alone() -> Result<()> {
     Ok(())
 }
 
-/// Law A40, with pending futures of two streams, an event, a ticket and a buffer.
+/// Law A40: there are pending futures of two streams, an event, a ticket and a buffer.
 #[test]
 fn a_lost_device_ends_every_pending_future() -> Result<()> {
     // On the last executor the device may take its steps before the last call.
@@ -272,7 +272,7 @@ fn a_lost_device_ends_every_pending_future() -> Result<()> {
     Ok(())
 }
 
-/// The completion thread notices the loss. The tasks only wait.
+/// The completion thread finds the loss. The tasks only wait.
 #[test]
 fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
@@ -281,7 +281,8 @@ fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
     let gate = hold(&b)?;
     b.launch(&MIX, (1, &x, &mut y))?;
-    // The futures stand for work after the kernel, which cannot complete before the kernel faults.
+    // The futures wait for work after the kernel, which can never be complete because the kernel
+    // faults.
     let event = device.event()?;
     event.record(&b)?;
     a.wait(&event)?;
@@ -330,7 +331,7 @@ impl Drop for SendOnDrop {
     }
 }
 
-/// Gives a value to the thread that wakes it. That thread drops the value when it ends.
+/// Puts a value into the thread that wakes it. That thread drops the value when it ends.
 struct OnThreadEnd(Mutex<Option<SendOnDrop>>);
 
 impl Wake for OnThreadEnd {

@@ -1,5 +1,5 @@
-//! Hardware queues of a host device: streams that share one may hold each other back (law A47). The
-//! sharing is never an order, and it never keeps a program from ending.
+//! Hardware queues of a host device: streams that share a queue may hold each other back (law A47).
+//! The sharing is never an order, and it never keeps a program from ending.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use trijet::explore::{Strategy, explore};
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::{Buffer, Device, Nanos, PinnedBuffer, Readiness, Result, Stream, TimedEvent};
 
-/// A fill takes about a millisecond.
+/// The number of elements of a fill that takes about a millisecond.
 const ELEMENTS: usize = 1 << 10;
 const FILL: Nanos = Nanos(1_000_000);
 const SEEDS: u64 = 60;
@@ -24,14 +24,14 @@ fn config(order: Order, queues: Option<u32>) -> HostConfig {
     HostConfig::new().executor(executor).cost(cost).hardware_queues(hardware_queues)
 }
 
-/// A stream with its own memory, and its end.
+/// A stream with its own memory, and an event for the end of its work.
 struct Line {
     stream: Stream,
     x: Buffer<u8>,
     end: TimedEvent,
 }
 
-/// Lines on one device, and the time from which they are measured.
+/// Lines on one device, and the event from which times are measured.
 struct Lines {
     device: Device,
     begin: TimedEvent,
@@ -65,7 +65,7 @@ impl Lines {
         end.record(stream)
     }
 
-    /// The recorded end of a line, in fills.
+    /// The time until the recorded end of a line, as a number of fills.
     fn fills_until(&self, line: usize) -> Result<u64> {
         self.device.synchronize()?;
         Ok(self.lines[line].end.elapsed_since(&self.begin)?.0 / FILL.0)
@@ -76,7 +76,7 @@ fn greedy(queues: u32) -> Result<Lines> {
     Lines::new(Order::Greedy, Some(queues), queues as usize + 1)
 }
 
-/// The event of the last stream is on the queue of the first one.
+/// The event of the last stream is in the same queue as the first stream.
 #[test]
 fn a_second_kernel_holds_back_what_shares_its_queue() -> Result<()> {
     let mut lines = greedy(2)?;
@@ -87,8 +87,7 @@ fn a_second_kernel_holds_back_what_shares_its_queue() -> Result<()> {
     Ok(())
 }
 
-/// A stream that waits for its turn holds back later operations of its queue, as any other stream
-/// does.
+/// A stream that is itself held back also holds back the later operations of its queue.
 #[test]
 fn what_is_held_back_holds_back_what_follows_it() -> Result<()> {
     let mut lines = Lines::new(Order::Greedy, Some(1), 3)?;
@@ -127,8 +126,8 @@ fn a_copy_is_not_held_back() -> Result<()> {
     Ok(())
 }
 
-/// If a host function needs a value from the program, it starts after the program has the value,
-/// even if the program waited for another stream of the queue before.
+/// If a host function needs a value from the program, it starts after the program has provided the
+/// value. This is also the case if the program waited before for another stream of the same queue.
 #[test]
 fn a_stream_that_waits_for_a_host_function_holds_nothing_back() -> Result<()> {
     for order in std::iter::once(Order::Greedy).chain((0..SEEDS).map(Order::Seeded)) {
@@ -203,7 +202,7 @@ fn streams_may_go_in_any_order() -> Result<()> {
     Ok(())
 }
 
-/// Whether the ninth stream had to wait for the first fill of one of the others.
+/// Returns whether the ninth stream had to wait for the first fill of another stream.
 fn held_back(order: Order) -> Result<bool> {
     let mut lines = Lines::new(order, None, 9)?;
     for line in 0..8 {
@@ -224,7 +223,7 @@ fn some_seeds_share_queues_and_some_do_not() -> Result<()> {
     Ok(())
 }
 
-/// Kernels in a row, host functions, and events between streams in all directions.
+/// The program has kernels in a row, host functions, and events between streams in all directions.
 #[test]
 fn a_program_that_ends_without_sharing_ends_with_it() -> Result<()> {
     for seed in 0..SEEDS {
@@ -250,7 +249,8 @@ fn a_program_that_ends_without_sharing_ends_with_it() -> Result<()> {
     Ok(())
 }
 
-/// A host function shares a queue with a fill and a host function after it, and can still be first.
+/// A host function shares a queue with a fill and another host function after it. It can still run
+/// first.
 #[test]
 fn an_exploration_finds_the_same_outcomes_with_any_number_of_queues() -> Result<()> {
     let program = |devices: &[Device]| -> Result<String> {

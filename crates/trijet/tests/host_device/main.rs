@@ -1,5 +1,5 @@
-//! The host device: states that only it can have, the queues of its model, and what it shares with
-//! a GPU.
+//! The host device: states that only a host device can have, the queues of its model, and the
+//! behaviour that it has in common with a GPU.
 
 mod conformance;
 mod dependent;

@@ -58,7 +58,8 @@ fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<
     Ok(())
 }
 
-/// Positions and waits cross devices, so a stream of one device may use a buffer of another.
+/// Positions and waits work across devices, so a stream of one device may use a buffer of another
+/// device.
 #[test]
 fn copies_between_devices_are_ordered() -> Result<()> {
     for executor in EXECUTORS {
@@ -129,7 +130,7 @@ fn waiting_for_a_hung_kernel_reports_it_and_the_streams_behind_it() -> Result<()
     Ok(())
 }
 
-/// A kernel for tests of the errors of a launch. A host device never compiles its code.
+/// A kernel for tests of the errors of a launch. The host device never compiles its code.
 const fn spec(name: &'static str, twin: Option<Twin>) -> KernelSpec {
     let spec = KernelSpec::new(name, Code::ptx(""), Shape::Elements { per_thread: 1 });
     match twin {
@@ -172,7 +173,8 @@ fn a_kernel_without_a_twin_is_refused_by_name() -> Result<()> {
     Ok(())
 }
 
-/// The panic of a twin loses a device. The process goes on with a new one under the same name.
+/// If a twin panics, its device is lost. The process continues with a new device under the same
+/// name.
 #[test]
 fn a_selected_host_device_that_was_lost_can_be_opened_again() -> Result<()> {
     for _ in 0..2 {
@@ -188,7 +190,7 @@ fn a_selected_host_device_that_was_lost_can_be_opened_again() -> Result<()> {
     Ok(())
 }
 
-/// Counts itself when dropped.
+/// Counts its drop.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {
@@ -197,8 +199,8 @@ impl Drop for Counted {
     }
 }
 
-/// A kernel would fault on another device's memory, which costs the context, so the launch is
-/// refused before the driver is called. Copies may cross devices.
+/// A kernel would fault on the memory of another device, and the context would be lost. The library
+/// therefore refuses the launch before it calls the driver. Copies may cross devices.
 #[test]
 fn kernels_and_fills_refuse_memory_of_another_device() -> Result<()> {
     let devices = Device::host(HostConfig::new().devices(2))?;
@@ -237,7 +239,8 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
         let (ran, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut admitted = 0;
         other.copy(&x, &mut landed)?;
-        // On threads the fault may be reported while this thread still enqueues.
+        // If the device runs on threads, the fault may be reported while this thread still
+        // enqueues.
         let mut first = stream.launch(&FAULTY, (&mut x.slice_mut(..),)).err();
         for _ in 0..10 {
             let (ran, counted) = (Arc::clone(&ran), Counted(Arc::clone(&dropped)));
@@ -297,7 +300,7 @@ fn a_fault_stays_on_its_device() -> Result<()> {
     Ok(())
 }
 
-/// A wait that is left out on request damages results, but never the host's own memory: a guard
+/// A wait that is left out on request damages results, but a guard of the host still waits. A guard
 /// over bytes that an operation still writes would be a data race in safe code.
 #[test]
 fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
@@ -328,11 +331,11 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
     Ok(())
 }
 
-/// Three streams without an order: each order of their kernels gives another result. Unneeded waits
-/// once ordered some of them.
+/// The three streams have no order, so each order of their kernels gives a different result.
+/// Unneeded waits once ordered some of the kernels.
 #[test]
 fn an_exploration_finds_an_outcome_for_each_order() -> Result<()> {
-    // Keeps the memory of each run, so that later runs get other addresses. A run once took such
+    // Keeps the memory of each run, so that later runs get other addresses. A run once mistook such
     // addresses for addresses of an earlier run.
     let kept = RefCell::new(Vec::new());
     let program = |devices: &[Device]| {
@@ -371,8 +374,8 @@ fn every_order<T: Eq + Hash>(program: impl Fn(&Device) -> Result<T>) -> Result<E
     Ok(found)
 }
 
-/// A call that only enqueues, creates or drops something changes no step of the device, so an
-/// exploration has nothing to choose there.
+/// A call that only enqueues, creates or drops something changes no step of the device. An
+/// exploration has nothing to choose at such a call.
 #[test]
 fn calls_that_observe_nothing_of_the_device_add_no_choice() -> Result<()> {
     let program = |device: &Device| {
@@ -412,8 +415,8 @@ fn a_query_after_calls_that_observe_nothing_finds_either_answer() -> Result<()> 
     Ok(())
 }
 
-/// A host function may share memory with the thread that enqueued it, so at each call it may have
-/// run or not.
+/// A host function may share memory with the thread that enqueued it. At each call of that thread,
+/// the host function may have run or not.
 #[test]
 fn a_host_function_may_run_before_a_call_that_observes_nothing_of_the_device() -> Result<()> {
     let program = |device: &Device| {

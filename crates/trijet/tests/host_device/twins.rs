@@ -1,4 +1,5 @@
-//! Twins that ask for other arguments than their kernel declares, and the tuple, which cannot.
+//! Twins that ask for other arguments than their kernel declares. A twin that gets a tuple cannot
+//! do this.
 
 use bytemuck::Pod;
 use trijet::kernels::{
@@ -57,8 +58,8 @@ fn write<T: Pod, const INDEX: usize>(tile: &mut Tile<'_>) {
     assert!(!tile.write::<T>(INDEX).is_empty(), "the spans have elements");
 }
 
-/// The bytes of an argument are a value of every type of their size. Only the declared type gives
-/// the value that the launch passes.
+/// The bytes of an argument are a value of every type of this size. Only the declared type gives
+/// the value that was passed to the launch.
 #[test]
 fn a_twin_that_asks_for_another_type_ends_with_the_list_of_arguments() -> Result<()> {
     let cases: [(Body, &str); 10] = [

@@ -1,6 +1,6 @@
-//! Litmus programs: each shows one outcome of a choice that the laws leave open (rows marked MAY),
-//! and returns its name. The outcomes of a real GPU are stored with the tests, and the host device
-//! must be able to have each of them.
+//! Litmus programs. Each program shows one outcome where the laws leave a choice (rows marked MAY),
+//! and returns the name of this outcome. The outcomes of a real GPU are stored with the tests. Each
+//! of them must be possible on the host device.
 
 mod programs;
 
@@ -13,11 +13,11 @@ use trijet::{Device, Nanos, Result};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Litmus {
     pub(crate) name: &'static str,
-    /// Runs on a GPU.
+    /// The number of runs on a GPU.
     pub(crate) runs: u64,
-    /// Orders drawn on the host device.
+    /// The number of orders that are drawn on the host device.
     seeds: u64,
-    /// The limit for the runs of the exhaustive search.
+    /// Maximum number of runs of the exhaustive search.
     searched: u64,
     pub(crate) program: fn(&Device) -> Result<&'static str>,
 }
@@ -60,12 +60,12 @@ pub(crate) const ALL: &[Litmus] = &[
     Litmus { runs: 300, ..Litmus::new(FIRST_USE, p::first_use_of_a_kernel) },
 ];
 
-/// The count of each outcome of a program.
+/// The outcomes of a program by name, each with its count.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
 
-/// The outcomes on the host device, in drawn orders and in a search.
+/// The outcomes of a program on the host device, in drawn orders and in a search.
 pub(crate) fn possible(litmus: &Litmus) -> Seen {
-    // Long enough to hold back a stream for all calls of a program.
+    // A host function takes long enough to hold back a stream during all calls of a program.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     // The programs about pools allocate from one.
     let config = HostConfig::new().cost(cost).without_ranges();

@@ -1,4 +1,5 @@
-//! The litmus programs. Each ends whatever the device does, and leaves no work and no memory.
+//! The litmus programs. Each program ends on every device, and leaves no pending work and no
+//! memory.
 
 use crate::cases::words;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +10,8 @@ use trijet::{
     Stream, StreamOptions,
 };
 
-/// Keeps a stream busy: on a GPU for about `rounds`; where time is modelled, for longer than all
-/// calls of a program.
+/// Keeps a stream busy. On a GPU it is busy for about `rounds` rounds. With modelled time it is
+/// busy for longer than all calls of a program.
 fn busy(device: &Device, stream: &Stream, rounds: u32) -> Result<()> {
     device.load(&WORK)?;
     if device.info().clock == Clock::Model {
@@ -20,12 +21,12 @@ fn busy(device: &Device, stream: &Stream, rounds: u32) -> Result<()> {
     stream.launch(&WORK, (rounds, &x, &mut stream.alloc::<u32>(32)?))
 }
 
-/// About 50 microseconds.
+/// Rounds that take about 50 microseconds.
 const SHORT: u32 = 2_000;
-/// About 10 milliseconds.
+/// Rounds that take about 10 milliseconds.
 const LONG: u32 = 400_000;
 
-/// A manual device buffer whose bytes are `value`, without pending work.
+/// A device buffer that is ordered by hand. All its bytes are `value`, and it has no pending work.
 fn plain(stream: &Stream, len: usize, value: u8) -> Result<Buffer<u8>> {
     let mut x = stream.alloc::<u8>(len)?;
     stream.fill_bytes(&mut x, value)?;
@@ -159,7 +160,8 @@ pub(super) fn order_inside_a_batch(device: &Device) -> Result<&'static str> {
     })
 }
 
-/// Law A19: the time at which a source of `Any` is read. It is written again after the call.
+/// Law A19: the time at which a source with the order `Any` is read. The source is written again
+/// after the call.
 pub(super) fn batch_of_any_order(device: &Device) -> Result<&'static str> {
     let (a, b) = (device.stream()?, device.stream()?);
     let (mut source, other) = (pinned(device, 64, 1)?, pinned(device, 64, 2)?);
@@ -178,8 +180,8 @@ pub(super) fn batch_of_any_order(device: &Device) -> Result<&'static str> {
     Ok(if value == 1 { "read-before" } else { "read-after" })
 }
 
-/// Law A23: a free that is complete, without a wait of the host or an event that shows it. A stamp
-/// that is used once tells whether the block is the same.
+/// Law A23: a free that is complete, although neither a wait of the host nor an event shows this. A
+/// stamp in the block, which is used once, shows whether the next allocation gets the same block.
 pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'static str> {
     static STAMP: AtomicU64 = AtomicU64::new(1);
     let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +200,7 @@ pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'stati
     Ok(if value == stamp { "the-freed-block" } else { "another-block" })
 }
 
-/// Law A25: a free that is complete, and whose completion the host has not seen.
+/// Law A25: a free that is complete, although the host has not seen this.
 pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     let (a, c) = (device.stream()?, device.stream()?);
     device.trim_memory(Bytes(0))?;
@@ -215,8 +217,8 @@ pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     Ok(if after < before { "returned" } else { "kept" })
 }
 
-/// Law A28: the order in which two host functions run, and whether they overlap. Each waits for the
-/// other for a short time only.
+/// Law A28: the order in which two host functions run, and whether they overlap. Each host function
+/// waits for the other for a short time only.
 pub(super) fn host_functions_of_two_streams(device: &Device) -> Result<&'static str> {
     const LOOKS: u32 = 2_000;
     let log: Arc<Mutex<Vec<(u8, bool)>>> = Arc::default();

@@ -8,7 +8,7 @@ use super::rows::{Answer, Does, Is, May};
 use super::verbs::verb::Verb;
 use trijet::{ErrorKind, Result};
 
-/// Runs a cell, and returns its failure.
+/// Runs a cell. Returns the failure of the cell as an error.
 pub(crate) fn cell(open: Open, context: Context, verb: &Verb) -> std::result::Result<(), String> {
     let prepared = || -> Result<_> {
         let mut held = Held::new(open, context == Context::Lost)?;

@@ -15,13 +15,13 @@ pub(crate) enum Context {
     Region,
     /// The closure of a recording, with one of its streams.
     Recording,
-    /// The closure of a recording, with another stream.
+    /// The closure of a recording, with a stream that does not belong to the recording.
     BesideRecording,
     /// Between the start and the end of a capture of another stream, in the strictest mode.
     BesideCapture,
-    /// The same, with the captured stream.
+    /// Between the start and the end of a capture, with the captured stream.
     Captured,
-    /// The child of a fork.
+    /// The child process of a fork.
     Fork,
     /// After the loss of the device.
     Lost,
@@ -51,7 +51,7 @@ pub(crate) const ALL: [Context; 14] = [
     Context::Unwinding,
 ];
 
-/// The contexts that are tried on a GPU. The others are left to host devices:
+/// The contexts that are tried on a GPU. The other contexts are tried only on host devices:
 ///
 /// - the child of a fork: CUDA does not support it, and a call that is wrongly let through may harm
 ///   the parent;

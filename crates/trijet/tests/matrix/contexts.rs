@@ -15,7 +15,7 @@ use trijet::task::Tasks;
 use trijet::testing::{Capture, CaptureMode, Captured};
 use trijet::{Error, ErrorKind, Result, Stream};
 
-/// A call that waits for its context, and returns the handles when it was made.
+/// A call that runs in its context later. It returns the handles after the call.
 struct Later {
     call: Call,
     held: Held,
@@ -47,8 +47,8 @@ thread_local! {
     static AT_END: RefCell<AtDrop> = const { RefCell::new(AtDrop(None)) };
 }
 
-/// Makes the call in the context. In a child of a fork `demand` judges the answer, because nothing
-/// returns from there.
+/// Makes the call in the context. In the child of a fork, `demand` judges the answer, because the
+/// child returns nothing.
 pub(crate) fn run(
     context: Context,
     (held, call): (Held, Call),
@@ -135,12 +135,13 @@ fn lose(held: &Held) -> Result<()> {
     }
 }
 
-/// Registers the destructor that makes the call. Destructors run in the reverse order.
+/// Registers the destructor that makes the call. Destructors run in the reverse order of
+/// registration.
 fn at_thread_end(later: Later, is_late: bool) -> Result<()> {
     if is_late {
         AT_END.with_borrow(|_| ());
     }
-    // From here on the library has thread-locals.
+    // After this call, the library has thread-local variables.
     let s = later.held.device.stream()?;
     let x = s.upload(&[9_u8; 4])?;
     s.wait(&later.held.device.event()?)?;
@@ -169,7 +170,7 @@ fn in_task(context: Context, held: Held, call: Call) -> Outcome<Ran> {
     }
     let finished = tasks.finish();
     let ran = received.recv().map_err(|_| format!("the task did not run: {finished:?}"))?;
-    // An operation that is refused in a region is an error of its task, too.
+    // If an operation is refused in a region, its task has this error as well.
     if matches!(ran.got, Got::Answer(Ok(()))) {
         because("the tasks", finished)?;
     }
@@ -209,7 +210,7 @@ fn beside_recording(mut held: Held, call: Call) -> Outcome<Ran> {
     Ok(Ran { got: got.expect("the recording made the call"), held })
 }
 
-/// The graph of the capture; `None` if a wait for the device had to end it.
+/// The graph of the capture; `None` if a wait for the device has ended the capture, as expected.
 fn ended(capture: Capture<'_>, row: &Row) -> Outcome<Option<Captured>> {
     match capture.end() {
         Err(_) if row.ends_captures => Ok(None),

@@ -12,10 +12,10 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// The signal of the alarm.
+/// The number of the signal of the alarm.
 const HANGS: i32 = 14;
 
-/// Makes the call in a child, and drops everything there.
+/// Makes the call in a child process, and drops everything there.
 pub(super) fn child(
     mut held: Held,
     call: Call,

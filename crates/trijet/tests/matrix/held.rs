@@ -1,4 +1,4 @@
-//! The handles that a cell has, and the small job that shows that a device works.
+//! The handles that a cell has, and the small job that shows whether a device works.
 
 use trijet::check::CheckOptions;
 use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
@@ -30,11 +30,11 @@ impl Open {
         }
     }
 
-    /// Devices, whose calls a checker reads on the host. The first change of a graph loses a device
-    /// that `is_to_be_lost`.
+    /// Opens the devices. On the host, a checker reads their calls. If `is_to_be_lost` is set, the
+    /// first change of a graph loses a device.
     pub(crate) fn devices(self, is_to_be_lost: bool) -> Result<Vec<Device>> {
-        // A checker belongs to a driver, and CUDA has one driver in a process: it would report the
-        // cells before.
+        // A checker belongs to a driver, and CUDA has one driver per process. The checker would
+        // report findings of earlier cells.
         let builder = match self {
             Self::Cuda => self.builder(),
             Self::Host => self.builder().check(CheckOptions::default()),
@@ -47,7 +47,7 @@ impl Open {
     }
 }
 
-/// The elements of each buffer.
+/// The number of elements of each buffer.
 pub(crate) const LEN: usize = 64;
 /// The bytes of `x`, `y` and `h` before the call.
 pub(crate) const BEFORE: [u8; 3] = [1, 2, 3];
@@ -61,7 +61,7 @@ pub(crate) struct Held {
     pub(crate) device: Device,
     /// This device, and another one of its driver if there is one.
     pub(crate) devices: Vec<Device>,
-    /// Has pending work on the buffers.
+    /// A stream that has pending work on the buffers.
     pub(crate) other: Stream,
     pub(crate) x: Buffer<u8>,
     pub(crate) y: Buffer<u8>,
@@ -81,14 +81,14 @@ impl Held {
         Ok(Self { open, device, devices, other, x, y, h })
     }
 
-    /// A stream that the program may capture.
+    /// A stream that belongs to the program, which may capture it.
     pub(crate) fn of_program(&self) -> Result<Stream> {
         let theirs = self.device.stream()?;
         // SAFETY: the owner of the new stream is the stream that it stands for.
         unsafe { self.device.stream_from_raw(theirs.as_raw(), theirs) }
     }
 
-    /// The bytes of `x`, of `y` after its first four, and of `h`.
+    /// The bytes of `x`, the bytes of `y` after the first four, and the bytes of `h`.
     pub(crate) fn bytes(&self) -> Result<[Vec<u8>; 3]> {
         let s = self.device.stream()?;
         Ok([s.download(&self.x)?, s.download(&self.y.slice(4..))?, self.h.read()?.to_vec()])

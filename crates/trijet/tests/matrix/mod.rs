@@ -1,11 +1,11 @@
 //! Every public verb that reaches the driver or takes a lock, in every context that a program can
 //! call it from.
 //!
-//! `verbs` is the table: a verb, how to call it, and the row of its answers. A cell is one verb in
-//! one context. Each cell has new handles, gives the answer of its row, has its effect or none, and
-//! leaves a device that works if the laws promise that. The cells of a context run in a separate
-//! process, so a cell that hangs or ends its process is one failure with a name, and the cells
-//! after it run in another process.
+//! `verbs` is the table. A row of the table has a verb, the way to call it, and its answers. A cell
+//! is one verb in one context. Each cell gets new handles. The call must give the answer of its
+//! row, and have its effect or none. Afterwards the device must work if the laws promise that. The
+//! cells of a context run in a separate process. A cell that hangs or ends its process is one
+//! failure with a name, and the cells after it run in another process.
 
 mod cell;
 mod context;
@@ -25,26 +25,27 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The device and the context of the cells that a process runs, and the number of the first one.
+/// Two variables: the device and the context of the cells that a process runs, and the index of its
+/// first cell.
 const DEVICE: &str = "TRIJET_MATRIX_DEVICE";
 const CONTEXT: &str = "TRIJET_MATRIX_CONTEXT";
 const FIRST: &str = "TRIJET_MATRIX_FIRST";
 
-/// A cell that takes this long hangs.
+/// A cell that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// When this many cells of a context have ended their process or hung, the rest is not tried.
+/// If this many cells of a context have ended their process or hung, the other cells are not tried.
 const DEATHS_MAX: usize = 4;
 
-/// The line that a process prints before each cell, and the one at its end.
+/// The start of the line that a process prints before each cell, and the line at its end.
 const BEGIN: &str = "@begin ";
 const END: &str = "@end";
 
-/// The end of a process that runs cells.
+/// How a process that runs cells has ended.
 enum Ended {
-    /// It has run all of them.
+    /// The process has run all cells.
     Done,
-    /// It ended in this cell, or hung there.
+    /// The process ended in this cell, or hung there.
     In(usize, &'static str),
 }
 
@@ -78,7 +79,7 @@ fn process(
     let (mut at, mut ended) = (first, Ended::In(first, "ended its process"));
     loop {
         match received.recv_timeout(PATIENCE) {
-            // The harness of the tests may have printed before it on the line.
+            // The test harness may have printed text on the same line before.
             Ok(line) => {
                 if let Some((_, number)) = line.split_once(BEGIN) {
                     at = number.parse().expect("the number of a cell");
@@ -96,7 +97,7 @@ fn process(
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    // A process that has ended cannot be killed, and that is no fault.
+    // A process that has ended cannot be killed. This error is expected.
     drop(child.kill());
     child.wait().expect("a child of this process");
     reader.join().expect("the reader does not panic");

@@ -10,7 +10,7 @@ use trijet::{Result, Stream};
 /// The line that a process prints before a fault.
 pub(crate) const FAULT: &str = "@fault ";
 
-/// The result of a call.
+/// The result of a call in a context.
 #[derive(Debug)]
 pub(crate) enum Got {
     Answer(Result<()>),
@@ -27,7 +27,7 @@ impl fmt::Display for Got {
     }
 }
 
-/// A call that ended, and the handles.
+/// The result of a call that has ended, and the handles.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) got: Got,
@@ -46,7 +46,7 @@ fn words(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no text").to_owned()
 }
 
-/// Makes the call. The values that it captured are dropped here, too.
+/// Makes the call. The values that the call captured are dropped here as well.
 pub(crate) fn made(call: Call, held: &mut Held, stream: &Stream) -> Got {
     match catch_unwind(AssertUnwindSafe(|| call(held, stream))) {
         Ok(answer) => Got::Answer(answer),

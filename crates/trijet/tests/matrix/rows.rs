@@ -25,10 +25,10 @@ const MAY_BE_LOST: Answer = May(ErrorKind::ContextLost);
 const NO_TWIN: Answer = Is(ErrorKind::NoTwin);
 const UNSUPPORTED: Answer = Is(ErrorKind::Unsupported);
 
-/// The answers of a verb.
+/// The answers of a verb, by context.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
-    /// Anywhere else.
+    /// In every context that has no field of its own.
     plain: Answer,
     /// In a host function (law A28).
     host_fn: Answer,
@@ -46,11 +46,12 @@ pub(crate) struct Row {
     fork: Answer,
     /// After the loss of the device (law A40).
     lost: Answer,
-    /// It waits for the device. During a capture this is refused and ends the capture (law A33).
+    /// The verb waits for the device. During a capture this is refused and ends the capture (law
+    /// A33).
     pub(crate) ends_captures: bool,
 }
 
-/// It reaches no driver, or only later.
+/// The verb calls the driver not at all, or only later.
 pub(crate) const LOCAL: Row = Row {
     plain: Does,
     host_fn: Does,
@@ -63,38 +64,38 @@ pub(crate) const LOCAL: Row = Row {
     lost: Does,
     ends_captures: false,
 };
-/// It waits for other processes, and reaches no driver.
+/// The verb waits for other processes, and calls no function of the driver.
 pub(crate) const RANKS: Row = Row { fork: FORKED, ..LOCAL };
-/// It joins other processes, which a child of a fork may do on its own.
+/// The verb joins other processes. A child of a fork may do this by itself.
 pub(crate) const JOINS: Row = Row { fork: May(ErrorKind::Forked), ..LOCAL };
 
-/// It reaches the driver, without a stream or in one that it makes.
+/// The verb calls the driver, without a stream or in a stream that it makes.
 pub(crate) const DEVICE: Row = Row { host_fn: CALLBACK, fork: FORKED, lost: LOST, ..LOCAL };
-/// The same, and it waits for the device.
+/// The row of a verb that also waits for the device.
 const fn device_wait(row: Row) -> Row {
     Row { beside_capture: CAPTURING, captured: CAPTURING, ends_captures: true, ..row }
 }
 
-/// It waits for the device.
+/// The verb calls the driver and waits for the device.
 pub(crate) const DEVICE_WAIT: Row = device_wait(DEVICE);
-/// It reaches the driver, and may need nothing of a device that is lost.
+/// The verb calls the driver. It may succeed on a device that is lost.
 pub(crate) const OBJECT: Row = Row { lost: MAY_BE_LOST, ..DEVICE };
-/// It opens devices, or uses others.
+/// The verb opens devices, or uses other devices.
 pub(crate) const OTHER_DEVICE: Row = Row { lost: Does, ..DEVICE };
-/// It enqueues in new streams, which are not streams of a region.
+/// The verb enqueues in new streams, which are not streams of a region.
 pub(crate) const OWN_STREAMS: Row = Row { region: CAPTURING, ..DEVICE };
-/// The same on other devices.
+/// The verb enqueues in new streams of other devices.
 pub(crate) const EXPLORES: Row = Row { lost: Does, ..OWN_STREAMS };
-/// The same, and it waits for the device.
+/// The verb enqueues in new streams and waits for the device.
 pub(crate) const OWN_STREAMS_WAIT: Row = device_wait(OWN_STREAMS);
-/// It needs CUDA, which a machine may lack.
+/// The verb needs CUDA, which a machine may lack.
 pub(crate) const CUDA: Row = {
     let may = May(ErrorKind::Unsupported);
     let beside_capture = may;
     let row = Row { plain: may, task: may, recording: may, region: may, captured: may, ..DEVICE };
     Row { beside_capture, lost: may, ..row }
 };
-/// It needs NCCL, which host devices do not have.
+/// The verb needs NCCL, which host devices do not have.
 pub(crate) const NCCL: Row = Row {
     plain: NO_TWIN,
     task: NO_TWIN,
@@ -106,11 +107,12 @@ pub(crate) const NCCL: Row = Row {
 
 /// An operation that can be a node of a graph. Its memory does not belong to the task of a region.
 pub(crate) const NODE: Row = Row { region: INVALID, ..DEVICE };
-/// The same with memory that is no argument of the graph, either.
+/// An operation that can be a node of a graph, with memory that is neither of the task nor an
+/// argument of the graph.
 pub(crate) const NODE_OF_OTHER_MEMORY: Row = Row { recording: INVALID, ..NODE };
-/// A launch of a graph, which no graph of another library can have.
+/// A launch of a graph. A graph of another library cannot contain it.
 pub(crate) const LAUNCH: Row = Row { captured: CAPTURING, ..NODE };
-/// A launch of a graph under a condition, which only another graph can have.
+/// A launch of a graph under a condition. Only another graph can contain it.
 pub(crate) const CONDITION: Row = Row {
     plain: UNSUPPORTED,
     task: UNSUPPORTED,
@@ -119,7 +121,7 @@ pub(crate) const CONDITION: Row = Row {
     lost: UNSUPPORTED,
     ..NODE
 };
-/// An operation that no graph has.
+/// An operation that no graph can contain.
 pub(crate) const NO_NODE: Row =
     Row { recording: UNSUPPORTED, region: UNSUPPORTED, captured: CAPTURING, ..DEVICE };
 /// Work of another library, which a host device cannot run.
@@ -129,28 +131,28 @@ pub(crate) const FOREIGN: Row = Row {
     beside_capture: May(ErrorKind::NoTwin),
     ..NO_NODE
 };
-/// An allocation: no graph of another library can have it.
+/// An allocation. A graph of another library cannot contain it.
 pub(crate) const ALLOC: Row = Row { captured: CAPTURING, ..DEVICE };
-/// A query, a wait or a record of the stream, or a copy whose caller gets or gives the bytes at the
-/// call.
+/// A query, a wait or a record of the stream, or a copy whose caller provides or gets the bytes
+/// during the call.
 pub(crate) const WAITS: Row =
     Row { recording: CAPTURING, region: CAPTURING, captured: CAPTURING, ..DEVICE };
-/// The same of a stream that may have no work.
+/// A query, a wait or a record of a stream that may have no work.
 pub(crate) const POINT: Row = Row { lost: MAY_BE_LOST, ..WAITS };
 /// A note about work of other code, which makes no call of the driver.
 pub(crate) const NOTE: Row = Row { captured: Does, ..POINT };
 
-/// It asks the tasks, or describes some.
+/// The verb reads the state of tasks, or describes tasks.
 pub(crate) const TASKS: Row = Row { lost: Does, ..DEVICE };
-/// It submits tasks, which fail later.
+/// The verb submits tasks, which fail later.
 pub(crate) const SUBMITS: Row = OBJECT;
-/// It waits for tasks, which functions of tasks may not do.
+/// The verb waits for tasks. Functions of tasks may not do this.
 pub(crate) const WAITS_FOR_TASKS: Row = {
     let outside = May(ErrorKind::InvalidValue);
     Row { task: outside, region: outside, lost: MAY_BE_LOST, ..DEVICE }
 };
 
-/// The same, and it enqueues in a new stream afterwards.
+/// The verb waits for tasks, and then enqueues in a new stream.
 pub(crate) const RESULTS: Row = Row { region: CAPTURING, ..WAITS_FOR_TASKS };
 
 impl Row {

@@ -23,7 +23,8 @@ fn a_gap_is_split_in_order() {
     s.called(Upload, 1, 1..2, 2..30);
     s.order(7, 1, 2);
     s.called(Compute, 2, 12..15, 34..40);
-    // Gap 10..34. Late until 15: user code 10..12, the call 12..15. Upload until 30. Launch 30..33.
+    // The gap is 10..34. The host is late until 15: user code 10..12, the call 12..15. The upload
+    // ends at 30. The launch is 30..33.
     let expected = [
         (Cause::Fill, 1),
         (Cause::Drain, 2),
@@ -44,7 +45,8 @@ fn a_gap_behind_a_late_host_is_split_by_its_calls() {
     s.call(MemoryCall::AllocNow, 14..20);
     s.call(HostStep::Load, 20..21);
     s.called(Compute, 1, 23..24, 24..30);
-    // Gap 10..24: the wait until 14, allocating until 20, loading until 21, user 21..23, the call.
+    // The gap is 10..24: the wait until 14, an allocation until 20, loading until 21, user code
+    // 21..23, then the call.
     let expected = [
         (Cause::HostLate(Category::Enqueue), 1),
         (Cause::HostLate(Category::Sync), 4),
@@ -55,7 +57,7 @@ fn a_gap_behind_a_late_host_is_split_by_its_calls() {
     assert_eq!(compute_causes(&s, 1..30, 0), expected);
 }
 
-/// The thread waits for the reader before the first two chunks, and for the disk in the end.
+/// The thread waits for the reader before the first two chunks, and for the disk at the end.
 #[test]
 fn idle_time_in_which_the_host_waited_for_its_engines_is_of_these() {
     let mut s = Script::default();

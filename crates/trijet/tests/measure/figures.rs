@@ -197,7 +197,7 @@ fn a_window_clips_what_it_cuts() {
     assert_eq!(m.elapsed(), Nanos(9));
 }
 
-/// Three uploads queued on one engine by three streams: by pairs of events, all began at 0.
+/// Three streams queue an upload each on one engine. By pairs of events, all of them began at 0.
 #[test]
 fn queueing_for_an_engine_is_not_work() {
     let mut s = Script::default();
@@ -223,7 +223,8 @@ fn settled_records_show_when_the_engine_worked() {
     assert!(again.iter().map(|op| op.times).eq(settled.iter().map(|op| op.times)));
 }
 
-/// Two concurrent kernels, 0..10 and 2..12: 20 as a sum, which is longer than the run.
+/// Two kernels are concurrent, at 0..10 and 2..12. The sum of their times is 20, which is longer
+/// than the run.
 #[test]
 fn kernels_that_ran_at_once_are_not_work_twice() {
     let mut s = Script::default();
@@ -275,7 +276,7 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     let engine = summary(None, None);
     assert!(matches!(engine.limit, Some(Limit::Engine((_, Upload | Download)))));
     assert!(engine.to_string().contains("<- limits"));
-    // Nothing was measured that bounds other runs.
+    // The run has no measured bound that applies to other runs.
     assert_eq!((engine.metrics.efficiency, engine.metrics.finite_efficiency), (None, None));
     let text = engine.to_string();
     assert!(text.starts_with("20 ns measured, limited by "), "{text}");

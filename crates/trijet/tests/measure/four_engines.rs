@@ -1,5 +1,5 @@
-//! Uploads, kernels, copies between devices and downloads of one program at once, on the virtual
-//! clock. The expected times are computed here from the numbers of the model, and not by the
+//! Uploads, kernels, copies between devices and downloads of one program run at once, on the
+//! virtual clock. This file computes the expected times from the numbers of the model, without the
 //! library.
 
 use std::ops::Range;
@@ -12,28 +12,28 @@ use trijet::trace::{DeviceId, Engine, Op, Route, TimesFrom, Union};
 use trijet::training::{LayerPipeline, MicroBatchOrder};
 use trijet::{Buffer, Device, Nanos, Result, Stream, View, ViewMut};
 
-/// Four tiles of a kernel, so that no time is rounded.
+/// A kernel has four tiles of this length, so that no time is rounded.
 const LEN: usize = 4 * 16 * 1024;
 const BYTES: u64 = 4 * LEN as u64;
 const LATENCY: u64 = 400;
-/// A copy of a micro-batch, at a byte in a nanosecond.
+/// The nanoseconds of a copy of a micro-batch, at one byte per nanosecond.
 const COPY: u64 = LATENCY + BYTES;
-/// A kernel, which reads and writes a micro-batch at eight bytes in a nanosecond.
+/// The nanoseconds of a kernel, which reads and writes a micro-batch at eight bytes per nanosecond.
 const KERNEL: u64 = LATENCY + 2 * BYTES / 8;
 const COUNT: usize = 10;
 
 /// The source of the memory between the kernels of a stage.
 #[derive(Clone, Copy, PartialEq)]
 enum Between {
-    /// It was allocated before.
+    /// The memory was allocated before the run.
     Kept,
-    /// Each kernel allocates its result, and the next one drops it.
+    /// Each kernel allocates its result, and the next kernel drops it.
     Dropped,
-    /// The same, and the host waits for each stage.
+    /// Like `Dropped`, and the host waits for each stage.
     Waited,
 }
 
-/// A host that needs no time, and two devices. Each of their engines has a simple rate.
+/// A cost model with a host that needs no time, and engines with simple rates.
 fn cost() -> CostModel {
     CostModel {
         link_rate: 1e9,
@@ -56,7 +56,7 @@ fn config() -> HostConfig {
 struct Traced(Vec<Op>, Dag);
 
 impl Traced {
-    /// The times of the operations of an engine, in order.
+    /// The times of the operations of an engine, in the order of the trace.
     fn spans(&self, device: u32, engine: Engine) -> Vec<Range<u64>> {
         let Self(ops, dag) = self;
         let mine = |op: &usize| (ops[*op].device, ops[*op].engine) == (DeviceId(device), engine);
@@ -155,8 +155,8 @@ fn four_engines(
     Ok(trace)
 }
 
-/// Equal micro-batches take the time of one through all engines, and one more time of the engine
-/// with the most work for each further one.
+/// Equal micro-batches take the time of one micro-batch through all engines. Each further
+/// micro-batch adds the time that the busiest engine needs for it.
 #[test]
 fn four_engines_take_as_long_as_the_busiest_with_fill_and_drain() -> Result<()> {
     for kernels in [1, 2, 4, 7] {
@@ -182,10 +182,10 @@ fn four_engines_take_as_long_as_the_busiest_with_fill_and_drain() -> Result<()> 
     Ok(())
 }
 
-/// With short kernels, copies follow each other without a gap. Uploads start at 0, copies between
-/// devices after an upload and a kernel, and downloads after two uploads, two kernels and one copy
-/// between devices. All of them work from then to the last upload. In this time device 0 has a
-/// kernel for each but the first three uploads.
+/// With short kernels, copies follow each other without a gap. Uploads start at 0. Copies between
+/// devices start after one upload and one kernel. Downloads start after two uploads, two kernels
+/// and one copy between devices. From then to the last upload, all engines work. In this time
+/// device 0 runs a kernel for each upload except the first three.
 #[test]
 fn four_engines_work_at_once() -> Result<()> {
     let run = four_engines(config(), (1, Between::Dropped), TimesFrom::Activity)?;
@@ -195,7 +195,7 @@ fn four_engines_work_at_once() -> Result<()> {
     assert_eq!(copies.length(), Nanos((count - 2) * COPY - 2 * KERNEL));
     let all = copies.and(&run.busy(0, Engine::Compute));
     assert_eq!(all.length(), Nanos((count - 3) * KERNEL));
-    // Device 0 computes during each copy between devices but the last one.
+    // Device 0 computes during each copy between devices except the last one.
     let metrics = run.metrics();
     let time =
         Exposure { busy: Nanos(count * COPY), exposed: Nanos(count * COPY - (count - 1) * KERNEL) };
@@ -229,7 +229,7 @@ fn temporary_buffers_leave_no_gap_between_copies_of_devices() -> Result<()> {
         );
         assert_ne!(peers(config(), kernels, Between::Waited)?, kept, "{kernels} kernels");
     }
-    // A host that needs time for its calls makes no call for memory of the heap.
+    // The host needs time for its calls, but makes no call for memory of the heap.
     let cost = CostModel { enqueue: Nanos(1000), event_call: Nanos(120), ..cost() };
     let slow = config().cost(cost);
     let kept = peers(slow.clone(), 3, Between::Kept)?;

@@ -102,7 +102,7 @@ fn pageable_copies_are_flagged_with_the_time_that_they_block() {
     silent(&corrected, Rule::Pageable);
 }
 
-/// Case 30, and case 50 in its first form: the host waits for a copy and a kernel in turn.
+/// Case 30, and case 50 in its first form: the host waits for a copy, then for a kernel, and so on.
 #[test]
 fn synchronous_copies_in_a_loop_are_flagged() {
     let faulty = recorded(|device| {
@@ -117,7 +117,7 @@ fn synchronous_copies_in_a_loop_are_flagged() {
         Ok(())
     });
     let lint = flagged(&faulty, Rule::SyncCopy);
-    // 1 MiB at 55.5 GB/s takes 18.9 us, six times, and no kernel runs meanwhile.
+    // 1 MiB at 55.5 GB/s takes 18.9 us. There are six such copies, and no kernel runs meanwhile.
     assert!((Nanos(113_000)..Nanos(160_000)).contains(&lint.saved), "{lint}");
     silent(&recorded(|device| role_streams(device, 6, 2)), Rule::SyncCopy);
 }
@@ -142,10 +142,10 @@ fn far_more_streams_than_work_at_once_are_flagged() {
     silent(&recorded(|device| program(device, 2)), Rule::TooManyStreams);
 }
 
-/// A run with 8 hardware queues, to which the streams were dealt in turn. Each stream enqueues a
-/// kernel of 1000 and one of `second`, before the next stream does. The first kernel of a stream
-/// waits for the first kernel of the stream before it in its queue; the second kernel follows the
-/// first one.
+/// A run with 8 hardware queues. The driver assigned the streams to the queues in rotation. Each
+/// stream enqueues a kernel of 1000 and a kernel of `second`, before the next stream does. The
+/// first kernel of a stream waits for the first kernel of the previous stream in its queue. The
+/// second kernel of a stream follows the first one.
 fn dealt(streams: u32, second: u64) -> Vec<Op> {
     let mut s = Script::default();
     for stream in 0..streams {
@@ -162,7 +162,7 @@ fn shared(ops: &[Op], queues: Option<u32>, kernels: Kernels) -> Option<Lint> {
     all.into_iter().find(|lint| lint.rule == Rule::QueueShared)
 }
 
-/// Nine streams wait: eight for one kernel, and one for two.
+/// Nine streams wait: eight of them for one kernel, and one for two kernels.
 #[test]
 fn more_streams_of_two_kernels_than_hardware_queues_are_flagged() {
     let mut ops = dealt(17, 10_000);
@@ -186,7 +186,7 @@ fn as_many_streams_as_hardware_queues_are_not_flagged() {
     assert_eq!(shared(&dealt(8, 10_000), Some(8), Kernels::Several), None);
 }
 
-/// The same times, but the driver has another number of queues, or an unknown one.
+/// The times are the same, but the driver has a different or unknown number of queues.
 #[test]
 fn waits_beside_another_number_of_kernels_are_not_blamed_on_queues() {
     let ops = dealt(17, 10_000);
@@ -220,7 +220,7 @@ fn kernels_that_wait_for_a_full_device_are_not_blamed_on_queues() {
     assert_eq!(shared(&s.ops, Some(8), Kernels::Several), None);
 }
 
-/// Streams of one kernel each hold nothing back.
+/// Streams with one kernel each hold back nothing.
 #[test]
 fn lone_kernels_that_wait_are_not_blamed_on_queues() {
     let mut s = Script::default();
@@ -231,7 +231,8 @@ fn lone_kernels_that_wait_are_not_blamed_on_queues() {
     assert_eq!(shared(&s.ops, Some(8), Kernels::Several), None);
 }
 
-/// Nine streams with four queues, where the seed shares them, and with 32.
+/// A run with nine streams: with four queues, if the seed makes streams share them, and with 32
+/// queues.
 #[test]
 fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result<()> {
     let run = |seed, queues| -> Result<bool> {
@@ -279,8 +280,8 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
     Ok(())
 }
 
-/// Case 42: one graph over two memories, launched in two streams, and its twin with a graph for
-/// each.
+/// Case 42: one graph is launched over two memories in two streams. The corrected program has a
+/// graph for each memory.
 #[test]
 fn launches_of_one_graph_in_two_streams_are_flagged() -> Result<()> {
     let run = |graphs: usize| -> Result<Vec<Op>> {
@@ -402,13 +403,13 @@ fn all_chunks_in_one_stream_are_flagged_with_the_bound() {
         Ok(())
     });
     let lint = flagged(&faulty, Rule::NoOverlap);
-    // Two copies of 1 MiB, 22 us each with their latency, and a kernel: each chunk could hide more
-    // than one copy during another one.
+    // Each chunk has two copies of 1 MiB, which take 22 us each with their latency, and a kernel.
+    // It could hide more than one copy during another one.
     assert!(lint.saved > Nanos(8 * 18_000), "{lint}");
     silent(&recorded(|device| role_streams(device, 8, 3)), Rule::NoOverlap);
 }
 
-/// Case 53, by hand: the library has no allocation outside of streams.
+/// Case 53, by hand: the library has no allocation that is not stream-ordered.
 #[test]
 fn allocating_without_a_stream_in_a_loop_is_flagged() {
     let mut faulty = Script::default();
@@ -429,7 +430,7 @@ fn allocating_without_a_stream_in_a_loop_is_flagged() {
     }
     corrected.call(MemoryCall::FreeNow, 5_000..5_050);
     silent(&corrected.ops, Rule::SyncAlloc);
-    // Allocations that are kept are no loop of allocating and freeing.
+    // If allocations are kept, there is no loop of allocating and freeing.
     let mut kept = Script::default();
     for n in 0..4 {
         kept.call(MemoryCall::AllocNow, 100 * n..100 * n + 50);
@@ -455,7 +456,8 @@ fn a_pool_that_gives_back_what_it_needs_is_flagged() {
         }
         s.ops
     };
-    // Four releases of 30 that an allocation follows, each 65 beyond the quickest.
+    // There are four releases of 30 before an allocation. Each such allocation takes 65 longer than
+    // the quickest one.
     assert_eq!(flagged(&program(true), Rule::PoolThrash).saved, Nanos(4 * (30 + 65)));
     silent(&program(false), Rule::PoolThrash);
 }
@@ -474,7 +476,7 @@ fn thousands_of_small_copies_are_flagged() {
         Ok(())
     });
     let lint = flagged(&faulty, Rule::SmallCopy);
-    // A call takes 1 us of the host; 199 of the calls are too many.
+    // A call takes 1 us of the host, and 199 calls are too many.
     assert!(lint.saved >= Nanos(199_000), "{lint}");
     let corrected = recorded(|device| {
         let stream = device.stream()?;
@@ -528,7 +530,7 @@ fn a_kernel_loaded_in_the_middle_is_flagged() {
     silent(&program(false), Rule::FirstUseLoad);
 }
 
-/// By hand: a program's own code takes no time on the virtual clock.
+/// By hand, because the own code of a program takes no time on the virtual clock.
 #[test]
 fn a_host_that_computes_between_its_calls_is_flagged() {
     let program = |pause: u64| {
@@ -540,7 +542,8 @@ fn a_host_that_computes_between_its_calls_is_flagged() {
         }
         s.ops
     };
-    // Calls every 210: each kernel ends 100 after its call, 100 before the next call starts.
+    // There is a call every 210. Each kernel ends 100 after its call, and 100 before the next call
+    // starts.
     assert_eq!(flagged(&program(200), Rule::HostLate).saved, Nanos(4 * 100));
     silent(&program(20), Rule::HostLate);
 }
@@ -591,8 +594,8 @@ fn a_kernel_loaded_between_others_is_flagged_in_a_program_that_runs() {
     silent(&recorded(|device| program(device, true)), Rule::FirstUseLoad);
 }
 
-/// The program's calls about events have a place and a time. The calls of the ordering are inside
-/// the call that needed them.
+/// The calls of the program about events have a source line and a time. The calls that the library
+/// makes to order operations are inside the call that needed them.
 #[test]
 fn records_and_waits_of_the_program_say_where_they_are() {
     let ops = recorded(|device| {

@@ -31,7 +31,7 @@ pub(crate) fn recorded(program: impl FnOnce(&Device) -> Result<()>) -> Vec<Op> {
     record().expect("the host device refuses nothing here")
 }
 
-/// Chunks pass through upload, kernel and download, in one stream for each engine, with `slots`
+/// Moves chunks through upload, kernel and download, with one stream for each engine and `slots`
 /// slots.
 pub(crate) fn role_streams(device: &Device, chunks: u32, slots: usize) -> Result<()> {
     let (up, run, down) = (device.stream()?, device.stream()?, device.stream()?);

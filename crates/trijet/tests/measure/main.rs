@@ -1,5 +1,5 @@
-//! Figures, causes and remarks of a run: compared with sums by hand, and with programs that get a
-//! remark and corrected ones that do not.
+//! Figures, causes and remarks of a run. They are compared with sums by hand, and with programs
+//! that get a remark or, after a correction, none.
 
 mod causes;
 mod figures;

@@ -7,8 +7,8 @@ use trijet::trace::critical::{Category, critical_path, slack, what_if};
 use trijet::trace::dag::{DagNode, Edge};
 use trijet::trace::{DeviceId, HostStep, LaneId, StreamClass, StreamWork, Waited};
 
-/// Upload 1..10, kernel 10..25 after it, download 27..32, and a kernel 4..8 that no other operation
-/// needs.
+/// The upload is 1..10, a kernel after it 10..25, the download 27..32. A kernel at 4..8 is needed
+/// by no other operation.
 fn chain() -> Script {
     let mut s = Script::default();
     s.called(Upload, 1, 0..1, 1..10);
@@ -25,8 +25,8 @@ fn contributions_are_those_of_the_chain() {
     let s = chain();
     let path = critical_path(&s.ops, &s.dag(), 0..40, Nanos(1));
     let by: Vec<_> = path.by_category.iter().map(|(category, time)| (*category, time.0)).collect();
-    // The call 0..1, upload 9, kernel 15. Of the 2 before the download, 1 is the launch. 8 at the
-    // end.
+    // The call is 0..1, the upload takes 9 and the kernel 15. Of the 2 before the download, 1 is
+    // the launch. The end takes 8.
     let expected = [
         (Category::Engine(Upload), 9),
         (Category::Engine(Compute), 15),
@@ -72,8 +72,8 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
     assert_eq!(by, expected);
 }
 
-/// The legacy stream waited for two kernels of blocking streams when the copy was staged. The call
-/// went on after the longer one.
+/// The legacy stream waited for two kernels of blocking streams before the copy was staged. The
+/// call continued after the longer kernel.
 #[test]
 fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     let mut s = Script::default();
@@ -87,7 +87,7 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
         before.filter(|(_, edge)| *edge == Edge::Waited).map(|(node, _)| *node).collect::<Vec<_>>()
     };
     assert_eq!(waited(&s), [DagNode::work(1)]);
-    // A call that returned before that time has waited for none of them.
+    // A call that returned before the end of both kernels has waited for none of them.
     s.ops[2].call = Some(times(1..9));
     assert_eq!(waited(&s), []);
 }
@@ -110,7 +110,8 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     assert_eq!((dag.work(3), dag.contradictions()), (Some(10..20), 0));
 }
 
-/// A lane passes from a blocking stream of one device to a non-blocking stream of another device.
+/// The lane is passed from a blocking stream of one device to a non-blocking stream of another
+/// device.
 #[test]
 fn a_stream_is_not_taken_for_the_one_that_had_its_lane() {
     let mut s = Script::default();
@@ -148,15 +149,16 @@ fn rescaling_runs_the_graph_again() {
     };
     assert_eq!(with(Category::Tail, 0.0), 32, "nothing changes");
     assert_eq!(with(Category::Engine(Compute), 2.0), 47);
-    // Without the kernel of 15 the download begins at 10 + 2 and ends at 17.
+    // Without the kernel of 15, the download begins at 10 + 2 and ends at 17.
     assert_eq!(with(Category::Engine(Compute), 0.0), 17);
-    // Uploads that take no time: the kernel starts when it was enqueued, 2 + 15 + 2 + 5.
+    // If uploads take no time, the kernel starts when it was enqueued, and the end is 2 + 15 + 2 +
+    // 5.
     assert_eq!(with(Category::Engine(Upload), 0.0), 24);
 }
 
-/// A wait for the device follows the work since the previous wait. An operation of the legacy
-/// stream follows the work of blocking streams since the previous such operation. So the number of
-/// edges grows with the entries and not with the streams.
+/// A wait for the device follows the work since the previous such wait. An operation of the legacy
+/// stream follows the work of blocking streams since the previous operation of the legacy stream.
+/// So the number of edges grows with the number of entries, and not with the number of streams.
 #[test]
 fn the_graph_is_linear_in_the_records() {
     let size = |rounds: u64| {

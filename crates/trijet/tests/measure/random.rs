@@ -1,4 +1,4 @@
-//! Properties of every timeline.
+//! Properties that every timeline has.
 
 use crate::script::Script;
 use proptest::collection::vec;
@@ -12,7 +12,8 @@ use trijet::trace::gaps::gaps;
 use trijet::trace::metrics::{CopyEngines, Parameters, extent, measure};
 use trijet::trace::summary::{Settings, summarize};
 
-/// Lane, engine, time since the last begin, duration, time in the call, order or wait before.
+/// An entry: its lane, its engine, the time since the start of the previous entry, its duration,
+/// the time of its call, and whether an order or a wait comes before it.
 type Draw = (u32, usize, u64, u64, u64, u8);
 
 /// An arbitrary ledger: its times may contradict its edges.

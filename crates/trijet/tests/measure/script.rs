@@ -81,7 +81,7 @@ impl Script {
         op
     }
 
-    /// A call of the host that concerns no stream.
+    /// Adds a call of the host that concerns no stream.
     pub(crate) fn call(&mut self, kind: impl Into<OpKind>, call: Range<u64>) -> &mut Op {
         let op = self.push(kind, Engine::None, u32::MAX, 0);
         op.call = Some(times(call));

@@ -1,4 +1,4 @@
-//! The graph of a run whose times are measured on the engines, and so are not corrected.
+//! The graph of a run if times are measured on the engines. Such times are not corrected.
 
 use crate::live;
 use crate::script::Script;
@@ -11,14 +11,14 @@ fn graph(s: &Script, times: TimeSource) -> Dag {
     Dag::with_times(&s.ops, Kernels::Several, times)
 }
 
-/// Two uploads, ready at 0 and at 10, which one engine completed at 100 and at 200.
+/// Two uploads are ready at 0 and at 10. One engine completes them at 100 and at 200.
 #[test]
 fn a_begin_moves_to_the_free_engine_only_with_pairs_of_events() {
     let mut s = Script::default();
     s.work(Engine::Upload, 1, 0..100);
     s.work(Engine::Upload, 2, 10..200);
     assert_eq!(graph(&s, TimeSource::EventPairs).work(1), Some(100..200));
-    // The times are measured on the engine, so the device has two engines for uploads.
+    // With times that are measured on the engines, the device has two engines for uploads.
     let dag = graph(&s, TimeSource::Activity);
     assert_eq!(dag.work(1), Some(10..200));
     assert!(dag.before(DagNode::work(1)).iter().all(|(_, edge)| *edge != Edge::Engine));
@@ -34,7 +34,7 @@ fn what_an_engine_did_before_precedes_what_it_did_later() {
     assert!(dag.before(DagNode::work(1)).contains(&(DagNode::work(0), Edge::Engine)));
 }
 
-/// A kernel may start before its launch has returned: at 50, in a call of 40 to 60.
+/// A kernel may start before its launch call has returned: it starts at 50, and the call is 40..60.
 #[test]
 fn work_that_began_inside_its_call_is_not_moved_to_the_calls_end() {
     let mut s = Script::default();
@@ -54,8 +54,8 @@ fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
     assert_eq!((dag.work(0), dag.call(0), dag.contradictions()), (Some(50..90), Some(40..60), 0));
 }
 
-/// On the host device both sources of times give the same figures: the graph finds by the laws the
-/// times that pairs of events do not show.
+/// On the host device, both sources of times give the same figures. The graph computes from the
+/// laws the times that pairs of events do not show.
 #[test]
 fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     let run = |from| -> Result<_> {
@@ -86,8 +86,8 @@ fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     Ok(())
 }
 
-/// Two uploads of two streams, ready at the same time. With pairs of events the summary reports
-/// that.
+/// Two uploads of two streams are ready at the same time. With pairs of events, the summary warns
+/// that their times include the time in a queue.
 #[test]
 fn a_summary_warns_of_queues_that_pairs_of_events_count_as_work() {
     let mut s = Script::default();

@@ -16,7 +16,7 @@ fn verdict(s: &Script, a: usize, b: usize) -> Concurrency {
     ask(s, &s.dag(), TimeSource::Activity).concurrency(a, b, None)
 }
 
-/// The durations 10/1, 1/10 and 10/10, in both orders.
+/// The durations are 10 and 1, 1 and 10, and 10 and 10. Both orders are tried.
 #[test]
 fn overlap_in_time_is_found_for_any_durations() {
     for (a, b, together, share) in
@@ -46,7 +46,7 @@ fn an_edge_that_orders_them_is_named() {
     s.order(9, 1, 2);
     s.work(Compute, 2, 10..20);
     let Concurrency::Ordered { edge, at, path } = verdict(&s, 0, 3) else { panic!("not ordered") };
-    // The event's edge leads to the wait, record 2.
+    // The edge of the event leads to the wait, which is entry 2.
     assert_eq!((edge, at, path.len()), (Edge::Event, 2, 3));
     let mut s = Script::default();
     s.work(Compute, 1, 0..10);
@@ -89,7 +89,7 @@ fn times_that_say_nothing_decide_nothing() {
     let dag = s.dag();
     let pairs = ask(&s, &dag, TimeSource::EventPairs);
     let unusable = |op, why| Concurrency::Unusable { op, why };
-    // Ready at 0 and complete at 20: it may have started at any time between.
+    // The kernel is ready at 0 and complete at 20. It may have started at any time between.
     assert_eq!(pairs.concurrency(0, 1, None), unusable(1, UnusableTimes::ReadyToEnd));
     assert_eq!(pairs.concurrency(0, 2, None), unusable(2, UnusableTimes::Missing));
     assert_eq!(pairs.concurrency(0, 3, None), unusable(3, UnusableTimes::Empty));
@@ -125,7 +125,8 @@ fn streams_are_judged_by_the_pair_that_came_nearest() {
     assert_eq!(run.concurrency_of_streams(LaneId(1), LaneId(7)), None);
 }
 
-/// Upload 0..10 and 10..20, kernels 10..20 and 25..30 that follow them; the download waits for all.
+/// Uploads 0..10 and 10..20; kernels 10..20 and 25..30, each after an upload; a download that waits
+/// for all.
 #[test]
 fn a_summary_says_of_each_pair_of_engines_whether_it_overlapped() {
     let mut s = Script::default();
@@ -150,7 +151,7 @@ fn a_summary_says_of_each_pair_of_engines_whether_it_overlapped() {
             pair("compute and download", 0)
         ]
     );
-    // Kernels ran for 15, and 12..20 of it was during an upload.
+    // Kernels ran for 15 in all. During 12..20 there was an upload as well.
     assert!((summary.pairs[0].share - 8.0 / 15.0).abs() < 1e-9);
     let text = summary.figures();
     assert!(text.contains("at once: upload and compute 8 ns (53 %)"), "{text}");

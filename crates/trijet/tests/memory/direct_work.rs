@@ -1,5 +1,5 @@
-//! Memory of the heap that other code uses directly in its streams: the library learns of the work
-//! afterwards, and the next owner of the bytes follows it.
+//! Memory of the heap that other code uses directly in its own streams. The library is told of this
+//! work afterwards, and the next owner of the bytes follows the work.
 //!
 //! The other code of these tests uses separate handles of the same streams and of the same bytes.
 //! The library sees no relation between these and the handles of the allocator.
@@ -7,7 +7,7 @@
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Bytes, Device, ErrorKind, PinnedBuffer, Result, Stream, StreamOptions};
 
-/// A device with room for one buffer of `BYTES`.
+/// A device with memory for only one buffer of `BYTES` bytes.
 const BYTES: usize = 64 << 10;
 
 fn small(order: Order) -> Result<Device> {
@@ -66,7 +66,7 @@ fn the_next_owner_of_the_bytes_follows_the_work_of_other_code() -> Result<()> {
     Ok(())
 }
 
-/// The orders above do show the difference.
+/// The orders of the test above are enough to show a missing wait.
 #[test]
 fn an_owner_that_does_not_follow_loses_bytes_in_some_order() -> Result<()> {
     let mut wrong = 0;
@@ -104,8 +104,8 @@ fn a_stream_that_follows_anyway_waits_and_records_nothing() -> Result<()> {
     Ok(())
 }
 
-/// An event that the library recorded before other code enqueued its work proves nothing about that
-/// work.
+/// If the library recorded an event before other code enqueued its work, the event proves nothing
+/// about that work.
 #[test]
 fn what_was_found_complete_before_does_not_stand_for_later_work() -> Result<()> {
     for order in orders() {
@@ -119,7 +119,7 @@ fn what_was_found_complete_before_does_not_stand_for_later_work() -> Result<()> 
         let event = device.event()?;
         event.record(&ours_a)?;
         use_directly(&device, &a, (&x, 1), &mut first)?;
-        // Each of these is complete, and was enqueued before the work.
+        // Each of these was enqueued before the work, and is complete.
         event.synchronize()?;
         ours_a.note_user(&x)?;
         drop(x);
@@ -134,9 +134,9 @@ fn what_was_found_complete_before_does_not_stand_for_later_work() -> Result<()> 
     Ok(())
 }
 
-/// A position without an operation holds no blocking stream back. The second owner, on the legacy
-/// stream or on a blocking one, enqueues nothing, so it passes no order on from the first owner to
-/// the third.
+/// A position without an operation does not hold back a blocking stream. The second owner, on the
+/// legacy stream or on a blocking one, enqueues nothing. It therefore passes no order on from the
+/// first owner to the third one.
 #[test]
 fn an_owner_without_work_stands_for_no_order_with_the_legacy_stream() -> Result<()> {
     for order in orders() {
@@ -172,8 +172,8 @@ fn an_owner_without_work_stands_for_no_order_with_the_legacy_stream() -> Result<
     Ok(())
 }
 
-/// A user on another stream than the allocation. An allocator learns of such a user through
-/// `record_stream`.
+/// The memory has a user on another stream than its allocation. An allocator is told of such a user
+/// through `record_stream`.
 #[test]
 fn every_noted_stream_is_followed() -> Result<()> {
     for order in orders() {

@@ -1,5 +1,5 @@
-//! Memory, streams and events of other libraries: the library orders them like its own, and gives
-//! them back when no operation uses them.
+//! Memory, streams and events of other libraries. The library orders them like its own, and returns
+//! them to their owners when no operation uses them.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn import(device: &Device, owner: Owner) -> Result<trijet::Buffer<u32>> {
     unsafe { device.buffer_from_raw::<u32>(address, len, owner) }
 }
 
-/// In every order, a stream reads the values that another one wrote before.
+/// In every order of the device, a stream reads the values that another stream wrote before.
 #[test]
 fn foreign_memory_is_ordered_like_our_own() -> Result<()> {
     for seed in 0..200 {
@@ -144,7 +144,7 @@ fn an_address_that_cannot_hold_the_elements_is_refused() {
     assert_eq!(import(64, usize::MAX), ErrorKind::InvalidValue, "too long");
 }
 
-/// The imported stream is the same queue as the exported one.
+/// The imported handle means the same queue as the exported stream.
 #[test]
 fn a_foreign_stream_keeps_the_order_of_its_other_users() -> Result<()> {
     for seed in 0..100 {
@@ -164,8 +164,8 @@ fn a_foreign_stream_keeps_the_order_of_its_other_users() -> Result<()> {
     Ok(())
 }
 
-/// A ticket stands for work that other code enqueued in the stream, which the lane has not
-/// numbered.
+/// A ticket also covers work that other code enqueued in the stream, although the lane has no
+/// number for this work.
 #[test]
 fn a_ticket_of_a_foreign_stream_stands_for_the_work_of_others() -> Result<()> {
     let device = device();
@@ -271,8 +271,8 @@ fn a_tensor_goes_out_and_comes_in_without_a_copy() -> Result<()> {
     Ok(())
 }
 
-/// The consumer may write an exported tensor at once, so the export waits for operations that read
-/// it, too.
+/// The consumer may write an exported tensor at once, so the export also waits for operations that
+/// read the memory.
 #[test]
 fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
     for seed in 0..20 {
@@ -299,8 +299,8 @@ fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
     Ok(())
 }
 
-/// S9, S10: memory whose address was given away is initialised, and stays as its new user leaves
-/// it.
+/// S9, S10: memory whose address was given to other code is initialised. Later the library does not
+/// change it.
 #[test]
 fn memory_that_is_used_by_its_address_is_never_zeroed_again() -> Result<()> {
     let device = device();
@@ -324,7 +324,7 @@ fn memory_that_is_used_by_its_address_is_never_zeroed_again() -> Result<()> {
     Ok(())
 }
 
-/// The same for elements that a growing buffer gets after its address was taken.
+/// The same rule, for elements that a growing buffer gets after its address was taken.
 #[test]
 fn elements_that_a_growing_buffer_gets_are_initialised_for_users_of_its_address() -> Result<()> {
     const PAGE: usize = 4096;
@@ -344,8 +344,8 @@ fn elements_that_a_growing_buffer_gets_are_initialised_for_users_of_its_address(
     Ok(())
 }
 
-/// A ticket stands for all work that the stream was given, even if an event was recorded before the
-/// wait.
+/// A ticket covers all work that was enqueued in the stream, even if an event was recorded before
+/// the wait.
 #[test]
 fn a_ticket_stands_for_a_wait_for_an_event_of_other_code() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

@@ -1,5 +1,5 @@
-//! Growing buffers: they grow at the same address while operations use them, and their memory
-//! serves the next buffer.
+//! Growing buffers. They grow at the same address while operations use them. After a drop, the next
+//! buffer gets their memory.
 
 use crate::common::{self, demand_clean};
 use trijet::memory::GrowingBuffer;
@@ -23,7 +23,7 @@ fn index(draw: &mut Prng, count: usize) -> usize {
     usize::try_from(draw.below(count as u64)).expect("it is below a usize")
 }
 
-/// A sequence of `len` pieces, each written when it is appended.
+/// A buffer with `len` pieces. Each piece is written when it is appended.
 fn sequence(s: &Stream, len: usize, value: u8) -> Result<GrowingBuffer<u8>> {
     let mut x = s.growing::<u8>(0, 64 * PAGE)?;
     for piece in 0..len {
@@ -33,7 +33,7 @@ fn sequence(s: &Stream, len: usize, value: u8) -> Result<GrowingBuffer<u8>> {
     Ok(x)
 }
 
-/// Work that cannot end before the growth has returned.
+/// The operation cannot end before the call that grows the buffer has returned.
 #[test]
 fn a_buffer_grows_while_an_operation_uses_it() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -75,7 +75,7 @@ fn a_growth_inside_a_host_function_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// The next user's first write follows the operations of the user before.
+/// The first write of the next buffer follows the operations on the dropped buffer.
 #[test]
 fn the_memory_of_a_dropped_buffer_serves_the_next_one_in_order() -> Result<()> {
     for order in [Order::Greedy].into_iter().chain((0..60).map(Order::Seeded)) {
@@ -98,8 +98,8 @@ fn the_memory_of_a_dropped_buffer_serves_the_next_one_in_order() -> Result<()> {
     Ok(())
 }
 
-/// The bytes at the end of a parked range were used by an operation. The new user meets this
-/// operation only when it grows there.
+/// An operation used the bytes at the end of a parked range. The new buffer reaches these bytes
+/// only when it grows. It then follows that operation.
 #[test]
 fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
     for seed in 0..60 {
@@ -122,8 +122,8 @@ fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
     Ok(())
 }
 
-/// An append of a token on one stream, and attention over all tokens before it on another: the
-/// append waits for nothing, in memory that is new and in memory that was used before.
+/// One stream appends a token, while another stream reads all tokens before it. The append waits
+/// for nothing, in new memory and in memory that was used before.
 #[test]
 fn a_write_of_new_elements_waits_for_no_reader_of_the_old_ones() -> Result<()> {
     let device = checked(Order::Greedy, 1 << 22)?;
@@ -182,8 +182,8 @@ fn sequences_that_come_and_go_make_no_call_of_the_driver() -> Result<()> {
     Ok(())
 }
 
-/// Appends, writes of parts and of the whole, and copies, in three streams: each copy has the bytes
-/// of the calls before.
+/// Three streams append, write parts and the whole, and copy. Each copy has the bytes of the calls
+/// before it.
 #[test]
 fn random_uses_of_growing_buffers_have_the_values_of_their_order() -> Result<()> {
     for seed in 0..60 {
@@ -281,8 +281,8 @@ fn a_device_with_a_pool_has_no_growing_buffers() -> Result<()> {
     Ok(())
 }
 
-/// A buffer that cannot grow keeps its elements. Unused memory makes room, for the buffer and for
-/// other memory.
+/// A buffer that cannot grow keeps its elements. Unused memory is released for the growth of a
+/// buffer and for other memory.
 #[test]
 fn memory_that_nothing_uses_makes_room_for_growth_and_growth_for_it() -> Result<()> {
     let device = checked(Order::Greedy, 64 * PAGE)?;
@@ -306,7 +306,8 @@ fn memory_that_nothing_uses_makes_room_for_growth_and_growth_for_it() -> Result<
     Ok(())
 }
 
-/// The driver refuses the memory of the first growth in both sizes that are tried.
+/// The driver refuses the memory of the first growth. The library tries two sizes, and both are
+/// refused.
 #[test]
 fn a_refused_growth_changes_nothing() -> Result<()> {
     let refused = |nth| Fault { verb: Verb::RangeMap, nth, kind: FaultKind::Refused };
@@ -323,7 +324,7 @@ fn a_refused_growth_changes_nothing() -> Result<()> {
     s.synchronize()
 }
 
-/// With the thread that maps ahead, and with real threads.
+/// The buffer grows with a thread that maps memory ahead, and with real threads.
 #[test]
 fn a_buffer_grows_beside_the_thread_that_maps_ahead() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

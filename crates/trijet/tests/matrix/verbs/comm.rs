@@ -78,7 +78,7 @@ fn port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// The only rank of a group.
+/// The ranks of a group with one rank.
 fn ranks() -> Result<Arc<Ranks>> {
     let address = format!("127.0.0.1:{}", port());
     Ranks::join(0, 1, &address, Duration::from_secs(60)).map(Arc::new)
@@ -221,7 +221,7 @@ pub(super) const VERBS: &[Verb] = &[
                 ("LOCAL_RANK", "0".to_owned()),
                 ("WORLD_SIZE", "2".to_owned()),
                 ("MASTER_ADDR", "127.0.0.1".to_owned()),
-                // The processes of a job of torchrun meet at the next port.
+                // The processes of a torchrun job meet at the port after `MASTER_PORT`.
                 ("MASTER_PORT", (port - 1).to_string()),
             ];
             let value = |name: &str| {
@@ -230,7 +230,7 @@ pub(super) const VERBS: &[Verb] = &[
             };
             let launch = LauncherRank::of(value)?.expect("a job of two");
             let limit = Duration::from_secs(60);
-            // It ends with the process if rank 0 is refused.
+            // This thread ends with the process if rank 0 is refused.
             let other = std::thread::spawn(move || {
                 Ranks::join(1, 2, &format!("127.0.0.1:{port}"), limit).map(drop)
             });

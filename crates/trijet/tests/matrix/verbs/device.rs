@@ -1,4 +1,4 @@
-//! Devices: opening, streams and events of them, memory, traces.
+//! Devices: opening them, their streams and events, memory, traces.
 
 use super::super::held::Held;
 use super::super::rows as row;

@@ -17,7 +17,7 @@ fn step(g: &Recording, x: &mut trijet::Buffer<u8>, value: u8) -> Result<()> {
     g.stream()?.fill_bytes(x, value)
 }
 
-/// A graph that fills `x` on a condition. The condition is the start of `y`.
+/// A graph that fills `x` on a condition. The first bytes of `y` are the condition.
 fn conditional(held: &mut Held, value: u8) -> Result<Graph> {
     let Held { device, x, y, .. } = held;
     device.record(|g| {
@@ -26,7 +26,7 @@ fn conditional(held: &mut Held, value: u8) -> Result<Graph> {
     })
 }
 
-/// A call inside of a new recording.
+/// Prepares a call inside of a new recording.
 fn recorded(run: fn(&Recording, &mut Held) -> Result<()>) -> Result<Call> {
     call(move |h, _| {
         let device = h.device.clone();

@@ -9,7 +9,7 @@ use trijet::testing;
 use trijet::testing::dependent::{self, Trigger};
 use trijet::{Batch, Buffer, LaunchConfig, PinnedBuffer, Result, SourceOrder};
 
-/// Drops a value in the context.
+/// Prepares a call that drops a value in the context.
 fn dropped<T: Send + 'static>(value: T) -> Result<Call> {
     call(move |_, _| {
         drop(value);

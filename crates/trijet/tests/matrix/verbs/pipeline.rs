@@ -21,7 +21,7 @@ fn pipeline<'a>(held: &Held, target: &'a mut Vec<u8>) -> Pipeline<'a> {
         .depth(2)
 }
 
-/// A prepared pipeline in the hands of one thread at a time.
+/// A prepared pipeline that only one thread at a time uses.
 struct AnyThread<'a>(Prepared<'a, u8, u8>);
 
 // SAFETY: its stage is a function without a state.
@@ -33,7 +33,7 @@ impl AnyThread<'_> {
     }
 }
 
-/// Runs staged items until the sink breaks, or to the end.
+/// Runs staged items until the sink ends the run, or to the end.
 fn staged(held: &Held, until: bool) -> Result<()> {
     let mut staged = Staged::on(&held.device);
     let item = staged.item();

@@ -9,7 +9,7 @@ use trijet::workers::RunOptions;
 use trijet::{Error, ErrorKind, Result};
 use trijet_programs::vectors::{self, VECTORS};
 
-/// Separate tasks, with data and a task that may be held back.
+/// New tasks of the device, with data and a task that may be held back.
 struct Prepared {
     tasks: Tasks,
     x: Data<u8>,

@@ -11,12 +11,14 @@ pub(crate) type Call = Box<dyn FnOnce(&mut Held, &Stream) -> Result<()> + Send>;
 
 /// A verb of the public API.
 pub(crate) struct Verb {
-    /// Its type and its name, as `scan` finds it.
+    /// The type and the name of the verb, as `scan` finds them.
     pub(crate) name: &'static str,
     pub(crate) row: Row,
-    /// The bytes of `x`, `y` and `h` after a call that was refused, and after one that succeeded.
+    /// The bytes of `x`, `y` and `h` after a call that was refused, and after a call that
+    /// succeeded.
     pub(crate) bytes: [[u8; 3]; 2],
-    /// It is tried on host devices only, because its call or its answer is another one on a GPU.
+    /// The verb is tried on host devices only, because its call or its answer is different on a
+    /// GPU.
     pub(crate) is_of_host: bool,
     /// Prepares a call.
     pub(crate) make: fn(&mut Held) -> Result<Call>,
@@ -36,18 +38,18 @@ impl Verb {
         Self { bytes: [refused, done], ..self }
     }
 
-    /// It is not tried on one GPU, where it has nothing to do, makes no call, or has another
-    /// answer.
+    /// Marks a verb that is not tried on one GPU, where it has nothing to do, makes no call, or has
+    /// a different answer.
     pub(crate) const fn on_host(self) -> Self {
         Self { is_of_host: true, ..self }
     }
 
-    /// It writes all of `x`.
+    /// Marks a verb that writes all of `x`.
     pub(crate) const fn x(self) -> Self {
         self.leaves(BEFORE, [WRITTEN, BEFORE[1], BEFORE[2]])
     }
 
-    /// It writes all of `h`.
+    /// Marks a verb that writes all of `h`.
     pub(crate) const fn h(self) -> Self {
         self.leaves(BEFORE, [BEFORE[0], BEFORE[1], WRITTEN])
     }

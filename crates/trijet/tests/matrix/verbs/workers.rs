@@ -12,7 +12,7 @@ fn options() -> RunOptions {
     RunOptions::new().workers(2)
 }
 
-/// Solutions of four queens.
+/// Counts the solutions of the problem of four queens.
 fn run(s: &Stream, total: &mut Buffer<u64>) -> Result<Run> {
     s.run_workers(&QUEENS, Work::Tasks(&[queens::root(4)]), &options(), (total, 2_u32))
 }
@@ -25,7 +25,7 @@ fn started(held: &Held) -> Result<(Run, Buffer<u64>)> {
 
 type Fed = Feed<'static, Echoes, EchoParams>;
 
-/// A feed. Its stream and its memory are leaked, because it borrows them.
+/// A feed. The stream and the memory that it borrows are leaked.
 fn feed(held: &Held) -> Result<Fed> {
     let s: &'static Stream = Box::leak(Box::new(held.device.stream()?));
     let sum: &'static mut Buffer<u64> = Box::leak(Box::new(s.alloc_zeroed(1)?));
