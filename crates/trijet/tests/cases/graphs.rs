@@ -210,7 +210,7 @@ struct Tells(Sender<()>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        // If the test has failed, nobody receives the message.
+        // If the test has failed, the message has no receiver.
         let _ended = self.0.send(());
     }
 }

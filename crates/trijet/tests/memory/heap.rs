@@ -38,8 +38,8 @@ fn a_stream_gets_its_memory_again_without_a_call_or_a_wait() -> Result<()> {
     Ok(())
 }
 
-/// The new owner gets the bytes while the old one's operation is pending, and its first write
-/// follows it.
+/// The new owner gets the bytes while an operation of the old owner is pending. The first write of
+/// the new owner follows this operation.
 #[test]
 fn the_first_write_of_memory_in_use_waits_for_its_last_user() -> Result<()> {
     for order in [Order::Greedy].into_iter().chain((0..40).map(Order::Seeded)) {
@@ -88,8 +88,9 @@ fn memory_that_is_ordered_by_hand_follows_the_earlier_owner_of_its_bytes() -> Re
     Ok(())
 }
 
-/// An empty buffer has memory of a granule, which it never uses. Its drop must not make the granule
-/// look unused: once, the next owner wrote it while the operation of the owner before was pending.
+/// An empty buffer has the memory of one granule, which it never uses. Its drop must not make the
+/// granule look unused. Once, the next owner wrote the granule while an operation of the previous
+/// owner was pending.
 #[test]
 fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
     for seed in 0..40 {
@@ -114,9 +115,9 @@ fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
     Ok(())
 }
 
-/// A stream that waited for another one may use the memory of both again. For others this memory is
-/// complete only when the other stream's use is complete too; the end of the first stream's own
-/// last use is not enough.
+/// A stream that waited for another one may use the memory of both again. For a third stream, this
+/// memory is complete only when the use by the other stream is complete as well. The end of the
+/// last use by the first stream is not enough.
 #[test]
 fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Result<()> {
     for seed in 0..40 {
@@ -148,8 +149,8 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
     Ok(())
 }
 
-/// Work that a thread found complete stays complete after the thread has ended, even when the
-/// checker forgets the thread. The checker once took the reuse of such memory for a race.
+/// Work that a thread found complete stays complete after the thread has ended, even if the checker
+/// forgets the thread. The checker once reported the reuse of such memory as a race.
 #[test]
 fn memory_that_an_ended_thread_found_complete_is_used_again_without_a_finding() -> Result<()> {
     let config = HostConfig::new().memory(Bytes(BYTES as u64));
@@ -220,7 +221,7 @@ fn an_allocation_after_a_refused_one_succeeds() -> Result<()> {
     let config = HostConfig::new().executor(executor).faults(vec![refused(1)]);
     let device = Device::host(config)?.remove(0);
     let s = device.stream()?;
-    // The heap asks again for less before it gives up.
+    // If the driver refuses the growth, the heap asks for less memory before it returns an error.
     let mut x = s.alloc::<u8>(100)?;
     s.fill_bytes(&mut x, 1)?;
     s.close()?;
@@ -251,8 +252,8 @@ fn a_device_without_ranges_allocates_from_a_pool() -> Result<()> {
     Ok(())
 }
 
-/// Two streams that use memory in turns, with a wait of the host between, on a device whose kernels
-/// take `latency`. Returns where each buffer lay, relative to the first.
+/// Two streams use memory alternately, and the host waits between the uses. The kernels of the
+/// device take `latency`. Returns the distance of each buffer from the first one.
 fn places(mode: HeapMode, latency: u64) -> Result<Vec<u64>> {
     let cost = CostModel { kernel_latency: Nanos(latency), ..CostModel::default() };
     let executor = Executor::Virtual(Order::Greedy);
@@ -303,18 +304,18 @@ fn the_deterministic_mode_gives_the_same_memory_however_long_work_takes() -> Res
     Ok(())
 }
 
-/// A wait for one user stands for no other user: memory that is free in pieces becomes one block
-/// when the users of all pieces were waited for.
+/// A wait for one user covers no other user. Memory that is free in pieces becomes one block when
+/// the program has waited for the users of all pieces.
 #[test]
 fn the_deterministic_mode_joins_memory_only_of_users_that_the_program_waited_for() -> Result<()> {
     for seed in 0..40 {
-        // Memory is mapped in pieces of this size at least.
+        // The heap maps memory in pieces of at least this size.
         let quarter = 2 << 20;
         let device = device_with(Order::Seeded(seed), 4 * quarter)?;
         device.set_heap_mode(HeapMode::Deterministic)?;
         let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
         let mut landed = [device.pinned::<u8>(quarter)?, device.pinned::<u8>(quarter)?];
-        // Two quarters that stay keep the others apart.
+        // These two quarters stay allocated and keep the other two apart.
         let (mut x, left) = (a.alloc::<u8>(quarter)?, c.alloc::<u8>(quarter)?);
         let (mut y, right) = (b.alloc::<u8>(quarter)?, c.alloc::<u8>(quarter)?);
         for ((s, memory), (value, host)) in
@@ -357,7 +358,7 @@ fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
     Ok(())
 }
 
-/// In this mode a stream never waits for memory; the host may wait instead, if it asks for that.
+/// In this mode a stream never waits for memory. On request, the host waits instead.
 #[test]
 fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Result<()> {
     let device = small(Order::Greedy)?;
@@ -387,8 +388,8 @@ fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Resul
     Ok(())
 }
 
-/// Memory that is free in pieces, each with pending work before it, can be mapped again where one
-/// piece fits.
+/// Free memory may be in pieces, each after pending work. If the caller waits, the heap maps the
+/// pieces again as one block.
 #[test]
 fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
     let config = HostConfig::new()
@@ -453,7 +454,7 @@ fn the_heap_holds_no_more_than_its_limit() -> Result<()> {
     Ok(())
 }
 
-/// In the mode `Footprint` a growth is several calls. When one of them fails, the heap keeps the
+/// In the mode `Footprint`, a growth makes several calls. If one of them fails, the heap keeps the
 /// pieces before it and returns the addresses after it.
 #[test]
 fn a_growth_that_fails_in_its_middle_loses_no_memory() -> Result<()> {

@@ -1,5 +1,5 @@
-//! Blocks that a stream keeps when they are freed, for its next allocations: they come back in the
-//! order of their users, and others get them before the heap grows.
+//! Blocks that a stream keeps for its next allocations when they are freed. The stream reuses them
+//! in the order of their users. Other streams get them before the heap grows.
 
 use crate::common::{checked, demand_clean};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -20,7 +20,7 @@ fn stats(device: &Device) -> HeapStats {
     device.heap_stats().expect("it has a heap")
 }
 
-/// Law M-B: the memory comes with its users, whichever stream uses it first.
+/// Law M-B: the new owner follows the users of the memory, in whichever stream it is used first.
 #[test]
 fn the_first_write_on_another_stream_follows_the_users_of_kept_memory() -> Result<()> {
     for (at, order) in orders().enumerate() {
@@ -43,8 +43,8 @@ fn the_first_write_on_another_stream_follows_the_users_of_kept_memory() -> Resul
     Ok(())
 }
 
-/// The same for memory that two streams used. The stream of the allocation does not follow the
-/// second user.
+/// The same rule, for memory that two streams used. The stream of the allocation does not follow
+/// the second user.
 #[test]
 fn memory_that_another_stream_uses_is_not_taken_for_that_of_the_own_stream() -> Result<()> {
     for (at, order) in orders().enumerate() {
@@ -66,8 +66,8 @@ fn memory_that_another_stream_uses_is_not_taken_for_that_of_the_own_stream() -> 
     Ok(())
 }
 
-/// A new owner of a block has none of the properties that the old one gave it: manual order, parts,
-/// a name, a length.
+/// A new owner of a block inherits no property that the old owner gave the block: manual order,
+/// parts, a name, a length.
 #[test]
 fn a_kept_block_is_like_a_new_one() -> Result<()> {
     for (at, order) in orders().enumerate() {
@@ -84,13 +84,13 @@ fn a_kept_block_is_like_a_new_one() -> Result<()> {
         // SAFETY: only `a` uses it.
         unsafe { y.order_manually() };
         a.fill_bytes(&mut y, 2)?;
-        // A wait for its users would cover the next fill, too.
+        // A wait for the users of `x` would also cover the next fill.
         a.synchronize()?;
         drop(y);
         let mut z = a.alloc::<u8>(BYTES)?;
         assert_eq!((z.address(), z.len()), (place, BYTES));
         a.fill_bytes(&mut z, 3)?;
-        // With manual order it would not wait for `a`.
+        // If the block still had manual order, this download would not wait for `a`.
         assert_eq!(b.download(&z)?, [3; BYTES], "order {at}");
         device.synchronize()?;
         demand_clean(&device);
@@ -103,7 +103,8 @@ fn an_allocation_gets_what_its_stream_keeps_if_it_is_hardly_larger() -> Result<(
     let device = device(Order::Greedy)?;
     let s = device.stream()?;
     let place = s.alloc::<u8>(64 << 10)?.address();
-    // Two granules of 256 are a thirty-second part of 64.
+    // A kept block may be larger than the request by a thirty-second part of the request. A block
+    // of 64 KiB fits a request of 63 KiB, and none of 60 KiB.
     for (bytes, is_kept) in [(63 << 10, true), (60 << 10, false), (64 << 10, true)] {
         let x = s.alloc::<u8>(bytes)?;
         let y = s.alloc::<u8>(64 << 10)?;
@@ -116,8 +117,8 @@ fn an_allocation_gets_what_its_stream_keeps_if_it_is_hardly_larger() -> Result<(
     Ok(())
 }
 
-/// Free memory is no reason to take more from the device, no matter which stream keeps it, and in
-/// which pieces.
+/// While memory is free, the heap takes no more from the device, no matter which stream keeps the
+/// free memory and in which pieces.
 #[test]
 fn memory_that_streams_keep_goes_to_others_before_the_heap_grows() -> Result<()> {
     let config = HostConfig::new().memory(Bytes(1 << 20));
@@ -160,8 +161,8 @@ fn statistics_and_trims_count_what_streams_keep_as_free() -> Result<()> {
     Ok(())
 }
 
-/// In the other modes memory is joined with its neighbours at once, or its places depend only on
-/// the calls.
+/// In the other modes, memory is joined with its neighbours at once, or its addresses depend only
+/// on the calls.
 #[test]
 fn streams_keep_blocks_in_the_mode_for_speed_only() -> Result<()> {
     for mode in [HeapMode::Footprint, HeapMode::Deterministic, HeapMode::NeverWait] {

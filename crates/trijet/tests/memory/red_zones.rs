@@ -1,5 +1,5 @@
-//! Writes of undeclared bytes are found, and the report names the call that allocated the buffer.
-//! The pointers of this test stand for the pointers of a wrong kernel.
+//! Writes to undeclared bytes are found. The report names the call that allocated the buffer. The
+//! pointers in this test have the role of the pointers in a wrong kernel.
 
 use trijet::check::CheckOptions;
 use trijet::memory::{Damage, DamagePlace};
@@ -56,7 +56,7 @@ fn writes_behind_and_before_a_buffer_are_found_with_its_call_and_reported_once()
     Ok(())
 }
 
-/// The corrected program: every byte of the buffers is written, and none outside.
+/// The corrected program writes every byte of the buffers, and no byte outside.
 #[test]
 fn all_bytes_of_a_buffer_can_be_written() -> Result<()> {
     let device = zoned(16 << 20)?;
@@ -112,7 +112,8 @@ fn unsafe_view(device: &Device, address: u64, len: usize) -> Result<trijet::Buff
     unsafe { device.buffer_from_raw::<u8>(address, len, ()) }
 }
 
-/// Dropped memory that was not examined is examined when it is needed, and the findings are kept.
+/// If an allocation finds no memory, it examines dropped buffers that were not examined yet, and
+/// uses their memory. Their findings are kept.
 #[test]
 fn an_allocation_without_memory_looks_at_dropped_buffers_and_gets_theirs() -> Result<()> {
     let device = zoned(64 << 10)?;
@@ -134,8 +135,8 @@ fn an_allocation_without_memory_looks_at_dropped_buffers_and_gets_theirs() -> Re
 }
 
 /// The owner of a device with red zones needs no further call: its memory returns, and nothing is
-/// kept alive. An allocation that fails in its middle leaves zones without their values. An
-/// examination that fails in its middle leaves poison without its value. No kernel wrote either.
+/// kept alive. If an allocation fails midway, its zones lack their values. If an examination fails
+/// midway, the poison lacks its value. No kernel wrote these bytes.
 #[test]
 fn a_fill_that_fails_is_no_damage() -> Result<()> {
     for failing in 1..13 {
@@ -146,7 +147,7 @@ fn a_fill_that_fails_is_no_damage() -> Result<()> {
         let s = device.stream()?;
         let mut refused = 0;
         for _ in 0..3 {
-            // The memory has other values than zones and poison have.
+            // The memory gets values that neither zones nor poison have.
             let used = s.alloc::<u8>(700).and_then(|mut x| s.fill_bytes(&mut x, 1));
             refused += u32::from(used.is_err());
             match device.check_memory() {

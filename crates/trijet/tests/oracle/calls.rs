@@ -1,5 +1,5 @@
-//! The calls of a run, as input of the judge: the requests of the host threads to the driver, in
-//! order, with the declared accesses of each call. Nothing here is concluded from other calls.
+//! The calls of a run, as input of the judge. They are the requests of the host threads to the
+//! driver, in order, with the declared accesses of each call. No entry is derived from other calls.
 
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl Memory {
     }
 }
 
-/// One declared access to an allocation. A later allocation at its address has another number.
+/// One declared access to an allocation. A later allocation at the same address has another number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) block: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Verb {
     Fill,
     Copy,
     Batch(Sources),
-    /// The synchronous copy; its stream is the legacy one.
+    /// The synchronous copy. Its stream is the legacy stream.
     CopyNow,
     FillNow,
     HostFn,
@@ -54,7 +54,7 @@ pub(crate) enum Verb {
     Free,
 }
 
-/// The origin of a record or a wait.
+/// The origin of a record or of a wait: the program or the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     User,
@@ -78,7 +78,7 @@ pub(crate) enum What {
         stream: usize,
         by: By,
     },
-    /// The host waited for the event, or a query said that it is complete.
+    /// The host waited for the event, or a query returned that the event is complete.
     SyncEvent {
         event: u64,
     },
@@ -88,26 +88,26 @@ pub(crate) enum What {
     SyncDevice {
         device: usize,
     },
-    /// The stream begins to exist.
+    /// The stream is opened.
     Open {
         stream: usize,
     },
     /// The start of a call that may wait and will use this memory. The next work of this thread in
-    /// the stream belongs to it.
+    /// the stream belongs to the call.
     Begin {
         stream: usize,
         holds: Vec<Access>,
     },
     /// A future of memory is made. The thread to which the future lends the memory follows the work
-    /// that the creator knew.
+    /// that the creator of the future knew to be complete.
     Lent {
         holds: Vec<Access>,
     },
-    /// The library found the event complete. This gives no thread any knowledge.
+    /// The library found the event complete. No thread of the program knows this.
     Settled {
         event: u64,
     },
-    /// The thread sets the signal, or the host function of the call `inside` does.
+    /// The thread sets the signal, or the host function of the call `inside` sets it.
     Set {
         signal: u64,
         inside: Option<usize>,
@@ -120,7 +120,8 @@ pub(crate) enum What {
     Host {
         accesses: Vec<Access>,
     },
-    /// This thread follows all calls so far of the other thread, which started it or was joined.
+    /// This thread follows all earlier calls of the other thread, which started this thread or was
+    /// joined.
     After {
         thread: u64,
     },
@@ -180,7 +181,7 @@ pub(crate) struct Call {
     pub(crate) known: Vec<usize>,
     /// The start of this call, if it has an entry.
     pub(crate) begin: Option<usize>,
-    /// A name and a place, for messages.
+    /// A name and a source line, for messages.
     pub(crate) label: String,
 }
 
@@ -188,7 +189,7 @@ pub(crate) struct Call {
 pub(crate) struct Lane {
     pub(crate) kind: StreamKind,
     pub(crate) device: usize,
-    /// The earlier stream of its lane, whose work was complete.
+    /// The stream that had the lane before. Its work was complete.
     pub(crate) follows: Option<usize>,
 }
 
@@ -196,14 +197,15 @@ pub(crate) struct Lane {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) lanes: Vec<Lane>,
-    /// The memory of blocks; others are on a device.
+    /// The memory of each block that is not on a device. The keys are the numbers of the blocks.
     pub(crate) memory: BTreeMap<u64, Memory>,
-    /// The device of blocks that were allocated in a stream.
+    /// The device of each block that was allocated in a stream. The keys are the numbers of the
+    /// blocks.
     pub(crate) homes: BTreeMap<u64, usize>,
     pub(crate) calls: Vec<Call>,
-    /// The graph of each call that launches one.
+    /// The graph of each call that launches one. The keys are the indices of the calls.
     pub(crate) launches: BTreeMap<usize, u64>,
-    /// Calls that began and have not returned, by thread and stream.
+    /// Calls that have begun and not returned. The keys are the thread and the stream.
     pub(crate) begun: BTreeMap<(u64, usize), usize>,
 }
 

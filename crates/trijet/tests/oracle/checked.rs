@@ -1,9 +1,9 @@
-//! The checker against the judge: the same ledger, and two formulations of the laws that share no
-//! code.
+//! The checker is compared with the judge on the same ledgers. Both state the laws, and they share
+//! no code.
 //!
-//! The judge compares all pairs of uses and finds the first unordered pair of each block; the
-//! checker keeps the last uses only. They must agree on whether a block races and on the first call
-//! of a race, and the judge must find the checker's pair unordered too.
+//! The judge compares all pairs of uses and finds the first unordered pair of each block. The
+//! checker keeps only the last uses. Both must agree on whether a block races and on the first call
+//! of a race. The judge must also find the pair of the checker unordered.
 
 use crate::clean::options;
 use crate::closure::{Use, uses};
@@ -24,7 +24,7 @@ use trijet::trace::{HostStep, LedgerNote, Op, OpKind, StreamMark, WaitOutcome, W
 /// The number of findings that get a witness by default.
 const WITNESSES: usize = 8;
 
-/// The ledger of a run, without the wait with this number.
+/// The ledger of a run that leaves out the wait with this number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
     // Refused calls are not needed here.
     let program = &Program { refusals: Vec::new(), ..program.clone() };
@@ -41,11 +41,12 @@ fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>,
     Ok(ops)
 }
 
-/// For each block, the first call without an order with an earlier one, and all such earlier calls.
+/// For each block, the first call without an order with an earlier call, and all such earlier
+/// calls.
 type Races = BTreeMap<u64, (usize, BTreeSet<usize>)>;
 
-/// Writes the number of each entry into its label, because the calls of a history have other
-/// numbers: a history leaves entries out and adds starts and joins.
+/// Writes the number of each entry into its label. The calls of a history have other numbers,
+/// because a history leaves out some entries and adds starts and joins.
 fn numbered(ops: &[Op]) -> Vec<Op> {
     let mut ops = ops.to_vec();
     for (number, op) in ops.iter_mut().enumerate() {
@@ -90,12 +91,12 @@ fn races_of_the_judge(ops: &[Op]) -> Races {
     races
 }
 
-/// Whether the judge knows the pair: to the judge, each allocation has separate bytes.
+/// Whether the judge can know the pair. For the judge, each allocation has its own bytes.
 fn is_pair(finding: &Finding) -> bool {
     finding.conflict.is_some() && finding.class != FindingClass::ReuseRacesUse
 }
 
-/// Demands that both judge a ledger equally; returns whether it races.
+/// Demands that both give the same verdict on a ledger. Returns whether the ledger has a race.
 fn agree(ops: &[Op]) -> Result<bool, String> {
     let options = options();
     let verdict = check_with(ops, options.findings_max(100_000));
@@ -249,7 +250,7 @@ fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_ledger() 
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
 }
 
-/// The ledger of a later run: with other blocks, events and threads, except the first thread.
+/// The ledger of a later run. It has other blocks, events and threads, except the first thread.
 fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     let blocks = ops.iter().flat_map(|op| &op.accesses).map(|access| access.block.0).max();
     let (blocks, main) = (blocks.unwrap_or(0) + 1, ops.first().map(|op| op.thread));
@@ -283,8 +284,8 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     })
 }
 
-/// A checker forgets old state while it reads. This does not change its findings: nothing in many
-/// rounds, and then, in a damaged ledger, the findings of that ledger alone.
+/// A checker forgets old state while it reads. This does not change its findings. It finds nothing
+/// in many rounds, and then finds in a damaged ledger the same as in that ledger alone.
 #[test]
 fn a_program_repeated_many_times_is_judged_like_one() {
     let seen = |checker: Checker, skipped: u64| {

@@ -1,11 +1,11 @@
-//! The checker on the ledger of a program that is ordered.
+//! Runs the checker on the ledger of a program that is ordered.
 
 use crate::switches::{Switch, on};
 use trijet::check::{CheckOptions, Finding, FindingClass, Threads, check_with};
 use trijet::trace::Op;
 
-/// The checker's options. About the start and the end of threads it knows as much as the judge:
-/// nothing, or that one thread starts all phases.
+/// The options of the checker. It knows as much as the judge about the start and the end of
+/// threads: nothing, or that one thread starts all phases.
 pub(crate) fn options() -> CheckOptions {
     let threads = if on(Switch::Apart) { Threads::Apart } else { Threads::OneStartsAll };
     CheckOptions::new().threads(threads)

@@ -1,25 +1,25 @@
 //! Happens-before as an explicit relation: one bit for each pair, without clocks.
 //!
-//! Each call has two nodes: the moment of the call on its host thread, and the work that it puts
-//! into a stream, if any. Every edge leads from an earlier call to a later one, so one pass over
-//! the calls gives the transitive closure. An edge stands for a guarantee of a law; other orders of
-//! an implementation have no edge.
+//! Each call has two nodes: the moment of the call on its host thread, and the work, if any, that
+//! the call puts into a stream. Every edge leads from an earlier call to a later one, so one pass
+//! over the calls gives the transitive closure. An edge is an order that a law guarantees. Other
+//! orders of an implementation have no edge.
 
 use crate::calls::{Access, Call, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use crate::switches::{Switch, on};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The orders that count.
+/// The kinds of order that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Order that the laws promise, whatever the host's timing is.
+    /// Only order that the laws promise for every timing of the host.
     Laws,
     /// In addition, order of this run: which record an event had, and which work was found
     /// complete.
     Run,
-    /// Order that the library can see in a run: without the ownership of memory, and without
-    /// hand-overs by signals and joins. So the library may make a wait that ownership or a
+    /// Order that the library can see in a run, without the ownership of memory and without
+    /// hand-overs by signals and joins. The library may therefore insert a wait that ownership or a
     /// hand-over makes unnecessary.
     Library,
 }
@@ -64,7 +64,7 @@ pub(crate) fn work(call: usize) -> usize {
     2 * call + 1
 }
 
-/// A use of memory, from one node to another.
+/// A use of memory, from its first node to its last one.
 #[derive(Debug, Clone)]
 pub(crate) struct Use {
     pub(crate) access: Access,
@@ -114,7 +114,7 @@ pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
             // Law A19: a read out of stream order may start at the call.
             Verb::Batch(Sources::DuringCall) => during,
             Verb::Batch(Sources::AnyTime) => (host(call), work(call)),
-            // Law A18: a staged source is read after a wait for the work that the stream held at
+            // Law A18: a staged source is read after a wait for all work that was in the stream at
             // the start of the call.
             _ if return_of(history, *verb, accesses) == Return::Staged => (host(call), host(call)),
             _ => (work(call), work(call)),
@@ -134,7 +134,7 @@ pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
 #[derive(Debug)]
 pub(crate) struct Closure {
     before: Vec<Nodes>,
-    /// For each wait, the nodes before it without its event.
+    /// For each wait, the nodes that would be before it without its event.
     pub(crate) without: BTreeMap<usize, Nodes>,
     /// For each wait, the record of its event, if there is one.
     pub(crate) waited: BTreeMap<usize, Option<usize>>,
@@ -145,8 +145,8 @@ struct Begun {
     call: usize,
     /// The nodes that the work of the call follows.
     edges: Vec<usize>,
-    /// The last nodes of its stream, and the nodes of the legacy stream that the blocking streams
-    /// wait for.
+    /// The last nodes of the stream of the call, and the nodes of the legacy stream that the
+    /// blocking streams wait for.
     tails: Vec<usize>,
     barrier: Vec<usize>,
     /// The last nodes of the blocking streams of each device.
@@ -172,7 +172,7 @@ struct Builder<'a> {
     /// The last launch of each graph.
     launched: BTreeMap<u64, usize>,
     begun: BTreeMap<(u64, usize), Begun>,
-    /// The nodes before the host function of a call.
+    /// The nodes before the host function of a call. The keys are the indices of the calls.
     host_fns: BTreeMap<usize, Vec<usize>>,
     signals: BTreeMap<u64, Vec<usize>>,
     settled: Vec<usize>,
@@ -197,7 +197,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The last work of the blocking streams of a device and of its legacy stream.
+    /// The last work of the blocking streams and of the legacy stream of a device.
     fn of_blocking(&self, device: usize) -> Vec<usize> {
         let lanes = self.history.lanes.iter().enumerate();
         let here =
@@ -205,7 +205,7 @@ impl Builder<'_> {
         here.flat_map(|(stream, _)| self.last(stream)).collect()
     }
 
-    /// The work that a record in the stream, or a wait for the stream, stands for.
+    /// The work that a record in the stream, or a wait for the stream, covers.
     fn prefix(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         // Law A1: a stream executes in the order of its calls.
@@ -223,8 +223,8 @@ impl Builder<'_> {
         let lane = self.lane(stream);
         let mut edges = self.prefix(stream);
         // Law A13: all blocking streams wait for the work of the legacy stream. This work is not in
-        // them, so no law lets a record in a blocking stream, or a wait for one, stand for it. Law
-        // A38: the legacy stream may wait for the legacy stream of another device.
+        // a blocking stream, so no law lets a record in that stream, or a wait for it, cover this
+        // work. Law A38: the legacy stream may wait for the legacy stream of another device.
         if lane.kind != StreamKind::NonBlocking {
             edges.extend(self.barriers.get(&lane.device).into_iter().flatten());
         }
@@ -298,8 +298,8 @@ impl Builder<'_> {
         edges
     }
 
-    /// Law A38: the other devices of a copy between two devices in the legacy stream, which may
-    /// belong to a third one.
+    /// Law A38: the other devices of a copy between two devices in the legacy stream. The stream
+    /// may belong to a third device.
     fn other_devices(&self, verb: Verb, stream: usize, accesses: &[Access]) -> Vec<usize> {
         if verb != Verb::CopyNow || !on(Switch::Peers) {
             return Vec::new();
@@ -352,7 +352,7 @@ impl Builder<'_> {
             None => self.edges_of(call, stream),
         };
         match &begun {
-            // The thread had the memory when the call began.
+            // The thread owned the memory when the call began.
             Some(begun) => {
                 edges.push(host(begun.call));
                 edges.extend(self.owned(what.accesses()));
@@ -412,8 +412,7 @@ impl Builder<'_> {
         self.streams[stream] = tails;
         let lane = self.lane(stream);
         let (raises, others) = match &self.history.calls[call].what {
-            // Law A14: the laws do not decide whether a bare record holds back the blocking
-            // streams.
+            // Law A14: the laws leave open whether a bare record holds back the blocking streams.
             What::Record { .. } => (false, Vec::new()),
             What::Work { verb: Verb::Alloc, .. } => (!on(Switch::Strict), Vec::new()),
             What::Work { verb, accesses, .. } => {
@@ -486,8 +485,7 @@ impl Builder<'_> {
         self.returned[call].clone_from(&last);
         self.threads.insert(*thread, last);
         if let What::Lent { holds } = what {
-            // In this run, the thread to which the future lends the memory has this knowledge, and
-            // no other thread has.
+            // In this run, only the thread to which the future lends the memory has this knowledge.
             let seen = holds.iter().filter(|_| self.trust != Trust::Laws).cloned();
             for access in seen.map(|access| Access { writes: true, ..access }) {
                 self.users.entry(access.block).or_default().push((call, access));
@@ -507,7 +505,7 @@ impl Closure {
             if trust != Trust::Laws || !on(Switch::Doubt) {
                 return closure;
             }
-            // A call without its order may put another one in doubt.
+            // A call that loses its order may make another call doubtful.
             let before = doubted.len();
             doubted.extend(closure.in_doubt(history));
             if doubted.len() == before {
@@ -542,7 +540,7 @@ impl Closure {
     }
 
     /// Law A45: calls that wait for an event while another thread may record it, or may have
-    /// recorded it last. No order of the host decides which record they find.
+    /// recorded it last. No order of the host determines which record these calls find.
     pub(crate) fn in_doubt(&self, history: &History) -> Vec<usize> {
         let apart = |a: usize, b: usize| {
             history.calls[a].thread != history.calls[b].thread

@@ -17,13 +17,13 @@ const TICKETS: u64 = 3;
 
 /// The buffers and streams that a script may use in its phase.
 struct Rights {
-    /// Buffers it may change.
+    /// The buffers that the script may change.
     own: Vec<usize>,
-    /// Buffers it may only read.
+    /// The buffers that the script may only read.
     shared: Vec<usize>,
-    /// Streams it may replace.
+    /// The streams that the script may replace.
     streams: Vec<usize>,
-    /// Whether other scripts run in the phase.
+    /// Whether other scripts run in the same phase.
     has_others: bool,
 }
 
@@ -38,13 +38,13 @@ struct Draw {
     program: Program,
     shapes: BTreeMap<usize, Shape>,
     next_buffer: usize,
-    /// Buffers that scripts of the phase gave and no script has received, with the number of the
-    /// hand-over.
+    /// Buffers that scripts of the phase have given away and no script has received, each with the
+    /// number of its hand-over.
     mail: Vec<(usize, usize)>,
     /// The number of hand-overs in the phase.
     given: usize,
-    /// Signals that are set, in the order of drawing. By these, scripts can take turns with their
-    /// steps.
+    /// Signals that are set, in the order of drawing. With these signals, scripts can alternate
+    /// their steps.
     set: Vec<usize>,
 }
 
@@ -76,13 +76,13 @@ impl Draw {
         WORDS_MIN + self.below(WORDS_MAX - WORDS_MIN + 1)
     }
 
-    /// A part of `len` words at a drawn place of the buffer.
+    /// A part of `len` words, at a drawn position in the buffer.
     fn part(&mut self, buffer: usize, len: usize) -> Part {
         let start = self.below(self.shapes[&buffer].len - len + 1);
         Part { buffer, range: start..start + len }
     }
 
-    /// Parts of two buffers with equal lengths, often all of the shorter one.
+    /// Parts of two buffers, with equal lengths. Often the part is the whole shorter buffer.
     fn pair(
         &mut self,
         rights: &Rights,
@@ -121,7 +121,8 @@ impl Draw {
         })
     }
 
-    /// The number of a new buffer, or of one that the new buffer replaces.
+    /// The number of a new buffer: an unused number, or the number of a buffer that the new one
+    /// replaces.
     fn made_anew(&mut self, rights: &Rights) -> Option<usize> {
         let given_up = if self.one_in(2) { self.pick(&rights.own) } else { None };
         given_up.or_else(|| self.fresh())
@@ -401,8 +402,8 @@ impl Draw {
     }
 }
 
-/// The program of a seed, with 5 to 60 steps: 2 to 6 streams on 1 or 2 devices, or in one of four
-/// programs 2 to 10 streams on 3 to 8 devices.
+/// Draws the program of a seed, with 5 to 60 steps. It has 2 to 6 streams on 1 or 2 devices. One
+/// program in four has 2 to 10 streams on 3 to 8 devices.
 pub(crate) fn draw(seed: u64) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
@@ -448,9 +449,9 @@ pub(crate) fn draw(seed: u64) -> Program {
     draw.program
 }
 
-/// A small program for a search of all [`Order`](trijet::sim::Order)s: one thread, two or three
-/// streams, and a few operations on short buffers. With `by_hand`, the program orders the buffers
-/// by events, and may lack a wait.
+/// Draws a small program for a search of all [`Order`](trijet::sim::Order)s: one thread, two or
+/// three streams, and a few operations on short buffers. With `by_hand`, the program orders the
+/// buffers by events, and may lack a wait.
 pub(crate) fn draw_small(seed: u64, by_hand: bool) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
@@ -530,7 +531,7 @@ mod tests {
                 let mut words = text.split(' ');
                 let verb = words.next().expect("a step is not empty").to_owned();
                 let next = words.next().expect("every verb has an object");
-                // A verb for all kinds of object counts for each kind.
+                // A verb that applies to all kinds of objects counts for each kind.
                 let kind = match verb.as_str() {
                     "sync" | "query" => next[..1].to_owned(),
                     "batch" => next.to_owned(),

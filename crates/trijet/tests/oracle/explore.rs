@@ -1,4 +1,5 @@
-//! Runs many programs, compares their bytes with a serial run, and has their ledgers judged.
+//! Runs many programs, compares their bytes with a serial run, and lets the judge check their
+//! ledgers.
 
 use crate::clean::finds_nothing;
 use crate::draw::draw;
@@ -86,7 +87,7 @@ fn close_after(program: &Program, devices: Vec<Device>) -> Result<(), String> {
     if program.refusals.is_empty() { closed } else { Ok(()) }
 }
 
-/// A traced run, which is judged.
+/// Makes a traced run and judges it.
 fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String> {
     let devices = seeded(program, order);
     let plain = |error: trijet::Error| error.to_string();
@@ -104,7 +105,7 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     };
     let wrong = |wrong| format!("{}\n  in{}", Report(&history, wrong), lines());
     let seen = match judge(&history) {
-        // A wait for a mark that a refused call left may be unnecessary.
+        // If a call was refused after it left a mark, a wait for this mark may be unnecessary.
         Err(Wrong::Implied(_) | Wrong::Needless(_)) if !program.refusals.is_empty() => {
             Seen::default()
         }
@@ -113,11 +114,11 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     if on(Switch::Apart) || !program.phases.iter().any(Phase::needs_turns) {
         finds_nothing(&ops)?;
     }
-    // The library counts a wait as an over-wait if it stands for work that it need not name,
-    // because needed work follows it. The judge does not, so it may count fewer over-waits.
+    // The library counts a wait as an over-wait if the wait also covers work that it need not
+    // cover, because needed work follows. The judge does not, so it may count fewer over-waits.
     let judged = (seen.waits, seen.over_waits);
     let counted = (counts.waits, counts.over_waits);
-    // A new stream of a lane records for the earlier one too, and the judge counts that as an
+    // A new stream of a lane also records for the earlier stream. The judge counts this as an
     // over-wait.
     let replaced = history.lanes.iter().any(|lane| lane.follows.is_some());
     let is_off = judged.0 != counted.0 || (judged.1 > counted.1 && !replaced);
@@ -128,7 +129,7 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     Ok(seen)
 }
 
-/// One run that is not traced, whose bytes are compared.
+/// Makes one run without a trace, and compares its bytes.
 pub(crate) fn computed(
     program: &Program,
     devices: Vec<Device>,
@@ -166,8 +167,8 @@ pub(crate) fn examine(program: &Program, seed: u64) -> Result<Tally, String> {
     Ok(Tally { programs: 1, runs, seen })
 }
 
-/// All outcomes of a small program over the orders that can make a difference, within `runs_max`
-/// runs; the number of runs, and whether the search was complete.
+/// Searches all orders of a small program that can make a difference, in at most `runs_max` runs.
+/// Returns the outcomes, the number of runs, and whether the search was complete.
 pub(crate) fn exhausted(
     program: &Program,
     runs_max: u64,
@@ -198,7 +199,7 @@ pub(crate) fn explore(
     explore_drawn(&draw, seeds, workers, examine)
 }
 
-/// The same, with programs of another generator.
+/// Does the same as [`explore`], with programs of another generator.
 pub(crate) fn explore_drawn(
     draw: &(dyn Fn(u64) -> Program + Sync),
     seeds: Range<u64>,

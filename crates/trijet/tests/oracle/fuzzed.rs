@@ -3,10 +3,11 @@
 use crate::explore::examine;
 use crate::text::parse;
 
-/// The longest text: longer ones only take longer.
+/// Maximum length of the text in bytes. Longer texts would only take longer.
 const TEXT_MAX: usize = 4096;
 
-/// Runs a program: the first byte chooses the orders, the rest is its text. Other bytes do nothing.
+/// Runs a program. The first byte chooses the orders, and the rest is the text of the program.
+/// Bytes that are no program do nothing.
 ///
 /// # Panics
 /// If the outcome differs from the outcome of a serial run, if a conflict is not ordered, if a wait

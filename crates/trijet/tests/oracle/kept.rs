@@ -1,4 +1,5 @@
-//! Small programs that are kept: each once failed, or fails first when the ordering has a fault.
+//! Small programs that are kept. Each program once failed, or is the first to fail if the ordering
+//! has a fault.
 
 /// A producer on one stream and a consumer on another.
 pub(crate) const ONE_CROSSING: &str = "
@@ -114,9 +115,9 @@ thread
 pub(crate) const ALL: [&str; 6] =
     [ONE_CROSSING, TWO_READERS, DROPPED_IN_USE, TWO_THREADS_ONE_STREAM, LEGACY_BETWEEN, BATCHES];
 
-/// A per-thread stream takes over the lane of a thread that ended, and waits for another stream's
-/// work. The library once took the position of the first thread's work for a position of the new
-/// stream.
+/// A per-thread stream takes over the lane of a thread that ended, and waits for work of another
+/// stream. The library once mistook the position of the work of the first thread for a position of
+/// the new stream.
 const LANE_OF_AN_ENDED_THREAD: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -162,7 +163,7 @@ thread
   read b0
 ";
 
-/// The same after another thread dropped the stream. A new stream may take over its lane.
+/// The same program, but another thread dropped the stream. A new stream may take over its lane.
 const STREAM_DROPPED_BY_ANOTHER_THREAD: &str = "
 devices 1
 stream s0 per-thread on d0
@@ -187,7 +188,8 @@ thread
   read b2
 ";
 
-/// A future that another thread polls. This thread does not gain the knowledge of the creator.
+/// Another thread polls a future. The thread that polls does not get the knowledge of the creator
+/// of the future.
 const FUTURE_CROSSES_THREADS: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -206,8 +208,8 @@ thread
   mix 1 of b1[0..1] into b0[0..1] on s0
 ";
 
-/// Each runs with no call refused, and with one of the first records refused. Some of them once
-/// gave wrong bytes or lent a guard too early.
+/// Each program runs with no call refused, and with one of the first records refused. Some of them
+/// once gave wrong bytes or lent a guard too early.
 pub(crate) const OF_LANES: [&str; 4] = [
     LANE_OF_AN_ENDED_THREAD,
     STREAM_OF_AN_ENDED_THREAD,
