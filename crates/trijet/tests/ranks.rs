@@ -374,8 +374,8 @@ fn a_rank_that_is_late_is_named_on_all_ranks() {
     });
 }
 
-/// A rank that leaves is no loss until the others call it. The call before it succeeds on all
-/// ranks, although some of them are at the next one when others get the answer.
+/// A rank that leaves is lost only when the others call it. The call before succeeds on all ranks,
+/// although some ranks are already in the next call when others get the answer.
 #[test]
 fn a_rank_that_has_left_is_named_when_it_is_missed() {
     for gone in (0..3).cycle().take(300) {
@@ -720,7 +720,8 @@ impl Reduction<u32> for Total {
     }
 }
 
-/// Its messages are missing, and the messages of its next call would be taken for them.
+/// The messages of this rank are missing. Otherwise the messages of its next call would be mistaken
+/// for them.
 #[test]
 fn a_rank_that_panics_in_a_collective_ends_the_group() {
     let told = joined(&all(2), LONG, |ranks| {

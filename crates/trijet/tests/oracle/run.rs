@@ -724,7 +724,7 @@ pub(crate) fn run(devices: &[Device], program: &Program) -> CallResult<Outcome> 
     run_by(devices, program, Turns::Executor)
 }
 
-/// The same, with scripts that run by `turns`.
+/// Runs a valid program as `run` does, with scripts that run by `turns`.
 ///
 /// # Errors
 /// The error of a call, with the call.

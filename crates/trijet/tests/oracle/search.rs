@@ -16,8 +16,8 @@ use trijet::{
     Buffer, Device, Event, Kernel, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
 };
 
-/// The limit for the runs of a search. Longer searches are given up: the programs are small, but
-/// some have many orders.
+/// Maximum number of runs of a search. Longer searches are ended: the programs are small, but some
+/// have many orders.
 const RUNS_MAX: u64 = 5_000;
 const EVENTS: usize = 2;
 /// Buffers of the device. A page-locked buffer has the next number.
@@ -283,7 +283,7 @@ struct Compared {
     missed: Vec<String>,
 }
 
-/// Compares the search of a program with drawn orders; `None` when it was given up.
+/// Compares the search of a program with drawn orders; `None` if the search was not complete.
 fn missed(program: &Small, seed: u64, orders: u64) -> Option<Compared> {
     let found = explored(program, Strategy::Exhaustive { runs_max: RUNS_MAX });
     if !found.complete {

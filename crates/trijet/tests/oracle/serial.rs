@@ -9,14 +9,14 @@ use crate::reference::{mix, words};
 use crate::valid::{Gates, serialised};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Host functions with an order among each other: the functions of one stream from its creation to
-/// its drop. Of a per-thread stream, only the functions that one thread enqueued.
+/// The host functions of one stream, from the creation of the stream to its drop. They have an
+/// order among each other. For a per-thread stream, only the functions that one thread enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Line {
     pub(crate) stream: usize,
     /// The number of earlier replacements of the stream.
     pub(crate) life: usize,
-    /// Phase, script and number of the thread, for per-thread streams.
+    /// For per-thread streams: the phase, the script and the number of the thread.
     pub(crate) thread: Option<(usize, usize, usize)>,
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn interpret(program: &Program) -> Expected {
     interpret_without(program, &BTreeSet::new())
 }
 
-/// The same, if these steps failed.
+/// The results of the program if the steps `failed` have failed.
 pub(crate) fn interpret_without(program: &Program, failed: &BTreeSet<At>) -> Expected {
     let expected = Expected { failed: failed.clone(), ..Expected::default() };
     let mut machine = Machine { expected, ..Machine::default() };

@@ -14,7 +14,7 @@ pub(crate) struct Seen {
     pub(crate) conflicts: u64,
     /// Waits of the ordering.
     pub(crate) waits: u64,
-    /// Waits that stand for more than necessary: the last work that they stand for has no conflict
+    /// Waits that cover more than necessary: the last work that the wait covers has no conflict
     /// with the work that waits.
     pub(crate) over_waits: u64,
     /// Waits that a later wait before the same work makes unnecessary.

@@ -1,5 +1,5 @@
-//! Copies between devices. They need no call before: the first copy gives access where there is a
-//! link.
+//! Copies between devices. They need no call before: where there is a link, the first copy sets the
+//! access.
 
 use trijet::Uses;
 use trijet::memory::PoolAccess;

@@ -213,8 +213,8 @@ fn a_median_of_medians_is_right_at_the_edges_of_chunks_and_images() {
     }
 }
 
-/// The results between two stages of a chunk have more rows than the chunk, and their memory
-/// counts.
+/// The results between two stages of a chunk have more rows than the chunk. The memory limit
+/// includes them.
 #[test]
 fn halos_take_part_in_the_memory_of_a_run() {
     let run = |halo, memory| {

@@ -75,7 +75,7 @@ fn block_on(future: impl Future<Output = Result<()>>) -> Result<()> {
 
 type Call = fn(&Device, &Stream, &PinnedBuffer<u32>) -> Result<()>;
 
-/// Calls that call the driver each time, and so may be the first to report a loss.
+/// Calls that reach the driver each time, so each may be the first to report a loss.
 const CALLS: [(&str, Call); 8] = [
     ("a future of the stream", |_, stream, _| block_on(stream.ready())),
     ("a future of memory", |_, _, x| block_on(async { x.ready().await.map(drop) })),
@@ -87,7 +87,7 @@ const CALLS: [(&str, Call); 8] = [
     ("the state of the memory", |device, _, _| device.memory().map(drop)),
 ];
 
-/// The limit for the calls until one reports the loss: a busy machine needs many.
+/// Maximum number of calls until one reports the loss. A busy machine needs many.
 const CALLS_MAX: u32 = 10_000_000;
 
 /// Law A29, and S4 of docs/soundness.md.

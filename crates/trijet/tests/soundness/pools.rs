@@ -23,8 +23,8 @@ fn pooled(executor: Executor) -> Result<Device> {
 }
 
 /// Laws A8 to A10, A23 and A25: after a synchronisation, work that was complete before it counts as
-/// complete, like work that became complete during it. So another stream gets the memory, whatever
-/// the pool may do.
+/// complete, like work that became complete during it. Another stream therefore gets the memory,
+/// whatever the pool is allowed to do.
 fn all_memory_is_free_after(
     device: &Device,
     by: By,

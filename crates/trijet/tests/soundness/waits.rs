@@ -168,7 +168,8 @@ fn synchronous_copies_and_fills_record_nothing_in_the_legacy_stream() -> Result<
 }
 
 /// A synchronous copy does not cover work that another thread enqueues in its stream during the
-/// call: neither does the copy follow that work, nor is the work complete at return.
+/// call. The copy does not follow that work, and the work need not be complete when the call
+/// returns.
 #[test]
 fn a_synchronous_copy_does_not_cover_work_enqueued_during_it() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
