@@ -48,7 +48,8 @@ pub const RANK: (u8, usize) = (11, 4);
 /// The number of the name of an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
 
-/// The first byte of [`Row::kind`](crate::file::Row::kind). The meaning of the next bytes depends on it.
+/// The first byte of [`Row::kind`](crate::file::Row::kind). The meaning of the next bytes depends
+/// on it.
 pub mod kind {
     /// A kernel.
     pub const KERNEL: u8 = 1;
