@@ -273,7 +273,7 @@ mod tests {
             with(|t| t.columns = (1 << 32) + 1),
             format!("the matrix has 4294967297 columns; {whole}")
         );
-        assert_eq!(with(|t| t.pitch = 19), "a pitch of 19 elements, and the rows have 20");
+        assert_eq!(with(|t| t.pitch = 19), "the pitch is 19 elements, but the rows have 20");
         let pitch = |elements: usize| {
             format!(
                 "a pitch of {elements} elements of 4 bytes; a multiple of 16 bytes, less than \

@@ -372,7 +372,13 @@ mod tests {
         let mut graph = TaskGraph::new();
         let node = graph.node(0);
         graph.edge(node, TaskNode(7));
-        assert!(graph.order().expect_err("no node 7").to_string().contains("node 7 of 1"));
+        assert!(
+            graph
+                .order()
+                .expect_err("no node 7")
+                .to_string()
+                .contains("node 7, but there are only 1")
+        );
     }
 
     #[test]

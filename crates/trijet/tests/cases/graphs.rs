@@ -317,10 +317,10 @@ pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
         assert!(error.to_string().contains(why), "{error}");
     };
-    refused(Uses::new().read(x.view()), "it has 2 arguments, and 1 were given");
+    refused(Uses::new().read(x.view()), "the graph has 2 arguments, and 1 were passed");
     refused(
         Uses::new().read(x.slice(1..)).write(y.view_mut()),
-        "argument 0 has 12000 bytes, not 11996",
+        "argument 0 was recorded with 12000 bytes, and 11996 bytes were passed",
     );
     refused(
         Uses::new().read(x.view()).read(y.view()),
