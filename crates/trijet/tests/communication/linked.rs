@@ -507,7 +507,7 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
     let mut gradients = GradientBuckets::<u32, _>::new(&devices, &[5, 6], Sum)?;
     let outcome = devices[0].record(|g| gradients.record(g, |gradients| gradients.ready(1)));
     let error = outcome.expect_err("gradient 0 is not ready").to_string();
-    assert!(error.contains("has no end"), "{error}");
+    assert!(error.contains("did not call `finish`"), "{error}");
     for gradient in [0, 1] {
         gradients.ready(gradient)?;
     }
