@@ -182,6 +182,6 @@ fn a_device_without_red_zones_says_so_and_pools_have_none() -> Result<()> {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let builder = Device::builder().host(HostConfig::default()).pool(PoolChoice::Own).red_zones();
     let error = builder.open().expect_err("a pool");
-    assert!(error.to_string().contains("red zones are for the heap"), "{error}");
+    assert!(error.to_string().contains("red zones need the heap"), "{error}");
     Ok(())
 }

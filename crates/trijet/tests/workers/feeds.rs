@@ -54,7 +54,7 @@ fn a_feed_that_cannot_take_tasks_is_refused() -> Result<()> {
     for policy in [Policy::Static, Policy::Levels] {
         let options = RunOptions::new().policy(policy);
         let refused = s.feed_workers(&ECHO, &options, (&mut sum,)).unwrap_err();
-        assert!(refused.to_string().contains("take no tasks later"), "{refused}");
+        assert!(refused.to_string().contains("accept no tasks after the start"), "{refused}");
     }
     let alone = RunOptions::new().workers(1);
     let refused = s.feed_workers(&ECHO, &alone, (&mut sum,)).unwrap_err();
