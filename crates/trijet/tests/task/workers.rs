@@ -263,7 +263,10 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
             "but `vectors` is not bound to",
         ),
         (told(tasks.task(h.write()).on_workers(&workers, 0, &[])), "but `vectors` is not bound to"),
-        (told(tasks.task(b.reduce(Sum)).on_workers(&workers, 0, &[])), "cannot declare a reduction"),
+        (
+            told(tasks.task(b.reduce(Sum)).on_workers(&workers, 0, &[])),
+            "cannot declare a reduction",
+        ),
     ];
     for (told, part) in cases {
         assert!(told.contains(part), "{told}");
@@ -271,7 +274,8 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
     let others = devices[0].tasks();
     let x = others.alloc::<f32>(LEN)?;
     assert!(
-        told(others.task(x.read()).on_workers(&workers, 0, &[])).contains("data of another `Tasks`")
+        told(others.task(x.read()).on_workers(&workers, 0, &[]))
+            .contains("data of another `Tasks`")
     );
     let bind = tasks.task(h.update()).bind(&GROWS, RunOptions::default(), |_, _| unreachable!());
     assert!(bind.expect_err("it is host memory").to_string().contains("is host memory"));
