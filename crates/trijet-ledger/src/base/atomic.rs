@@ -13,6 +13,7 @@ pub struct Watermark(AtomicU64);
 
 impl Watermark {
     /// Notes that the work up to `number` is complete.
+    #[inline]
     pub fn raise(&self, number: u64) {
         // Release: a thread that reuses memory because of this number sees what this thread saw.
         self.0.fetch_max(number, Ordering::Release);
@@ -36,11 +37,13 @@ pub struct Pick {
 
 impl Pick {
     /// The number of calls so far.
+    #[inline]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Picks the `number`-th call from now on, counted from 1. With 0, no call is picked.
+    #[inline]
     pub fn choose(&self, number: u64) {
         let picked = if number == 0 { 0 } else { self.count() + number };
         self.picked.store(picked, Ordering::Relaxed);
@@ -49,6 +52,7 @@ impl Pick {
     /// Counts one call, and returns whether it is the picked one. If `able` is false, the call is
     /// not picked. Then the next call with `able` is picked, even if other threads count calls
     /// meanwhile.
+    #[inline]
     pub fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let picked = self.picked.load(Ordering::Relaxed);
@@ -68,6 +72,7 @@ pub struct Stack(AtomicU32);
 const END: u32 = u32::MAX;
 
 impl Default for Stack {
+    #[inline]
     fn default() -> Self {
         Self(AtomicU32::new(END))
     }
@@ -81,6 +86,7 @@ impl Stack {
     }
 
     /// Adds a number, which is not in the list and not `u32::MAX`.
+    #[inline]
     pub fn push(&self, number: u32, link: &AtomicU32) {
         let mut first = self.0.load(Ordering::Relaxed);
         loop {
@@ -97,6 +103,7 @@ impl Stack {
 
     /// Takes all numbers, the last one first. A number may be added again when `each` is called
     /// with it.
+    #[inline]
     pub fn take<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32, mut each: impl FnMut(u32)) {
         let mut number = self.0.swap(END, Ordering::Acquire);
         while number != END {

@@ -22,6 +22,7 @@ pub struct BlockId(pub u64);
 
 impl BlockId {
     /// The next unused identifier of the process.
+    #[inline]
     pub fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -69,12 +70,14 @@ pub fn keep_latest<A: smallvec::Array<Item = Position>>(
 }
 
 impl fmt::Display for DeviceId {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "device {}", self.0)
     }
 }
 
 impl fmt::Display for Position {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lane {} #{}", self.lane.0, self.seq)
     }

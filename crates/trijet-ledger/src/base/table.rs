@@ -19,6 +19,7 @@ pub struct NumberTable<T> {
 }
 
 impl<T> Default for NumberTable<T> {
+    #[inline]
     fn default() -> Self {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
@@ -43,6 +44,7 @@ impl<T> NumberTable<T> {
     ///
     /// # Panics
     /// If `number` exceeds 2^32. Numbers count up from 0, so they do not.
+    #[inline]
     pub fn set(&self, number: usize, value: T) -> &T {
         let (segment, at) = place(number);
         let unset = || (0..1usize << (segment + FIRST_BITS as usize)).map(|_| OnceLock::new());

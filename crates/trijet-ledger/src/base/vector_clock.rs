@@ -51,6 +51,7 @@ impl VectorClock {
     }
 
     /// Adds the positions of `other`.
+    #[inline]
     pub fn join(&mut self, other: &Self) {
         if other.seqs.len() > self.seqs.len() {
             self.seqs.resize(other.seqs.len(), 0);
@@ -67,12 +68,14 @@ impl VectorClock {
     }
 
     /// Replaces the positions by the positions of `other`, and keeps the memory.
+    #[inline]
     pub fn copy_from(&mut self, other: &Self) {
         self.seqs.clear();
         self.seqs.extend_from_slice(&other.seqs);
     }
 
     /// The last position of each lane that has one.
+    #[inline]
     pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
         (0u32..)
             .zip(&self.seqs)
