@@ -20,7 +20,7 @@ const GAP_MAX: u64 = 5_000;
 
 /// One run of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelRun {
+pub(crate) struct KernelRun {
     /// A number of its stream.
     pub stream: usize,
     /// The time from which the kernel could run: it was enqueued, and everything that it follows
@@ -34,7 +34,7 @@ pub struct KernelRun {
 
 /// The kernels that waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crowd {
+pub(crate) struct Crowd {
     /// The indices of these kernels in the list of all runs.
     pub runs: Vec<usize>,
     /// The streams of these kernels.
@@ -52,25 +52,7 @@ pub struct Crowd {
 
 /// The kernels of one device that waited for a hardware queue. `None` if the evidence for such
 /// waits is not sufficient.
-///
-/// ```
-/// use trijet::check::lint::{KernelRun, crowd};
-/// // Two queues and three streams of two kernels: the third stream waits for the first one.
-/// let run = |stream, ready, ran, is_followed| KernelRun { stream, ready, ran, is_followed };
-/// let runs = [
-///     run(0, 0, 0..100_000, true),
-///     run(0, 100_000, 100_000..101_000, false),
-///     run(1, 0, 0..100_000, true),
-///     run(1, 100_000, 100_000..101_000, false),
-///     run(2, 0, 100_000..200_000, true),
-///     run(2, 200_000, 200_000..201_000, false),
-/// ];
-/// let found = crowd(&runs, 2).expect("it waited");
-/// assert_eq!((found.runs, found.sum.0), (vec![4], 100_000));
-/// assert_eq!(crowd(&runs, 3), None);
-/// ```
-#[must_use]
-pub fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
+pub(crate) fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
     let rows: BTreeSet<usize> =
         runs.iter().filter(|run| run.is_followed).map(|run| run.stream).collect();
     let queues = usize::try_from(queues).unwrap_or(usize::MAX);
@@ -132,4 +114,26 @@ fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
         now += change;
     }
     (Union::of(fewer), Union::of(exactly))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two queues and three streams of two kernels: the third stream waits for the first one.
+    #[test]
+    fn a_kernel_waits_only_if_more_streams_than_queues_have_work_in_a_row() {
+        let run = |stream, ready, ran, is_followed| KernelRun { stream, ready, ran, is_followed };
+        let runs = [
+            run(0, 0, 0..100_000, true),
+            run(0, 100_000, 100_000..101_000, false),
+            run(1, 0, 0..100_000, true),
+            run(1, 100_000, 100_000..101_000, false),
+            run(2, 0, 100_000..200_000, true),
+            run(2, 200_000, 200_000..201_000, false),
+        ];
+        let found = crowd(&runs, 2).expect("it waited");
+        assert_eq!((found.runs, found.sum.0), (vec![4], 100_000));
+        assert_eq!(crowd(&runs, 3), None);
+    }
 }

@@ -134,6 +134,7 @@ impl Error {
     }
 
     /// Adds the enqueued operation that failed, if it is known.
+    #[doc(hidden)]
     pub fn with_culprit(mut self, culprit: Option<Position>) -> Self {
         self.0.culprit = culprit;
         self
@@ -181,6 +182,7 @@ impl Error {
     }
 
     /// Whether the context is lost. Then every later call on its device fails (law A40).
+    #[doc(hidden)]
     pub fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }

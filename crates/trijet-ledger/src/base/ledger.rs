@@ -127,6 +127,7 @@ impl Ledger {
 
     /// Calls `look` with the entries that the reader has not received yet: the first wait that has
     /// not ended, and all entries after it. Without a reader, these are all entries.
+    #[doc(hidden)]
     pub fn held<R>(&self, look: impl FnOnce(&VecDeque<Op>) -> R) -> R {
         look(&self.lock().ops)
     }

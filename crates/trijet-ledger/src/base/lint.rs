@@ -64,10 +64,11 @@ pub enum FoundIn {
     Trace,
 }
 
-/// The limits of a rule, which hold wherever it finds its habit.
+/// The limits of a rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RuleLimits {
-    /// Minimum number of operations or calls.
+pub(crate) struct RuleLimits {
+    /// Minimum number of operations or calls, in a ledger from one line of the program. A trace of
+    /// a foreign program has no lines, so there the number holds for small copies only.
     pub count_min: usize,
     /// Maximum number of bytes of an operation that counts.
     pub bytes_max: u64,
@@ -76,7 +77,7 @@ pub struct RuleLimits {
 }
 
 /// The way to avoid idle time between launches, which is no habit of its own.
-pub const FEWER_LAUNCHES: &str =
+pub(crate) const FEWER_LAUNCHES: &str =
     "launch less often: a CUDA graph, batches of copies, or more work for each kernel";
 
 /// No limits.
@@ -327,9 +328,18 @@ impl Rule {
     }
 
     /// The limits of the rule.
-    #[must_use]
-    pub fn limits(self) -> RuleLimits {
+    pub(crate) fn limits(self) -> RuleLimits {
         self.row().limits
+    }
+
+    /// Whether `saved` is a larger part of a run of length `run` than the rule needs.
+    pub(crate) fn is_enough(self, saved: u64, run: u64) -> bool {
+        saved as f64 > run as f64 * self.limits().share_min
+    }
+
+    /// Whether there are as many operations or calls as the rule needs.
+    pub(crate) fn are_enough(self, count: usize) -> bool {
+        count >= self.limits().count_min
     }
 
     /// The records in which the rule finds its habit.

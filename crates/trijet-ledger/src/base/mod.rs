@@ -5,12 +5,12 @@
 
 pub mod atomic;
 pub mod audience;
-pub mod crowd;
+pub(crate) mod crowd;
 pub mod dag;
 pub mod dtype;
 pub(crate) mod edges;
 pub mod error;
-pub mod hash;
+pub(crate) mod hash;
 pub mod id;
 pub mod interval;
 pub mod ledger;

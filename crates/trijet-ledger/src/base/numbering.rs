@@ -1,4 +1,5 @@
-//! Replaces numbers that are unique in the process by numbers that depend only on the run.
+//! Replaces numbers that are unique in the process by numbers that depend only on the run. Outside
+//! this crate no match over the kinds of entries is exhaustive, so a new kind is decided here.
 #![forbid(unsafe_code)]
 
 use super::id::BlockId;

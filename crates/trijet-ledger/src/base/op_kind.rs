@@ -338,6 +338,7 @@ pub enum Effect {
 impl OpKind {
     /// The effect of the entry on the memory of its accesses, if it has any.
     #[must_use]
+    #[inline]
     pub fn effect(&self) -> Effect {
         match self {
             Self::Work(StreamWork::Alloc) | Self::Memory(MemoryCall::AllocNow) => Effect::Allocates,
@@ -360,6 +361,7 @@ impl OpKind {
     /// Whether the entry puts work into a stream. Such an entry has a number of its own in its
     /// lane.
     #[must_use]
+    #[inline]
     pub fn is_work(&self) -> bool {
         matches!(self, Self::Work(_))
     }
@@ -368,6 +370,7 @@ impl OpKind {
     /// one. Every other entry takes effect at its call, in its host thread or inside a host
     /// function.
     #[must_use]
+    #[inline]
     pub fn is_in_stream(&self) -> bool {
         matches!(self, Self::Work(_) | Self::Mark(_))
     }

@@ -15,8 +15,7 @@ mod queues;
 mod run;
 mod streams;
 
-pub use crate::base::crowd::{Crowd, KernelRun, crowd};
-pub use crate::base::lint::{FoundIn, Lint, Rule, RuleLimits};
+pub use crate::base::lint::{FoundIn, Lint, Rule};
 
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;

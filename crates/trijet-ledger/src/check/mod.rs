@@ -78,10 +78,14 @@ pub fn check(ops: &[Op]) -> Verdict {
     check_with(ops, CheckOptions::default())
 }
 
-/// Checks a whole trace. The first [`CheckOptions::witnesses_max`] conflicts get a [`Witness`].
+/// The number of conflicts that get a witness. Each witness costs a pass over the trace.
+const WITNESSES_MAX: usize = 8;
+
+/// Checks a whole trace. The first eight conflicts get a [`Witness`]. A [`Checker`], which does not
+/// have the whole trace, makes none.
 #[must_use]
 pub fn check_with(ops: &[Op], options: CheckOptions) -> Verdict {
-    let (assume, threads, mut left) = (options.assume, options.threads, options.witnesses_max);
+    let (assume, threads, mut left) = (options.assume, options.threads, WITNESSES_MAX);
     let (checker, known_doubtful) = checked(ops, &options);
     let mut verdict = checker.finish();
     for finding in &mut verdict.findings {

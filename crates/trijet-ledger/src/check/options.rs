@@ -38,7 +38,6 @@ pub struct CheckOptions {
     pub(crate) threads: Threads,
     pub(crate) to_the_end: bool,
     pub(crate) findings_max: usize,
-    pub(crate) witnesses_max: usize,
     pub(crate) names: Names,
 }
 
@@ -49,7 +48,6 @@ impl Default for CheckOptions {
             threads: Threads::Apart,
             to_the_end: false,
             findings_max: 1000,
-            witnesses_max: 8,
             names: Names::default(),
         }
     }
@@ -84,13 +82,6 @@ impl CheckOptions {
     /// counted. The limit is per class, so that repeated warnings do not hide an error.
     pub fn findings_max(mut self, findings: usize) -> Self {
         self.findings_max = findings;
-        self
-    }
-
-    /// The number of findings that get a witness, 8 by default. Each witness costs a pass over the
-    /// trace. A [`Checker`](super::Checker), which does not have the whole trace, makes none.
-    pub fn witnesses_max(mut self, findings: usize) -> Self {
-        self.witnesses_max = findings;
         self
     }
 

@@ -318,14 +318,15 @@ fn allocations(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habi
 }
 
 fn small(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let limits = Rule::SmallCopy.limits();
-    let is_small = |one: &&Activity| one.bytes <= limits.bytes_max;
+    let is_small = |one: &&Activity| one.bytes <= Rule::SmallCopy.limits().bytes_max;
     let list: Vec<_> = over_the_link(operations).filter(is_small).collect();
     let (calling, either) = with_calls(&list, calls);
     let bytes = bytes(list.iter().copied());
     let seen = format!("{bytes} in total; the calls took {} of the host's time", calling.length());
     let time = uncovered(operations, &either);
-    (list.len() >= limits.count_min).then(|| Habit::new(Rule::SmallCopy, list.len(), &time, seen))
+    Rule::SmallCopy
+        .are_enough(list.len())
+        .then(|| Habit::new(Rule::SmallCopy, list.len(), &time, seen))
 }
 
 fn sync_copies(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
@@ -354,8 +355,7 @@ fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Habit> {
 
 fn queue_shared(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
     let SharedQueues { crowd, streams } = queues::shared(operations, calls)?;
-    let run = operations.elapsed().0 as f64;
-    let is_enough = crowd.waited.length().0 as f64 > run * Rule::QueueShared.limits().share_min;
+    let is_enough = Rule::QueueShared.is_enough(crowd.waited.length().0, operations.elapsed().0);
     let seen = format!(
         "{} streams had operations in a row, and 8 hardware queues are the default; the kernels \
          waited for {} in total, on the streams {streams}",

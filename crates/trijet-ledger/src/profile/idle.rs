@@ -7,7 +7,7 @@ use crate::trace::Union;
 use std::ops::Range;
 
 /// Minimum length of a counted gap, in nanoseconds. Shorter gaps occur between any two launches:
-/// the driver takes about half of this time for one launch (2.4 us on an H200).
+/// the driver takes more than half of this time for one launch (3.1 us on an H200).
 const GAP_MIN_NS: u64 = 5_000;
 
 /// Shorter gaps than this, in nanoseconds, count as pauses between launches: ten times the shortest

@@ -43,7 +43,6 @@ pub use device::{DeviceProfile, EngineTime, KernelTime};
 pub use findings::Habit;
 pub use idle::{Idle, IdlePart};
 pub use laws::Contradiction;
-pub use names::clean;
 pub use page::{PageOptions, page};
 pub use process::{ProcessProfile, analyse};
 pub use program::Profile;

@@ -51,7 +51,7 @@ fn demangled(name: &str) -> Option<String> {
 /// direction or the order of the text around it. A traced program chooses its texts; they must not
 /// control a terminal or deceive a reader.
 #[must_use]
-pub fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     let acts = |letter: char| {
         letter.is_control()
             || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -24,7 +24,7 @@ mod sheet;
 mod still;
 
 pub(crate) use figures::{Bar, BarPart, FigureTable, Note, NoteLink, NoteName, Section};
-pub use frame::LOOK;
+pub use frame::SHARED_STYLE;
 pub(crate) use item::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 pub(crate) use look::Look;
 pub use page::{HazardNote, Page};

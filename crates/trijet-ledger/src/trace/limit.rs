@@ -80,12 +80,14 @@ impl Limit {
     }
 
     /// Whether an engine of the host is the limit, or a part of the limit.
+    #[doc(hidden)]
     pub fn includes(self, engine: HostEngine) -> bool {
         self == Self::Host(engine) || (self == Self::Output && engine != HostEngine::Reader)
     }
 
     /// The limit of a run that its output limits: the writer, the synchronisation or both, by these
     /// busy times.
+    #[doc(hidden)]
     pub fn of_output(writer: Nanos, sync: Nanos) -> Self {
         let least = (writer.0 + sync.0) / OUTPUT_LEAST;
         match (writer.0 > least, sync.0 > least) {

@@ -12,7 +12,7 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::trace::count;
-use trijet::trace::html::LOOK;
+use trijet::trace::html::SHARED_STYLE;
 use trijet::{Bytes, Device, Nanos, Result};
 use trijet_io::{NewFile, file_error, shown};
 use trijet_tools::allocations::picture::{Panel, of_caching};
@@ -259,7 +259,7 @@ fn page(file: &Path, replayed: &[Replayed]) -> String {
     let data = json!({ "title": title, "rows": rows, "allocators": panels });
     let data = data.to_string().replace('<', "\\u003c");
     // The data are inserted last, because a name in them may contain a mark such as `/*STYLE*/`.
-    let style = [LOOK, STYLE].concat();
+    let style = [SHARED_STYLE, STYLE].concat();
     let page = PAGE.replacen("/*STYLE*/", &style, 1).replacen("/*SCRIPT*/", SCRIPT, 1);
     page.replacen("/*DATA*/", &data, 1)
 }

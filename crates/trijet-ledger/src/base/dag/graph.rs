@@ -158,6 +158,7 @@ impl Dag {
 
     /// As [`settle`](Self::settle), but changes the entries themselves. Returns the times that they
     /// had.
+    #[doc(hidden)]
     pub fn settle_in_place(&self, ops: &mut [Op]) -> Vec<Option<Times>> {
         assert!(2 * ops.len() >= self.moments.len(), "these are the entries of another graph");
         let settled = ops.iter_mut().enumerate().map(|(index, op)| {

@@ -62,7 +62,7 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
         let text = format!("the host waits for each of {} copies", ops.len());
         run.lint(Rule::SyncCopy, idle.length().0, ops, text)
     };
-    let is_loop = |ops: &Vec<usize>| run.are_enough(Rule::SyncCopy, ops.len());
+    let is_loop = |ops: &Vec<usize>| Rule::SyncCopy.are_enough(ops.len());
     looped.into_iter().filter(is_loop).map(lint).collect()
 }
 
@@ -96,7 +96,7 @@ pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
         let text = format!("{} copies move {} in all", ops.len(), Bytes(bytes));
         run.lint(Rule::SmallCopy, saved, ops, text)
     };
-    let are_many = |ops: &Vec<usize>| run.are_enough(Rule::SmallCopy, ops.len());
+    let are_many = |ops: &Vec<usize>| Rule::SmallCopy.are_enough(ops.len());
     run.by_place(wanted).into_iter().filter(are_many).map(lint).collect()
 }
 

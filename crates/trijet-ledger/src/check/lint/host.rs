@@ -37,7 +37,7 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
             .filter_map(|wait| Some(run.dag.call(*wait)?.start..resumed[*wait]?))
             .collect();
         // The last wait of a program has no work after it.
-        if !run.are_enough(Rule::OverSync, spans.len() + 1) {
+        if !Rule::OverSync.are_enough(spans.len() + 1) {
             return None;
         }
         let saved = Union::of(spans.iter().cloned()).and(&idle).length().0;

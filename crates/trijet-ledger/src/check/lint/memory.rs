@@ -17,7 +17,7 @@ pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
         // Without frees in between, the loop only allocates memory that it keeps.
         let between = |free: &&usize| (first..last).contains(*free);
         let freed: Vec<usize> = frees.iter().filter(between).copied().collect();
-        let is_loop = |entries| run.are_enough(Rule::SyncAlloc, entries);
+        let is_loop = |entries| Rule::SyncAlloc.are_enough(entries);
         if !is_loop(allocs.len()) || !is_loop(freed.len() + 1) {
             return None;
         }
@@ -54,7 +54,7 @@ pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
             }
         }
     }
-    if !run.are_enough(Rule::PoolThrash, concerned.len()) {
+    if !Rule::PoolThrash.are_enough(concerned.len()) {
         return Vec::new();
     }
     let text = format!("memory was released and allocated again {} times", concerned.len());

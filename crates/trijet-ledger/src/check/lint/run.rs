@@ -62,12 +62,7 @@ impl<'a> LintRun<'a> {
 
     /// Whether `saved` is a larger part of the run than the rule needs.
     pub(super) fn is_enough(&self, rule: Rule, saved: u64) -> bool {
-        saved as f64 > self.elapsed() as f64 * rule.limits().share_min
-    }
-
-    /// Whether there are as many entries as the rule needs.
-    pub(super) fn are_enough(&self, rule: Rule, entries: usize) -> bool {
-        entries >= rule.limits().count_min
+        rule.is_enough(saved, self.elapsed())
     }
 
     pub(super) fn call_time(&self, op: usize) -> u64 {

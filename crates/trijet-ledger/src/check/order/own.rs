@@ -71,12 +71,12 @@ impl Owned {
                 users.lent = users.lent.take().filter(|used| !known.covers(used.0.at));
                 *users != ByteUsers::default()
             });
-            block.iter().next().is_some()
+            !block.is_empty()
         });
     }
 
     pub(super) fn held_state(&self) -> usize {
-        self.blocks.values().map(|block| block.iter().count()).sum()
+        self.blocks.values().map(RangeMap::len).sum()
     }
 
     /// Makes the call of the thread follow the earlier uses of the memory that it uses.

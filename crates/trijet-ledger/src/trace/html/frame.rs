@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 const PAGE: &str = include_str!("page.html");
 /// The style that all pages share, in CSS: colours, text, buttons, tables and cards.
-pub const LOOK: &str = include_str!("look.css");
+pub const SHARED_STYLE: &str = include_str!("look.css");
 pub(super) const STYLE: &str = concat!(include_str!("look.css"), include_str!("page.css"));
 /// The parts of the script, in order.
 const SCRIPTS: [&str; 6] = [

@@ -432,9 +432,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the reader for whom the report is written. The advice depends on the reader, and so
-    /// does the timeline, which names lines of the program or not. The default is the author of the
-    /// program.
+    /// Sets the reader of the report. Advice and timeline depend on the reader: only an author of
+    /// the program is shown lines of it. The default is the author.
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = audience;
