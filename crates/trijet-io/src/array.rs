@@ -6,8 +6,8 @@ use trijet::{Dtype, Error, ErrorKind, Result};
 
 /// Maximum number of axes of an array, as in numpy (`NPY_MAXDIMS`, since numpy 2.0).
 const AXES_MAX: usize = 64;
-/// Maximum size of an array in bytes: file offsets are signed 64-bit numbers, and a header precedes
-/// the data.
+/// Maximum size of an array in bytes. A file offset is a signed 64-bit number, and the file also
+/// has a header before the data.
 const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
 
 /// The types of elements that files have.

@@ -17,7 +17,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Maximum number of files that a message names.
 const NAMES_MAX: usize = 3;
 
-/// The fields that identify a job. The other fields describe its circumstances, which may change.
+/// The fields that identify a job. The other fields describe the circumstances of a run, which may
+/// change.
 const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
 /// The identity of a run: its job, and the circumstances on which the output depends. A partial
@@ -39,11 +40,11 @@ pub struct Fingerprint {
     is_same_input: bool,
 }
 
-/// The files of an input that differ from an earlier state.
+/// The indices of the files of an input that differ from an earlier state.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) changed: BTreeSet<usize>,
-    /// The files that changed only in their state (`ctime`). Their bytes may have changed as well.
+    /// The files that differ only in `ctime`. Their bytes may have changed as well.
     pub(crate) doubtful: BTreeSet<usize>,
 }
 
@@ -129,7 +130,8 @@ impl Fingerprint {
         if more == 0 { names } else { format!("{names} and {more} more") }
     }
 
-    /// The state of a file of the input.
+    /// The present state of the input file with this index, as a value of the journal. `None` if
+    /// there is no such file.
     pub(crate) fn stamp(&self, index: usize) -> Option<Value> {
         self.items.get(index).map(Item::stamp)
     }
@@ -151,7 +153,7 @@ impl Fingerprint {
         self.items.iter().enumerate().filter(move |(index, _)| own.contains(index))
     }
 
-    /// The fields, for the first line of the journal.
+    /// The fields of the job and of the circumstances, for the first line of the journal.
     pub(crate) fn fields(&self) -> Value {
         Value::Object(self.fields.clone())
     }
@@ -161,8 +163,8 @@ impl Fingerprint {
         &self.operation
     }
 
-    /// Whether a write of `rows` is possible: the output has these rows, and if the format accepts
-    /// only whole images, they are whole images.
+    /// Whether the output has these rows, and the format can write them: if the format accepts only
+    /// whole images, `rows` must be whole images.
     pub(crate) fn has(&self, rows: &Range<u64>) -> bool {
         let is_edge = |row: u64| row.is_multiple_of(self.granule);
         rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
@@ -200,8 +202,8 @@ impl Fingerprint {
         if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
     }
 
-    /// A number that is the same for runs of this job whose input has not changed, or has changed
-    /// only in its state.
+    /// A number that identifies the job, and the files on which the output depends. It does not
+    /// depend on the `ctime` of these files.
     pub(crate) fn job_hash(&self) -> u128 {
         let stamp = |item: &Item| Item { changed: (0, 0), ..item.clone() }.stamp();
         let stamps: Vec<Value> = self.items().map(|(_, item)| stamp(item)).collect();
@@ -211,7 +213,7 @@ impl Fingerprint {
         xxh3_128(json!([fields, stamps]).to_string().as_bytes())
     }
 
-    /// A number that is the same for inputs whose state has not changed.
+    /// A number that identifies the `ctime` of all files on which the output depends.
     pub(crate) fn state_hash(&self) -> u128 {
         let states: Vec<_> = self.items().map(|(_, item)| item.changed).collect();
         xxh3_128(json!(states).to_string().as_bytes())

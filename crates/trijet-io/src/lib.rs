@@ -38,12 +38,13 @@
 //! 3. **Return.** Rows that are written and read again are equal, byte for byte.
 //! 4. **Probe.** No two formats claim one file, by its name or its first bytes. A file of plain
 //!    bytes has one of three extensions (`.raw`, `.bin`, `.dat`), or none as an input. Any other
-//!    extension is refused, unless [`Plain::any_name`] or [`Target::or_headerless`] takes the file
-//!    for plain bytes.
-//! 5. **Resume.** A partial output is continued only if it can hold the rows that are done. A
-//!    format checks what it knows without reading them: the size and the header of a file, or that
-//!    a file exists for each image. When a writer reads rows that were written, it returns their
-//!    bytes, or fails, or returns the bytes that another program or a loss of power left there.
+//!    extension is refused, unless [`Plain::any_name`] or [`Target::or_headerless`] treats the file
+//!    as plain bytes.
+//! 5. **Resume.** A partial output is continued only if it can have all rows that the journal
+//!    names. A format checks this without reading the rows: it checks the size and the header of a
+//!    file, or that a file exists for each image. When a writer reads rows that were written, it
+//!    returns their bytes, or fails, or returns the bytes that another program or a loss of power
+//!    left there.
 //! 6. **Property.** A format creates its output where nothing exists, and discards only what it has
 //!    created. It follows no link, and replaces nothing that has a second name (a hard link). In a
 //!    folder it replaces a file only if an earlier run, or this one, has created it under exactly
@@ -54,12 +55,12 @@
 //!
 //! # Partial outputs
 //!
-//! An output is written at `OUT.partial`, and `OUT.journal` names its job and the rows that are
-//! done. When no row is missing, the partial output gets its final name and the journal is deleted.
-//! A run that is stopped leaves both. [`Start`] decides what happens to them. Files without a
-//! journal of the same job are never changed, and a discarded partial output stays until the first
-//! row of the new run arrives. The journal has a hash of the rows of each write. A run that
-//! continues reads the rows again, on as many threads as there are processors, at most 16, and
+//! An output is written at `OUT.partial`, and `OUT.journal` names the job and the rows that are
+//! written. When no row is missing, the partial output gets its final name and the journal is
+//! deleted. A run that is stopped leaves both. [`Start`] decides what happens to them. Files
+//! without a journal of the same job are never changed, and a discarded partial output stays until
+//! the first row of the new run arrives. The journal has a hash of the rows of each write. A run
+//! that continues reads the rows again, on as many threads as there are processors, at most 16, and
 //! computes the rows that differ again. If the name is too long for a suffix, the names of the
 //! partial output and of the journal are cut off, and end with a hash of the name.
 //!
@@ -77,12 +78,13 @@
 //!
 //! The journal has the name, size, time of modification, inode and time of the last change
 //! (`ctime`) of each file of the input. A file is the same if all five are the same. If a file has
-//! changed since its rows were done, [`Start::Resume`] is refused, and [`Start::Restart`] starts
-//! over. A file that changes during the run makes the run fail: the output is not given its final
-//! name, and the rows that depend on the file are not kept. If only `ctime` differs, the bytes may
-//! have changed under an old time of modification (`cp -p` into the file, `rsync --inplace
-//! --times`), or only a permission, a name or a hard link has changed. Then the run is refused and
-//! keeps its rows: [`Fingerprint::same_input`] makes it accept the input.
+//! changed since rows that depend on it were written, [`Start::Resume`] is refused, and
+//! [`Start::Restart`] starts over. A file that changes during the run makes the run fail: the
+//! output is not given its final name, and the rows that depend on the file are not kept. If only
+//! `ctime` differs, the bytes may have changed and the old time of modification was kept (`cp -p`
+//! into the file, `rsync --inplace --times`), or only a permission, a name or a hard link has
+//! changed. Then the run is refused, and the rows of the earlier run are kept.
+//! [`Fingerprint::same_input`] makes a run accept the input.
 //!
 //! The [slice](Input::slice) of the input identifies a job, like the input itself. Rows of a slice
 //! keep their numbers in the input. A run reads the rows around the slice, and writes only the rows
@@ -111,11 +113,11 @@
 //!
 //! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while other rows are
 //! written: when 16 MiB of rows are waiting, or when rows have waited for a quarter of a second.
-//! Then the journal names the rows that are safe. [`Sink::finish`](trijet::Sink::finish) brings the
-//! rest to the disk in this order: the rows, then the state of the file or the folder, then the
-//! final name, then the folder that has it. Each step is on the disk before the next step starts,
-//! and the last step before `finish` returns. If the disk reports an error, the run fails, and the
-//! journal no longer names rows that may be lost.
+//! Then a line of the journal states that these rows are on the disk.
+//! [`Sink::finish`](trijet::Sink::finish) brings the rest to the disk in this order: the rows, then
+//! the state of the file or the folder, then the final name, then the folder that has it. Each step
+//! is on the disk before the next step starts, and the last step before `finish` returns. If the
+//! disk reports an error, the run fails, and the journal no longer names rows that may be lost.
 //!
 //! | | survives the death of the process | survives a loss of power |
 //! |---|---|---|

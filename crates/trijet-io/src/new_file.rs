@@ -1,10 +1,9 @@
 //! Files that a program writes as a whole: a report, a picture, a timeline, a page of a manual.
 //!
 //! These files follow the rules of outputs that are written row by row. A source is never replaced,
-//! whichever of its paths is given. An existing file is replaced only if the user requests it. A
-//! file with the final name is always complete: the bytes are written to a temporary file in the
-//! same folder. This file gets the final name when it is complete, and is deleted if anything
-//! fails.
+//! even if it has several paths. An existing file is replaced only if the user requests it. A file
+//! with the final name is always complete: the bytes are written to a temporary file in the same
+//! folder. This file gets the final name when it is complete, and is deleted if anything fails.
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};

@@ -1,8 +1,9 @@
 //! Text from outside, such as the name of a file, in the form in which messages show it.
 //!
 //! A name may have any character except `/` and NUL. A terminal obeys control characters: an escape
-//! sequence colours or clears it, or sets its title. So messages have escapes in their place. In
-//! JSON output, a character has the same escape, and a reader gets the original character.
+//! sequence colours or clears it, or sets its title. So a message shows an escape instead of such a
+//! character. In JSON output, a character has the same escape, and a reader gets the original
+//! character.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
@@ -90,7 +91,7 @@ mod tests {
         }
     }
 
-    /// A report in JSON is escaped where it is printed.
+    /// In a printed JSON report, an escape means the original character.
     #[test]
     fn an_escape_in_json_is_the_same_character() {
         let name = "a\u{7f}\u{9b}31m\u{202e}\u{1b}";

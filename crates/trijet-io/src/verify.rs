@@ -66,7 +66,7 @@ pub(crate) fn differing(
     found
 }
 
-/// The hash of `rows`, read in pieces; `None` if they cannot be read.
+/// The hash of `rows`, which are read in pieces; `None` if they cannot be read.
 fn hash_of(
     writer: &dyn Writer,
     rows: &Range<u64>,

@@ -23,8 +23,8 @@ use std::thread::{Builder, JoinHandle};
 /// The number of bytes whose pages are created at once. In memory, calls that write the file wait
 /// for this.
 const STEP_BYTES: u64 = 32 << 20;
-/// Maximum distance of the thread ahead of the rows: the pages of half a second, in which CUDA
-/// starts.
+/// Maximum number of bytes that the thread is ahead of the rows. The thread creates this many in
+/// half a second, the time in which CUDA starts.
 const AHEAD_BYTES: u64 = 4 << 30;
 /// Minimum size of a file with such a thread. A smaller file is written before the thread has
 /// started.
@@ -61,7 +61,7 @@ enum Next {
 impl WrittenAhead {
     /// The next step after pages that end at `at`, in a file of `bytes` bytes.
     fn next(&self, at: u64, bytes: u64) -> Next {
-        // Rows arrive approximately in order, and the rows that have arrived have pages.
+        // Rows arrive approximately in order. The rows that have arrived already have pages.
         let start = at.max(self.bytes / STEP_BYTES * STEP_BYTES);
         if self.is_over || start >= bytes {
             Next::End
@@ -119,7 +119,8 @@ impl Ahead {
         Some(Self { shared, thread: Some(thread.ok()?) })
     }
 
-    /// Gives the file a name that does not exist, and returns a second handle of it.
+    /// Gives the file the name `path`, which must not exist yet. Returns a second handle of the
+    /// file.
     ///
     /// # Errors
     /// Errors of the system. The file then stays without a name.
@@ -169,8 +170,8 @@ impl Shared {
         }
     }
 
-    /// Waits until more pages are needed, and returns their bytes, which start at `at` or later.
-    /// `None` if no more pages are needed.
+    /// Waits until more pages are needed, and returns the byte range of these pages. The range
+    /// starts at `at` or later. `None` if no more pages are needed.
     fn wait(&self, at: u64) -> Option<Range<u64>> {
         let mut written = self.written();
         loop {
@@ -272,7 +273,8 @@ mod tests {
         assert_eq!(written(0, false).next(AHEAD_BYTES, file), Next::Wait);
         let after = AHEAD_BYTES..AHEAD_BYTES + STEP_BYTES;
         assert_eq!(written(1, false).next(AHEAD_BYTES, file), Next::Make(after));
-        // Rows that came first have pages.
+        // Writing rows has created their pages, so the next step starts after the pages of these
+        // rows.
         let far = 2 * AHEAD_BYTES;
         assert_eq!(written(far + 7, false).next(0, file), Next::Make(far..far + STEP_BYTES));
         assert_eq!(written(file - 2, false).next(0, file), Next::Make(file - 5..file));

@@ -32,7 +32,8 @@ const WINDOWS_MAX: usize = 8;
 struct Window {
     map: Arc<MmapRaw>,
     written: u64,
-    /// The number of the last write in this window, counted over all windows.
+    /// The number of the last write to this window. The writes to all windows are numbered
+    /// together.
     used: u64,
 }
 

@@ -29,8 +29,8 @@ enum Way {
 const WAYS: [Way; 2] = [Way::Call, Way::Mapping];
 
 /// The measurement of both ways. `bytes` is the number of bytes for which a way was chosen. `done`
-/// has, for each of [`WAYS`], the bytes that were written and the seconds that the threads took for
-/// them.
+/// has a pair for each of [`WAYS`]: the bytes that were written, and the seconds that the threads
+/// took to write them.
 #[derive(Debug, Default)]
 struct Trial {
     bytes: u64,
@@ -38,15 +38,15 @@ struct Trial {
 }
 
 impl Trial {
-    /// The way of the next `bytes` bytes.
+    /// Chooses how the next `bytes` bytes are written.
     fn next(&mut self, bytes: u64) -> Way {
         let block = self.bytes / BLOCK_BYTES;
         self.bytes += bytes;
         if block < BLOCKS { WAYS[usize::from(block % 2 == 1)] } else { self.fastest() }
     }
 
-    /// The way with the highest rate per thread. Threads that wait for the lock of the file lower
-    /// the rate of calls.
+    /// The way that writes the most bytes per second and thread. Threads that wait for the lock of
+    /// the file lower this number for calls.
     fn fastest(&self) -> Way {
         let [calls, mapping] = self.done.map(|(bytes, seconds)| bytes as f64 / seconds);
         if mapping > calls { Way::Mapping } else { Way::Call }
@@ -69,7 +69,7 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// The ways of writing a file of `file_bytes` bytes, whose size is set already.
+    /// Prepares both ways for a file of `file_bytes` bytes. The file already has this size.
     pub(super) fn new(file_bytes: u64) -> Self {
         let can_map = AtomicBool::new(file_bytes >= BLOCKS * BLOCK_BYTES);
         let mapping = Mapping::new(file_bytes);
@@ -125,8 +125,8 @@ impl Ways {
 mod tests {
     use super::*;
 
-    /// Runs a trial with these bytes per second of a thread, and returns the way that is used after
-    /// it.
+    /// Runs a trial in which a thread writes `calls` bytes per second by calls, and `mapping` bytes
+    /// per second through the mapping. Returns the way that is used after the trial.
     fn chosen(calls: f64, mapping: f64) -> Way {
         let mut trial = Trial::default();
         for piece in 0..2 * BLOCKS * 16 {

@@ -12,7 +12,7 @@ pub(super) enum Entry {
     Item(usize, Value),
     Rows(Written),
     Lost(Range<u64>),
-    /// The rows of all lines before this byte are on the disk.
+    /// The rows of all lines before this byte of the journal are on the disk.
     Synced(u64),
     /// The time at which the partial output that several processes share was created.
     Created(u64),

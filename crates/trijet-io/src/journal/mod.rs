@@ -406,7 +406,7 @@ impl Journal {
         Ok(self.file.metadata().map_err(|error| self.io(error))?.len())
     }
 
-    /// Another handle of the file. The file also stays locked until this handle is closed.
+    /// Opens another handle of the file. The file stays locked until this handle is closed as well.
     ///
     /// # Errors
     /// `Io`.

@@ -31,7 +31,7 @@ pub enum Start {
 /// The result of an earlier run.
 pub(super) enum EarlierResult {
     Kept(Kept),
-    /// Nothing is kept. The first row that is written discards `earlier` rows.
+    /// No rows are kept. The first write of the new run discards `earlier` rows.
     Nothing {
         earlier: u64,
     },
@@ -132,8 +132,8 @@ pub(super) fn kept(
     Ok(EarlierResult::Kept(Kept { writer, done, lost }))
 }
 
-/// Notes the partial output in the journal: its inode number, and the time `created` if several
-/// processes share it. The journal has the inode number of another file.
+/// Adds lines about the partial output to the journal: its inode number, and the time `created` if
+/// several processes share it. The earlier lines are about another file or folder.
 fn name_root(
     journal: &mut Journal,
     writer: &dyn Writer,

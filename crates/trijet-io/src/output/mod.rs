@@ -96,7 +96,7 @@ pub struct Output {
     lost: Vec<Range<u64>>,
     /// The damaged images of the input, whose rows are left out.
     damaged: Option<Arc<DamagedImages>>,
-    /// The state with which the first write begins. `None` afterwards.
+    /// The state in which the first write finds the output. `None` after that write.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,
     /// The reason why the partial output could not be created.
@@ -107,7 +107,7 @@ pub struct Output {
     is_locked: bool,
 }
 
-/// With a smaller limit of memory, no pages are created ahead on a disk.
+/// If the limit of memory is smaller than this, no pages are created ahead on a disk.
 const AHEAD_MIN: u64 = 256 << 20;
 
 /// An output to which this run has written nothing yet.
@@ -363,7 +363,7 @@ impl Output {
                 Arc::new(self.create(journal, ahead).inspect_err(keep)?)
             }
             None => {
-                // The run may report the error of any thread, so the error of each thread has the
+                // The run may report the error of any thread, so the error of each thread names the
                 // cause.
                 let cause = self.failed.get().map_or("the output was stopped", String::as_str);
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
@@ -418,7 +418,8 @@ impl Output {
                 Err(match plan.discard(&place.partial) {
                     Ok(()) => forget(&journal, error),
                     Err(second) => {
-                        // The end of the run tries again. Other files are closed by then.
+                        // The end of the run tries to delete the partial output again. Other files
+                        // are closed by then.
                         drop(self.left.set(journal));
                         error.context(second.to_string())
                     }

@@ -9,8 +9,8 @@ use std::path::Path;
 use trijet::Result;
 
 impl Output {
-    /// Opens an existing output, under the name of the partial output. `None` if there is none, or
-    /// if it must not be overwritten. If it cannot be opened, it keeps its own name.
+    /// Gives an existing output the name of the partial output, and opens it. `None` if there is no
+    /// output, or if it must not be overwritten. If it cannot be opened, it gets its own name back.
     pub(super) fn take_over(&self) -> Result<Option<Box<dyn Writer>>> {
         let place = &self.target.place;
         if !self.target.overwrites || !renamed(&place.out, &place.partial)? {

@@ -94,8 +94,8 @@ impl Partial {
     }
 
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
-        // A thread that panics under this lock leaves a journal without one of its lines, and rows
-        // that are written again.
+        // If a thread panics under this lock, the journal lacks the line of some rows. A later run
+        // writes these rows again.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

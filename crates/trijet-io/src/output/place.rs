@@ -23,8 +23,8 @@ pub(super) struct Place {
     /// The path of the journal, which lists the rows that are written. If several processes write
     /// one output, each has its own journal.
     pub(super) journal: PathBuf,
-    /// The path of the journal that these processes share: it names their job, and its lock is for
-    /// creating and finishing the output.
+    /// The path of the journal that all these processes share. It names their job. A process locks
+    /// it while it creates or finishes the output.
     pub(super) shared: Option<PathBuf>,
 }
 

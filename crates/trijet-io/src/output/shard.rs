@@ -38,7 +38,7 @@ impl Shard {
         self.count
     }
 
-    /// The rows of this process. All processes together have all rows, and each has whole granules.
+    /// The rows of this process, in whole granules. Together, the processes have all rows.
     #[must_use]
     pub fn rows(self, layout: Layout) -> Range<u64> {
         let granules = u128::from(layout.rows.div_ceil(layout.granule));

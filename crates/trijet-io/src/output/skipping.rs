@@ -62,7 +62,8 @@ impl Output {
         Ok(())
     }
 
-    /// The rows that are not among the rows `done`, with their numbers in the input.
+    /// The rows of the output that are not in `done`. The returned ranges count the rows as the
+    /// input does.
     pub(super) fn missing_beside(&self, done: &Rows) -> Vec<Range<u64>> {
         let (own, first) = (self.target.rows(), self.target.first_row());
         let all = done.missing(own.end).into_iter();

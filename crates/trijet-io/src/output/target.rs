@@ -101,7 +101,7 @@ impl Target {
 
     /// Writes over an existing output of the same format at the final path. It reuses the pages of
     /// that output, which is faster than creating new ones. The output loses its name at the first
-    /// row, and gets it back after the last one. A run that is interrupted in between can be
+    /// row, and gets it back after the last row. A run that is interrupted in between can be
     /// resumed, and the old rows are lost.
     ///
     /// # Panics
@@ -113,8 +113,8 @@ impl Target {
         self
     }
 
-    /// Describes the part of the output that one of several processes writes. The last one that has
-    /// written its part gives the output its final name.
+    /// Describes the part of the output that one of several processes writes. The last process that
+    /// finishes its part gives the output its final name.
     ///
     /// # Panics
     /// When the target describes a part already, or is written over.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// A number in a name, and how many digits it has.
+/// A number in a name, and the number of its digits.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     value: u64,

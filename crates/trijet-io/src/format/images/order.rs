@@ -5,8 +5,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// A byte of a name that is not a digit, or a number. The fields are the byte, the number of
-/// digits, and the digits. Leading zeros are left out. The byte of a number is `0`, so that a
+/// A part of a name: one byte that is not a digit, or a whole number. The fields are the byte, the
+/// number of digits, and the digits without leading zeros. The byte of a number is `0`, so that a
 /// number sorts among other bytes like a digit.
 type Token = (u8, usize, Vec<u8>);
 
