@@ -69,10 +69,10 @@ impl Allocator {
         &self.device
     }
 
-    /// Allocates `bytes`, and returns their address. Work that is enqueued in `stream` from now on
-    /// can use the memory, and so can work that follows this point of the stream. If there is no
-    /// memory, the call waits for all work of the device and tries once more, because memory that
-    /// was freed in pieces can then be joined.
+    /// Allocates `bytes`, and returns their address. Work that is enqueued in `stream` after this
+    /// call can use the memory. Work in other streams can use it if it waits for this point of
+    /// `stream`. If there is no memory, the call waits for all work of the device and tries once
+    /// more, because memory that was freed in pieces can then be joined.
     ///
     /// # Errors
     /// `InvalidValue` for 0 bytes, and for more than half of the address space; `OutOfMemory`;

@@ -45,7 +45,7 @@ impl Table {
         self.shard(address).insert(address, block);
     }
 
-    /// Calls `run` with every live allocation, until it fails.
+    /// Calls `run` with every live allocation, until `run` fails.
     pub(crate) fn each(&self, mut run: impl FnMut(&mut Block) -> Result<()>) -> Result<()> {
         for shard in &self.0 {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,8 +28,8 @@ struct Checked {
     verdict: Verdict,
     /// The remarks about performance. `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
-    /// Whether `trijet` made the run in place: the ledger has kernels and no copies, although all
-    /// data of such a run pass through a pipeline.
+    /// Whether `trijet` ran the job in place. Then the ledger has kernels and no copies. In all
+    /// other runs of `trijet`, the ledger has copies, because the data pass through a pipeline.
     in_place: bool,
 }
 

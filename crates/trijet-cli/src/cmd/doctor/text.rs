@@ -110,8 +110,9 @@ impl Page {
         }
     }
 
-    /// Adds a line about the noisy values, if there are any: their number, and the one with the
-    /// largest spread. The names of the examined values are `keys`. The values `of` name a row.
+    /// Adds a line about the noisy values, if there are any: their number, and the row of the value
+    /// with the largest spread. `keys` are the names of the examined values. The values with the
+    /// names `of`, joined by `between`, identify the row.
     fn noise(&mut self, rows: &[&Value], keys: &[&str], of: &[&str], between: &str) {
         let spreads = rows.iter().flat_map(|row| {
             let spread = |key: &&str| row[*key]["spread"].as_f64();

@@ -95,7 +95,7 @@ impl Lines {
         u64::try_from(percent).unwrap_or(100)
     }
 
-    /// Counts rows that are done at the time `now`, and returns the line that is due.
+    /// Adds `rows` to the rows that are done, at the time `now`. Returns a line if one is due.
     fn add(&mut self, rows: u64, now: Duration) -> Option<String> {
         self.done = self.done.saturating_add(rows);
         let percent = self.percent_done();
@@ -112,8 +112,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// The lines of a job of 1000 rows. 5 rows are done at a time, and each takes this many
-    /// seconds.
+    /// The lines of a job of 1000 rows. The rows are done in groups of 5, and each group takes this
+    /// many seconds.
     fn lines(kept: u64, seconds: u64) -> Vec<String> {
         let mut lines = Lines::new(1000, kept);
         let steps = 1..=(1000 - kept) / 5;

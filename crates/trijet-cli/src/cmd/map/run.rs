@@ -14,7 +14,7 @@ use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
 use trijet_io::{Input, Output};
 
-/// The parts that the pipelines of a job share.
+/// The data that the pipelines of all devices of a job share.
 pub(super) struct Setup<'a> {
     pub(super) options: &'a MapOptions,
     pub(super) chain: &'a Chain,

@@ -16,7 +16,7 @@ const WIDTH: usize = 68;
 /// The number of chunks that the drawing shows, few enough that each of them is visible.
 const CHUNKS_MAX: u64 = 12;
 
-/// A loss is printed if it is at least one `LEAST`th of the elapsed time.
+/// A loss is printed if it is at least 1 / `LEAST` of the elapsed time.
 const LEAST: u64 = 100;
 
 /// Prints the comparison: the drawing, the table, and the limiting engine. `computed` is the
@@ -87,8 +87,8 @@ pub(super) fn full(
         print("")?;
     }
     print(calibration)?;
-    // The bytes depend on the chunk size because of the halos. The printed bound is the bound of
-    // the last schedule, which is the one that is drawn.
+    // The number of bytes depends on the chunk size because of the halos. The printed bound belongs
+    // to the last schedule, which is also the schedule that is drawn.
     let report = results.last().map_or(&first.report, |result| &result.report);
     let copies = calibration.bound(report.bytes_in, report.bytes_out);
     if let (Some(bound), Some(kernels)) = (report.bound, report.engine("compute")) {

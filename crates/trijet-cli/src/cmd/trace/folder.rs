@@ -134,9 +134,9 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The environment of the process whose folder in `/proc` is `folder`. It is empty if the process
-/// has none or may not be read. While a process becomes another program, it has no environment yet,
-/// so this function waits until it has one.
+/// Reads the environment of the process whose folder in `/proc` is `folder`. It is empty if the
+/// process has none or may not be read. While a process replaces its program (`exec`), it has no
+/// environment for a moment, so this function waits until it has one.
 fn environment(folder: &Path) -> Vec<u8> {
     loop {
         let found = fs::read(folder.join("environ")).unwrap_or_default();
