@@ -119,7 +119,8 @@ pub struct Trace {
     pub threads: u16,
 }
 
-/// The number of each name. Names are numbered from 0, in the order of their first use.
+/// The numbers of names, for example of streams. Names are numbered from 0, in the order of their
+/// first use.
 #[derive(Debug, Default)]
 struct Names(HashMap<String, u16>);
 

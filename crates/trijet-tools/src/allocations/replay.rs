@@ -46,7 +46,7 @@ pub struct Options {
 }
 
 /// The turn of a row at an object that several threads use: the index of the object, and the number
-/// of earlier rows that use it. The row is run when that number of rows is done.
+/// of earlier rows that use this object. The row is run when that many of these rows are done.
 type Turn = (usize, u32);
 
 /// An allocation of the trace.
@@ -67,13 +67,13 @@ struct Lane {
 struct Replay<'a> {
     device: &'a Device,
     trace: &'a Trace,
-    /// The turns of each row, by the index of the row. A row has a turn for each of its common
-    /// objects.
+    /// The turns of each row, by the index of the row. A row has a turn for each of its objects
+    /// that several threads use.
     turns: Vec<Vec<Turn>>,
     lanes: Vec<Lane>,
     slots: Vec<Mutex<Slot>>,
-    /// For each object, the number of its rows that are done. The objects are all allocations,
-    /// followed by all streams.
+    /// For each object, the number of rows that use the object and are done. The objects are all
+    /// allocations, followed by all streams.
     done: Vec<AtomicU32>,
     /// Whether all threads must end, because one of them had an error.
     stopped: AtomicBool,

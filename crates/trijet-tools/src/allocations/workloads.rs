@@ -135,7 +135,8 @@ struct Sequence {
     end: usize,
 }
 
-/// The stream of a server that runs the model, and the stream that copies the results.
+/// The number of the stream that runs the model, and the number of the stream that copies the
+/// results.
 const MODEL: u16 = 0;
 const RESULTS: u16 = 1;
 /// The number of tokens per page.

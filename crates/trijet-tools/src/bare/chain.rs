@@ -94,7 +94,7 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
-    /// Checks that the word of every block shows `kernels` kernels.
+    /// Checks that every block has counted `kernels` kernels.
     fn verify(&self, link: ChainLink, kernels: u32) -> Result<()> {
         let expected = if link == ChainLink::Empty { 0 } else { kernels };
         let words = self.lab.words(usize::try_from(self.blocks).unwrap_or(usize::MAX))?;

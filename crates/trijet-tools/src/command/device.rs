@@ -108,8 +108,8 @@ pub fn builder(name: DeviceName) -> DeviceBuilder {
     })
 }
 
-/// The names in findings about the calls of this command. They are for users, who cannot change the
-/// calls.
+/// The names in findings about the calls of this command. The findings are for users, who cannot
+/// change the calls.
 #[must_use]
 pub fn names() -> Names {
     Names { audience: Audience::User, ..Names::default() }

@@ -10,7 +10,7 @@ use trijet::memory::Damage;
 use trijet::trace::summary::Audience;
 use trijet::{Device, ErrorKind, Result};
 
-/// The verdict about all calls of a command on its devices. There is none without `--check`.
+/// The verdict of the checker about all calls of a command. There is none without `--check`.
 #[derive(Debug, Default)]
 pub struct Live {
     verdict: Option<Verdict>,

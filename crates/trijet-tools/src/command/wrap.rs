@@ -41,8 +41,8 @@ fn to_width(lines: &str, width: usize) -> String {
     lines.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The start of the last column, if the line belongs to a table. The column is the text after the
-/// last gap of several spaces. `None` if it starts in the last third of the width.
+/// The start of the last column, if the line belongs to a table. The last column is the text after
+/// the last gap of several spaces. `None` if the column starts in the last third of the width.
 fn last_column(line: &str, width: usize) -> Option<usize> {
     let gap = line.trim_end().rfind("  ").filter(|gap| !line[..*gap].trim().is_empty())?;
     let at = textwrap::core::display_width(&line[..gap + 2]);

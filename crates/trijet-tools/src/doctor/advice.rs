@@ -12,8 +12,8 @@ use trijet::Bytes;
 
 /// Copies that have this share of the best rate count as fast as larger copies.
 const PEAK_SHARE: f64 = 0.95;
-/// A pipeline gets one more slot if the hand-over of a chunk to the next engine takes more than
-/// this share of the time of its copy.
+/// A pipeline gets one more slot if handing a chunk to the next engine takes more than this
+/// fraction of the time of the chunk's copy.
 const HANDOVER_MAX: f64 = 0.02;
 /// Copies in both directions at once are worthwhile if each direction keeps this share of the rate
 /// that it has alone.
@@ -74,8 +74,8 @@ pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
 }
 
 /// The number of slots of a pipeline: one for each engine that is busy at the same time, and one
-/// more if `handover_share` is large. That is the time of the hand-over of a chunk, as a share of
-/// the time of its copy.
+/// more if `handover_share` is large. `handover_share` is the time in which a chunk is handed to
+/// the next engine, as a fraction of the time of its copy.
 #[must_use]
 pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
     let engines = if duplex_pays { 3 } else { 2 };
@@ -96,8 +96,8 @@ fn cells<'a>(f: &'a Findings, paths: &[Path], bytes: Bytes) -> Vec<(String, &'a 
     paths.iter().filter_map(named).collect()
 }
 
-/// The size of the copies in the row of the table that decides the chunks and the slots. It is the
-/// smallest size that is large enough for all paths.
+/// The size that decides the chunks and the slots: the smallest size of the table of copies that is
+/// large enough for all paths.
 fn chunk_size(f: &Findings) -> Option<Bytes> {
     LINK.into_iter()
         .map(|path| size_for(&f.curve(path), PEAK_SHARE))

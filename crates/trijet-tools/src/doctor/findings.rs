@@ -54,7 +54,7 @@ impl Path {
 /// The rate of copies of one size.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// The path.
+    /// The path of the copies.
     pub path: Path,
     /// The size of each copy.
     pub bytes: Bytes,
@@ -72,11 +72,12 @@ pub struct Rate {
 /// The cost of a call.
 #[derive(Debug, Clone)]
 pub struct CallCost {
-    /// The call.
+    /// The name of the call.
     pub call: &'static str,
     /// Host time of the bare driver call, in nanoseconds.
     pub bare_ns: Option<Samples>,
-    /// Time until the device had completed a burst of bare calls, per call, in nanoseconds.
+    /// Time until the device had completed a burst of bare calls, divided by the number of calls,
+    /// in nanoseconds.
     pub bare_through_ns: Option<Samples>,
     /// Host time of the call through the library, in nanoseconds.
     pub trijet_ns: Option<Samples>,
@@ -85,9 +86,9 @@ pub struct CallCost {
 /// The effect of a call on running work.
 #[derive(Debug, Clone)]
 pub struct Blocked {
-    /// The call.
+    /// The name of the call.
     pub call: String,
-    /// The kind of both streams, a and b.
+    /// The kind of the two streams, which are called a and b.
     pub streams: &'static str,
     /// Host time of the call on an idle device, in microseconds.
     pub alone_us: Samples,
@@ -148,9 +149,9 @@ pub struct Limits {
 /// The cost of one way to allocate and free.
 #[derive(Debug, Clone)]
 pub struct AllocPair {
-    /// The way.
+    /// The name of the way to allocate and free.
     pub way: &'static str,
-    /// The size.
+    /// The size of the allocation.
     pub bytes: Bytes,
     /// Time of an allocation and its free, in nanoseconds.
     pub pair_ns: Samples,
@@ -159,9 +160,9 @@ pub struct AllocPair {
 /// The cost of one way to launch a chain of kernels.
 #[derive(Debug, Clone)]
 pub struct ChainLaunch {
-    /// The kernels.
+    /// The name of the kernel of the chain.
     pub kernel: &'static str,
-    /// The way.
+    /// The name of the way to launch the chain.
     pub way: &'static str,
     /// The number of kernels in the chain.
     pub kernels: u32,
@@ -174,9 +175,9 @@ pub struct ChainLaunch {
 /// A measurement that was not made, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
-    /// The measurement.
+    /// The name of the measurement.
     pub what: String,
-    /// The reason.
+    /// The reason why it was not made.
     pub why: String,
 }
 
@@ -214,7 +215,7 @@ pub struct Link {
 /// All findings.
 #[derive(Debug, Clone)]
 pub struct Findings {
-    /// The device.
+    /// The measured device.
     pub device: DeviceInfo,
     /// The ordinal of the device within its driver.
     pub ordinal: u32,
@@ -224,25 +225,25 @@ pub struct Findings {
     pub kernel_driver: Option<String>,
     /// The size of the second-level cache, if the driver reports it.
     pub l2: Option<Bytes>,
-    /// Other CUDA devices.
+    /// The other CUDA devices of the machine.
     pub neighbours: Vec<Neighbour>,
     /// The rates of copies between all pairs of CUDA devices.
     pub links: Vec<Link>,
-    /// Rates of copies.
+    /// The rates of copies, for each path and size.
     pub rates: Vec<Rate>,
-    /// Costs of calls.
+    /// The costs of calls.
     pub calls: Vec<CallCost>,
     /// The effects of calls on running work.
     pub blocked: Vec<Blocked>,
     /// For each pair of kinds of streams, whether the second kernel waits for the first one.
     pub pairs: Vec<BlockingPair>,
-    /// Limits.
+    /// The limits of the device.
     pub limits: Limits,
     /// The number of kernels that ran at once, for each kind of operation after them.
     pub queue_shares: Vec<QueueShare>,
-    /// Ways to allocate.
+    /// The costs of the ways to allocate and free.
     pub allocations: Vec<AllocPair>,
-    /// Ways to launch.
+    /// The costs of the ways to launch a chain of kernels.
     pub chains: Vec<ChainLaunch>,
     /// Measurements that do not apply to this device.
     pub absent: Vec<Absent>,

@@ -7,18 +7,19 @@ use trijet::DeviceInfo;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Sizes and repeats.
+/// The sizes and repeats of all measurements.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     /// The sizes of copies in bytes.
     pub(super) sizes: &'static [u64],
-    /// Maximum number of bytes that a sample of several copies copies.
+    /// Maximum number of bytes that all copies of a sample move together. A single copy may be
+    /// larger.
     pub(super) sample_bytes: u64,
-    /// Maximum number of copies of a sample, far below the depth of a queue.
+    /// Maximum number of copies in a sample, far below the depth of a queue.
     pub(super) copies_max: usize,
     /// The number of samples of each figure, after a warm-up.
     pub(super) repeats: usize,
-    /// The length of the kernel during which calls are made, in milliseconds.
+    /// The time of the long kernel that runs while a call is measured, in milliseconds.
     pub(super) kernel_ms: f64,
     /// The number of calls of one sample.
     pub(super) burst: u32,
@@ -26,7 +27,8 @@ pub(super) struct Plan {
     pub(super) allocations: &'static [u64],
     /// The number of kernels that are launched at once, each on its own stream.
     pub(super) grids: usize,
-    /// Maximum number of launches in a busy stream.
+    /// Maximum number of launches that the measurement of the queue depth enqueues after a running
+    /// kernel.
     pub(super) launches_max: usize,
 }
 

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_allocation_that_does_not_wait_is_free() {
-        // cuMemAlloc of 1 GiB: 408 us beside a 30 ms kernel.
+        // cuMemAlloc of 1 GiB took 408 us while a kernel of 30 ms ran.
         let o = observed(408.0, 440.0);
         assert_eq!((host(&o, 400.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
     }
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn page_locking_that_takes_long_by_itself_is_no_wait() {
-        // 64 MiB: 23.6 ms, and the kernel still runs.
+        // A call for 64 MiB takes 23.6 ms, and the kernel still runs when it returns.
         let o = observed(23_600.0, 23_650.0);
         assert_eq!((host(&o, 23_600.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
-        // 96 MiB take longer than the kernel, so there is no verdict.
+        // A call for 96 MiB takes longer than the kernel, so there is no verdict.
         let o = observed(35_400.0, 35_450.0);
         assert_eq!(host(&o, 35_400.0), HostVerdict::Unclear);
     }

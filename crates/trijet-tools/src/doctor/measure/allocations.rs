@@ -6,12 +6,12 @@ use crate::doctor::findings::AllocPair;
 use std::time::Instant;
 use trijet::{Bytes, Device, Result, Stream};
 
-/// The number of pairs in one sample. `DEAR` is for pairs that get memory from the device each
-/// time, and `CHEAP` is for all other pairs.
+/// The number of pairs of an allocation and its free in one sample. `DEAR` is for pairs that get
+/// memory from the device each time, and `CHEAP` is for all other pairs.
 const CHEAP: u32 = 200;
 const DEAR: u32 = 12;
 
-/// The names of the ways.
+/// The names of the ways to allocate and free.
 pub(in crate::doctor) const THRESHOLD_0: &str = "stream-ordered, threshold 0, synchronized";
 pub(in crate::doctor) const THRESHOLD_MAX: &str = "stream-ordered, threshold max";
 pub(in crate::doctor) const OURS_0: &str = "trijet, threshold 0, synchronized";

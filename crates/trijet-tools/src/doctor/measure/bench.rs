@@ -17,7 +17,7 @@ pub(super) struct Bench {
     pub(super) plan: Plan,
     /// The objects for bare driver calls. `None` for a host device.
     pub(super) lab: Option<Lab>,
-    /// The number of rounds of the kernel `WORK` that take a millisecond.
+    /// The number of rounds with which the kernel `WORK` takes a millisecond.
     pub(super) rounds_per_ms: f64,
     pub(super) found: Findings,
 }
