@@ -154,7 +154,8 @@ fn values(device: f64, host: f64) -> Vec<Value> {
     vec![ns("device, each kernel", device), ns("host, all calls", host)]
 }
 
-/// The figures of a chain of bare driver calls. It runs the same kernel, and `cost` is per call.
+/// The figures of a chain of bare driver calls. The chain runs the same kernel as the chain of the
+/// library. `cost.call` is the time of one call, and there are `calls` calls.
 fn of_bare(cost: ChainCost, calls: u32) -> Vec<Value> {
     values(cost.kernel, cost.call * f64::from(calls))
 }

@@ -79,13 +79,14 @@ fn own_buffer(lane: u32) -> u64 {
     1000 + u64::from(lane)
 }
 
-/// Makes a ledger. Also returns the index of the racing kernel if `planted` is set.
+/// Makes a ledger. With several streams, every `crossing`-th kernel reads the buffer of another
+/// stream. Also returns the index of the racing kernel if `planted` is set.
 fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Option<u64>) {
     let lanes = streams.max(2);
     let mut maker = Maker { definition, streams, seqs: vec![0; lanes as usize], ops: Vec::new() };
     let mut racing = None;
-    // The planted race is a crossing without its event. Shortly after the host has waited, a
-    // crossing is ordered even without an event, so a later crossing is used.
+    // The racing kernel reads the buffer of another stream without a wait for that stream. Shortly
+    // after the host has waited for the device, no such wait is needed, so a later kernel is used.
     let middle = (definition.operations / 2 / definition.crossing + 7) * definition.crossing;
     for (number, lane) in (0..definition.operations).zip((0..maker.streams).cycle()) {
         let other = (lane + 1) % lanes;

@@ -45,7 +45,7 @@ fn numbers(draw: &mut Prng, len: usize) -> Vec<bf16> {
     (0..len).map(|_| number()).collect()
 }
 
-/// Enqueues `d = a * b^T` for the sizes `[m, n, k]`, on a device with this number of
+/// Enqueues `d = a * b^T`. The sizes are `[m, n, k]`, and the device has this number of
 /// multiprocessors.
 pub(crate) fn product(
     (stream, multiprocessors): (&Stream, u32),

@@ -47,7 +47,7 @@ fn number(at: u64, salt: u64) -> bf16 {
     bf16::from_f32((mixed % 9) as f32 - 4.0)
 }
 
-/// The digest `before`, continued with every bit of a gradient.
+/// Continues the digest `before` with every bit of a gradient, and returns the new digest.
 fn digest(before: u64, gradient: &[bf16]) -> u64 {
     let of_place = |(at, value): (u64, &bf16)| u64::from(value.to_bits()) * (at * 40_503 % 65_521);
     let sum: u64 = (0..).zip(gradient).map(of_place).sum();

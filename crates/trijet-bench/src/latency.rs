@@ -37,14 +37,14 @@ pub(crate) struct Definition {
 /// How requests are made.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// By a prepared pipeline with this schedule. Its sharing is that of a small job.
+    /// By a prepared pipeline with this schedule and [`Sharing::Latency`].
     Prepared(Schedule),
     /// By hand: copies and a kernel on a stream of the highest priority.
     OwnStream,
 }
 
-/// A case: its name, how requests are made if there are any, and the sharing of the bulk job if it
-/// runs.
+/// A case: its name; how requests are made, or `None` without requests; how the bulk job shares the
+/// device, or `None` if it does not run.
 type Case = (&'static str, Option<Way>, Option<Sharing>);
 
 /// All cases. The bulk job alone comes first, because the other cases are compared with it.
@@ -162,9 +162,9 @@ struct Bulk {
     rate: Option<f64>,
 }
 
-/// Runs the bulk job again and again until `goes_on` returns false for the time so far, then
-/// compares the last result. The barrier `ready` is passed when the job is prepared and has run
-/// once, or has failed.
+/// Prepares the bulk job, runs it once, and waits at the barrier `ready`, even after an error. Then
+/// runs the job again and again until `goes_on` returns false for the elapsed time, and compares the
+/// last result.
 fn bulk(
     device: &Device,
     sharing: Sharing,
@@ -202,7 +202,8 @@ fn requests(
     ready: &Barrier,
 ) -> Result<(Samples, String)> {
     let data = Data::new(device, definition.small_kib << 10, definition.rounds);
-    // The barrier is passed even after an error. Otherwise the bulk job would wait forever.
+    // This thread reaches the barrier even after an error. Otherwise the bulk job would wait
+    // forever.
     ready.wait();
     let mut data = data?;
     let mut requests = Requests::new(device, &mut data, way)?;
@@ -228,7 +229,7 @@ fn requests(
     Ok((times, requests.way()))
 }
 
-/// Runs a case: its requests if it has any, otherwise only the bulk job for the same time.
+/// Runs a case. If the case has no requests, runs only the bulk job, for the usual time of a case.
 fn case(
     device: &Device,
     case: &Case,

@@ -115,7 +115,8 @@ fn random(
     Ok(values)
 }
 
-/// Returns an error if two of the allocations share bytes. Each is an address and a size.
+/// Returns an error if two of the allocations share bytes. Each allocation is an address and a
+/// size.
 fn disjoint(live: impl Iterator<Item = (u64, u64)>) -> Result<()> {
     let mut all: Vec<(u64, u64)> = live.collect();
     all.sort_unstable();

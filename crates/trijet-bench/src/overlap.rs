@@ -185,8 +185,8 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// The strictest of the three limits of a run: the time of the link, plus the cost of each copy,
-/// plus the time to fill and drain the pipeline.
+/// The strictest lower bound of the time of a run: the time of all bytes on the link, plus the cost
+/// of each copy, plus the time in which the pipeline fills and drains.
 fn last_limit(calibration: &Calibration, plan: &Plan, bytes: Bytes) -> Nanos {
     let copies = Copies { count: plan.chunks.len() as u64, bytes };
     let of = |chunk: Option<&Chunk>| {
@@ -215,8 +215,8 @@ fn link(calibration: &Calibration, results: &mut Results) {
     }
 }
 
-/// A text with the strictest limit, as a part of the median time. It is empty for one stream: there
-/// every chunk fills and drains the pipeline, so the limit does not apply.
+/// A text with the strictest bound and its ratio to the median time. The text is empty for one
+/// stream: there every chunk fills and drains the pipeline, so the bound does not apply.
 fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     if case.schedule == Schedule::OneStream {
         return String::new();

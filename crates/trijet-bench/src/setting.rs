@@ -13,7 +13,8 @@ pub struct Setting<'a> {
     pub trijet: PathBuf,
     /// The folder of this program. Benchmarks find their libraries there.
     pub folder: PathBuf,
-    /// Ends the benchmark before its next run. Only benchmarks with runs of seconds observe it.
+    /// Cancels the benchmark, which then ends before its next run. Only benchmarks whose runs take
+    /// seconds check this.
     pub cancel: Cancel,
 }
 
@@ -50,8 +51,9 @@ impl Setting<'_> {
     }
 }
 
-/// A handle of the same device that allocates from a pool of the driver. A host device with its own
-/// configuration is replaced by a host device of the process.
+/// A handle of the same device that allocates from a pool of the driver. If the device is a host
+/// device with its own configuration, the handle belongs to the shared host device of the process
+/// instead.
 ///
 /// # Errors
 /// Every error of the device.

@@ -37,8 +37,8 @@ pub(crate) struct Definition {
     peers: Vec<Peer>,
 }
 
-/// The shape of a graph: the data that each task reads. They belong to the previous step or to the
-/// same step.
+/// The shape of a graph: which data each task reads. The data were written in the previous step or
+/// in the same step.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Trivial,
@@ -59,8 +59,8 @@ impl Shape {
         (Self::Random, "random"),
     ];
 
-    /// The data that the task of this step and column reads. Each is given by its step modulo 2 and
-    /// by its column. The step is the previous one or the same one.
+    /// The data that the task of this step and column reads. Each datum is given by the step that
+    /// wrote it, modulo 2, and by its column. That step is the previous one or the same one.
     fn reads(self, step: usize, column: usize) -> Vec<(usize, usize)> {
         let before = (step + 1) % 2;
         let of = |columns: Vec<usize>| columns.into_iter().map(|at| (before, at)).collect();

@@ -28,7 +28,7 @@ pub(crate) struct Definition {
 /// The results of the programs that have run.
 #[derive(Debug, Default)]
 struct Shown {
-    /// The digest of the first program that ran, and the name of that program.
+    /// The digest of the losses of the first program that ran, and the name of that program.
     digest: Option<(f64, String)>,
     note: String,
 }

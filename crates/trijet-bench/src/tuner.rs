@@ -16,7 +16,7 @@ use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 use trijet_tools::progress::Steps;
 
 const ROW: usize = 256;
-/// The number of rounds and the number of bytes of the run that measures the kernel alone.
+/// The run that measures the kernel alone: its number of rounds and its number of bytes.
 const PROBE: (u32, usize) = (256, 16 << 20);
 /// Only every `STEP`-th element is compared, if a comparison of all elements would take seconds.
 const STEP: usize = 1021;
@@ -135,7 +135,7 @@ fn grid(bytes: u64) -> Vec<Way> {
     ways
 }
 
-/// The fastest ways of the grid. The shortest of a few runs of a way counts.
+/// The fastest ways of the grid. Each way runs a few times, and its shortest time counts.
 fn fastest(
     device: &Device,
     data: &mut Data,

@@ -53,7 +53,7 @@ pub(crate) struct Definition {
 
 /// Maximum number of children of a node of a tree.
 const CHILDREN: u32 = 4;
-/// The number of rows of a board whose placements become tasks.
+/// In the queens problem, every placement of queens in this many rows of the board becomes a task.
 const CUT: u32 = 5;
 /// The policies for tasks that make other tasks.
 const SPAWNING: [Policy; 3] = [Policy::Sharing, Policy::Stealing, Policy::Hybrid];
@@ -143,8 +143,8 @@ impl Runner {
         ])
     }
 
-    /// Makes a side that runs a program with a known answer. If the library chooses the policy, the
-    /// runs in which it measures are made first.
+    /// Makes a side that runs a program with a known answer. If the library chooses the policy,
+    /// this function first makes the runs in which the library measures the policies.
     fn side<'a>(
         mut self,
         name: &str,

@@ -109,7 +109,7 @@ impl<'a> Comparison<'a> {
         ]
     }
 
-    /// Whether a program that ends in the state `end` waits until its output is on a disk.
+    /// Whether a program with an output in the state `end` waits until the output is on a disk.
     fn waits(&self, end: End) -> bool {
         end == End::Synced && self.case.place == Kind::Disk
     }
@@ -171,8 +171,8 @@ impl<'a> Comparison<'a> {
         self.paced(side, end)
     }
 
-    /// Runs each way to move only bytes once, in threads of this process, and keeps the fastest
-    /// ways. On a disk, each kept way is in the list a second time, with an output that is also
+    /// Runs each way to move only bytes once, in threads of this process. Returns the fastest ways.
+    /// On a disk, the list then has each of them a second time, with an output that is also
     /// synchronized.
     fn fastest(&'a self, results: &mut Results) -> Result<Vec<(Side<'a>, Program)>> {
         let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
@@ -223,9 +223,9 @@ impl<'a> Comparison<'a> {
         fs::remove_file(self.out()).map_err(failed)
     }
 
-    /// Adds one row for each figure. The bound of a program that waits for the disk comes from
-    /// threads that wait for the disk. The bound of any other program comes from threads that do
-    /// not.
+    /// Adds one row for each figure. The bound is the smallest median time of threads that only
+    /// move the bytes. For a program that waits for the disk, these threads wait for the disk as
+    /// well. For any other program, they do not.
     fn report(&self, sides: &[Side<'_>], programs: &[Program], results: &mut Results) {
         let peers: Vec<_> =
             sides.iter().zip(programs).filter(|(_, program)| **program == Program::Peer).collect();

@@ -70,8 +70,8 @@ impl Work {
         stream.launch(&WORK, (self.rounds, &self.x, &mut self.y))
     }
 
-    /// The time of the kernel alone in milliseconds: measured around the run, then taken from its
-    /// trace.
+    /// The time of the kernel alone, in milliseconds, measured in two ways: by the clock around the
+    /// run, and by a trace of the run.
     fn alone(&mut self, ground: &Ground, stream: &Stream) -> Result<(f64, f64)> {
         let (mut outside, mut inside) = (Samples::default(), Samples::default());
         for _ in 0..ground.size.repeats {

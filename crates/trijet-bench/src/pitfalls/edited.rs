@@ -28,7 +28,7 @@ impl Edited {
         self.bad.flag.is_some() && self.good.names.is_empty()
     }
 
-    /// The notes about each ledger, with its name.
+    /// For each of the two ledgers: its name, and the note about it.
     pub(super) fn notes(&self) -> [(String, String); 2] {
         let Self { name, flag, bad, good } = self;
         let bad = match &bad.flag {
@@ -46,7 +46,7 @@ impl Edited {
     }
 }
 
-/// Runs a program. Returns its trace, and the index of the wait that the mistake lacks.
+/// Runs a good program. Returns its trace, and the index of the wait that the bad program lacks.
 type Program = fn(&Ground) -> Result<(Trace, usize)>;
 
 const PROGRAMS: [(&str, FindingClass, Program); 2] = [

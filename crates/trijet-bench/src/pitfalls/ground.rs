@@ -11,7 +11,7 @@ use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Device, Error, ErrorKind, Result, Trace};
 use trijet_tools::stats::Samples;
 
-/// The number of rounds with which a calibration starts, and the largest number that it uses.
+/// A calibration starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
 const ROUNDS_MAX: u32 = 1 << 24;
 /// The number of measurements of each time in a calibration. The shortest one counts.
@@ -55,7 +55,8 @@ pub(super) struct Ground {
     pub(super) size: Size,
     /// The number of rounds of a kernel over a chunk.
     pub(super) rounds: u32,
-    /// The number of rounds with which a kernel of a few blocks takes the same time.
+    /// The number of rounds with which a kernel of a few blocks takes as long as a kernel over a
+    /// chunk.
     pub(super) small_rounds: u32,
     clock: Clock,
 }

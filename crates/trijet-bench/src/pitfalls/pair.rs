@@ -77,8 +77,8 @@ pub(super) struct Outcome {
     pub(super) good: Said,
     bad_ms: Samples,
     good_ms: Samples,
-    /// The time of the bad program divided by the time of the good one. For a race, the time of the
-    /// good program divided by the time of the bad one.
+    /// For a mistake that costs time, the time of the bad program divided by the time of the good
+    /// one. For a race, the time of the good program divided by the time of the bad one.
     factor: Samples,
     /// The number of runs of the bad program that had a wrong result, and the number of all its
     /// runs.
@@ -206,7 +206,8 @@ impl Outcome {
         flagged && self.good.flag.is_none()
     }
 
-    /// The notes about each program, with its name.
+    /// The notes about both programs. Each note is the name of its program in the results, and a
+    /// text.
     pub(super) fn notes(&self) -> Vec<(String, String)> {
         let flag = self.flag.name();
         let [bad, good] = [Side::Bad, Side::Good].map(|side| self.what(side));
