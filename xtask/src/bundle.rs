@@ -42,8 +42,8 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
-    // The allocator is for PyTorch and other programs, and for `trijet bench training`. Beside
-    // `trijet`, it takes the library with all features, which is built already.
+    // The allocator is for PyTorch and other programs, and for `trijet bench training`. Built
+    // together with `trijet`, it uses the library with all features, which is built already.
     programs.extend(build(&root, &commit, &["build", "-p", "trijet", "-p", "trijet-alloc"])?);
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     for name in EXPLORERS {

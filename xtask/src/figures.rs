@@ -7,8 +7,8 @@ use std::fs;
 /// The file of the figure, and the results from which it is drawn.
 const FIGURE: &str = "docs/policies.svg";
 const RESULTS: &str = "crates/trijet-bench/results/h200/workers.csv";
-/// The numbers of steps of a task, and the unevenness of tasks. With an unevenness of n, some tasks
-/// are up to 2^n times as long as others.
+/// `STEPS` has the numbers of steps of a task. `UNEVEN` has the unevenness of tasks: with an
+/// unevenness of n, some tasks are up to 2^n times as long as others.
 const STEPS: [u32; 3] = [1, 16, 256];
 const UNEVEN: [u32; 3] = [0, 6, 12];
 const POLICIES: [&str; 5] = ["static", "sharing", "stealing", "hybrid", "auto"];

@@ -101,8 +101,8 @@ const JOBS: &[Job] = &[
 struct Report {
     elapsed_ns: u64,
     named: String,
-    /// Each advised change, with the nanoseconds that it should save, and whether that is a minimum
-    /// or a maximum.
+    /// The advice about each change: the change, the nanoseconds that it should save, and whether
+    /// these are a minimum or a maximum.
     advice: Vec<(String, u64, String)>,
 }
 

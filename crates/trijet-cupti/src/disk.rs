@@ -56,8 +56,8 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 impl Disk {
-    /// Creates the file. The name is unique, with the time in it: a process may run another program
-    /// (`exec`), and process numbers are reused.
+    /// Creates the file. Its name has the number of the process and a time, so the name is unique:
+    /// a process may run another program (`exec`), and process numbers are reused.
     pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));

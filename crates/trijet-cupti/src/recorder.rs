@@ -202,7 +202,7 @@ fn start(folder: PathBuf) {
     if let Some(rank) = rank() {
         file::rank(&mut first, rank);
     }
-    // Without the file there is no place for a warning.
+    // Without the file, a warning cannot be written.
     let Ok(mut disk) = Disk::create(folder, &first) else { return };
     let mut words = Vec::new();
     match found {
@@ -241,6 +241,8 @@ impl Recorder {
     }
 
     /// Makes CUPTI collect records. Returns whether it does. Adds the refusals of CUPTI to `words`.
+    /// If `own` is set, the program has loaded CUPTI itself, and a note is added that its profiler
+    /// gets no records.
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
         let mut check = |what: &str, code: Option<Code>| match code {
             Some(0) => true,
