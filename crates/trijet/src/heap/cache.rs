@@ -16,14 +16,15 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of blocks per lane. A search looks at the sizes of all of them.
+/// Maximum number of blocks that a lane keeps. A search looks at the sizes of all blocks of the
+/// lane.
 const BLOCKS_MAX: usize = 32;
 /// Maximum amount of memory per lane.
 const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
-/// Maximum excess of a kept block over the requested size, as a part of that size: one 32nd.
+/// Maximum excess of a kept block over the requested size: the requested size divided by this.
 const WASTE_PART: u64 = 32;
 
-/// The owner of a block of a heap. This floor does not know its type.
+/// The owner of a block of a heap: a type of the module `memory`, which this module does not know.
 pub(crate) trait Owner: Any + Debug + Send + Sync {
     /// The number of the block.
     fn number(&self) -> Index;
@@ -41,15 +42,15 @@ pub(crate) struct Kept {
     pub(crate) owner: Arc<dyn Owner>,
 }
 
-/// Blocks that leave a cache. They go to the heap.
+/// Blocks that were taken out of a cache. The caller gives them to the heap.
 pub(crate) type Leaving = SmallVec<[Kept; 1]>;
 
-/// The blocks of all caches, on their way to the heap.
+/// The blocks that were taken out of all caches. The caller gives them to the heap.
 #[derive(Debug)]
 pub(crate) struct Gathered<'c> {
     pub(crate) blocks: Vec<Kept>,
-    /// The number of allocations of kept blocks since the last gathering. The first number counts
-    /// blocks with pending users, the second the others.
+    /// The number of allocations of kept blocks since the last call of [`Caches::gather`]. The
+    /// first number counts blocks with pending users, the second all other blocks.
     pub(super) taken: [u64; 2],
     _turn: MutexGuard<'c, ()>,
 }
@@ -60,8 +61,8 @@ struct Cache {
     /// The blocks, in the order in which they were freed.
     blocks: Vec<Kept>,
     granules: u64,
-    /// The number of allocations of kept blocks: the first number counts blocks with pending users,
-    /// the second the others.
+    /// The number of allocations of kept blocks. The first number counts blocks with pending users,
+    /// the second all other blocks.
     taken: [u64; 2],
 }
 
@@ -71,8 +72,8 @@ pub(crate) struct Caches {
     of_lanes: NumberTable<Mutex<Cache>>,
     /// Lanes with this number or a higher one have no cache.
     lanes: AtomicUsize,
-    /// The turn to take all blocks back. A thread that waited for the turn finds the blocks in the
-    /// heap.
+    /// Held from the time when a thread takes all blocks out of the caches until it has given them
+    /// to the heap. A thread that waited for this lock finds the blocks in the heap.
     gathering: Mutex<()>,
 }
 
@@ -94,7 +95,7 @@ impl Cache {
         self.blocks.len() > BLOCKS_MAX || self.granules > GRANULES_MAX
     }
 
-    /// Takes out the older half of the blocks.
+    /// Takes the older half of the blocks out of the cache.
     #[cold]
     fn take_half(&mut self) -> Leaving {
         let leaving: Leaving = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();
@@ -115,7 +116,8 @@ impl Caches {
         self.of_lanes.set(number, Mutex::default())
     }
 
-    /// Takes a block that `lane` keeps, of at least `granules` and not much larger.
+    /// Takes a block of `lane` out of its cache. The block has at least `granules`, and exceeds
+    /// them by at most a 32nd.
     #[inline]
     pub(crate) fn take(&self, lane: LaneId, granules: u64) -> Option<Arc<dyn Owner>> {
         let mut cache = self.get(lane)?.try_lock().ok()?;
@@ -124,9 +126,9 @@ impl Caches {
         Some(owner)
     }
 
-    /// Lets `lane` keep a block; the lane follows all users of the block. Returns the blocks that
-    /// leave the cache. They include this block if it is larger than half of the maximum, or if
-    /// another thread uses the cache.
+    /// Adds a block to the cache of `lane`, which follows all users of the block. Returns the
+    /// blocks that the caller gives to the heap. They include this block if it is larger than half
+    /// of the maximum, or if another thread uses the cache.
     #[inline]
     #[must_use]
     pub(crate) fn keep(&self, lane: LaneId, kept: Kept) -> Leaving {
@@ -140,8 +142,9 @@ impl Caches {
         }
     }
 
-    /// Takes out all blocks. No other thread gathers until the result is dropped, so the next
-    /// thread that gathers finds these blocks in the heap.
+    /// Takes all blocks out of the caches. Until the result is dropped, other threads wait in this
+    /// function. So the caller gives the blocks to the heap first, and the other threads find them
+    /// there.
     #[cold]
     pub(super) fn gather(&self) -> Gathered<'_> {
         let turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
-//! Growing ranges: separate ranges of addresses. A heap maps memory into each from the front.
+//! Growing ranges: separate ranges of addresses. A heap maps memory into each range, beginning at
+//! the start of the range.
 //!
-//! Memory is mapped only after the bytes that an operation may use, so mapping waits for no work. A
-//! range that is no longer used keeps its memory. It is parked for the next user, together with the
-//! operations that used it last.
+//! Memory is mapped only at higher addresses than the bytes that operations may use, so mapping
+//! waits for no work. A range that is no longer used keeps its memory. It is parked for the next
+//! user, together with the operations that used it last.
 #![forbid(unsafe_code)]
 
 use super::growing_range::{GrowingRange, Parked, RANGES_MAX};
@@ -16,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 impl Heap {
-    /// A growing range of `bytes` or more, and its last users: a parked range, or a new one without
-    /// memory. The caller uses `used` bytes at once.
+    /// A growing range of `bytes` or more, and the operations that used it last. The range is a
+    /// parked range, or a new range without memory. The caller will use `used` bytes of it at once.
     ///
     /// # Errors
     /// `Unsupported` if the device has no ranges; `OutOfMemory` if there are not enough addresses.
@@ -130,8 +131,8 @@ impl Heap {
         }));
     }
 
-    /// Maps memory before it is needed. If the device has none, no more memory is requested ahead
-    /// for the range.
+    /// Maps memory before an operation needs it. If this fails, the range is marked as refused, and
+    /// no more memory is requested ahead for it.
     fn extend_ahead(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) {
         // The call that needs the memory will report the error.
         let refused = self.extend(driver, range, to).is_err();
@@ -162,8 +163,9 @@ impl Heap {
         Ok(())
     }
 
-    /// Unmaps the memory of parked ranges with complete users, if `takes` accepts them. Returns the
-    /// number of bytes.
+    /// Unmaps the memory of parked ranges with complete users, and returns the number of unmapped
+    /// bytes. `takes` gets the bytes that the heap holds and the bytes of a range, and decides
+    /// whether the range is unmapped.
     pub(super) fn release_parked(
         &self,
         driver: &dyn Driver,
@@ -179,8 +181,8 @@ impl Heap {
         Ok(released)
     }
 
-    /// Takes a parked range with complete users, if `takes` accepts it and no thread maps memory
-    /// into it.
+    /// Takes a parked range with complete users, if no thread maps memory into it. `takes` decides
+    /// as for [`release_parked`](Self::release_parked).
     fn take_idle_range(
         &self,
         takes: impl Fn(u64, u64) -> bool,

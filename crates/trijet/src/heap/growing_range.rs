@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 /// A range grows by its size divided by this, within the limits of `GrowingRange::unit`.
 const PARTS: u64 = 16;
-/// Maximum number of growing ranges per heap. Their numbers come after the numbers of the other
-/// ranges of the heap, so that no two bytes have equal places.
+/// Maximum number of growing ranges per heap. The place of a byte in a growing range contains this
+/// number plus the number of the range. So no byte in another range of the heap has the same place.
 pub(super) const RANGES_MAX: u32 = 1 << 15;
 
 /// A range of addresses, with memory mapped at its front.
@@ -27,7 +27,7 @@ pub(crate) struct GrowingRange {
     pub(super) pieces: Mutex<Vec<u64>>,
     /// The number of bytes up to which the mapper thread was asked to map memory ahead.
     pub(super) asked: AtomicU64,
-    /// Whether the device refused memory ahead of its use.
+    /// Whether mapping memory ahead of its use failed the last time.
     pub(super) refused: AtomicBool,
 }
 

@@ -17,8 +17,8 @@ use crate::device::memory::Memory;
 /// in the size of the heap.
 const GROWTH_PART: u64 = 64;
 
-/// The size of pieces in `HeapMode::Footprint`, in granules of the heap. Every free part of this
-/// size can be returned, or mapped elsewhere. It is the granule of GPUs.
+/// The size of pieces in `HeapMode::Footprint`, in granules of the heap. A free piece can be
+/// returned to the device, or mapped elsewhere. This size is the granule of GPUs.
 const PIECE: u64 = (2 << 20) / GRANULE;
 
 /// The amount of memory that a trim unmaps. A piece of memory is unmapped as a whole.
@@ -31,7 +31,7 @@ pub(crate) enum Trim {
 }
 
 impl Trim {
-    /// Whether a heap that holds `held` bytes gives a piece back.
+    /// Whether a heap that holds `held` bytes unmaps a piece of `piece` bytes.
     fn takes(self, held: u64, piece: u64) -> bool {
         match self {
             Self::Keep(least) => held.saturating_sub(piece) >= least,
@@ -68,8 +68,9 @@ impl State {
         self.mapped
     }
 
-    /// Chooses the addresses of `granules` new granules. They continue the free block at the end of
-    /// a range, if there is one. `None` if no range has room.
+    /// Chooses the addresses at which memory is mapped for a block of `granules`: a hole, or the
+    /// end of a range. If the last block of the range is free, the new memory only adds the
+    /// granules that this block lacks. `None` if no range has room.
     ///
     /// # Errors
     /// `OutOfMemory` if the growth would exceed the limit of the heap.

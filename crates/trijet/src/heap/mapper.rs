@@ -18,8 +18,8 @@ impl Mapper {
     /// Gives a task to the thread.
     pub(super) fn run(&self, task: MapperTask) {
         let Some(tasks) = self.0.get_or_init(start) else { return };
-        // The thread lives as long as the heap. If it is gone, the call that needs the memory maps
-        // it.
+        // The thread lives as long as the heap. If a panic ended the thread earlier, the call that
+        // needs the memory maps it.
         let Ok(()) = tasks.send(task) else { return };
     }
 }

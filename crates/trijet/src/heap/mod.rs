@@ -2,9 +2,9 @@
 //! driver.
 //!
 //! A heap takes memory from its device in steps. It maps the memory into ranges of addresses, so
-//! that it grows at the end of its memory. `space` knows which bytes are free, and after which
-//! operations; `growth` maps and unmaps memory; `slabs` has small blocks of page-locked memory. The
-//! floor above, which knows the lanes, decides which block an allocation gets.
+//! that it grows at the end of its memory. `space` knows the free bytes, and the operations that
+//! used them last. `growth` maps and unmaps memory. `slabs` has small blocks of page-locked memory.
+//! The module `memory::heap`, which knows the lanes, decides which block an allocation gets.
 //!
 //! The lock of a heap is never held during a call of the driver. If a thread frees memory while
 //! another thread has the lock, it leaves the block in a list. The next owner of the lock empties
@@ -95,9 +95,9 @@ pub(crate) struct State {
 /// Counters of a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
-    /// Allocations by [`Reuse`].
+    /// The number of allocations for each [`Reuse`], which is the index.
     pub(crate) reuses: [u64; 6],
-    /// Calls of the driver.
+    /// The number of calls of the driver.
     pub(crate) calls: u64,
     /// The maximum number of bytes that the heap held from the device since the last reset.
     pub(crate) mapped_high: u64,

@@ -73,7 +73,8 @@ impl Slabs {
         self.state().space.give(index, users, list);
     }
 
-    /// The users that free blocks wait for, of up to `most` lists.
+    /// The operations for which free blocks wait: the users of the oldest block in each of up to
+    /// `most` lists.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         self.state().space.awaited(most)
     }

@@ -1,10 +1,11 @@
-//! The free bytes of a heap, and the operations after which each may be used.
+//! The free bytes of a heap, and the operations that must be complete or followed before a byte is
+//! used again.
 //!
 //! A free block keeps the operations that used its bytes last. If a lane follows all of them, the
 //! block is in the list of that lane, which may use it at once. When all of them are complete, the
 //! block moves to the shared list, which every lane may use. Blocks of one list are joined with
-//! their neighbours. An allocation gets the users of its block as well, and its first write follows
-//! the pending ones. So a bad choice of a block costs a wait, but never the bytes of another
+//! their neighbours. An allocation also gets the users of its block. Its first write follows the
+//! users that are pending. So a bad choice of a block costs a wait, but never the bytes of another
 //! allocation.
 //!
 //! A space makes no call of a driver and knows no lock. It asks its caller about lanes.
@@ -90,7 +91,7 @@ impl Space {
         u32::try_from(self.ranges.len() - 1).expect("fewer than 2^32 ranges")
     }
 
-    /// Extends a range by memory, as a live block.
+    /// Adds memory at the end of a range, as a live block.
     pub(crate) fn extend(&mut self, range: u32, granules: u64) -> Taken {
         let Range { last, .. } = self.ranges[range as usize];
         let start = if last == NONE { 0 } else { self.end(last) };
@@ -206,8 +207,8 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// A free block of another list, if `follows` accepts all of its users. Examines at most `most`
-    /// blocks.
+    /// A free block in the list of any lane or in the mixed list, if `follows` accepts all of its
+    /// users. Examines at most `most` blocks.
     pub(crate) fn take_following(
         &mut self,
         granules: u64,
@@ -222,8 +223,9 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// Neighbouring free blocks of any lists, of at least `granules` together. Of all such
-    /// sequences, takes the one whose latest free is the longest ago.
+    /// Neighbouring free blocks of any lists, with at least `granules` together. If there are
+    /// several such sequences, compares the times at which the last of their blocks was freed, and
+    /// takes the sequence with the earliest time.
     pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
         let run = |first: Index| {
             let (mut last, mut found, mut given) = (first, 0, 0);
@@ -527,7 +529,7 @@ pub(crate) enum Reuse {
     Own,
     /// All users are complete.
     Complete,
-    /// The lane has waited for users of other lanes.
+    /// The lane follows all users, because it has waited for the users in other lanes.
     Following,
     /// A query found the users complete.
     Queried,

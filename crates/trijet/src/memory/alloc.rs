@@ -13,15 +13,15 @@ impl Stream {
     /// Allocates device memory for `len` elements; the values are arbitrary. The memory comes from
     /// the heap of the device, which chooses memory that this stream can use without a wait. Other
     /// streams can use the memory too: the first operation that writes it follows the pending
-    /// operations of earlier buffers. Dropping the buffer gives the memory back. Neither call makes
-    /// a call of the driver, unless the heap grows.
+    /// operations of earlier buffers. Dropping the buffer gives the memory back to the heap.
+    /// Neither the allocation nor the drop calls the driver, unless the heap grows.
     ///
     /// A device that was opened with [`DeviceBuilder::pool`](crate::DeviceBuilder::pool) allocates
     /// and frees in stream order instead (laws A21 and A22).
     ///
     /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and
     /// only the operations of the graph can use it. Operations that are recorded after the drop may
-    /// use the same memory. They then follow the earlier operations.
+    /// use the same memory, and then follow the earlier operations.
     ///
     /// # Errors
     /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size

@@ -165,7 +165,7 @@ impl Block {
         self.domain().host_wait_for(&self.track, range, mode, site)
     }
 
-    /// Appends the entry of an access by the host. The memory is lent to the host from now on.
+    /// Appends the entry of an access by the host. The access begins after this call.
     pub(crate) fn note_host(
         &self,
         range: Range<u64>,

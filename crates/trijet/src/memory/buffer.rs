@@ -120,10 +120,10 @@ pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
     }
 }
 
-/// The elements `range` of `len`.
+/// The indices `range` of `len` elements, with a start and an end.
 ///
 /// # Panics
-/// If the range does not lie within, as for a slice.
+/// If the range does not lie within `0..len`, as for a slice.
 pub(crate) fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
@@ -276,26 +276,27 @@ impl<T, S> Buffer<T, S> {
         device_of(&self.block)
     }
 
-    /// Forgets which streams used the buffer. From now on, its operations are recorded one by one
-    /// only if two streams use it.
+    /// Forgets which streams used the buffer. From now on, an event is recorded after each
+    /// operation on the buffer only if two streams use it.
     pub(crate) fn forget_lanes(&self) {
         self.block.track.forget_lanes();
     }
 
-    /// Prepares the buffer for several users of its parts. The caller is its only user now.
+    /// Prepares the buffer for several users of its parts. During this call, the caller is its only
+    /// user.
     pub(crate) fn share_in_parts(&self) {
         self.block.track.set_parts();
     }
 
-    /// The elements `range` as a separate buffer, as if the buffer was split. The caller keeps the
-    /// uses of the two apart, or in order.
+    /// The elements `range` as a second buffer of the same memory. The caller orders all uses of
+    /// these elements through the two buffers.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         Self { block: self.block.clone(), start, len: range.len(), types: PhantomData }
     }
 
-    /// The elements `range`, for writing. Only one thread at a time enqueues operations with such
-    /// views, in their order.
+    /// The elements `range`, for writing, although the buffer is borrowed as shared. Only one
+    /// thread at a time may enqueue operations with such views, in the order of the tasks.
     pub(crate) fn shared_view_mut(&self, range: Range<usize>) -> ViewMut<'_, T> {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         ViewMut { block: &self.block, start, len: range.len(), types: PhantomData }

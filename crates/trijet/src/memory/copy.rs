@@ -270,8 +270,8 @@ impl Device {
         }
     }
 
-    /// Sets every byte of `dst` to `value` in the legacy stream. Waits for page-locked memory only
-    /// (law A18).
+    /// Sets every byte of `dst` to `value` in the legacy stream. Waits until the fill is complete
+    /// if `dst` is page-locked memory, and otherwise does not wait (law A18).
     ///
     /// # Errors
     /// As for [`Stream::fill_bytes`].

@@ -149,7 +149,7 @@ pub trait DlElement: Element {
 }
 
 /// The type of an element in DLPack. Fails to compile if the type does not describe the element
-/// correctly: safe code may implement [`DlElement`], and both directions rely on the type.
+/// correctly: safe code may implement [`DlElement`], and both import and export rely on the type.
 const fn type_of<T: DlElement>() -> DlType {
     const {
         let DlType { code, bits, lanes } = T::TYPE;

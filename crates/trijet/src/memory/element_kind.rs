@@ -19,8 +19,8 @@ impl ElementKind {
         Self { id: TypeId::of::<T>(), name: type_name::<T>(), bytes: size_of::<T>() as u64 }
     }
 
-    /// Whether elements of this type may be taken for elements of `other`: both are the same, or
-    /// one is `u8`, which stands for plain bytes.
+    /// Whether elements of this type may be used as elements of `other`: both are the same, or one
+    /// is `u8`, which means plain bytes.
     pub(crate) fn fits(self, other: Self) -> bool {
         let bytes = TypeId::of::<u8>();
         self == other || self.id == bytes || other.id == bytes

@@ -81,8 +81,8 @@ impl BlockSource for ForeignSource {
     }
 }
 
-/// Drops the owner if no operation uses the memory any more. The token of the memory is dropped
-/// first.
+/// If no operation uses the memory any more, drops `memory` and then the owner. Otherwise a later
+/// call on the device tries again.
 fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: ForeignOwner) {
     match is_idle(&device.domain, &track) {
         Ok(true) => {

@@ -1,8 +1,9 @@
 //! Growing buffers: device memory that becomes larger without a copy and at the same address.
 //!
 //! A growing buffer has a range of addresses for its maximum number of elements. Memory is mapped
-//! after the bytes that operations may use, so mapping waits for no operation. A thread maps memory
-//! ahead. When the buffer is dropped, the range keeps its memory for the next growing buffer.
+//! at addresses above the bytes that operations may use, so mapping waits for no operation. A
+//! thread maps memory ahead. When the buffer is dropped, the range keeps its memory for the next
+//! growing buffer.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -63,7 +64,7 @@ struct Growing {
 }
 
 impl Stream {
-    /// A growing buffer of `len` elements, with at most `len_max` elements; the values are
+    /// A growing buffer of `len` elements, which can grow to `len_max` elements; the values are
     /// arbitrary. For elements beyond `len`, only addresses are reserved. The memory may come from
     /// a growing buffer that was dropped. The first operation that writes the new buffer then
     /// follows the operations that used the memory before.
@@ -114,8 +115,8 @@ impl<T: Element> GrowingBuffer<T> {
     /// operations on the new elements wait for none of them.
     ///
     /// The call makes no call of the driver if the memory is already mapped: a thread maps memory
-    /// ahead while the buffer grows. On a virtual executor there is no such thread, and the call
-    /// maps the memory, so that a run is the same each time.
+    /// ahead while the buffer grows. A device with a virtual executor has no such thread, so that
+    /// every run is the same. There the call maps the memory.
     ///
     /// # Errors
     /// `InvalidValue` if `len` is less than the length, or more than the maximum length;
@@ -138,7 +139,7 @@ impl<T: Element> GrowingBuffer<T> {
         self.ask_ahead(bytes)
     }
 
-    /// Makes the buffer `len` elements long, if it is longer. The buffer keeps the memory.
+    /// Shortens the buffer to `len` elements if it is longer. The buffer keeps the memory.
     pub fn truncate(&mut self, len: usize) {
         self.buffer.len = self.buffer.len.min(len);
     }

@@ -40,7 +40,8 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Maximum number of blocks of other lists that are examined before the heap grows.
+/// Maximum number of blocks in the lists of lanes and in the mixed list that are examined before
+/// the heap grows.
 const LOOKED_AT_MAX: usize = 32;
 /// Maximum number of lists with users that are queried before the heap grows. A query takes a
 /// hundredth of the time of a growth, and memory in the list of one lane is unavailable to the
@@ -190,7 +191,8 @@ fn take_free(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Option<(Span, Taken)>
     Some(counted(&mut state, bytes, taken, reuse))
 }
 
-/// Takes a block that lanes keep or that a query finds complete, or other memory.
+/// Takes a block that a lane keeps, or a block with users that a query finds complete, or a block
+/// of [`take_more`].
 #[cold]
 fn take_hidden(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     lane.domain.gather_in_heap(heap);
@@ -205,7 +207,8 @@ fn take_hidden(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken
     take_more(heap, lane, bytes)
 }
 
-/// Takes a block that up to `queries` queries of the driver find complete.
+/// Takes a block with users that a query finds complete. Queries the users of at most `queries`
+/// blocks.
 #[cold]
 fn take_queried(
     heap: &Heap,
@@ -224,7 +227,8 @@ fn take_queried(
     Ok(taken.map(|(taken, _)| counted(&mut state, bytes, taken, Reuse::Queried)))
 }
 
-/// Takes a block of new memory, or a block in use. The first write follows the users of the block.
+/// Takes a block of new memory, or a free block with pending users. The first write follows the
+/// users of the block.
 #[cold]
 fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     let granules = granules(bytes);
@@ -244,7 +248,7 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     let mut refused = None;
     for _ in 0..GROWTHS_MAX {
         let _turn = heap.turn_to_grow();
-        // Another thread may have made the heap grow in its turn.
+        // While this thread waited for the turn, another thread may have made the heap grow.
         let mut state = domain.lock_heap(heap);
         if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, bytes, taken, reuse));
@@ -272,7 +276,7 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     {
         return Ok(found);
     }
-    // Free memory in several pieces may suffice for one piece of this size.
+    // The free memory may suffice if it is unmapped, and mapped again at adjacent addresses.
     if heap.trim(driver, Trim::Keep(0), |user| domain.is_done(*user))? > 0
         && heap.grow(driver, granules).is_ok()
     {
@@ -295,9 +299,9 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
 }
 
 /// Queries the driver whether the users of free memory are complete. Returns whether some are. If
-/// no event stands for a user, it records one, and a later call queries this event. Without the
-/// event, a lane for which no thread ever waits would never be found complete, and the heap would
-/// grow while the lane works.
+/// no event was recorded after a user, this function records one, and a later call queries it.
+/// Without the event, a lane for which no thread ever waits would never be found complete, and the
+/// heap would grow while the lane works.
 pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {

@@ -37,7 +37,7 @@ fn at(cell: u64) -> usize {
     usize::try_from(cell).expect("it is below the number of cells")
 }
 
-/// The smallest size of a cell in which every block has at least `granules`.
+/// Rounds `granules` up, so that all blocks in the cell of the result have at least `granules`.
 fn rounded(granules: u64) -> u64 {
     if granules < CELLS as u64 {
         return granules;
@@ -138,7 +138,7 @@ impl Bins {
                 return Some((row, filled.trailing_zeros() as usize));
             }
         }
-        // A row is below 64, so neither shift is one of all 64 bits.
+        // `row` may be 63. A shift by `row + 1` in one step would then overflow.
         let rows = self.rows >> row >> 1 << 1 << row;
         if rows == 0 {
             return None;

@@ -54,10 +54,10 @@ pub(in crate::heap) struct Node {
     /// The neighbours in the range.
     pub(super) before: Index,
     pub(super) after: Index,
-    /// The neighbours in the cell of the size.
+    /// The neighbours in the cell of [`Bins`](super::bins::Bins) that has the size of this block.
     pub(super) previous: Index,
     pub(super) next: Index,
-    /// The neighbours in the list, by key.
+    /// The neighbours in the list of free blocks, which is sorted by key.
     pub(super) older: Index,
     pub(super) newer: Index,
 }
@@ -67,8 +67,9 @@ pub(in crate::heap) struct Node {
 pub(super) struct Wait {
     /// The users that may be pending.
     pub(super) users: Users,
-    /// The sort key of the list. If the lane's operation with this number is not complete, a search
-    /// looks at no later block of the list.
+    /// The key by which the list is sorted: in the list of a lane, the number of an operation of
+    /// the lane. While this operation is not complete, a search looks at no later block of the
+    /// list.
     pub(super) key: u64,
     /// The number of frees of the space up to the free of this block.
     pub(super) given: u64,
