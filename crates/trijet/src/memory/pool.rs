@@ -76,8 +76,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         return later(memory, track, stream, When::Later);
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own_thread()) {
-        // The stream belongs to another thread. But memory can be freed in any stream of the
-        // device.
+        // The stream is the default stream of another thread. But memory can be freed in any stream
+        // of the device.
         return match Stream::new(stream.device(), StreamClass::NonBlocking, 0) {
             Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
             Err(error) if when == When::Last || error.is_loss() => {
@@ -187,8 +187,8 @@ mod tests {
         Ok(())
     }
 
-    /// Another thread may use memory again as soon as its users count as complete. So the entry
-    /// that gives the reason comes first.
+    /// Another thread may use memory again as soon as its users count as complete. So the entry of
+    /// the query that found the users complete comes first.
     #[test]
     fn a_lane_that_a_query_finds_free_has_its_entry_before_its_work_counts_as_complete()
     -> Result<()> {

@@ -197,9 +197,9 @@ impl ZoneLook<'_> {
 }
 
 impl Device {
-    /// Looks for bytes that were written although no operation declared it: before and after the
-    /// buffers of this device, and in the memory of dropped buffers. Waits until all work of the
-    /// device is complete. Returns the findings since the last call.
+    /// Looks for bytes that were written although no operation declared the write: before and after
+    /// the buffers of this device, and in the memory of dropped buffers. Waits until all work of
+    /// the device is complete. Returns the findings since the last call.
     ///
     /// Each allocation has zones of at least 256 bytes around it. So a write at a larger distance,
     /// into another buffer, is not found. Buffers that grow, memory of graphs and foreign memory

@@ -4,7 +4,7 @@
 //! Each stage takes the items in the order of their numbers. A stage of an item may be issued when
 //! the item has the values of its inputs. If the value of the stage is recycled, a slot must also
 //! be free. A slot becomes free when every stage that takes its value was issued, because then the
-//! device knows all uses of the value.
+//! device knows all uses of the value. A host stage counts when it has run.
 //!
 //! The oldest item can always proceed. Its inputs depend on no later item. The slots for which it
 //! waits belong to older items, which are complete. So no number of slots and no issue order can

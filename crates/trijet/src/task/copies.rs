@@ -13,8 +13,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl State {
-    /// Adds tasks that copy to the device of a datum the bytes that it lacks. Returns whether the
-    /// device has all bytes and no task uses the datum.
+    /// Adds tasks that copy to the device of a datum the bytes that this device lacks. Returns
+    /// whether the device has all bytes and no task uses the datum.
     pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn AnyDatum>) -> bool {
         let Some(replicas) = &self.data[datum as usize].replicas else { return true };
         let home = replicas.home();
@@ -22,8 +22,8 @@ impl State {
         self.pending(datum) == 0
     }
 
-    /// The use, on the copy of the datum on a device. Adds tasks that copy to this device the bytes
-    /// that it lacks and the use reads.
+    /// Returns the declared use as a use of the copy on the device `place`. Adds tasks that copy to
+    /// this device the bytes that the use reads and that the device lacks.
     pub(super) fn use_on(&mut self, place: usize, one: &DeclaredUse) -> Use {
         let DeclaredUse { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;

@@ -2,7 +2,8 @@
 //!
 //! Any thread may submit tasks. One thread at a time issues tasks: it runs their functions, which
 //! enqueue work. So the operations of two tasks that conflict are enqueued in the order of the
-//! tasks, and the library orders them as all others. No lock is held while functions run.
+//! tasks, and the library orders these operations like all others. No lock is held while functions
+//! run.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, AnyDatum, DatumName, StreamBody};
@@ -144,7 +145,7 @@ impl Core {
         }
     }
 
-    /// Adds a task whose uses are checked, and issues the tasks that may be issued.
+    /// Adds a task, whose uses the caller has checked, and issues the tasks that may be issued.
     pub(super) fn submit(self: &Arc<Self>, new: New, declared: &AllDeclared) -> Result<Number> {
         let mut state = self.lock();
         if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
@@ -161,8 +162,9 @@ impl Core {
         Ok(number)
     }
 
-    /// The number of the device of a task: the device that the program names, or else the device of
-    /// the first device data that the task writes, or else reads, or else 0.
+    /// The number of the device of a task: the device that the program names. Otherwise the device
+    /// of the first data in device memory that the task writes. If there are no such data, the
+    /// device of the first data in device memory that the task reads. Otherwise 0.
     ///
     /// # Errors
     /// `InvalidValue` for a device that the tasks do not have.
@@ -209,7 +211,7 @@ impl Core {
     }
 
     /// Issues the tasks that may be issued, and wakes threads for tasks on the host. Releases the
-    /// lock for a while.
+    /// lock while it calls functions of tasks.
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let is_left = !state.is_issuing && state.may_issue(self.look_ahead);
         if is_left && !calling::is_free() {
@@ -242,8 +244,9 @@ impl Core {
         let discarded = std::mem::take(&mut state.discarded);
         if !discarded.is_empty() {
             drop(state);
-            // The drop of a function drops its data, which locks the state. Values of the program
-            // in the function may panic when they are dropped, and must not wait either.
+            // The drop of a function drops its data, which locks the state. It also drops values of
+            // the program. These may panic, and must not wait for tasks, as in a function of a
+            // task.
             for value in discarded {
                 drop(self.run(|| {
                     drop(value);
@@ -261,7 +264,8 @@ impl Core {
         let stream = Arc::clone(&region.stream);
         let numbers: Vec<Number> = region.members.iter().map(|member| member.number).collect();
         let run = |body: StreamBody, stream: &Stream| self.run(|| body(stream));
-        // No lock may be held while functions run. Only one thread at a time issues tasks.
+        // The graphs are taken out, because no lock may be held while functions run. Only one
+        // thread at a time issues tasks, so no other thread needs the graphs.
         let kept = || self.templates.lock().expect("no panic under this lock");
         let mut templates = std::mem::take(&mut *kept());
         let (outcomes, launched) = templates.launch(&self.devices[place], region, &run);
@@ -351,7 +355,7 @@ impl Core {
         AllDeclared::new(self.region().is_some())
     }
 
-    /// Issues everything and waits until `is_met`.
+    /// Issues all tasks, and waits until `is_met` returns true.
     fn wait_until<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -415,8 +419,8 @@ impl Core {
         self.advance(state)
     }
 
-    /// Serves as a thread for work on the host, until its end. Issues tasks too if no other thread
-    /// does.
+    /// The loop of a thread of the library: runs tasks on the host, and issues tasks if no other
+    /// thread does.
     fn serve(self: Arc<Self>) {
         let mut state = self.lock();
         loop {
@@ -454,7 +458,8 @@ impl Core {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.due = state.last();
         if !state.is_issuing && state.may_issue(self.look_ahead) && !self.call_issuer(&mut state) {
-            // No thread can be started. If functions may not run now, the next call issues them.
+            // No thread can be started. If functions may not run now, the next call issues the
+            // tasks.
             if calling::is_free() {
                 drop(self.advance(state));
             }
@@ -469,7 +474,7 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// Lets a thread of the library issue tasks. Returns whether there is one.
+    /// Lets a thread of the library issue tasks. Returns whether there is such a thread.
     fn call_issuer(self: &Arc<Self>, state: &mut State) -> bool {
         if state.is_issuer_called {
             return true;
@@ -489,7 +494,7 @@ impl Core {
         Ok(())
     }
 
-    /// Issues everything, and waits until `is_met`.
+    /// Issues all tasks, and waits until `is_met` returns true.
     pub(super) fn wait_for(
         self: &Arc<Self>,
         is_met: impl Fn(&State) -> bool,
@@ -555,7 +560,7 @@ impl Core {
     }
 
     /// Returns an error for the first bytes that a task wrote although it had declared to read
-    /// them, once.
+    /// them. The same bytes are reported by one call only.
     fn demand_right_reads(&self) -> Result<()> {
         let Some(wrong) = &self.wrong_reads else { return Ok(()) };
         let found = std::mem::take(&mut *wrong.lock().expect("no panic under this lock"));
@@ -578,7 +583,8 @@ impl Core {
         let failed = state.take_unreported();
         let streams = state.lanes.streams();
         drop(state);
-        // A wait would not end if workers did not leave.
+        // Workers of a failed run may still be in their kernel. Then a wait for the streams would
+        // not end.
         if let (false, Some(error)) = (are_well, &failed) {
             return Err(error.again());
         }

@@ -65,7 +65,7 @@ pub(super) struct DeclaredUse {
 #[expect(unnameable_types, reason = "only this crate declares uses")]
 pub struct AllDeclared {
     all: SmallVec<[DeclaredUse; 3]>,
-    /// Whether each use has its datum.
+    /// Whether each use stores its datum, because the task belongs to a region.
     keeps_data: bool,
 }
 

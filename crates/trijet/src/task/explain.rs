@@ -126,7 +126,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             break;
         }
         let Some(task) = state.task(at) else { continue };
-        // If there are several reasons, a read of what the other task wrote comes first: no
+        // If several hazards order the two tasks, a read after write comes first, because no
         // separate buffer removes it.
         let mut edges: Vec<&TaskEdge> = task.edges.iter().collect();
         edges.sort_by_key(|edge| edge.hazard);

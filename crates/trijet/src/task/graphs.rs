@@ -45,8 +45,8 @@ impl State {
         known.blockers += count;
         known.members.push(number);
         // A task outside of the region that was submitted in between may wait for a member, and a
-        // later member for this task. The region as a whole would never start. A graph has one
-        // device.
+        // later member may wait for this task. Then the region as a whole would never start. A
+        // graph has one device, so members on several devices are issued one by one too.
         known.is_loose |= is_mixed || place != first_place;
     }
 

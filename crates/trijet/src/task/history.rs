@@ -8,8 +8,8 @@ use crate::base::ledger::Mode;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// At this many readers and more, a new reader removes the readers that are over. The operations of
-/// these readers are still in the stamps of the memory.
+/// If bytes have at least this number of readers, a new reader removes the readers that are over.
+/// The operations of the removed readers are still in the stamps of the memory.
 const READERS_KEPT: usize = 32;
 
 /// The tasks that used some bytes last.
@@ -110,19 +110,19 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// The last users of one byte, as the rule states it.
+    /// The last users of one byte, in a simple model of the history.
     #[derive(Default, Clone)]
     struct Byte {
         writer: Option<Number>,
         readers: Vec<Number>,
     }
 
-    /// Readers that are over may be forgotten. Readers that are not over may not, however many
-    /// there are.
     fn used(task: Number, mode: Mode) -> HistoryUse {
         HistoryUse { task, datum: 0, mode, reduces: false }
     }
 
+    /// Readers that are over may be forgotten. Readers that are not over are never forgotten,
+    /// however many there are.
     #[test]
     fn a_writer_comes_after_every_reader_that_is_not_over() {
         let mut history = History::default();

@@ -57,7 +57,7 @@ impl Lanes {
         Self { devices: Arc::clone(devices), most, lanes: Vec::new(), is_given: false }
     }
 
-    /// Issues all tasks on one stream of the program.
+    /// The only stream is `stream`, which belongs to the program. All tasks are issued on it.
     pub(super) fn of_stream(devices: &Arc<[Device]>, stream: Arc<Stream>) -> Self {
         let serves = (0, Group::Work { is_urgent: false });
         let lanes = vec![TaskLane { stream, serves, tail: 0, end: None }];

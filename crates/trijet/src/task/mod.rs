@@ -93,7 +93,7 @@ const STREAMS: usize = 8;
 /// The number of tasks that are held back, so that the successors of a task are known when its
 /// stream is chosen.
 const LOOK_AHEAD: usize = 8;
-/// The number of data that are made in a child of `fork`. No other data have this number.
+/// The number that identifies every datum made in a child of `fork`. No other datum has it.
 const NO_DATUM: u32 = u32::MAX;
 
 /// Tasks on one or more devices. A clone is a handle of the same tasks.
@@ -163,8 +163,8 @@ impl TaskOptions {
         self
     }
 
-    /// Sets the number of tasks that are held back. One more task lets the library issue the first
-    /// of them. With 0, each task is issued as soon as it may run.
+    /// Sets the number of tasks that are held back. When one more task is submitted, the library
+    /// issues the first of them. With 0, each task is issued as soon as it may run.
     pub fn look_ahead(mut self, tasks: usize) -> Self {
         self.look_ahead = tasks;
         self
@@ -362,19 +362,22 @@ impl Tasks {
 
     /// Runs `submit`, and issues the tasks that it submits on this thread as one graph. Such a
     /// group of tasks is a region; use it for tasks that the program repeats. A region launches the
-    /// graph of an earlier region that had the same calls, uses, sizes of data, kinds of memory and
-    /// offsets within 256 bytes. Functions run each time. If they enqueue other values or use other
-    /// data, the graph is changed in place. If they enqueue other operations, a new graph is made.
-    /// So a region only affects speed: tasks have the same results as without it.
+    /// graph of an earlier region if the calls, the uses, the sizes of the data, the kinds of
+    /// memory and the addresses modulo 256 bytes are the same. The functions of the tasks run each
+    /// time. If they enqueue other values or use other data, the graph is changed in place. If they
+    /// enqueue other operations, a new graph is made. So a region only affects speed: tasks have
+    /// the same results as without it.
     ///
-    /// The functions of its tasks enqueue copies, fills and launches, and may allocate. Any other
-    /// call fails, and its error names the region. Tasks of one program for workers
+    /// The functions of a region's tasks enqueue copies, fills and launches, and may allocate. Any
+    /// other call fails, and its error names the region. Tasks of one program for workers
     /// ([`Task::on_workers`]) become one run instead of a graph. The tasks use the memory of their
-    /// data, or memory that they allocate. The tasks are issued when `submit` returns. They are
-    /// issued one by one if the region cannot be a graph: if a task of it runs on the host or
-    /// follows a task that failed, if the tasks are on several devices, if the region has more than
-    /// 48 data, if a thread waited for tasks before the region was complete, or if the tasks are on
-    /// a stream of the program ([`Device::tasks_in`]).
+    /// data, or memory that they allocate.
+    ///
+    /// The tasks are issued when `submit` returns. They are issued one by one if the region cannot
+    /// be a graph: if a task of it runs on the host or follows a task that failed, if the tasks are
+    /// on several devices, if the region has more than 48 data, if a thread waited for tasks before
+    /// the region was complete, or if the tasks are on a stream of the program
+    /// ([`Device::tasks_in`]).
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -438,8 +441,8 @@ impl Tasks {
     ///
     /// # Errors
     /// The error of the task. If the task did not run, the error of the task that failed first. The
-    /// error of work that failed. `InvalidValue` if the function of a task makes this call, or the
-    /// function of another task that this function waits for.
+    /// error of work that failed. `InvalidValue` if the calling thread runs a function of these
+    /// tasks.
     #[track_caller]
     pub fn wait(&self, task: TaskId) -> Result<()> {
         calling::refuse("task wait")?;

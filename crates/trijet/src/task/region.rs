@@ -30,8 +30,8 @@ pub(super) struct RegionDatum {
 pub(super) struct Region {
     pub(super) members: Vec<Number>,
     pub(super) data: Vec<RegionDatum>,
-    /// The number of pairs of a member and an earlier task outside of the region that holds it
-    /// back.
+    /// The number of pairs of a member and an earlier task that holds the member back. The earlier
+    /// task is outside of the region.
     pub(super) blockers: usize,
     /// A hash of everything on which the graph of the region depends, for the members so far.
     pub(super) hasher: DefaultHasher,

@@ -76,7 +76,8 @@ impl Replicas {
         all
     }
 
-    /// Notes that a device now has the current values of these bytes, like other devices before.
+    /// Notes that this device now has the current values of these bytes, in addition to the other
+    /// devices that have them.
     pub(super) fn add(&mut self, place: usize, range: Range<u64>) {
         self.valid.update(range, || 0, |valid| *valid |= 1 << place);
     }

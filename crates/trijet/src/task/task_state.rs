@@ -116,7 +116,7 @@ pub(super) struct New {
 }
 
 impl New {
-    /// The data of the program, if the task is for workers.
+    /// The uses to which the program is bound, if the task is for workers. Empty for other tasks.
     pub(super) fn bound(&self) -> &[DeclaredUse] {
         if let TaskBody::Node(node) = &self.body { node.bound.data.all() } else { &[] }
     }
@@ -140,8 +140,8 @@ pub(super) struct TaskState {
     pub(super) region: Option<u64>,
     /// The number of earlier tasks that hold the task back.
     pub(super) blockers: u32,
-    /// The later tasks that this task holds back. The flag of each tells whether it reads bytes
-    /// that this task writes.
+    /// The later tasks that this task holds back. The flag of a later task states whether it reads
+    /// bytes that this task writes.
     pub(super) successors: SmallVec<[(Number, bool); 4]>,
     pub(super) edges: SmallVec<[TaskEdge; 3]>,
     /// The number of the stream on which the task was issued. `end` is the last operation of the

@@ -22,8 +22,8 @@ pub(super) enum RegionOutcome {
     Skipped(StreamBody, Result<()>),
 }
 
-/// The graphs of regions, with the key of the region (`RegionIssue::key`). The last one is the
-/// graph that was used most recently.
+/// The graphs of regions, each with the key of its region (`RegionIssue::key`). The last graph is
+/// the one that was used most recently.
 #[derive(Debug, Default)]
 pub(super) struct Templates(VecDeque<(u64, Template)>);
 
@@ -139,7 +139,7 @@ fn record(
     }
 }
 
-/// Adds to the error of an operation that a graph cannot have that the task is in a region.
+/// If the error is about an operation that a graph cannot have, adds that the task is in a region.
 fn explained(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unsupported | ErrorKind::Capturing => error.context(

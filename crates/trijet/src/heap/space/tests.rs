@@ -245,7 +245,7 @@ impl Pair {
 
 proptest! {
     /// No memory is given out twice, and every block names the users of its bytes that may be
-    /// pending. A request fails only if no free memory of its size lies together.
+    /// pending. A request fails only if there is no contiguous free memory of its size.
     #[test]
     fn a_block_is_given_once_and_with_all_of_its_pending_users(steps in vec(step(), 1..120)) {
         let mut pair =

@@ -104,7 +104,7 @@ fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
     is_found.then(retired).flatten()
 }
 
-/// The slabs of a domain.
+/// The source of small blocks of page-locked memory, which are parts of the slabs of a domain.
 #[derive(Debug)]
 struct SlabSource(Arc<OpenDevice>);
 
@@ -125,7 +125,7 @@ impl BlockSource for SlabSource {
     }
 }
 
-/// The kept memory of a domain.
+/// The source of blocks that go back to the kept memory of a domain.
 #[derive(Debug)]
 struct KeptSource(Arc<OpenDevice>);
 
@@ -144,8 +144,8 @@ impl BlockSource for KeptSource {
     }
 }
 
-/// Allocates new memory. The entry has no access, because for a checker, kept memory has no
-/// lifetime.
+/// Allocates new memory. The entry names no bytes that the call accesses, because the checker gives
+/// kept memory no lifetime.
 fn allocate(
     device: &OpenDevice,
     bytes: Bytes,
@@ -211,7 +211,8 @@ pub(in crate::memory) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<
     Ok(true)
 }
 
-/// Takes memory off the list that no operation uses and that `device` may free, if there is any.
+/// Takes off the list some memory that no operation uses and that `device` may free, if there is
+/// any.
 fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
     let domain = &device.domain;
     let may_free = |memory: &Memory| match memory.space() {

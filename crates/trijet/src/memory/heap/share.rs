@@ -66,7 +66,7 @@ fn keep(mut block: Arc<Block>) {
     leaving.iter().for_each(|kept| domain.give_kept_to_heap(heap, kept));
 }
 
-/// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or one of the
+/// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or a block of the
 /// heap.
 pub(in crate::memory) fn alloc(
     stream: &Stream,

@@ -176,9 +176,9 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `x` has rows
-    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`], and a row of
-    /// `y` has as many elements as a row of `x`. `x` has the same rows and the [halo](Self::halo)
-    /// of the stage. Before the first chunk, the function is called with an empty chunk, which
+    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`]. `x` has these
+    /// rows and the [halo](Self::halo) of the stage around them. A row of `y` has as many elements
+    /// as a row of `x`. Before the first chunk, the function is called with an empty chunk, which
     /// loads its kernels.
     #[must_use]
     #[track_caller]
@@ -262,8 +262,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the size of a chunk's input in bytes. It is rounded to whole rows. While the device has
-    /// too little memory, a run halves the size.
+    /// Sets the size of a chunk's input in bytes. It is rounded to whole rows. If the device has
+    /// too little memory, a run halves the size until the chunks fit.
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
         self.settings.plan.chunk = Some(bytes);
@@ -432,8 +432,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the reader of the report. Advice and timeline depend on the reader: only an author of
-    /// the program is shown lines of it. The default is the author.
+    /// Sets the reader of the report. Advice and timeline depend on the reader: source lines of the
+    /// program are shown only to an author of the program. The default is the author.
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = audience;

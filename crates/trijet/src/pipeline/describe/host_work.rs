@@ -100,8 +100,8 @@ impl HostSpans {
     }
 }
 
-/// The error for a side whose channel was closed by the other side. The error of the other side has
-/// the cause.
+/// The error of the calling thread if the thread of the source or the sink has closed its channel.
+/// The error of that thread states the cause.
 pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }

@@ -286,7 +286,7 @@ impl<T: Element> Sink for Vec<T> {
 }
 
 /// Writes each row at its index: row 0 at the start of the slice. A run refuses a slice that is too
-/// short for all rows. Rows of another element type are refused as for a vector, with `u8` for
+/// short for all rows, and rows of another element type than `T`, except for `u8`, which means
 /// plain bytes.
 ///
 /// ```
@@ -325,8 +325,8 @@ impl<T: Element> Sink for [T] {
 }
 
 /// A sink that calls a function with a range of row numbers and the elements of these rows, in the
-/// order of the rows. Rows of another element type are refused as for a vector, with `u8` for plain
-/// bytes.
+/// order of the rows. A run refuses rows of another element type than `T`, except for `u8`, which
+/// means plain bytes.
 ///
 /// ```
 /// use trijet::Pipeline;

@@ -60,7 +60,7 @@ pub trait Sink: Send {
     /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// The sink as one that several threads may call, if it takes rows in any order; `None` by
+    /// The sink for calls from several threads at once, if it takes rows in any order; `None` by
     /// default.
     fn parallel(&self) -> Option<&dyn ParallelSink> {
         None

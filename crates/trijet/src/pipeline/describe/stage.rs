@@ -12,7 +12,7 @@ use std::ops::{Deref, Range};
 use std::panic::Location;
 
 /// The context of a call of a stage: the stream on which the stage enqueues, the chunk on which it
-/// works, and the rows of its spans. It dereferences to the stream.
+/// works, and the rows of `x` and of `y`. The context dereferences to the stream.
 #[derive(Debug)]
 pub struct StageCx<'a> {
     pub(in crate::pipeline) stream: &'a Stream,

@@ -1,6 +1,7 @@
 //! The limits of a run with chunks, and the part of the run that needs the most time.
 //!
-//! A run is compared with three limits. Each adds one more cost that no run of the plan can avoid:
+//! A run is compared with three limits. Each limit adds one more cost that no run of the plan can
+//! avoid:
 //!
 //! 1. the time of the bytes at the rates of the link, or the time of the kernels if it is longer;
 //! 2. the cost of each copy of the plan beyond the time of its bytes;
@@ -180,8 +181,8 @@ fn exceeds(time: Nanos, other: Nanos) -> bool {
     time.0 > other.0 + other.0 / NEARLY
 }
 
-/// The time that the copies need. The limit is the link. The limit is one direction if this
-/// direction alone needs as much time as both at once, and more time than the other direction.
+/// The time that the copies need. The limit is one direction if this direction alone needs as much
+/// time as both at once, and more time than the other direction. Otherwise the limit is the link.
 fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     let copies = |e: &&EngineMetrics| matches!(e.engine.1, Engine::Upload | Engine::Download);
     let longest = metrics.engines.iter().filter(copies).max_by_key(|e| e.work)?;
@@ -235,7 +236,8 @@ pub(in crate::pipeline) fn needs(
         (one, other) => [one.or(other), None],
     };
     of_device[0]?;
-    // The first part needs more, so the second part was slowed, and its least time is its need.
+    // The first part needs more time. So it slowed the second part, which needs only its least
+    // time.
     if let [_, Some(second)] = &mut of_device {
         second.most = second.least;
     }

@@ -121,7 +121,7 @@ impl fmt::Display for Advice {
 struct EngineWork {
     reader: u64,
     copies_and_kernels: [u64; 3],
-    /// Includes the time to bring the results to their disk.
+    /// The work of the writer, including the time until the results are on their disk.
     writer: u64,
     chunks: u64,
 }

@@ -94,9 +94,10 @@ impl Report {
         found.findings.iter().filter_map(note).collect()
     }
 
-    /// The index of the operation of the trace that a finding names. A checker that runs with the
-    /// program numbers operations itself. It also knows operations of other runs and threads, which
-    /// are not in the trace.
+    /// The index of the operation of the trace that a finding names; `None` if it is not in the
+    /// trace. The index in `party` is tried first. It can be wrong, because a checker that runs
+    /// with the program also counts operations of other runs and threads. Then the operation is
+    /// found by its position and kind.
     fn index_of(&self, party: &Party) -> Option<usize> {
         let is = |op: &Op| op.position == party.position && op.kind == party.kind;
         let index = usize::try_from(party.op).expect("a ledger in memory");

@@ -67,8 +67,8 @@ pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
     job.settings.host_memory.is_none_or(|limit| both <= limit.0)
 }
 
-/// The size of each buffer of a slot, which is the size of the largest chunk there, and whether the
-/// stages work in place.
+/// Returns the size of each buffer of a slot, and whether the stages work in place. A buffer has
+/// the size of the largest chunk at its point of the pipeline.
 pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let stages = &job.stages;
     let last = stages.stages.len();

@@ -4,8 +4,8 @@
 //! A model (`tune`) proposes sizes of chunks, and measurements decide. The first round measures the
 //! sizes that the model finds best, and plans with a single chunk. The second round varies the
 //! streams and the slots of the winner. A job that is too long for these measurements gets the best
-//! plan of the model. For such a job another plan could save only a small part of the time, and the
-//! model predicts it well.
+//! plan of the model. For such a job, the model predicts the times well, and another plan could
+//! save only a small part of the time.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -55,7 +55,8 @@ pub struct Tried {
     pub time: Nanos,
 }
 
-/// Chooses a plan for the job, and allocates for it. Returns the measured ways as well.
+/// Chooses a plan for the job. Returns the allocated resources of the plan, and the ways that were
+/// measured.
 pub(in crate::pipeline) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     let steady = job.device.info().clock != Clock::Processor;
     let is_open = job.settings.plan.schedule == Schedule::Tuned && job.layout.rows > 0;
@@ -206,7 +207,8 @@ fn try_way(
     Ok(())
 }
 
-/// Allocates for a way. `None` if it does not fit into memory.
+/// Plans the job with the schedule, chunk size and depth of `way`, and allocates the plan's
+/// resources. `None` if they do not fit into memory.
 fn allocate(job: &Job<'_, '_>, way: Way) -> Result<Option<Resources>> {
     let (schedule, chunk, depth) = (way.schedule, Some(way.chunk), Some(way.depth));
     let options = PlanOptions { schedule, chunk, depth, ..job.settings.plan.clone() };

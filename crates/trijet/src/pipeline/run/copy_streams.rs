@@ -48,7 +48,7 @@ impl CopyStreams {
     }
 }
 
-/// Counts a small job that copies in the shared streams, until it is dropped.
+/// Counts a small job as one that copies in the shared streams, until this value is dropped.
 pub(super) struct Small(Arc<CopyStreams>);
 
 impl Small {

@@ -116,7 +116,7 @@ impl Crew {
     }
 }
 
-/// A chunk that is cut into parts of one size; the last one may be smaller.
+/// A chunk that is cut into parts of equal size. The last part may be smaller.
 #[derive(Debug, PartialEq, Eq)]
 struct ChunkParts {
     chunk: Range<u64>,
@@ -161,7 +161,8 @@ impl Width {
         Self { tried: widths.into_iter().map(|width| (width, f64::INFINITY)).collect(), chunks: 0 }
     }
 
-    /// For the next chunk: the index of a number of parts in `tried`, and that number.
+    /// For the next chunk: the index of an element of `tried`, and the number of parts in this
+    /// element.
     fn next(&mut self) -> (usize, usize) {
         let number = self.chunks / TRIES;
         self.chunks += 1;
@@ -177,8 +178,8 @@ impl Width {
         *least = least.min(per_row);
     }
 
-    /// The smallest number of parts that is nearly as fast as the fastest, after its index in
-    /// `tried`.
+    /// Chooses the smallest number of parts that is nearly as fast as the fastest number. Returns
+    /// its index in `tried`, and the number.
     fn best(&self) -> (usize, usize) {
         let least = self.tried.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let tried =

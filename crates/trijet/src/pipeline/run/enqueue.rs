@@ -44,7 +44,7 @@ pub(super) fn submit(
 }
 
 /// Enqueues the kernels of a chunk. `in_place` is the input, which the first stage reads, and the
-/// output, which the last stage writes. Without it, both stages use the memory of the slot.
+/// output, which the last stage writes. If it is `None`, both stages use the memory of the slot.
 pub(in crate::pipeline) fn kernels(
     chunk: &Chunk,
     streams: &Streams,

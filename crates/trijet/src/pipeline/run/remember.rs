@@ -92,7 +92,7 @@ pub(in crate::pipeline) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
     }))
 }
 
-/// Stores the choice for a job in its file, if the job has one.
+/// Stores the choice for a job in the file of the job, if the job has a file.
 pub(super) fn keep(job: &Job<'_, '_>, way: Way) -> Result<()> {
     let Some((file, name)) = &job.settings.remember else { return Ok(()) };
     let key = ChoiceKey::of(job, name);

@@ -73,8 +73,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the streams. In an automatic replay they refuse allocations: a stage might keep the
-    /// buffer for runs without a graph.
+    /// Opens the streams. In an automatic replay, the streams refuse allocations: a stage might
+    /// keep the buffer for runs without a graph.
     pub(super) fn new(
         device: &Device,
         sharing: Sharing,

@@ -24,7 +24,7 @@ struct SharedCopies {
     sharing: Sharing,
     /// Events for the end of the run's copies in the two shared streams.
     ends: [Event; 2],
-    /// Counts a small job until it is dropped.
+    /// Counts the run as a small job that copies in the shared streams; `None` for a bulk run.
     _small: Option<Small>,
 }
 

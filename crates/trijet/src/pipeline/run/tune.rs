@@ -111,8 +111,8 @@ impl Model {
         rows[2] > CLEARLY * rows[1]
     }
 
-    /// The size of a full chunk for a run of `rows` rows, which is at most `max`, and whether to
-    /// ramp.
+    /// The size of a full chunk for a run of `rows` rows, which is at most `max`, and whether the
+    /// first and the last chunks are smaller.
     fn choose(&self, rows: u64, layout: Layout, depth: usize, max: Bytes) -> (Bytes, Ramp) {
         let shape = if self.is_limited() { Ramp::Both } else { Ramp::Flat };
         let granule = layout.granule;
@@ -160,7 +160,8 @@ pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Measures the probes, and returns the model. `None` if they do not fit into the device's memory.
+/// Measures the probes, and returns the model. `None` if a probe does not fit into the device's
+/// memory.
 pub(in crate::pipeline) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
     for size in PROBES {

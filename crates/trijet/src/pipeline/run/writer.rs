@@ -205,8 +205,8 @@ impl<'scope, 'env> WriterSide<'scope, 'env> {
         let thread = spawn(scope, "sink", move || {
             while let Ok((chunk, buffer)) = filled_in.recv() {
                 writing.write(chunk, &buffer)?;
-                // The run may have ended its part, if it has submitted every chunk. Then it needs
-                // no more buffers.
+                // After the last chunk is submitted, the calling thread needs no more buffers, and
+                // may have dropped its end of the channel.
                 drop(free_out.send(buffer));
             }
             Ok(())
