@@ -18,9 +18,10 @@ use std::thread::yield_now;
 const CUTS: u64 = 12;
 /// The number of losses of power after the end of the run, which are among [`CUTS`].
 const CUTS_AFTER: u64 = 4;
-/// The width and the height of an image, whose pixels are bytes.
+/// The width and the height of an image in pixels. A pixel is one byte.
 const SIDE: usize = 1024;
-/// 64 MiB, so that a run writes for long enough to be cut at many moments.
+/// The number of images, 64 MiB in total, so that a run writes for long enough to be cut at many
+/// moments.
 const IMAGES: usize = 64;
 /// The outputs. The last one is a folder of images.
 const OUTPUTS: [&str; 3] = ["out.npy", "out.raw", "out"];

@@ -87,8 +87,8 @@ impl Chain {
         })
     }
 
-    /// The time of `run`. It must make `calls` calls, and add `added[i]` to each word of buffer
-    /// `i`.
+    /// Measures `run`. It must make `calls` calls, and add `added[i]` to each word of the buffer
+    /// with the index `i`.
     fn sample(
         &mut self,
         (calls, added): (u32, [u32; 2]),
@@ -123,7 +123,8 @@ impl Chain {
         })
     }
 
-    /// Runs the same number of steps in one kernel. Its blocks wait for each other after each step.
+    /// Runs one kernel with as many steps as the chain has kernels. The blocks of the kernel wait
+    /// for each other after each step.
     fn persistent(&mut self, arrived: &mut Buffer<u32>) -> Result<Vec<Value>> {
         let (config, length) = (self.config().cooperative(), self.length);
         self.stream.fill_bytes(arrived, 0)?;

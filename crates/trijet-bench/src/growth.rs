@@ -89,7 +89,7 @@ impl Layer {
         Ok(Self { memory, used: 0 })
     }
 
-    /// Makes room for `used` bytes. Adds the number of bytes that this copies to `copied`.
+    /// Makes room for `used` bytes. If this copies bytes, adds their number to `copied`.
     fn grow(&mut self, s: &Stream, used: usize, page: usize, copied: &mut usize) -> Result<()> {
         match &mut self.memory {
             Memory::Growing(buffer) => buffer.grow_to(used)?,

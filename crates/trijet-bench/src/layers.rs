@@ -135,7 +135,8 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Enqueues a run. The gradients of the last stage are its outputs.
+    /// Enqueues a run. The backward pass starts with the outputs of the last stage as the
+    /// gradients.
     fn enqueue(&mut self) -> Result<()> {
         let part = self.definition.rows * self.definition.width;
         let Self { definition, halves, pipeline, inputs, outputs, gradients, .. } = self;

@@ -86,7 +86,8 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench workers", format!("{what} is wrong"))
 }
 
-/// Runs a program in one way, and measures its time while the host is ahead of the device.
+/// Runs a program in one way. The host enqueues each run before the device starts it, so the
+/// measured time is only the time on the device.
 struct Runner {
     way: Way,
     chooser: Chooser,

@@ -64,7 +64,7 @@ impl Options {
         let parsed = Self::command().try_get_matches_from(args);
         let matches = parsed.map_err(|error| with_hint(error, args))?;
         let map = matches.subcommand_matches("map");
-        // It is used without the input and the output that `MapOptions` requires.
+        // This option is used without the input and the output that `MapOptions` requires.
         if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
             return Ok(Command::KernelTemplate(*template));
         }

@@ -1,10 +1,11 @@
 //! The offsets of the fields in CUPTI's records.
 //!
 //! A kind of record grows at its end: for the fields below, `CUpti_ActivityKernel9` of CUDA 12.0 is
-//! a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. The C compiler printed their offsets from the
-//! headers of CUDA 12.0, 12.4, 13.0 and 13.4; all four are the same. So records are read by offset,
-//! never as a struct of one version, and never beyond the end of the shortest version. A library
-//! outside of this range is not used at all, because its records might have a pointer elsewhere.
+//! a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. The C compiler printed the offsets of the
+//! fields from the headers of CUDA 12.0, 12.4, 13.0 and 13.4. They are the same in all four. So
+//! records are read by offset, never as a struct of one version, and never beyond the end of the
+//! shortest version. A library with a version outside of [`VERSIONS`] is not used at all, because
+//! its records might have a pointer elsewhere.
 
 use crate::api::Api;
 use crate::file::{Allocated, NO_NAME, Row, kind};

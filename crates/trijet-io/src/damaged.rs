@@ -24,7 +24,7 @@ pub(crate) struct DamagedImages {
 }
 
 impl DamagedImages {
-    /// A stack whose images have `image_rows` rows; 0 counts as 1. No image is known to be damaged.
+    /// An empty list for a stack whose images have `image_rows` rows; 0 counts as 1.
     pub(crate) fn new(image_rows: u64) -> Self {
         Self { image_rows: image_rows.max(1), found: Mutex::default() }
     }

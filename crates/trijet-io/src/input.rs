@@ -28,12 +28,12 @@ pub struct Input {
     canonical: PathBuf,
     format: &'static dyn Format,
     opened: Opened,
-    /// The number of bytes before the data, if the user has given it.
+    /// The number of bytes before the data, as the user has given it; otherwise 0.
     header: u64,
     slice: Slice,
     names: Vec<OsString>,
     granule: u64,
-    /// The damaged images, if they are skipped.
+    /// The damaged images that were found; `None` if damaged images are not skipped.
     damaged: Option<Arc<DamagedImages>>,
 }
 
@@ -221,7 +221,7 @@ impl Input {
         self.slice.first_row
     }
 
-    /// The number of bytes before the data, if the user has given it.
+    /// The number of bytes before the data, as the user has given it; otherwise 0.
     pub(crate) fn header_bytes(&self) -> u64 {
         self.header
     }
@@ -281,7 +281,7 @@ impl Input {
         self.damaged.as_ref().map_or_else(Vec::new, |damaged| damaged.among(&rows))
     }
 
-    /// The damaged images, if they are skipped.
+    /// The damaged images that were found; `None` if damaged images are not skipped.
     pub(crate) fn skipped(&self) -> Option<Arc<DamagedImages>> {
         self.damaged.clone()
     }
@@ -323,12 +323,12 @@ fn refuse_stream(path: &Path) -> Result<()> {
 /// The message about an extension that belongs to no format.
 const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
                        are supported";
-/// The options with which any file is an input.
+/// The advice for a file that no format claims: the options that read any file as plain bytes.
 const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
                            bytes";
 
-/// The reason why a file that no format claims is not an input, and a remedy: a line of Python, or
-/// `way`.
+/// The reason why a file that no format claims is not an input, and a remedy: a line of Python if
+/// it helps, otherwise `way`. `unknown` is the reason if the file has no known format.
 fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
     let what = match (by_name(found.path), by_start(&found.start)) {
         (Some("PNG"), _) | (None, Some("PNG")) => {

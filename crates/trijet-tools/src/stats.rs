@@ -15,7 +15,7 @@ impl Samples {
         Self(vec![value])
     }
 
-    /// Many samples, in any order.
+    /// The samples with these values, which may be in any order.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_unstable_by(f64::total_cmp);

@@ -199,7 +199,9 @@ mod tests {
             assert_eq!(at(Op::Affine { scale: -1.0, offset: -1.0 }, index), 0);
             assert_eq!(at(Op::Affine { scale: 1.0, offset: 65535.0 }, index), 65535);
         }
-        // The first corner of the second page: four pixels. Pixels at an edge count twice.
+        // The window around the first pixel of the second page has four different pixels. The
+        // corner pixel counts four times, the two other pixels at an edge count twice, and the last
+        // pixel once.
         let (page, mut corner) = (35, Vec::new());
         for (index, times) in [(0, 4), (1, 2), (7, 2), (8, 1)] {
             corner.extend(std::iter::repeat_n(pixel(page + index), times));

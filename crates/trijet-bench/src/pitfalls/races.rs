@@ -174,8 +174,9 @@ fn reused(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A result is computed, copied on the device, and downloaded. Bad: one array for each step, and no
-/// event back to the previous step. Good: two arrays alternately, with events back.
+/// Each step computes a result, copies it on the device, and downloads it. Bad: all steps use the
+/// same arrays, and do not wait for the previous step. Good: the steps use two sets of arrays
+/// alternately, and each use of an array waits for its previous use.
 fn overtaken(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     let slots = if side == Side::Good { SLOTS } else { 1 };
@@ -262,7 +263,8 @@ fn in_flight(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// Bad: a download to page-locked memory is copied again before it is complete.
+/// Bad: the result of a download to page-locked memory is copied on before the download is
+/// complete.
 fn landing(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, rounds, .. } = race;
     for chunk in 0..race.chunks {

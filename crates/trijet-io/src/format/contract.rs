@@ -187,8 +187,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// Leaves out `rows`, which are multiples of the granule. The rows of an earlier output are not
-    /// kept in their place. A format of one file writes `zeros`, which have the length of the rows.
+    /// Leaves out `rows`, which are multiples of the granule. If an earlier output has these rows,
+    /// they are not kept. A format of one file writes `zeros`, which have the length of the rows.
     ///
     /// # Errors
     /// `Io`.

@@ -14,7 +14,8 @@ struct Known {
     /// The words before "files" in a message.
     name: &'static str,
     extensions: &'static [&'static str],
-    /// The first bytes. Fewer than three are too likely to be the first pixels of an image.
+    /// The byte sequences with which such a file may start. Sequences of fewer than three bytes are
+    /// too likely to be the first pixels of an image.
     starts: &'static [&'static [u8]],
     /// How Python reads such a file as an array. `None` if the file has no array.
     python: Option<Python>,
@@ -183,7 +184,7 @@ pub(crate) fn by_start(start: &[u8]) -> Option<&'static str> {
     known_by_start(start).map(|known| known.name)
 }
 
-/// Whether the name is that of an image in another format than PNG.
+/// Whether a file with this name is an image of another format than PNG.
 pub(super) fn is_other_image(name: &Path) -> bool {
     by_name(name).is_some_and(|format| IMAGES.contains(&format))
 }

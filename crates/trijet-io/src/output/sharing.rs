@@ -37,7 +37,8 @@ impl Output {
         Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
     }
 
-    /// The partial output and the time at which it was created, by this process or by another one.
+    /// Creates the partial output, or opens it if another process has created it. Returns its
+    /// writer, and the time at which it was created.
     fn create_or_reopen(&self, shared: &Path) -> Result<(Box<dyn Writer>, u64)> {
         let (place, plan) = (&self.target.place, &self.target.plan);
         let mut shared = Journal::wait(shared)?;
@@ -49,7 +50,7 @@ impl Output {
             (Some(Some(time)), true) => {
                 return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
             }
-            // A process died before it could note that it had created the partial output.
+            // A process died after it had created the partial output and before it had noted this.
             (Some(None), true) => plan.discard(&place.partial)?,
             (None, true) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";

@@ -18,7 +18,7 @@ use trijet::{ErrorKind, Result, Source};
 pub struct Target {
     pub(super) place: Place,
     array: Array,
-    /// The row of the input that is row 0 here.
+    /// The row of the input that is row 0 of the output.
     first_row: u64,
     format: &'static dyn Format,
     pub(super) plan: Arc<dyn Plan>,

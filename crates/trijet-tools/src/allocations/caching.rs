@@ -44,7 +44,8 @@ struct Segment {
 pub struct Caching {
     limit: u64,
     blocks: BTreeMap<Address, Block>,
-    /// The free blocks, each as stream, whether its segment is for small blocks, size and address.
+    /// The free blocks. An entry has the stream of the block, whether the segment of the block is
+    /// for small blocks, the size and the address.
     free: BTreeSet<(u16, bool, u64, Address)>,
     segments: BTreeMap<Address, Segment>,
     /// The number of bytes of all segments.

@@ -31,7 +31,7 @@ const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
 const DEVICE: &str = ",Device";
 /// Maximum number of threads and of streams of a trace, and of devices of a text.
 const NAMES_MAX: usize = 256;
-/// Maximum length of a line.
+/// Maximum length of a line in bytes.
 const LINE_MAX: usize = 4096;
 
 /// The mark that some editors and spreadsheets write before a text.

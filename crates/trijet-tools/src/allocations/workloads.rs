@@ -16,7 +16,7 @@ pub enum Workload {
         streams: u16,
         /// The number of kernels per stream.
         kernels: u32,
-        /// The duration of each kernel.
+        /// The duration of each kernel in nanoseconds.
         kernel_ns: u32,
     },
     /// The steps of a server of a language model: sequences arrive with a prompt, get pages for
@@ -45,7 +45,7 @@ pub enum Workload {
         allocations: u32,
         /// Maximum size of an allocation in bytes.
         size_max: u64,
-        /// The duration of each kernel.
+        /// The duration of each kernel in nanoseconds.
         kernel_ns: u32,
     },
     /// Calls that allocate many small pieces, and free all of them at their end.

@@ -8,13 +8,13 @@ use std::fmt;
 /// is launched on stream b. The host measures all times in microseconds since the launch on a.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// The start of the call.
+    /// The time at which the call started.
     pub call_us: f64,
-    /// The return of the call.
+    /// The time at which the call returned.
     pub returned_us: f64,
     /// Whether the kernel on a still ran when the call returned.
     pub running: bool,
-    /// The return of the launch on b.
+    /// The time at which the launch on b returned.
     pub issued_us: f64,
     /// The time of the first query that found the kernel on a complete.
     pub a_end_us: f64,
@@ -67,8 +67,8 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// There is no verdict about a call that, on an idle device, takes more than this share of the
-/// remaining time of the kernel.
+/// There is no verdict about a call that takes too long by itself: on an idle device, more than
+/// this share of the time for which the kernel still runs.
 const OWN_SHARE_MAX: f64 = 0.5;
 
 /// Judges the effect on the host. `alone_us` is the time of the call on an idle device.

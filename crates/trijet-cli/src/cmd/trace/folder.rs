@@ -21,7 +21,7 @@ const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet
 #[derive(Debug)]
 pub(super) struct Folder {
     folder: TempDir,
-    /// Locked until this program ends.
+    /// The file that stays locked until this program ends.
     _tracer: File,
 }
 

@@ -13,8 +13,8 @@ enum Event {
     Synchronize,
 }
 
-/// The numbers of streams in the trace of a device. A key is the number of a context and the number
-/// of a stream in the program.
+/// The number that each stream of the program has in the trace of a device. A key is the number of
+/// the context and the number of the stream in the program.
 #[derive(Default)]
 struct Streams(HashMap<(u32, u32), u16>);
 

@@ -149,8 +149,8 @@ fn header(path: &Path, file: File, left_out: &mut LeftOut) -> Result<Form> {
     Ok(form)
 }
 
-/// Reads the images `names` one after the other. Each has the form `form`. `open` opens an image of
-/// the folder `path`.
+/// Reads the images `names` of the folder `path`, one after the other. Each of them must have the
+/// form `form`. `open` opens an image by its name and its path.
 pub(super) fn decode(
     path: &Path,
     names: &[OsString],

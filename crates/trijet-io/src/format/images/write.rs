@@ -73,7 +73,8 @@ impl ImagesPlan {
         &self.names[self.indices_of(rows)]
     }
 
-    /// Refuses, with `cause`, anything at `path` except a folder that has only images of this plan.
+    /// Returns an error with `cause` if there is anything at `path` except a folder that has only
+    /// images of this plan.
     fn check_images(&self, op: &'static str, path: &Path, cause: &'static str) -> Result<()> {
         match state_of(op, path)? {
             None => return Ok(()),
@@ -148,7 +149,8 @@ impl Plan for ImagesPlan {
         self.check_images("overwrite", path, cause)
     }
 
-    /// Each image is created again when its rows arrive.
+    /// Opens the existing folder and changes nothing. Each image is created again when its rows
+    /// arrive.
     fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         self.check_reuse(partial)?;
         let writer = self.writer("overwrite", partial)?;
