@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Maximum number of blocks that a lane keeps. A search looks at the sizes of all blocks of the
 /// lane.
 const BLOCKS_MAX: usize = 32;
-/// Maximum amount of memory per lane.
+/// Maximum size of all blocks that a lane keeps, in granules.
 const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
 /// Maximum excess of a kept block over the requested size: the requested size divided by this.
 const WASTE_PART: u64 = 32;
@@ -142,9 +142,9 @@ impl Caches {
         }
     }
 
-    /// Takes all blocks out of the caches. Until the result is dropped, other threads wait in this
-    /// function. So the caller gives the blocks to the heap first, and the other threads find them
-    /// there.
+    /// Takes all blocks out of the caches. The caller gives the blocks to the heap before it drops
+    /// the result. Until then, other threads wait in this function. Afterwards they find the blocks
+    /// in the heap.
     #[cold]
     pub(super) fn gather(&self) -> Gathered<'_> {
         let turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);

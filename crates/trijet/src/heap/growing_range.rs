@@ -22,8 +22,9 @@ pub(crate) struct GrowingRange {
     pub(super) mapped: AtomicU64,
     /// Whether the range is parked. Used under the lock of the heap.
     pub(super) is_parked: AtomicBool,
-    /// The end of each piece of memory. The lock is held while memory is mapped into this range or
-    /// unmapped from it. No operation waits for a holder of the lock.
+    /// The end of each piece of memory, in bytes from the start of the range. The lock is held
+    /// while memory is mapped into this range or unmapped from it. Enqueue calls do not take the
+    /// lock.
     pub(super) pieces: Mutex<Vec<u64>>,
     /// The number of bytes up to which the mapper thread was asked to map memory ahead.
     pub(super) asked: AtomicU64,
@@ -31,7 +32,7 @@ pub(crate) struct GrowingRange {
     pub(super) refused: AtomicBool,
 }
 
-/// A range without a user.
+/// A parked range, and the operations that used it last.
 #[derive(Debug)]
 pub(super) struct Parked {
     pub(super) range: Arc<GrowingRange>,

@@ -63,7 +63,8 @@ fn bytes(piece: &Taken) -> std::ops::Range<u64> {
 }
 
 impl State {
-    /// The number of bytes that the heap holds from the device or is about to take.
+    /// The number of bytes that the heap has from the device, including memory that is about to be
+    /// mapped.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }

@@ -59,8 +59,8 @@ pub(crate) struct Heap {
     state: Mutex<State>,
     /// The sizes of the heap's ranges; `None` if the driver has no ranges for this device.
     sizes: OnceLock<Option<RangeSizes>>,
-    /// The turn to grow. If several threads find no memory at the same time, only one at a time
-    /// makes the heap grow, so the others can use the memory that it adds.
+    /// Held by a thread that makes the heap grow. Other threads that find no memory wait for it,
+    /// because the memory that it adds may suffice for them too.
     turn: Mutex<()>,
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
@@ -85,7 +85,8 @@ pub(crate) struct State {
     pub(crate) mappings: Vec<Mapping>,
     /// The growing ranges.
     parking: Parking,
-    /// The number of bytes that the heap holds from the device or is about to take.
+    /// The number of bytes that the heap has from the device, including memory that is about to be
+    /// mapped.
     mapped: u64,
     /// The maximum number of bytes that the heap may hold; `None` if only the device limits it.
     pub(crate) limit: Option<u64>,
@@ -148,7 +149,7 @@ impl Heap {
     }
 
     /// Waits until no other thread makes the heap grow. A thread that finds memory does not wait
-    /// here, so a thread may keep the turn during a call of the driver.
+    /// here, so the result may be kept during a call of the driver.
     pub(crate) fn turn_to_grow(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,7 +209,7 @@ impl Heap {
         gathered
     }
 
-    /// Whether other threads left blocks, as far as this thread can see.
+    /// Whether other threads left blocks. A block that is being left at this moment may not count.
     #[inline]
     pub(crate) fn has_left(&self) -> bool {
         !self.returned.is_empty()

@@ -311,8 +311,8 @@ impl Space {
         }
     }
 
-    /// A part of a shared block that covers `granules` of a range, so that its memory can be
-    /// unmapped.
+    /// Takes a part of a shared block, so that its memory can be unmapped: `granules` granules of
+    /// the range, beginning at the granule `start`. `None` if they are not all in one shared block.
     pub(crate) fn take_part(&mut self, range: u32, start: u64, granules: u64) -> Option<Index> {
         let blocks = self.blocks_of(range);
         let covers = |index: &Index| {
@@ -522,7 +522,7 @@ impl Space {
     }
 }
 
-/// The reason why an allocation may use freed memory.
+/// The kind of memory that an allocation got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Reuse {
     /// The lane of the allocation follows all users.

@@ -48,9 +48,9 @@ impl Stream {
     /// thread waits for operations that use freed memory until there is enough. It waits first for
     /// the memory that was freed first.
     ///
-    /// Such a wait ends only if the operations end. So a thread must not call this function if it
-    /// holds up one of the operations, or another process for which one of them waits. For this
-    /// reason `alloc` never waits.
+    /// Such a wait ends only if the operations end. So a thread must not call this function if one
+    /// of the operations waits for this thread, or for another process that waits for this thread.
+    /// For this reason `alloc` never waits.
     ///
     /// ```
     /// use trijet::sim::HostConfig;

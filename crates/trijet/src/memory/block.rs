@@ -176,7 +176,8 @@ impl Block {
         self.domain().log().note_host(HostStep::Access, self.device().id, access, site);
     }
 
-    /// A wait like [`Block::host_wait`], for a future.
+    /// Starts a wait for the operations that an access by the host must follow, for a future.
+    /// Appends the entry that the future was made.
     pub(crate) fn host_waiting(
         &self,
         range: Range<u64>,

@@ -120,7 +120,7 @@ pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
     }
 }
 
-/// The indices `range` of `len` elements, with a start and an end.
+/// The indices that `range` selects from `len` elements, as a range with a start and an end.
 ///
 /// # Panics
 /// If the range does not lie within `0..len`, as for a slice.

@@ -46,7 +46,7 @@ struct CopyParts {
 }
 
 impl<'s, 'a> Copy<'s, 'a> {
-    /// `None` if there is nothing to copy.
+    /// Checks the arguments of a copy. `None` if there is nothing to copy.
     #[inline(always)]
     fn new<R, W>(src: &'a R, dst: &'a mut W, parts: &'s mut CopyParts) -> Result<Option<Self>>
     where

@@ -51,10 +51,10 @@ pub(super) const QUERIES_MAX: usize = 32;
 /// take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 
-/// Prepares an allocation for the first use in `stream`.
+/// Runs the deferred work of the device, and checks that memory can be allocated in `stream`.
 ///
 /// # Errors
-/// An error that states why the stream takes no allocation.
+/// An error with the reason why no memory can be allocated in the stream.
 pub(super) fn admit(stream: &Stream) -> Result<()> {
     stream.device().run_deferred();
     stream.lane().admit("alloc")

@@ -1,8 +1,8 @@
 //! Blocks of a device's pool: allocated and freed in stream order.
 //!
-//! A block is freed in the stream that allocated it, after a wait for every other user. If the
-//! stream may have no room for these calls, they would block, and a drop must not block. Then the
-//! next call that allocates or waits frees the block.
+//! A block is freed in the stream that allocated it, after a wait for every other user. These calls
+//! block if the stream has no room for them, and a drop must not block. So if the stream may have
+//! no room, the next call that allocates or waits frees the block.
 #![forbid(unsafe_code)]
 
 use super::block::Block;

@@ -2,9 +2,10 @@
 //! buffers.
 //!
 //! A kernel may write bytes that it did not declare. On a device with red zones, a check of the
-//! bytes finds such a write before a buffer, after it, or in its memory after its drop. So the
-//! memory of a dropped buffer has no new owner before it was checked twice. The first check
-//! examines its zones and then poisons all of it; the second check examines the poison.
+//! bytes finds such a write if it hit bytes before or after a buffer, or the memory of a dropped
+//! buffer. So the memory of a dropped buffer has no new owner before it was checked twice. The
+//! first check examines the zones around the buffer, and then poisons the whole memory. The second
+//! check examines the poison.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The size of the zone before a buffer, in bytes. The zone after a buffer is at least as large.
-/// Buffers begin where blocks of the heap begin.
+/// The size is one granule, so buffers are aligned as on a device without red zones.
 const ZONE: u64 = GRANULE;
 /// The value of bytes in zones and in poison. It makes conspicuous numbers: floats near -1e17, and
 /// large integers.
@@ -38,7 +39,8 @@ const PIECE: usize = 4 << 20;
 /// allocation checks them.
 const DROPPED_MAX: u64 = 1 << 30;
 
-/// The source of a block with red zones. It watches the memory of the block after the drop.
+/// The source of a block with red zones. After the drop of the block, its memory waits for the two
+/// checks.
 #[derive(Debug)]
 struct ZonedSource {
     device: Arc<OpenDevice>,

@@ -20,7 +20,7 @@ pub struct Scope<'env> {
 
 impl Device {
     /// Runs `work` with a scope in which plain slices can be copied to and from the device. If
-    /// `work` succeeds, this waits for its downloads and copies them to their slices.
+    /// `work` succeeds, this call waits for the downloads and copies them to their slices.
     ///
     /// ```
     /// use trijet::{Device, Select};

@@ -31,7 +31,7 @@ impl Stream {
         let helper = |device: &Device| (device.id() != here).then(|| device.stream()).transpose();
         let (source, target) = (src.device(), dst.device());
         if src.device_id().is_none() || dst.device_id().is_none() || source.id() == target.id() {
-            // Only one device copies: the device of the memory.
+            // One device does the whole copy: the device of the memory that is not host memory.
             let owner = if src.device_id().is_none() { target } else { source };
             let Some(other) = helper(&owner)? else { return Ok(()) };
             follow(&other, self)?;

@@ -1,7 +1,7 @@
 //! Pipelines: source, upload, kernels, download and sink at once, over chunks of rows.
 //!
-//! A pipeline records no events by itself. A slot is a set of buffers, and every wait between the
-//! streams of a run follows from the uses of the buffers in the slots.
+//! A pipeline records no events to order its streams. A slot is a set of buffers, and every wait
+//! between the streams of a run follows from the uses of the buffers in the slots.
 //!
 //! The data may be in files, or in any type that implements [`Source`](crate::Source) or
 //! [`Sink`](crate::Sink). Page-locked memory is used without a copy. Typed data may be in slices

@@ -80,7 +80,7 @@ pub(super) fn run<I: Send + Sync + 'static>(
             let (to, next, computes, names) = (send.clone(), &next, &computes, &names);
             spawn(scope, "host stage", move || compute(computes, names, next, &to))?;
         }
-        // Now `news` ends when the other threads have ended.
+        // From here on, the channel `news` ends when the other threads have ended.
         drop(send);
         let run = StagedRun {
             stages: &stages,
@@ -158,7 +158,8 @@ fn compute<I>(
         let Some(compute) = computes.get(&stage) else { return };
         let side = || format!("item {item}, stage `{}`", names[stage]);
         let outcome = caught(|| compute(item, &values));
-        // The run may use recycled values again as soon as it gets the message of this stage.
+        // The run may use recycled values again as soon as it gets the message of this stage. So
+        // this thread drops its handles of the values first.
         drop(values);
         let news = match outcome {
             Ok(Ok(value)) => News::Value { stage, item, value },
@@ -281,7 +282,7 @@ impl StagedRun<'_, '_> {
             }
             while let Some(item) = self.order.next_to_sink() {
                 let result = self.values_of(item).held(self.result).cloned().ok_or_else(ended)?;
-                // A sink that has ended has already sent the reason.
+                // If the thread of the sink has ended, it has already sent the reason.
                 let _ended = self.results.send((item, result));
             }
             // The end of an item may free a slot for which another item waits.

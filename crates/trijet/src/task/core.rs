@@ -1,9 +1,8 @@
-//! The tasks of a device: submission, issue, and waits.
+//! Tasks on one or more devices: submission, issue, and waits.
 //!
 //! Any thread may submit tasks. One thread at a time issues tasks: it runs their functions, which
 //! enqueue work. So the operations of two tasks that conflict are enqueued in the order of the
-//! tasks, and the library orders these operations like all others. No lock is held while functions
-//! run.
+//! tasks, and the library orders these operations like all others. No function runs under a lock.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, AnyDatum, DatumName, StreamBody};
@@ -39,14 +38,15 @@ thread_local! {
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// The tasks of a device.
+/// Tasks on one or more devices.
 pub(super) struct Core {
     /// An id that no other tasks of the process have.
     pub(super) id: u64,
     /// The devices, at least one. Tasks name a device by its index here.
     pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
-    /// Wrong reads so far; `None` if reads are not checked.
+    /// Bytes that tasks wrote although they had declared to read them; `None` if reads are not
+    /// checked.
     pub(super) wrong_reads: Option<Arc<Mutex<Vec<WrongRead>>>>,
     state: Mutex<State>,
     /// The graphs of regions. Only the thread that issues tasks uses them.
@@ -245,8 +245,7 @@ impl Core {
         if !discarded.is_empty() {
             drop(state);
             // The drop of a function drops its data, which locks the state. It also drops values of
-            // the program. These may panic, and must not wait for tasks, as in a function of a
-            // task.
+            // the program, which may panic, and which must not wait for tasks.
             for value in discarded {
                 drop(self.run(|| {
                     drop(value);
@@ -458,8 +457,7 @@ impl Core {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.due = state.last();
         if !state.is_issuing && state.may_issue(self.look_ahead) && !self.call_issuer(&mut state) {
-            // No thread can be started. If functions may not run now, the next call issues the
-            // tasks.
+            // No thread can be started. If functions may not run now, the next call issues tasks.
             if calling::is_free() {
                 drop(self.advance(state));
             }

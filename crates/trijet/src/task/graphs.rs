@@ -68,7 +68,8 @@ impl State {
     pub(super) fn close_region(&mut self, region: u64, checks_reads: bool) {
         let is_given = self.lanes.is_given();
         let Some(known) = self.regions.all.get_mut(&region) else { return };
-        // A stream of the program may be in capture, and the check of reads needs host functions.
+        // A stream of the program may be in capture. The check of reads needs host functions, which
+        // a region cannot have. In both cases, the tasks are issued one by one.
         known.is_loose |= (is_given || checks_reads) && known.workers.is_none();
         known.is_closed = true;
         self.counts.regions += u64::from(!known.members.is_empty());

@@ -1,5 +1,5 @@
-//! The issue of tasks: the choice of the next task and of its stream, and the reason why its order
-//! holds.
+//! The issue of tasks: the choice of the next task and of its stream, and how the order after
+//! earlier tasks is kept.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -118,7 +118,7 @@ impl State {
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }
 
-    /// Notes, for each earlier task, how the order of the task after it is kept.
+    /// For each earlier task that a task comes after, notes how this order is kept.
     pub(super) fn order_edges(
         &mut self,
         number: Number,

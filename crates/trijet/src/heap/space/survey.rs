@@ -78,7 +78,7 @@ impl Space {
         runs.into_iter().max().unwrap_or(0)
     }
 
-    /// Whether no live block uses a part of a range.
+    /// Whether no live block uses any of the `granules` granules of a range, beginning at `start`.
     pub(crate) fn is_free(&self, range: u32, start: u64, granules: u64) -> bool {
         let within =
             |index: &Index| self.nodes[*index].start < start + granules && self.end(*index) > start;

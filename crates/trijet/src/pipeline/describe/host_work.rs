@@ -100,8 +100,8 @@ impl HostSpans {
     }
 }
 
-/// The error of the calling thread if the thread of the source or the sink has closed its channel.
-/// The error of that thread states the cause.
+/// The error of the calling thread if the thread of the source or the sink has closed the channel
+/// between the two. The error of that thread states the cause.
 pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }

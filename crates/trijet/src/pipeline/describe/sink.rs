@@ -60,8 +60,8 @@ pub trait Sink: Send {
     /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// The sink for calls from several threads at once, if it takes rows in any order; `None` by
-    /// default.
+    /// This sink as a [`ParallelSink`], if several threads may call it at once with rows in any
+    /// order; `None` by default.
     fn parallel(&self) -> Option<&dyn ParallelSink> {
         None
     }

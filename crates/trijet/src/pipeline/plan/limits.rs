@@ -22,8 +22,8 @@ use crate::trace::metrics::{EngineMetrics, Metrics};
 use std::cmp::Reverse;
 use std::fmt;
 
-/// Times are equal if they differ by less than one fiftieth. Smaller differences are noise of the
-/// calibration.
+/// Times count as equal if they differ by less than one fiftieth. Smaller differences are noise of
+/// the calibration.
 const NEARLY: u64 = 50;
 
 /// Maximum slowdown of an engine while other engines work, as numerator and denominator. In a run

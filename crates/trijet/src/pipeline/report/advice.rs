@@ -24,7 +24,7 @@ const ENOUGH_TO_OVERLAP: u64 = 16;
 /// With this number of chunks, the calls of the host take a small part of a run.
 const FEW_CALLS: u64 = 64;
 
-/// A change of a run.
+/// A change that can make a run faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -34,7 +34,7 @@ pub enum Change {
     SmallerChunks,
     /// More slots, so that the work of several chunks overlaps.
     MoreSlots,
-    /// No wait until the results are on their disk after the last row.
+    /// After the last row, no wait until the results are on their disk.
     NoSync,
     /// Faster storage for the input.
     FasterInput,
@@ -66,7 +66,7 @@ impl Change {
     }
 }
 
-/// The kind of bound that a saved time is.
+/// Whether a saved time is a lower bound or an upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// The change saves at least this time.
@@ -315,7 +315,7 @@ mod tests {
         report
     }
 
-    /// Once, the largest cost of short runs had no advice.
+    /// Once, a report had no advice about the largest cost of short runs, the wait for the disk.
     #[test]
     fn a_run_that_waits_for_its_disk_for_a_hundredth_of_its_time_is_told_of_no_sync() {
         for sync in [100, 101, 9_999, 10_000] {

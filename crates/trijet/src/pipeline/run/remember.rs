@@ -14,7 +14,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A way to run a job, which a tuner can choose.
+/// A schedule, a chunk size and a number of slots, which a tuner can choose for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pipeline) struct Way {
     pub(in crate::pipeline) schedule: Schedule,

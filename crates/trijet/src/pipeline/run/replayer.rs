@@ -20,7 +20,7 @@ const LAUNCHES_MIN: usize = 8;
 /// Maximum number of chunks of a recorded run. A recording keeps every operation. A run with more
 /// chunks is so long that the host stays ahead of the device without a graph.
 const CHUNKS_MAX: usize = 1024;
-/// The minimum number of launches per other operation. Copies cost the same in a graph and in a
+/// The minimum number of launches for each copy or fill. Copies cost the same in a graph and in a
 /// stream.
 const LAUNCHES_FOR_EACH: usize = 2;
 
@@ -241,7 +241,8 @@ pub(in crate::pipeline) fn check(
     }
 }
 
-/// Returns an error if a graph has too few launches per other operation to gain anything.
+/// Returns an error if a run has too few launches for a graph to save time. `others` is the number
+/// of copies and fills in the run.
 fn pays((launches, others): (usize, usize)) -> Result<()> {
     if launches >= LAUNCHES_MIN && launches >= LAUNCHES_FOR_EACH * others {
         return Ok(());

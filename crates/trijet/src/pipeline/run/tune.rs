@@ -5,10 +5,10 @@
 //! upload of the first chunk and the download of the last chunk, which is a reason for small
 //! chunks. Let a run have n bytes, chunks of c bytes, the rate r and the fixed cost g per chunk,
 //! with both directions equally busy. Then T = n/r + c/r + (n/c) g has its minimum at c = sqrt(n g
-//! r). Ramps do not help in this case: a chunk twice as long as the previous chunk leaves the
-//! download idle for the difference. If one engine limits, small first and last chunks do help. The
-//! recurrences of a pipeline with three streams lead to both results, so the model computes every
-//! candidate with them.
+//! r). Ramps are small chunks at the start and at the end. They do not help in this case: a chunk
+//! twice as long as the previous chunk leaves the download idle for the difference. If one engine
+//! limits, ramps do help. The recurrences of a pipeline with three streams lead to both results, so
+//! the model computes every candidate with them.
 //!
 //! T is flat near its minimum, and the measurements vary. So the size with the least T varies from
 //! run to run, but the choice must not vary. So the candidates are powers of two. Among the

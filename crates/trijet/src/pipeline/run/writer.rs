@@ -109,7 +109,8 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
             },
             (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
                 let sink: &'env dyn Sink = sink;
-                // The match guard cannot lend the result, because the next arm moves the sink.
+                // The guard of this arm cannot pass its result on, because the next arm moves the
+                // sink.
                 let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
                 let start = |buffers| {
                     WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
