@@ -163,8 +163,8 @@ struct Bulk {
 }
 
 /// Prepares the bulk job, runs it once, and waits at the barrier `ready`, even after an error. Then
-/// runs the job again and again until `goes_on` returns false for the elapsed time, and compares the
-/// last result.
+/// runs the job again and again until `goes_on` returns false for the elapsed time, and compares
+/// the last result.
 fn bulk(
     device: &Device,
     sharing: Sharing,
