@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Mapping {
     /// The addresses; `None` after they were given back.
     range: Option<Memory>,
-    /// The length of each piece of memory by its start, in granules. A piece is unmapped as a
-    /// whole.
+    /// The length of each piece of memory in granules. The key is the start of the piece in the
+    /// range, in granules. A piece is unmapped as a whole.
     pub(super) pieces: BTreeMap<u64, u64>,
 }
 

@@ -24,7 +24,7 @@ use nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 /// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
 /// position of its key. If that does not suffice, the block gets the key of the block before it.
 const MOVED_BACK_MAX: usize = 32;
-/// Maximum number of blocks with pending users that a search passes in a list.
+/// Maximum number of blocks with pending users that a search in a list skips.
 const PASSED_MAX: usize = 8;
 
 /// The blocks of a list.

@@ -131,10 +131,10 @@ impl<'a, U: TaskUses> Task<'a, U> {
     }
 
     /// Binds a program for [workers](crate::workers) to the data of these uses. This call submits
-    /// no task. Later tasks may be kinds of the program ([`Task::on_workers`]). `start` is called
-    /// for each run, and passes the views to the program as its arguments. If tasks use parts of a
-    /// parameter, and some of them use their part before it has values, the type of the parameter
-    /// must be [`Write`](crate::kernels::Write).
+    /// no task. Later tasks may run as kinds of the program ([`Task::on_workers`]). `start` is
+    /// called for each run, and passes the views to the program as its arguments. If tasks use
+    /// parts of a parameter, and some of them use their part before it has values, the type of the
+    /// parameter must be [`Write`](crate::kernels::Write).
     ///
     /// ```
     /// use trijet::kernels::Write;

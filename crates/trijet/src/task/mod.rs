@@ -289,8 +289,8 @@ impl Tasks {
         let home = core.devices.iter().position(is_home);
         let given = buffer.given_name().map(Arc::from);
         let name = core.add_datum(given, (buffer.len * size_of::<T>()) as u64, home);
-        // The streams that used the buffer before do not count. So a chain of tasks on one stream
-        // needs no events.
+        // Streams that used the buffer before now do not count as streams of its users. So a chain
+        // of tasks on one stream needs no events.
         buffer.forget_lanes();
         // Threads of the host read the stamps of their parts while operations on other parts are
         // enqueued.

@@ -1,11 +1,12 @@
 //! The choice of a plan for a prepared pipeline: several plans are measured in whole runs, and the
 //! fastest one is chosen.
 //!
-//! A model (`tune`) proposes sizes of chunks, and measurements decide. The first round measures the
-//! sizes that the model finds best, and plans with a single chunk. The second round varies the
-//! streams and the slots of the winner. A job that is too long for these measurements gets the best
-//! plan of the model. For such a job, the model predicts the times well, and another plan could
-//! save only a small part of the time.
+//! A way to run a job is a schedule with a chunk size and a number of slots (`Way`). A model
+//! (`tune`) proposes sizes of chunks, and measurements decide. The first round measures the sizes
+//! that the model finds best, and plans with a single chunk. The second round varies the streams
+//! and the slots of the winner. A job that is too long for these measurements gets the best plan of
+//! the model. For such a job, the model predicts the times well, and another plan could save only a
+//! small part of the time.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;

@@ -139,7 +139,8 @@ impl<T, U> Prepared<'_, T, U> {
         self.replayer.state()
     }
 
-    /// The ways that were measured, including the chosen way; empty if nothing was measured.
+    /// The schedules, chunk sizes and numbers of slots that were measured, including the chosen
+    /// ones; empty if nothing was measured.
     #[must_use]
     pub fn tried(&self) -> &[Tried] {
         &self.tried

@@ -38,7 +38,8 @@ use std::sync::Arc;
 /// The sizes of the two probes, which run alone. The line through their times shows the cost per
 /// chunk and per row.
 const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
-/// Maximum number of chunks of a candidate for which the model computes the time.
+/// Maximum number of chunks of a run for which the model computes the time. A candidate with more
+/// chunks is left out.
 const CANDIDATE_CHUNKS_MAX: u64 = 1 << 16;
 /// Number of timed runs of a probe after its warm-up. The least time counts, because other work of
 /// the machine can only add to it.
