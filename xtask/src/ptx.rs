@@ -134,7 +134,7 @@ pub(crate) fn check() -> Result<()> {
         }
     }
     // `trijet map --kernel-template` prints the templates, and examples have sources of their own.
-    // They are compiled like the kernels of the library.
+    // All these sources are compiled like the kernels of the library.
     let templates = files_of(&tools::root().join("crates/trijet-cli/src/cmd/template"))?;
     let examples = files_of(&tools::root().join("crates/trijet/examples/vision_pipeline"))?;
     for source in templates.into_iter().chain(examples) {

@@ -78,8 +78,8 @@ impl Bench<'_> {
         if let Some(slots) = case.slots {
             pipeline = pipeline.depth(slots);
         }
-        // Only the runs on one stream need a trace. It shows how long the kernel takes while no
-        // copy overlaps it.
+        // Only the runs on one stream need a trace. The trace shows how long the kernel takes while
+        // no copy overlaps it.
         if case.schedule != Schedule::OneStream {
             pipeline = pipeline.untraced();
         }

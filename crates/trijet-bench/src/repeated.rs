@@ -9,7 +9,7 @@ use trijet::kernels::AXPY;
 use trijet::task::{Data, Tasks};
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
 
-/// The number of kernels of a round. They add to the sums one after another.
+/// The number of kernels of a round. The kernels add to the sums one after another.
 const KERNELS: u32 = 32;
 const SUMS: usize = 8;
 /// The number of elements of a sum.

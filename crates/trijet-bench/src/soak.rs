@@ -69,7 +69,7 @@ impl Owned {
         }))
     }
 
-    /// Sets the bits of the bytes of a buffer. It is an error if one of them is already set.
+    /// Sets the bits of the bytes of a buffer. It is an error if one of these bits is already set.
     fn take(&self, buffer: &Buffer<u32>) -> Result<()> {
         let (address, bytes) = (buffer.address(), buffer.len() as u64 * 4);
         for (word, mask) in self.masks(address, bytes)? {

@@ -141,7 +141,7 @@ mod tests {
     use crate::file::kind;
     use std::cell::Cell;
 
-    /// A stand-in for the texts. It counts the look-ups of functions.
+    /// Texts for tests. The value counts the look-ups of functions.
     struct Numbers(Cell<u32>);
 
     impl Texts for Numbers {

@@ -202,8 +202,8 @@ impl Fingerprint {
         if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
     }
 
-    /// A number that identifies the job, and the files on which the output depends. It does not
-    /// depend on the `ctime` of these files.
+    /// A number that identifies the job, and the files on which the output depends. The number does
+    /// not depend on the `ctime` of these files.
     pub(crate) fn job_hash(&self) -> u128 {
         let stamp = |item: &Item| Item { changed: (0, 0), ..item.clone() }.stamp();
         let stamps: Vec<Value> = self.items().map(|(_, item)| stamp(item)).collect();

@@ -252,7 +252,7 @@ impl Input {
         &self.canonical
     }
 
-    /// The files of the input, with their states when the input was opened. All have the same
+    /// The files of the input, with their states when the input was opened. All files have the same
     /// number of rows. The first rows of the input are in the first file.
     #[must_use]
     pub fn items(&self) -> &[Item] {

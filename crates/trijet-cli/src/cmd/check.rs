@@ -132,8 +132,8 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// The reason why a verdict about a run in place proves nothing about a GPU, and the command whose
-/// verdict does.
+/// The reason why a verdict about a run in place proves nothing about a GPU, and a command whose
+/// verdict is about a GPU.
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this proves nothing about a run \
      on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 

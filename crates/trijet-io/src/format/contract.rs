@@ -99,8 +99,8 @@ pub struct Opened {
     pub array: Array,
     /// The granule of reads: a read starts and ends at multiples of this number of rows.
     pub granule: u64,
-    /// The files of the input. All have the same number of rows. The first rows of the input are in
-    /// the first file.
+    /// The files of the input. All files have the same number of rows. The first rows of the input
+    /// are in the first file.
     pub items: Vec<Item>,
     /// Parts of the input that are not in the array, or that are missing. Each text is a part of a
     /// sentence.

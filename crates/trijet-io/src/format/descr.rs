@@ -10,8 +10,8 @@ use trijet::Dtype;
 pub(super) enum Elements {
     /// The elements can be read without conversion.
     Read(Dtype),
-    /// The elements are numbers of another type or byte order. This Python expression, appended to
-    /// an array of them, converts it.
+    /// The elements are numbers of another type or byte order. This Python text, appended to the
+    /// expression of the array, converts the elements.
     Converted(&'static str),
     /// The elements are not numbers, or their type is not known.
     Unknown,

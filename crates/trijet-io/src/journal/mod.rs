@@ -209,8 +209,8 @@ impl Journal {
         Self { file, path, is_new: false, is_locked: false, failed: None, stamps }
     }
 
-    /// Whether this process has the lock of the file, so that no other run writes the output. It
-    /// has no lock if the file system has no locks.
+    /// Whether this process has the lock of the file, so that no other run writes the output. A
+    /// process has no lock if the file system has no locks.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked

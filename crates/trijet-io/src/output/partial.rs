@@ -142,8 +142,8 @@ impl Partial {
         }
     }
 
-    /// Brings rows to the disk while others are written, until [`end`](Self::end). It returns no
-    /// error: the next write reports an error of this function.
+    /// Brings rows to the disk while others are written, until [`end`](Self::end). This function
+    /// returns no error: the next write reports the error.
     pub(super) fn synchronize(&self) {
         loop {
             let mut record = self.record();

@@ -111,8 +111,8 @@ impl Place {
         })
     }
 
-    /// Whether the output has both of its names, because a run died after it gave the output the
-    /// final name and before it removed the other one.
+    /// Whether the output has its partial name and its final name. It has both if a run died after
+    /// it had given the output the final name, and before it had removed the partial name.
     pub(super) fn has_both_names(&self) -> bool {
         let own = |path| fs::symlink_metadata(path).ok().filter(Metadata::is_file);
         let number = |state: Metadata| (state.dev(), state.ino());

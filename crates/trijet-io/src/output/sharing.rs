@@ -1,5 +1,5 @@
-//! The steps that the processes of one output share: the first one creates the partial output, and
-//! the last one gives it its final name.
+//! The steps that the processes of one output share: the first process creates the partial output,
+//! and the last process gives the output its final name.
 //!
 //! A process finds the other processes by their journals. It reads these journals while it has the
 //! lock of the shared journal. So if two processes finish at the same time, one of them sees that

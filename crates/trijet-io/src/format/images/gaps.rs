@@ -38,7 +38,7 @@ impl Name {
         Some(Self { texts, numbers })
     }
 
-    /// The name with `number` in place of its number with the index `position`.
+    /// The name, with `number` instead of the number that has the index `position`.
     fn with(&self, position: usize, number: Number) -> String {
         let mut name = String::new();
         for (at, text) in self.texts.iter().enumerate() {
