@@ -55,8 +55,8 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// About `size` bytes of generated images. If the size is not a whole number of images, the
-    /// name states it.
+    /// About `size` bytes of generated images. If `size` is not a whole number of images, the name
+    /// states `size` and the size of an image.
     pub(super) fn generated(size: Bytes) -> Self {
         let image = u64::from(SIDE) * u64::from(SIDE) * 2;
         let count = (size.0 / image).max(1);
