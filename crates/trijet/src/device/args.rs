@@ -99,7 +99,7 @@ struct KeptSpan {
     element_bytes: u64,
 }
 
-/// The values of arguments, for a comparison.
+/// The arguments of a launch in the form that [`KeptArgs::differ`] compares.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArgValues<'a> {
     words: &'a [u64],
@@ -112,7 +112,8 @@ impl KeptArgs {
         ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
     }
 
-    /// Whether `other` differs in a value. The addresses of spans do not count.
+    /// Whether `other` has another size of an argument, another value or another tiling. The
+    /// addresses of spans are not compared.
     pub(crate) fn differ(&self, other: &ArgValues<'_>) -> bool {
         let mut words = self.words.iter().zip(other.words).enumerate();
         self.sizes[..] != *other.sizes
@@ -137,8 +138,8 @@ impl KeptArgs {
     }
 }
 
-// The methods that append are inlined into the launch, where the sizes of all arguments, and so the
-// signature, are constants.
+// The methods that append an argument are inlined into the launch. The sizes of all arguments are
+// constants there, so the signature is a constant too.
 impl ArgBlock {
     #[inline(always)]
     fn push_size(&mut self, bytes: usize, of: ArgType) -> Result<()> {
@@ -276,7 +277,7 @@ impl ArgBlock {
         self.signature = 0;
     }
 
-    /// The number of arguments as the kernel counts them.
+    /// The number of arguments. A span with a length counts as two.
     #[must_use]
     #[inline]
     pub fn count(&self) -> usize {

@@ -1,8 +1,9 @@
 //! The requests of a twin, a check or a cost function for arguments of a launch, and their
 //! comparison with the arguments that the launch passes.
 //!
-//! A launch passes exactly the types that its kernel declares. The bytes of an argument have every
-//! type of their size, so a request for another type would get a wrong number.
+//! A launch passes exactly the types that its kernel declares. The bytes of an argument can be read
+//! as any type of the same size. Without this comparison, a request for another type would return a
+//! wrong number.
 #![forbid(unsafe_code)]
 
 use super::arg_type::{ArgType, Length};
@@ -26,7 +27,7 @@ pub(crate) enum AskedArgument {
 }
 
 impl AskedArgument {
-    /// The method of a tile or a worker.
+    /// The name of the method of a tile or a worker that makes the request.
     fn verb(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -37,7 +38,7 @@ impl AskedArgument {
     }
 }
 
-/// The declared parameter of an argument.
+/// The parameter that the kernel declares for an argument.
 enum DeclaredArgument {
     Scalar(ArgType),
     Span { of: ArgType, mode: Mode, form: SpanForm },
@@ -128,7 +129,8 @@ impl ArgBlock {
         Err(format!("the twin takes {count} arguments of {}: {}", self.count(), self.listed()))
     }
 
-    /// The parameter of argument `index`; `None` if there is none.
+    /// The parameter that the kernel declares for argument `index`; `None` if there is no such
+    /// argument.
     fn declared(&self, index: usize) -> Option<DeclaredArgument> {
         let of = *self.types().get(index)?;
         if of.is::<Length>() {

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 pub enum Code {
     /// PTX, compiled by the driver.
     Ptx(Cow<'static, str>),
-    /// A cubin or fatbin. Its headers are checked, and its code is not: the driver decides whether
-    /// it fits the device.
+    /// A cubin or fatbin. This library checks its headers. Only the driver checks whether its code
+    /// fits the device.
     Cubin(Cow<'static, [u8]>),
     /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed. A kernel is
     /// compiled when it is first loaded, once for all devices of one compute capability.

@@ -11,10 +11,11 @@ use crate::device::memory::{Memory, Space, Span};
 use crate::device::region::RangeGuard;
 use std::fmt::Write;
 
-/// Maximum number of runs of equal bytes that are printed one by one.
+/// Maximum number of sequences of equal bytes that are printed one by one.
 const RUNS_MAX: usize = 6;
 
-/// Runs of equal bytes, as in `4*07 60*00`; a digest if there are many runs.
+/// The bytes as text: the length and the value of each sequence of equal bytes, as in `4*07 60*00`.
+/// If there are many sequences, a digest of the bytes.
 fn picture(bytes: &[u8]) -> String {
     let runs: Vec<&[u8]> = bytes.chunk_by(|a, b| a == b).collect();
     if bytes.is_empty() {
@@ -33,7 +34,7 @@ fn picture(bytes: &[u8]) -> String {
     })
 }
 
-/// Locks host bytes that no operation uses.
+/// Locks host bytes. Fails if a running operation uses them.
 fn lock(span: &Span, mode: Mode) -> VerbResult<RangeGuard<'_>> {
     span.lock(mode).ok_or_else(|| {
         let cause = "a running operation uses the bytes";
@@ -42,7 +43,7 @@ fn lock(span: &Span, mode: Mode) -> VerbResult<RangeGuard<'_>> {
 }
 
 impl Machine<'_> {
-    /// `NAME`, or `NAME[FROM..TO]`. Freed memory has no bytes.
+    /// The bytes that `NAME` or `NAME[FROM..TO]` names. Fails for memory that was freed.
     pub(super) fn span_named(&self, word: &str) -> VerbResult<Span> {
         let (name, range) = match word.split_once('[') {
             Some((name, range)) => (name, Some(range.trim_end_matches(']'))),
@@ -63,7 +64,7 @@ impl Machine<'_> {
         Ok(memory.span(from..to))
     }
 
-    /// Waits until no operation uses host bytes.
+    /// Releases held streams and waits for all work, so that no operation uses host bytes.
     fn quiet(&mut self) -> VerbResult<()> {
         self.latches.clear();
         for device in &self.used {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 /// The number of threads of a block, if the launch has no option for it.
 const THREADS: u32 = 128;
 
-/// The image that loads, and images that do not.
+/// The image with the name `which`. Only `good` and `no-kernel` have PTX that can be loaded.
 fn image(which: &str) -> VerbResult<Image<'static>> {
     Ok(match which {
         "good" => Image::Ptx(PTX),
@@ -29,7 +29,7 @@ fn image(which: &str) -> VerbResult<Image<'static>> {
     })
 }
 
-/// Three numbers after `key`.
+/// The three numbers after the option `key`; `None` without this option.
 fn shape(options: &[&str], key: &str) -> VerbResult<Option<[u32; 3]>> {
     let Some(at) = options.iter().position(|word| *word == key) else { return Ok(None) };
     let mut sides = [0; 3];
@@ -73,7 +73,8 @@ impl Machine<'_> {
         self.bind(name, Object::Function(function, entry.to_owned()))
     }
 
-    /// The kernel with this name: a kernel that the sequence loaded, or one of the tools.
+    /// The kernel with this name: a kernel that the sequence loaded, or one of the tools. The
+    /// second value is true for `mask`, which has other arguments than `mix`.
     fn kernel(&mut self, name: &str, device: DeviceId) -> VerbResult<(FunctionHandle, bool)> {
         if let Some(Object::Function(function, entry)) = self.objects.get(name) {
             return Ok((*function, entry == "mask"));

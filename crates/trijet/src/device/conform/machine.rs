@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// The reason why a call has no value.
+/// The reason why a statement failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The driver refused.
+    /// The driver refused the call.
     Refused(Error),
-    /// The name has no value, for example because the call that creates the object was refused.
+    /// No object has this name, for example because the driver refused the call that creates it.
     Unbound(String),
     /// The statement is invalid.
     Unclear,
@@ -38,13 +38,13 @@ impl From<Unclear> for Failure {
     }
 }
 
-/// The value of a call; empty if it has none.
+/// The value of a call as text; empty if the call has no value.
 pub(super) type Answer = VerbResult<String>;
 
-/// The result of a step of a verb.
+/// The result of a function that a verb calls.
 pub(super) type VerbResult<T> = std::result::Result<T, Failure>;
 
-/// The way in which memory is freed.
+/// How memory is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FreedBy {
     /// In stream order.
@@ -53,7 +53,7 @@ pub(super) enum FreedBy {
     Device,
     /// As page-locked memory.
     Pinned,
-    /// With the last token.
+    /// When the last token of the memory drops.
     Dropped,
     /// The memory is freed already. Only verbs that free memory accept it.
     Gone,
@@ -71,7 +71,7 @@ pub(super) enum Object {
     Graph(GraphHandle),
 }
 
-/// The words of host functions, in the order of the calls of the functions.
+/// The words that host functions have added, in the order in which the functions were called.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -247,7 +247,7 @@ impl<'a> Machine<'a> {
     /// a module may wait for a stream that is held later.
     pub(super) fn use_device(&mut self, device: DeviceId) {
         if device.0 < self.devices && self.used.insert(device) {
-            // If it fails, the call that needs the tools fails again.
+            // An error is ignored here: the call that needs the tools gets it again.
             drop(self.tools(device).map(|_| ()));
         }
     }

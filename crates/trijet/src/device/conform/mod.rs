@@ -4,7 +4,7 @@
 //! lines with the answers: `ok`, `ok` and a value that the laws define, or `err` and the number of
 //! the `CUresult`. Values that CUDA does not define are not printed. If several answers are legal,
 //! the line lists them (`may`). The transcript of a GPU is kept beside the tests, and every other
-//! driver has to give the same one.
+//! driver must produce the same transcript.
 //!
 //! No sequence is undefined in CUDA or loses the context, and none can hang: a held stream is
 //! released after a few seconds.
@@ -26,7 +26,7 @@ use machine::Machine;
 use std::io::Write;
 use text::Sequence;
 
-/// The driver that answers.
+/// The driver that runs the sequences.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Subject {
@@ -36,7 +36,7 @@ pub enum Subject {
     Host(HostConfig),
 }
 
-/// The sequences by subject.
+/// The texts of the sequences, each with its subject.
 const FILES: &[(&str, &str)] = &[
     ("streams", include_str!("streams.txt")),
     ("events", include_str!("events.txt")),

@@ -1,8 +1,8 @@
 //! The verbs of streams, events, host functions and devices.
 //!
-//! `hold` makes a stream wait until `release`. On a real clock it enqueues a host function that
-//! waits for a latch. On a modelled clock no thread could open the latch meanwhile, so it enqueues
-//! a kernel that lasts for one second of modelled time.
+//! `hold` makes a stream wait until `release`. On a real clock, `hold` enqueues a host function
+//! that waits for a latch. On a modelled clock no thread could open the latch meanwhile. There
+//! `hold` enqueues a kernel that lasts for one second of modelled time.
 #![forbid(unsafe_code)]
 
 use super::latch::{Latch, PATIENCE};
@@ -149,7 +149,7 @@ impl Machine<'_> {
         })
     }
 
-    /// `until EVENT`: polls until it is ready.
+    /// `until EVENT`: polls until the event is ready.
     pub(super) fn until(&self, words: &mut Words<'_>) -> Answer {
         let event = self.event_named(words)?;
         let started = Instant::now();

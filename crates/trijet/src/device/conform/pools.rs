@@ -86,8 +86,9 @@ impl Machine<'_> {
         .to_owned())
     }
 
-    /// `marks POOL`: the comparisons among the four statistics of a pool, which their definitions
-    /// decide.
+    /// `marks POOL`: compares statistics of a pool: the used and the reserved bytes with each
+    /// other, and each with its maximum so far. The definitions of the statistics decide the
+    /// results.
     pub(super) fn pool_marks(&self, words: &mut Words<'_>) -> Answer {
         use PoolAttribute as A;
         let pool = self.pool_named(words.word()?)?;
@@ -159,7 +160,7 @@ impl Machine<'_> {
         self.bind(name, Object::Memory(memory, FreedBy::Ordered))
     }
 
-    /// The memory of a name, even if it is freed.
+    /// The memory with this name, even if it was freed.
     fn memory_named(&self, name: &str) -> VerbResult<Memory> {
         match self.named(name)? {
             Object::Memory(memory, _) => Ok(memory),

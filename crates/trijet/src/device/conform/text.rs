@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A sequence starts with its name. `needs` names a property that a driver must have. Consecutive
-//! lines that start with `>` run on their own host thread, while the first thread waits. `may`
-//! lists the legal answers, if there are several.
+//! lines that start with `>` run together on one other host thread, while the first thread waits.
+//! `may` lists the legal answers, if there are several.
 #![forbid(unsafe_code)]
 
 use std::str::SplitAsciiWhitespace;
@@ -43,7 +43,7 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
     /// The call alone, without `>` and `may`.
     pub(super) statement: &'a str,
-    /// Whether it runs on its own host thread, together with its neighbours.
+    /// Whether the line starts with `>`, so that the call runs on another host thread.
     pub(super) on_thread: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn parse<'a>(subject: &str, text: &'a str) -> Vec<Sequence<'a>> {
 #[derive(Debug)]
 pub(super) struct Words<'a>(SplitAsciiWhitespace<'a>);
 
-/// An invalid statement. A test checks that there is none.
+/// The error of an invalid statement. A test checks that no sequence has one.
 #[derive(Debug)]
 pub(super) struct Unclear;
 
@@ -102,7 +102,7 @@ impl<'a> Words<'a> {
         T::try_from(self.number()?).map_err(|_| Unclear)
     }
 
-    /// The remaining words, which are options with a keyword each.
+    /// The remaining words. They are options, and each option starts with a keyword.
     pub(super) fn rest(&mut self) -> Vec<&'a str> {
         self.0.by_ref().collect()
     }

@@ -14,10 +14,10 @@ use crate::device::launch_config::LaunchConfig;
 use crate::device::twin::{Cost, Tile, Twin};
 use std::borrow::Cow;
 
-/// `mix(x, n, k)` computes x = 3 x + k, whose result depends on the order. `mask(x, n, y, m, k)`
-/// computes y = x xor k. `hold(k)` does nothing.
+/// `mix(x, n, k)` computes x = 3 x + k, so the result of several launches depends on their order.
+/// `mask(x, n, y, m, k)` computes y = x xor k. `hold(k)` does nothing.
 pub(super) const PTX: &str = include_str!("kernels.ptx");
-/// The bytes that the modelled GPU moves in about one second.
+/// The number of bytes that the modelled GPU moves in about one second.
 const HOLD_BYTES: u64 = 1 << 42;
 
 fn whole_mix(args: &ArgBlock) -> u64 {
@@ -73,8 +73,8 @@ impl Tools {
         Ok(this)
     }
 
-    /// The first fill and the first copy of a process load kernels of the driver, which may wait
-    /// for all work (law A42).
+    /// Runs a fill and a copy. The first fill and the first copy of a process load kernels of the
+    /// driver. Loading them may wait for all work (law A42).
     fn warm_up(&self, driver: &dyn Driver, device: DeviceId) -> Result<()> {
         let memory = driver.device_alloc(device, Bytes(128))?;
         let (all, low, high) = (memory.span(0..128), memory.span(0..64), memory.span(64..128));

@@ -140,15 +140,16 @@ impl CudaDriver {
         Ok(Memory::new(Space::Pinned, base.as_ptr() as u64, bytes.0, Some(host)))
     }
 
-    /// A mapping of this library with locked pages. `None` if the driver should allocate the
-    /// memory. If the driver cannot either, its error has the reason.
+    /// Allocates page-locked memory in a mapping of this library. `None` if the memory is small or
+    /// this fails; then the driver allocates the memory. If the driver fails as well, its error
+    /// states the reason.
     fn locked_mapping(&self, size: usize) -> Option<Memory> {
         if size < MAPPED_MIN {
             return None;
         }
         let mut mapping = locked::pages(size)?;
         let base = NonNull::new(mapping.as_mut_ptr())?;
-        // If its pages are not locked, the mapping is unmapped here.
+        // If the pages cannot be locked, the mapping is unmapped here.
         self.lock(base, size).ok()?;
         self.locked.keep(mapping);
         // SAFETY: the mapping has `size` zeroed bytes, and stays until `pinned_free`. The pool of
@@ -170,7 +171,7 @@ impl CudaDriver {
         )
     }
 
-    /// Unlocks the pages of a mapping and unmaps it. If the driver refuses, it stays.
+    /// Unlocks the pages of a mapping and unmaps it. If the driver refuses, the mapping stays.
     fn unlock(&self, mut mapping: MmapMut) -> Result<()> {
         let unlocked = cu!(
             self,

@@ -16,7 +16,7 @@ const NO_INTERLEAVE: c_int = 0;
 const PROMOTION_128_BYTES: c_int = 2;
 const ZEROS_OUTSIDE: c_int = 0;
 
-/// The pointers. The pointers after the last argument are never read.
+/// A pointer to each argument of a launch. The elements after the last argument are never read.
 type Pointers = [MaybeUninit<*mut c_void>; ARGS_MAX];
 
 /// Calls `with` with pointers to the arguments.
@@ -29,7 +29,7 @@ pub(super) fn with_pointers<R>(
     args: &ArgBlock,
     with: impl FnOnce(*mut *mut c_void) -> Result<R>,
 ) -> Result<R> {
-    // The driver reads as many pointers as the kernel has arguments, and not the rest.
+    // The driver reads as many pointers as the kernel has arguments. It does not read the rest.
     let mut params: Pointers = [const { MaybeUninit::uninit() }; ARGS_MAX];
     for (param, word) in params.iter_mut().zip(args.iter()) {
         param.write((&raw const *word).cast_mut().cast());
@@ -41,7 +41,7 @@ pub(super) fn with_pointers<R>(
     with_tilings(api, args, &mut params, with)
 }
 
-/// Encodes the tilings, and points the arguments to the encoded forms.
+/// Encodes the tilings, makes their pointers point to the encoded forms, and calls `with`.
 #[cold]
 #[inline(never)]
 fn with_tilings<R>(

@@ -1,7 +1,8 @@
-//! Nodes that a graph executes on a condition.
+//! Conditional nodes of graphs.
 //!
-//! The condition of the driver can be set only by a kernel. So a kernel before the node sets it to
-//! the word in memory. In a body that is repeated, another kernel sets it after everything else.
+//! Only a kernel can set the condition of a conditional node. So a kernel before the node copies
+//! the word in memory to the condition. In a body that is repeated, another kernel does this after
+//! all other operations of the body.
 
 use super::api::{Handle, KernelNode, NodeParams, need};
 use super::context::{CudaDriver, cu, raw};
@@ -18,7 +19,7 @@ const IF: c_int = 0;
 const WHILE: c_int = 1;
 
 impl CudaDriver {
-    /// The kernel that sets a condition.
+    /// The kernel that copies a word in memory to a condition.
     fn set_condition(&self, device: DeviceId) -> Result<FunctionHandle> {
         let mut all = self.set_conditions.lock().expect("no panic under this lock");
         if let Some((_, function)) = all.iter().find(|(of, _)| *of == device) {
@@ -30,7 +31,7 @@ impl CudaDriver {
         Ok(function)
     }
 
-    /// Adds a node of operations that are executed on a condition.
+    /// Adds a conditional node, and the kernel before it that sets its condition.
     pub(super) fn add_conditional(
         &self,
         device: DeviceId,
@@ -93,7 +94,7 @@ impl CudaDriver {
         Ok(())
     }
 
-    /// Adds a kernel that sets a condition to the word at an address.
+    /// Adds a kernel that copies the word at an address to a condition.
     fn add_setter(
         &self,
         into: Handle,

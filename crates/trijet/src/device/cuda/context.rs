@@ -1,4 +1,4 @@
-//! The loaded driver: its table, and each device's primary context.
+//! The loaded driver: the table of its functions, and the primary context of each device.
 //!
 //! A handle is the driver's pointer with the device's number in its top byte (user-space
 //! addresses end at bit 47), so that a verb makes the right context current without a look-up.
@@ -166,7 +166,7 @@ impl CudaDriver {
         }
     }
 
-    /// The driver's number of a device. The call makes no context.
+    /// The driver's number of a device. This retains no context.
     pub(super) fn ordinal(&self, op: &'static str, device: DeviceId) -> Result<CuDevice> {
         if device.0 as usize >= self.contexts.len() {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());
@@ -195,8 +195,8 @@ impl CudaDriver {
             primary_retain(&raw mut raw, ordinal),
             "`ordinal` is of this driver; the call writes the local variable `raw`"
         )?;
-        // Two threads may both retain the context. `Drop` releases it once, so it stays alive until
-        // the process ends. This leaks the context, and does no other harm.
+        // Two threads may both retain the context, but `Drop` releases it only once. Then the
+        // context lives until the process ends, which does no harm.
         Ok(self.contexts[device.0 as usize].get_or_init(|| Context { raw, ordinal }))
     }
 
@@ -222,8 +222,8 @@ impl CudaDriver {
         self.enter(op, device_of(handle))
     }
 
-    /// Makes the context of any device current until the guard drops, if none is: for memory that
-    /// belongs to no device.
+    /// If no context is current, makes the context of any device current until the guard drops. It
+    /// serves calls for memory that belongs to no device.
     pub(super) fn enter_any(&self, op: &'static str) -> Result<Entered<'_>> {
         if !self.current()?.is_null() {
             return Ok(Entered { api: &self.api, before: None });

@@ -127,7 +127,8 @@ impl CudaDriver {
         )
     }
 
-    /// Copies, and waits as law A18 demands. `legacy` is the legacy stream of a device.
+    /// Makes a synchronous copy, and waits as law A18 demands. `legacy` is the legacy stream of a
+    /// device.
     pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         if is_linked(src, dst) || is_linked(dst, src) {
             self.copy(legacy, dst, src)?;
@@ -156,7 +157,8 @@ impl CudaDriver {
         )
     }
 
-    /// Fills, and waits as law A18 demands. `legacy` is the legacy stream of a device.
+    /// Makes a synchronous fill, and waits as law A18 demands. `legacy` is the legacy stream of a
+    /// device.
     pub(super) fn fill_sync(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         if dst.memory().space() == Space::Pinned {
             self.fill(legacy, dst, value)?;

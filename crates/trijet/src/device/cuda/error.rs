@@ -77,7 +77,7 @@ mod tests {
     use cudarc::driver::sys::CUresult as Theirs;
 
     /// Law A40: the codes of `cuda.h` after which no further call succeeds, and similar codes after
-    /// which the context goes on.
+    /// which the context still works.
     #[test]
     fn a_code_after_which_no_call_succeeds_is_a_loss() {
         let losses = [

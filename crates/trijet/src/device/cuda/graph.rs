@@ -8,10 +8,10 @@ use crate::base::id::DeviceId;
 pub(super) struct CudaGraph {
     pub(super) device: DeviceId,
     pub(super) graph: u64,
-    /// The nodes, which may be of several devices.
+    /// The handle of each node, by the number of the node. The nodes may belong to several devices.
     pub(super) nodes: Vec<u64>,
-    /// The graph that can be launched, once it is ready.
+    /// The executable form of the graph, once the graph is ready.
     pub(super) exec: Option<u64>,
-    /// Whether it was launched before.
+    /// Whether the graph was launched before.
     pub(super) is_uploaded: bool,
 }

@@ -1,5 +1,5 @@
-//! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it
-//! (law A33).
+//! Graphs, built node by node. No stream is captured, so no call of another thread can make a
+//! capture invalid (law A33).
 
 use super::api::{
     CopyNode, CopySide, CuPtr, DriverApi, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
@@ -82,8 +82,8 @@ impl CudaDriver {
         Ok(())
     }
 
-    /// Adds a node to a graph, or to the body of a condition. The caller holds the lock of the
-    /// graph.
+    /// Adds a node to a graph, or to the body of a conditional node. The caller holds the lock of
+    /// the graph.
     pub(super) fn add_node(
         &self,
         device: DeviceId,
@@ -208,12 +208,12 @@ impl CudaDriver {
         )
     }
 
-    /// Sets the attributes of a launch in its node.
+    /// Sets the attributes of a launch in the node of the launch.
     fn graph_attributes(&self, node: Handle, launch: &Launch<'_>) -> Result<()> {
         if !launch.config.has_attributes() {
             return Ok(());
         }
-        // An edge makes a node dependent, not an attribute.
+        // In a graph, an edge makes a launch dependent. So the attribute for this is left out.
         let config = LaunchConfig { dependent: false, ..launch.config };
         for attribute in Attributes::of(&config).used() {
             cu!(
@@ -370,7 +370,7 @@ fn with_kernel<R>(
     })
 }
 
-/// A copy of bytes in a row, as a box of one line.
+/// A copy of consecutive bytes, described as a box of one line.
 fn copy_of(dst: &Span, src: &Span) -> CopyNode {
     let width_bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
     let side = |span: &Span| {

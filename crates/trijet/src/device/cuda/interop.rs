@@ -33,9 +33,9 @@ impl CudaDriver {
         }
         let _entered = self.enter("stream from raw", device)?;
         let handle = StreamHandle(pack(device, raw));
-        // Measured on an H200: the driver does not tell the flags of a captured stream. Such a
-        // stream counts as non-blocking, so it is ordered with the legacy stream by waits, which
-        // are right for both kinds.
+        // Measured on an H200: the driver does not return the flags of a stream in a capture. Such
+        // a stream counts as non-blocking here. So waits order it with the legacy stream, which is
+        // right for both kinds.
         if self.capture_state(handle)? != CaptureState::None {
             return Ok((handle, StreamKind::NonBlocking));
         }

@@ -16,7 +16,7 @@ pub enum Library {
     Nvrtc,
     /// The collective library. Collectives of several GPUs need it.
     Nccl,
-    /// The profiling interface. With it times are more exact.
+    /// The profiling interface. With this library, the times of a trace are more exact.
     Cupti,
 }
 
@@ -52,8 +52,8 @@ impl Library {
     }
 }
 
-/// Defines a table of the functions of a library. There is no table if the library lacks a
-/// function.
+/// Defines a table of the functions of a library. Loading the table fails if the library lacks one
+/// of them.
 macro_rules! whole_table {
     ($visibility:vis $table:ident: $($field:ident = $symbol:literal: fn($($arg:ty),*) -> $result:ty;)*) => {
         /// The functions of the library.
@@ -138,14 +138,14 @@ pub(super) fn is_recorded() -> bool {
     std::env::var_os(trijet_cupti::recorder::RECORDINGS).is_some()
 }
 
-/// The number of hardware queues of a driver that is initialised now. `None` for a value of the
-/// variable whose effect is not documented.
+/// The number of hardware queues of a driver that is initialised now. `None` if the environment
+/// variable has a value whose effect is not documented.
 pub(super) fn hardware_queues() -> Option<u32> {
     queues_of(std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").as_deref())
 }
 
-/// 8 without a value; a value from 1 to 32 is the number (CUDA Programming Guide, environment
-/// variables).
+/// The number of hardware queues for a value of the variable: 8 without a value, and the value
+/// itself from 1 to 32 (CUDA Programming Guide, environment variables).
 fn queues_of(value: Option<&OsStr>) -> Option<u32> {
     let Some(value) = value else { return Some(8) };
     let count = value.to_str()?.trim().parse().ok()?;
@@ -172,8 +172,8 @@ fn preload_builtins(compiler: &Path) {
         path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libnvrtc-builtins.so."))
     };
     for path in files.flatten().map(|entry| entry.path()).filter(named) {
-        // If they do not open, the compiler reports what is missing. They stay open for the rest of
-        // the process, like the compiler.
+        // If the built-ins do not open, the compiler reports what is missing. They stay open until
+        // the process ends, like the compiler.
         if let Ok(builtins) = open_file(&path) {
             std::mem::forget(builtins);
         }

@@ -1,9 +1,9 @@
 //! Page-locked memory in mappings of this library: several threads create the pages, and one call
 //! locks them.
 //!
-//! `cuMemHostAlloc` creates and locks 2.6 GB/s, however many threads call it. To lock huge pages
-//! that exist takes a tenth of that time (`files-ways.txt`). A run locks hundreds of megabytes
-//! before its first chunk.
+//! `cuMemHostAlloc` creates and locks pages at 2.6 GB/s, however many threads call it. Locking huge
+//! pages that exist already takes a tenth of that time (`files-ways.txt`). This matters because a
+//! run locks hundreds of megabytes before its first chunk.
 //!
 //! A mapping is unlocked before it is unmapped. Otherwise the driver would mistake a later mapping
 //! at the same addresses for the pages that it has locked. So a mapping that cannot be unlocked is
@@ -16,7 +16,8 @@ use std::mem::forget;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, available_parallelism};
 
-/// Smaller memory is left to the driver, because threads also take time to start.
+/// The driver allocates memory that is smaller than this, because starting threads takes time as
+/// well.
 pub(super) const MAPPED_MIN: usize = 8 << 20;
 /// The size of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
@@ -59,7 +60,8 @@ impl Drop for LockedPages {
     }
 }
 
-/// Zeroed memory of at least `bytes` bytes with all its pages. `None` if the system cannot map it.
+/// Maps at least `bytes` bytes of zeroed memory, and creates all its pages. `None` if the system
+/// cannot map the memory.
 pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     let mapping = MmapMut::map_anon(bytes).ok()?;
     // If the system does not know this advice, the call that locks the pages creates them.
@@ -118,7 +120,7 @@ mod tests {
         assert!(locked.take(address).is_none());
     }
 
-    /// The pages of such a mapping may still be locked.
+    /// The pages of a mapping that was not taken may still be locked.
     #[test]
     fn a_mapping_that_was_not_taken_stays_mapped() {
         let locked = LockedPages::default();

@@ -6,7 +6,7 @@ use crate::base::id::DeviceId;
 /// The memory that is mapped into ranges, and the devices that may use it.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
-    /// The device, the address and the size of each piece.
+    /// The device, the address and the size in bytes of each piece.
     pub(super) pieces: Vec<(DeviceId, u64, u64)>,
     /// Pairs of devices: the first one can use the memory of the second one.
     pub(super) peers: Vec<(DeviceId, DeviceId)>,

@@ -22,9 +22,10 @@ const PRIORITY: c_uint = 8;
 const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
 /// Maximum number of attributes of a launch: one of each kind.
 const ATTRIBUTES_MAX: usize = 4;
-/// Zeros after a text: from a short text, the driver reads on up to the size of a binary's header.
+/// The number of zeros that are appended to a text. The driver reads as many bytes as the header of
+/// a binary has, even if the text is shorter.
 const HEADER_BYTES: usize = 64;
-/// Maximum number of parameters: `cuda.h` allows 32764 bytes.
+/// Maximum number of parameters: `cuda.h` allows 32764 bytes for all parameters.
 const PARAMETERS_MAX: usize = 32_764;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
@@ -47,7 +48,8 @@ fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The line of the source in the last `.loc FILE LINE COLUMN` up to a line of the PTX.
+/// The line of the source that line `number` of the PTX comes from. The last `.loc` up to this line
+/// of the PTX names it, as its second number.
 fn source_line(ptx: &str, number: usize) -> Option<String> {
     let noted = ptx.lines().take(number).filter_map(|line| {
         let mut words = line.trim_start().strip_prefix(".loc")?.split_whitespace();
@@ -219,7 +221,8 @@ impl CudaDriver {
         Ok(FunctionHandle(pack(device, function)))
     }
 
-    /// The size of each parameter in bytes. The driver tells them since CUDA 12.4.
+    /// The size of each parameter in bytes; `None` for a driver before CUDA 12.4, which does not
+    /// report the sizes.
     pub(super) fn parameters(&self, function: FunctionHandle) -> Result<Option<Vec<usize>>> {
         let Some(parameter) = self.api.func_parameter else { return Ok(None) };
         let _entered = self.enter_of("parameters", function.0)?;
@@ -256,8 +259,8 @@ impl CudaDriver {
         Ok(Occupancy { blocks: u32::try_from(blocks).unwrap_or(0), clusters })
     }
 
-    /// The maximum number of clusters on the device at once. The driver requires a grid of whole
-    /// clusters, and uses the grid for nothing else.
+    /// The maximum number of clusters that run on the device at once. The grid of the configuration
+    /// must have whole clusters, and does not change the result.
     fn active_clusters(&self, function: FunctionHandle, config: &Config) -> Result<u32> {
         let mut attributes = Attributes::of(config);
         let config = driver_config(config, null_mut(), Some(&mut attributes));

@@ -8,7 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The work of a device in a call. Element types and operations have the numbers of NCCL.
+/// The function of NCCL that executes a [`Call`]. Element types and operations have the numbers of
+/// NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NcclVerb {
     AllReduce {
@@ -21,9 +22,9 @@ pub(crate) enum NcclVerb {
         operation: c_int,
         root: usize,
     },
-    /// `count` elements of each device.
+    /// Each device sends `count` elements.
     AllGather,
-    /// `count` elements for each device.
+    /// Each device receives `count` elements.
     ReduceScatter {
         operation: c_int,
     },
@@ -35,7 +36,8 @@ pub(crate) enum NcclVerb {
     },
 }
 
-/// A call for one device: the memory that it reads and writes. An unused address is 0.
+/// A call for one device. It reads `count` elements at the address `from`, and writes to the
+/// address `into`. An address that the function does not use is 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     /// The index of the device among the devices of this process.
@@ -47,14 +49,14 @@ pub(crate) struct Call {
     pub(crate) element: c_int,
 }
 
-/// The communicators of devices of this process.
+/// The communicators of a group: one for each of its devices in this process.
 #[derive(Debug)]
 pub(crate) struct NcclGroup {
     nccl: &'static Nccl,
     /// NCCL writes a handle when the communicator is made. This may be long after the call that
     /// makes it.
     communicators: Box<[AtomicPtr<c_void>]>,
-    /// The reason why there are no communicators any more.
+    /// The error that all calls return after the communicators were ended; `None` before.
     ended: Option<Error>,
 }
 
@@ -111,8 +113,9 @@ impl NcclGroup {
         Ok(id)
     }
 
-    /// Starts to make the communicator of one process of `count`, for the device that is current.
-    /// It can be used once [`NcclGroup::is_complete`] returns true.
+    /// Starts to make the communicator of this process, which is one of `count` processes, for the
+    /// device that is current. The communicator can be used once [`NcclGroup::is_complete`] returns
+    /// true.
     pub(crate) fn of_rank(id: UniqueId, rank: usize, count: usize) -> Result<Self> {
         let nccl = functions()?;
         let (rank, count) = (number(rank, "rank")?, number(count, "ranks")?);
@@ -162,7 +165,7 @@ impl NcclGroup {
         self.communicators[at].load(Ordering::Acquire)
     }
 
-    /// Runs calls as one group. The calls are enqueued when the group ends.
+    /// Makes calls as one group of NCCL, which enqueues them when the group ends.
     fn grouped(
         &mut self,
         name: &'static str,
@@ -241,8 +244,9 @@ impl NcclGroup {
         })
     }
 
-    /// Whether the calls so far are enqueued. Only calls of [`NcclGroup::of_rank`] and of its parts
-    /// take a while.
+    /// Whether NCCL has finished all calls so far, which means that their work is enqueued. Only
+    /// the calls of a group from [`NcclGroup::of_rank`], and of its parts, can be unfinished when
+    /// they return.
     ///
     /// # Errors
     /// The error of a call, or of work that was enqueued.
@@ -268,7 +272,8 @@ impl NcclGroup {
         self.ended.as_ref().map_or(Ok(()), |error| Err(error.again()))
     }
 
-    /// Ends the communicators. Only when no work is pending: the calls would wait for it.
+    /// Ends the communicators. The caller makes sure that no work is pending, because NCCL would
+    /// wait for the work.
     pub(crate) fn destroy(&mut self) {
         self.end(
             Error::new(ErrorKind::Closed, "NCCL", "the communicator is closed"),
@@ -276,8 +281,8 @@ impl NcclGroup {
         );
     }
 
-    /// Ends the communicators together with their pending work, whose results have any values.
-    /// Later calls return `why`.
+    /// Ends the communicators and their pending work. The results of this work are undefined. Later
+    /// calls return `why`.
     pub(crate) fn abort(&mut self, why: &Error) {
         self.end(why.again(), self.nccl.abort);
     }

@@ -42,7 +42,7 @@ fn compiler() -> Result<&'static Nvrtc> {
     Ok(LOADED.get_or_init(|| nvrtc))
 }
 
-/// A program of the compiler, which is destroyed when this is dropped.
+/// A program of the compiler. The drop destroys the program.
 struct NvrtcProgram {
     nvrtc: &'static Nvrtc,
     raw: NvrtcHandle,

@@ -148,7 +148,7 @@ impl CudaDriver {
 
     pub(super) fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
         // Measured on driver 580: for a size near the largest one, the driver returns all memory
-        // instead of none. So a size that keeps everything makes no call.
+        // instead of none. So there is no call if the pool has at most `keep` bytes.
         if self.pool_get(pool, PoolAttribute::RESERVED)? <= keep.0 {
             return Ok(());
         }

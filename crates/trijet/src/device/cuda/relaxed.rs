@@ -3,9 +3,9 @@
 //! While a thread captures a stream in the global mode, the driver refuses queries, waits,
 //! allocations, changes of graphs and some other calls of every thread, and such a call ends the
 //! capture with an error (law A33). The library makes these calls at any time, even in its own
-//! threads, and none of them concerns a capture of another stream. So they are made in the relaxed
-//! mode, in which the driver does not refuse them. A query of work that is itself captured is
-//! refused in every mode.
+//! threads. They do no harm to a capture of another stream. So they are made in the relaxed mode,
+//! in which the driver does not refuse them. A query of work that is itself captured is refused in
+//! every mode.
 
 use super::api::DriverApi;
 use super::context::CudaDriver;
