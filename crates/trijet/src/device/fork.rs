@@ -1,9 +1,9 @@
 //! Whether this process is a child that a `fork` made after a driver was opened.
 //!
 //! Such a child has the memory of its parent but only one of its threads. The workers of a host
-//! device do not exist there, CUDA does not support it, and any lock may be held by a thread that
-//! does not exist. Calls of the library would hang or fail for no visible reason. So every call is
-//! refused, and drops leak. A child that starts another program with `exec`, as
+//! device do not exist there, CUDA does not support such a child, and any lock may be held by a
+//! thread that does not exist. Calls of the library would hang or fail for no visible reason. So
+//! every call is refused, and drops leak. A child that starts another program with `exec`, as
 //! [`std::process::Command`] does, is not affected.
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -52,7 +52,7 @@ pub(in crate::device) fn watch() -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, "open", cause))
 }
 
-/// Refuses a call in a child.
+/// Refuses a call in a child of `fork`.
 ///
 /// # Errors
 /// `Forked`.
@@ -60,7 +60,7 @@ pub(crate) fn refuse(op: &'static str) -> Result<()> {
     if is_child() { Err(refused(op)) } else { Ok(()) }
 }
 
-/// The refusal of a call in a child.
+/// The error of a call in a child of `fork`.
 #[cold]
 pub(crate) fn refused(op: &'static str) -> Error {
     let cause = "the process was forked after a driver was opened, and the threads of the driver \

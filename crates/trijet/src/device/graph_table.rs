@@ -5,7 +5,8 @@ use crate::device::driver::GraphHandle;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// The graphs of a driver. Each has its own lock, so that a launch of one delays no other.
+/// The graphs of a driver. Each graph has its own lock, so that a launch of one graph delays no
+/// launch of another graph.
 #[derive(Debug)]
 pub(in crate::device) struct GraphTable<G>(Mutex<Numbered<G>>);
 

@@ -2,8 +2,8 @@
 //! has no parameter for the length: the driver follows the tables in the headers, even beyond the
 //! end of a truncated file.
 //!
-//! A cubin is a 64-bit ELF file. A fatbin is a header, which has the length of the rest, and
-//! entries one after another.
+//! A cubin is a 64-bit ELF file. A fatbin is a header, which contains the length of the rest,
+//! followed by entries.
 #![forbid(unsafe_code)]
 
 const ELF: &[u8] = b"\x7fELF";
@@ -17,13 +17,14 @@ const SECTION_HEADER: u64 = 64;
 const NO_BYTES: [u64; 2] = [0, 8];
 const FATBIN: u64 = 0xba55_ed50;
 const FATBIN_HEADER: u64 = 16;
-/// The part of an entry's header that contains the end of the entry.
+/// The size of the part of an entry's header that contains the lengths of the header and of the
+/// rest of the entry.
 const FATBIN_ENTRY: u64 = 16;
 
 /// The reason why a binary is refused.
 type Refusal = String;
 
-/// Little-endian numbers at offsets of a file.
+/// A file. Its numbers are little-endian.
 struct File<'a>(&'a [u8]);
 
 impl File<'_> {
@@ -53,7 +54,8 @@ impl File<'_> {
         format!("it is cut: {what} ends at byte {end}, and the file has {}", self.len())
     }
 
-    /// Refuses the file unless it has a table of `count` headers of `size` bytes.
+    /// Refuses the file unless it has a table of `count` headers of `size` bytes at offset `at`.
+    /// Returns the offset of each header.
     fn table(
         &self,
         what: &str,
@@ -78,8 +80,8 @@ impl File<'_> {
         let sections_at = self.number(40, 8)?;
         let mut sections = [sections_at, self.number(58, 2)?, self.number(60, 2)?];
         if sections_at != 0 && sections[2] == 0 {
-            // If there are more sections than the field can count, the header of the first one has
-            // their number.
+            // If there are more sections than the field can count, the header of the first section
+            // contains the number of sections.
             sections[2] = self.number(sections_at.saturating_add(32), 8)?;
         }
         for header in self.table("the table of sections", sections, SECTION_HEADER)? {

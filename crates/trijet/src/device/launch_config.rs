@@ -16,7 +16,7 @@ pub struct Occupancy {
 
 /// The largest sides of a block (CUDA C++ Programming Guide, "Technical Specifications").
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
-/// The largest sides of a grid (in the same table of the guide).
+/// The largest sides of a grid (from the same table of the guide).
 const GRID_MAX: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
 /// Maximum number of blocks of a cluster on every device that has clusters (CUDA C++ Programming
 /// Guide, "Thread Block Clusters").
@@ -26,7 +26,7 @@ const CLUSTERS_SINCE: (u32, u32) = (9, 0);
 /// The compute capability of a host device, whose twins run one tile after another.
 const HOST: (u32, u32) = (0, 0);
 
-/// The limits of a device.
+/// The limits of a device that [`LaunchConfig::check`] needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LaunchLimits {
     pub(crate) block_threads_max: u32,
@@ -143,14 +143,14 @@ impl LaunchConfig {
     /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to
     /// A36). The kernel may start when every block of the previous kernel in its stream has
     /// executed `griddepcontrol.launch_dependents` or has ended, and it executes
-    /// `griddepcontrol.wait` before it uses memory. Kernels whose PTX has a path without such a
-    /// wait, or a use of memory before it, are refused, unless their authors
-    /// [promise](crate::kernels::KernelSpec::trust_wait) that this is right.
+    /// `griddepcontrol.wait` before it uses memory. A kernel is refused if its PTX has a path
+    /// without such a wait, or a use of memory before the wait, unless its author
+    /// [promises](crate::kernels::KernelSpec::trust_wait) that this is right.
     ///
     /// The results are the same as for an ordinary launch; only the time differs. The launch is an
-    /// ordinary one after a copy, a fill or a wait, and on a GPU before compute capability 9.0. In
-    /// a [graph](crate::graph) it is also an ordinary one if it follows a node of another stream,
-    /// or with a driver before CUDA 12.3.
+    /// ordinary launch after a copy, a fill or a wait, and on every GPU before compute capability
+    /// 9.0. In a [graph](crate::graph), the launch is also an ordinary launch if it follows a node
+    /// of another stream, or with a driver before CUDA 12.3.
     #[must_use]
     #[inline]
     pub const fn dependent(mut self) -> Self {
@@ -158,13 +158,14 @@ impl LaunchConfig {
         self
     }
 
-    /// Whether the launch needs attributes in addition to the sizes.
+    /// Whether the launch needs attributes of CUDA in addition to its sizes.
     #[inline]
     pub(crate) fn has_attributes(&self) -> bool {
         self.needs_room() || self.priority.is_some() || self.dependent
     }
 
-    /// Whether only the driver knows if the device has room for the launch.
+    /// Whether the launch is refused if the device has too little room for it. Only the driver
+    /// knows how much room the device has.
     #[inline]
     pub(crate) fn needs_room(&self) -> bool {
         self.cooperative || self.cluster != [1; 3]

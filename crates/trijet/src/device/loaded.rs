@@ -1,7 +1,7 @@
 //! A kernel that is loaded on a device, and the check that a launch passes the parameters of the
 //! kernel.
 //!
-//! The driver reads as many bytes as the kernel has parameters, whatever the launch passes. The
+//! The driver reads the bytes of all parameters of the kernel, even if the launch passes fewer. The
 //! check is made once for each list of sizes: a launch with the same sizes as the previous one
 //! compares one number.
 #![forbid(unsafe_code)]
@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
     pub(crate) parameters: Option<Box<[usize]>>,
     /// The entry of the kernel in the PTX; `None` without PTX.
     entry: Option<ptx::Entry>,
-    /// The proof that the kernel waits for the kernel before it.
+    /// The reason why the kernel is known to wait for the kernel before it.
     wait: ptx::WaitProof,
     /// Whether the PTX restricts launches, which few kernels do.
     is_demanding: bool,

@@ -1,5 +1,6 @@
 //! Owning tokens for memory. The asynchronous verbs of the driver contract take tokens instead of
-//! pointers. A queued operation holds its tokens, so its bytes stay allocated until it is complete.
+//! pointers. A queued operation holds tokens of the memory that it uses. So this memory stays
+//! allocated until the operation is complete.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -24,7 +25,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// Whether it is memory of the host.
+    /// Whether the space is memory of the host.
     #[must_use]
     pub(crate) fn is_host(self) -> bool {
         match self {

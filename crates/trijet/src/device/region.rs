@@ -56,8 +56,8 @@ impl Drop for Region {
     }
 }
 
-/// A window of a region: all of it, or an allocation of a pool. Two windows overlap only if the
-/// pool allocates the same bytes again.
+/// A window of a region: the whole region, or an allocation of a pool. Two windows overlap only if
+/// the pool allocates the same bytes again.
 #[derive(Debug, Clone)]
 pub(crate) struct HostBytes {
     region: Arc<Region>,
@@ -130,8 +130,8 @@ impl HostBytes {
         let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address))?;
         // SAFETY: the caller of the unsafe function of `memory/foreign.rs` guarantees that the
         // bytes are initialised, stay valid until their owner is dropped, and are used by no other
-        // code meanwhile. `release` there drops the owner after every window: false for a window
-        // that a queued operation still held.
+        // code meanwhile. `release` there drops every window before the owner. False if a queued
+        // operation still held a window when the owner is dropped.
         Some(unsafe { Self::lent(base, len) })
     }
 
@@ -303,8 +303,8 @@ pub(in crate::device) struct RangeGuards<'a> {
 }
 
 impl<'a> RangeGuards<'a> {
-    /// Locks every range; `None`, and no lock, if an overlapping lock excludes one of them. This
-    /// may be a lock of another range of the same operation.
+    /// Locks every range. If an overlapping lock excludes a range, returns `None` and locks
+    /// nothing. The overlapping lock can be of another range of the same operation.
     pub(in crate::device) fn try_new(parts: SmallVec<[WindowPart<'a>; 4]>) -> Option<Self> {
         // The locks that were taken are released when this drops.
         let mut taken = Self { parts: SmallVec::new() };
@@ -363,7 +363,7 @@ fn open_region<'a, 'b>(
     locks
 }
 
-/// Adds a lock. Returns false if an overlapping lock excludes it.
+/// Adds a lock. Returns false if an overlapping lock excludes the new lock.
 fn take(locks: &mut Locks, range: Range<u64>, mode: Mode) -> bool {
     let excluded = locks.iter().any(|(held, held_mode)| {
         let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
@@ -432,8 +432,8 @@ mod tests {
         assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
     }
 
-    /// Other code writes bytes that were exposed. A later use of bytes after them does not zero
-    /// them.
+    /// Other code writes bytes that were exposed. A later use of bytes at higher addresses does not
+    /// zero the exposed bytes.
     #[test]
     fn exposed_bytes_are_zero_and_stay_as_other_code_leaves_them() {
         let whole = HostBytes::to_part(1 << 16).expect("a few bytes");

@@ -25,7 +25,8 @@ const SWIZZLED_BYTES: u64 = 128;
 /// A type of elements that a tiling can have. The copy engine reduces in the arithmetic of this
 /// type.
 pub trait TiledElement: Pod + Send + Sync {
-    /// The type, with the same size.
+    /// The type of the elements in the arithmetic of the copy engine. It has the same size as the
+    /// Rust type.
     const TYPE: Dtype;
 }
 

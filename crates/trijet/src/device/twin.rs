@@ -1,9 +1,9 @@
 //! Host twins: the computation of a kernel, written for the host device.
 //!
-//! A twin computes one *tile* at a time. Every written argument is cut into runs of
-//! `tile_elements`. A tile owns its run of each of them, and may read all of every read-only
-//! argument. Tiles of one launch write disjoint bytes, so the executor may run them in any order or
-//! at once, and no twin can have a data race.
+//! A twin computes one *tile* at a time. Every written argument is cut into parts of
+//! `tile_elements` elements. A tile owns one part of each written argument, and may read every
+//! read-only argument as a whole. The tiles of one launch write disjoint bytes. So the executor may
+//! run them in any order or at once, and no twin can have a data race.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -128,8 +128,9 @@ impl<'a> Tile<'a> {
         Matrix { elements: self.read(index), tiling: self.tiling(index) }
     }
 
-    /// The tiling that is argument `index`. The tile's part of a written tiling is a range of its
-    /// span. It includes the elements between the rows, which the kernel does not write.
+    /// The tiling that is argument `index`. For a written tiling, the tile's part is a range of the
+    /// tiling's span. This range includes the elements between the rows, which the kernel does not
+    /// write.
     ///
     /// # Panics
     /// When `index` is not a tiling.

@@ -57,9 +57,10 @@ pub(crate) enum Form {
 /// One operation of a stream.
 #[derive(Clone)]
 pub(crate) enum Action<'a> {
-    /// Copies `src` to `dst`, which has the same length. With page-locked and device memory an
-    /// asynchronous copy returns at once (law A16). With pageable memory it may wait for the copy
-    /// or for part of it; within the host it does wait (law A17).
+    /// Copies `src` to `dst`, which has the same length. The call of an asynchronous copy returns
+    /// at once for page-locked and device memory (law A16). For pageable memory, the call may wait
+    /// until the copy or a part of it is complete. For a copy within the host, the call always
+    /// waits (law A17).
     Copy {
         /// The destination.
         dst: &'a Span,
@@ -82,7 +83,8 @@ pub(crate) enum Action<'a> {
         dst: &'a Span,
         /// The value.
         value: u8,
-        /// The form of the call. The synchronous one waits only for page-locked memory (law A18).
+        /// The form of the call. The synchronous form waits only if `dst` is page-locked memory
+        /// (law A18).
         form: Form,
     },
     /// Launches a kernel.
@@ -100,19 +102,19 @@ pub(crate) enum Action<'a> {
     /// before [`super::Core::submit`] returns, and no lock of this library is held during it. The
     /// host device refuses this operation.
     Foreign {
-        /// Its kind, with a name for messages and traces.
+        /// The kind of the work, with a name for messages and traces.
         work: ForeignWork,
         /// Enqueues the work. The argument is the raw handle of the stream.
         run: &'a dyn Fn(*mut c_void) -> Result<()>,
         /// The bytes that the work reads and writes.
         touches: &'a [(Span, Mode)],
     },
-    /// Launches a graph: its nodes run in their order, after the previous launch of the same graph
-    /// (law A31).
+    /// Launches a graph. The nodes run in the order of the edges of the graph, after the previous
+    /// launch of the same graph (law A31).
     Graph {
         /// The graph.
         graph: GraphHandle,
-        /// The bytes that its nodes read and write.
+        /// The bytes that the nodes read and write.
         touches: &'a [(Span, Mode)],
         /// The name of the graph in traces, for example `graph 1: fill, copy`.
         name: &'a str,
@@ -120,7 +122,7 @@ pub(crate) enum Action<'a> {
     /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
     /// (law A21). An allocation of no bytes is still an allocation.
     Alloc {
-        /// The pool; the current pool of the stream's device if there is none.
+        /// The pool; `None` for the current pool of the stream's device.
         pool: Option<PoolHandle>,
         /// The size.
         bytes: Bytes,
@@ -128,8 +130,8 @@ pub(crate) enum Action<'a> {
         /// operation would pay for a result of that size.
         memory: &'a Cell<Option<Memory>>,
     },
-    /// Frees in stream order: every access must come before (law A22). Memory of
-    /// [`super::Core::device_alloc`] can also be freed in this way.
+    /// Frees in stream order: every access to the memory must come before this operation (law A22).
+    /// Memory of [`super::Core::device_alloc`] can also be freed in this way.
     Free(&'a Memory),
 }
 
@@ -248,8 +250,8 @@ impl Action<'_> {
         }
     }
 
-    /// The name in the entry of the ledger. The name of a graph distinguishes it from others, and
-    /// costs an allocation.
+    /// The name in the entry of the ledger. For a graph, this is the name of the graph itself,
+    /// which costs an allocation.
     pub(crate) fn entry_label(&self) -> Cow<'static, str> {
         match self {
             Self::Graph { name, .. } => Cow::Owned((*name).to_owned()),
@@ -280,7 +282,7 @@ impl Action<'_> {
         })
     }
 
-    /// The number of bytes that it moves or sets.
+    /// The number of bytes that the operation moves or sets.
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
         match self {

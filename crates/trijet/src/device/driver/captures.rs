@@ -25,7 +25,7 @@ pub enum CaptureMode {
 pub(crate) enum CaptureState {
     /// The stream is not captured.
     None,
-    /// Calls become a part of a graph.
+    /// The stream is captured: its calls become nodes of a graph.
     Active,
     /// A call was refused. The capture is invalid, and can only be ended.
     Invalidated,
@@ -34,8 +34,8 @@ pub(crate) enum CaptureState {
 /// Captures. On streams and events of a capture, every other verb follows law A33.
 ///
 /// Queries, synchronisations, allocations and frees are made in the relaxed mode of the calling
-/// thread, so they disturb no capture of other streams. Two things disturb one in every mode:
-/// waiting for a device, and using the legacy stream beside a captured blocking stream.
+/// thread, so they disturb no capture of other streams. Two things disturb a capture in every mode:
+/// waiting for a device, and using the legacy stream while a blocking stream is captured.
 pub(crate) trait Captures: Debug {
     /// Begins a capture.
     ///
@@ -54,6 +54,6 @@ pub(crate) trait Captures: Debug {
     /// Whether the stream is captured.
     ///
     /// # Errors
-    /// An error of the driver: for the legacy stream beside a blocking stream that is captured.
+    /// An error of the driver: for the legacy stream while a blocking stream is captured.
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState>;
 }

@@ -77,17 +77,17 @@ pub struct DeviceInfo {
     pub priorities: (i32, i32),
     /// Maximum number of threads of a block.
     pub block_threads_max: u32,
-    /// The shared memory of a block that every kernel can use.
+    /// Maximum shared memory of a block in bytes, for every kernel.
     pub shared_bytes: u32,
-    /// The shared memory of a block that a kernel can use if it was loaded with that much.
+    /// Maximum shared memory of a block in bytes, for a kernel that was loaded with that much.
     pub shared_bytes_optin: u32,
     /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
     /// device.
     pub driver_version: i32,
-    /// Whether it shares its memory with the host, so that kernels use page-locked memory as fast
-    /// as device memory.
+    /// Whether the device shares its memory with the host, so that kernels use page-locked memory
+    /// as fast as device memory.
     pub integrated: bool,
-    /// The origin of its times.
+    /// The origin of the device's times.
     pub clock: Clock,
 }
 
@@ -158,8 +158,8 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// `NoDevice` when there is no such device.
     fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle>;
 
-    /// The per-thread default stream of a device: one blocking stream per host thread (law A15).
-    /// The handle stands for the stream of the thread that uses it.
+    /// The per-thread default stream of a device: one blocking stream per host thread (law A15). In
+    /// each thread, the handle means the stream of that thread.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
@@ -214,7 +214,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// Makes the event stand for everything enqueued in the stream so far (law A4).
     ///
     /// # Errors
-    /// `InvalidValue` when the two belong to different devices (law A6).
+    /// `InvalidValue` when the event and the stream belong to different devices (law A6).
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()>;
 
     /// Whether the work that the event stands for is complete (law A8). Never blocks.
@@ -232,7 +232,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// The time from one completed timed event to a later one.
     ///
     /// # Errors
-    /// `InvalidValue` when one has no timing or was never recorded (law A5).
+    /// `InvalidValue` when one of the events has no timing or was never recorded (law A5).
     fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos>;
 
     /// Allocates device memory that belongs to no stream.
@@ -280,7 +280,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     ) -> Result<FunctionHandle>;
 
     /// The number of blocks and clusters of a kernel that run at the same time with this
-    /// configuration. Its grid has no meaning here.
+    /// configuration. The grid of the configuration does not change the result.
     ///
     /// # Errors
     /// `Unsupported` for clusters before CUDA 11.8; an error of the driver.

@@ -30,7 +30,7 @@ pub(crate) trait Graphs: Debug {
         after: &[usize],
     ) -> Result<()>;
 
-    /// Makes the graph ready to be launched. It gets no more nodes.
+    /// Makes the graph ready to be launched. No node can be added afterwards.
     ///
     /// # Errors
     /// An error of the driver.

@@ -52,16 +52,16 @@ pub(crate) use crate::base::ledger::{Mode, SourceOrder};
 pub(crate) trait Driver:
     Core + Pools + Ranges + Peers + Graphs + Captures + Interop
 {
-    /// Its profiler, if it has one.
+    /// The profiler of the driver; `None` without one.
     fn profiler(&self) -> Option<&dyn Profiler>;
 
-    /// Its control of time, if the driver itself simulates or measures time.
+    /// The control of time; `None` if the driver neither simulates nor measures time itself.
     fn simulation(&self) -> Option<&dyn Simulation>;
 }
 
 impl dyn Driver + '_ {
-    /// Asks whether the work of an event is complete, for a loop that repeats this until it is. On
-    /// a simulated clock each call advances time.
+    /// Asks whether the work of an event is complete. The caller repeats this until the work is
+    /// complete. On a simulated clock, each call advances time.
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.

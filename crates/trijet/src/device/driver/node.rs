@@ -10,7 +10,7 @@ use crate::device::memory::{Space, Span};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The operation of a node, as data: one of the operations that a graph can have.
+/// The operation of a node, as data. It borrows its parts. Only these operations can be in a graph.
 #[derive(Clone, Copy)]
 pub(crate) enum NodeAction<'a> {
     /// Copies `src` to `dst`, which has the same length, between page-locked and device memory.
@@ -31,9 +31,10 @@ pub(crate) enum NodeAction<'a> {
     Launch(Launch<'a>),
     /// Calls a function on a thread of the driver, in each launch.
     HostFn(&'a HostFn),
-    /// Executes other operations on a condition.
+    /// A conditional node: executes other operations once or repeatedly, if a word of device memory
+    /// is not zero.
     Conditional(&'a Conditional),
-    /// The work of another library, as a graph that was captured from it. Its memory cannot be
+    /// The work of another library, as a captured graph. The memory that this work uses cannot be
     /// replaced.
     Captured(GraphHandle),
 }
@@ -43,15 +44,15 @@ pub(crate) enum NodeAction<'a> {
 pub(crate) enum Repeats {
     /// Once, if the word is not zero.
     Once,
-    /// Repeatedly, as long as the word is not zero before them.
+    /// Repeatedly, as long as the word is not zero before each repeat.
     WhileSet,
 }
 
-/// Operations that a graph executes on a condition. They are one node of the graph.
+/// The parts of a conditional node: the condition, and the operations that are executed.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditional {
     pub(crate) repeats: Repeats,
-    /// One `u32` of device memory.
+    /// The condition: one `u32` of device memory.
     pub(crate) condition: Span,
     /// The operations, each with the indices of the operations that it follows. No operation is a
     /// host function.
@@ -60,7 +61,7 @@ pub(crate) struct Conditional {
     pub(crate) touches: Vec<(Span, Mode)>,
 }
 
-/// The operation of a node, with its parts.
+/// The operation of a node, which owns its parts.
 #[derive(Clone)]
 pub(crate) enum OwnedNode {
     /// As [`NodeAction::Copy`].
@@ -175,7 +176,7 @@ impl<'a> NodeAction<'a> {
     /// The same operation for a stream.
     ///
     /// # Errors
-    /// A node that no stream can have: operations on a condition, or a captured graph.
+    /// The node itself, if no stream can have it: a conditional node, or a captured graph.
     pub(crate) fn action(self) -> Result<Action<'a>, Self> {
         Ok(match self {
             Self::Copy { dst, src } => Action::Copy { dst, src, form: Form::Async },

@@ -19,16 +19,16 @@ pub(crate) trait Peers: Debug {
     /// does not get access to the memory of `device`.
     ///
     /// # Errors
-    /// `Driver` when it is enabled already or not possible.
+    /// `Driver` when the access is enabled already or not possible.
     fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
 
     /// Ends the access of `device` to the memory of `peer`.
     ///
     /// # Errors
-    /// `Driver` when it is not enabled.
+    /// `Driver` when the access is not enabled.
     fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
 
-    /// Lets another device use all memory of the pool, past and future.
+    /// Sets the access of a device to all memory of the pool, whenever it was or will be allocated.
     ///
     /// # Errors
     /// `InvalidValue` for less than full access of the pool's own device; an error of the driver

@@ -22,15 +22,15 @@ impl PoolAttribute {
     pub(crate) const REUSE_INTERNAL: Self = Self(3);
     /// The number of free bytes that the pool keeps at a synchronisation (law A25).
     pub(crate) const THRESHOLD: Self = Self(4);
-    /// The bytes that the pool holds from the device.
+    /// The number of bytes that the pool has taken from the device.
     pub(crate) const RESERVED: Self = Self(5);
-    /// Maximum number of bytes that the pool has held. It can only be set to 0, which sets it to
-    /// the current value.
+    /// The largest value of `RESERVED` so far. It can only be set to 0, which sets it to the
+    /// current value of `RESERVED`.
     pub(crate) const RESERVED_HIGH: Self = Self(6);
-    /// The bytes that are allocated.
+    /// The number of bytes that are allocated.
     pub(crate) const USED: Self = Self(7);
-    /// Maximum number of bytes that have been allocated. It can only be set to 0, which sets it to
-    /// the current value.
+    /// The largest value of `USED` so far. It can only be set to 0, which sets it to the current
+    /// value of `USED`.
     pub(crate) const USED_HIGH: Self = Self(8);
 }
 
@@ -48,8 +48,8 @@ pub enum PoolAccess {
 
 /// Pools of stream-ordered memory. Allocating and freeing are actions of a stream.
 pub(crate) trait Pools: Debug {
-    /// Creates a pool of stream-ordered memory with the default attributes, of at most `max`
-    /// bytes; 0 is the system's own limit.
+    /// Creates a pool of stream-ordered memory with the default attributes, of at most `max` bytes.
+    /// With 0, only the limit of the system holds.
     ///
     /// # Errors
     /// An error of the driver.
@@ -68,7 +68,7 @@ pub(crate) trait Pools: Debug {
     /// `NoDevice` when there is no such device.
     fn pool_default(&self, device: DeviceId) -> Result<PoolHandle>;
 
-    /// The pool of allocations of the device that name no pool.
+    /// The current pool of a device: it serves allocations that name no pool.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.

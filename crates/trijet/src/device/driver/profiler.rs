@@ -23,8 +23,8 @@ pub(crate) struct EngineActivity {
 pub(crate) struct Activities {
     /// At most one activity for each tag, sorted by tag.
     pub work: Vec<EngineActivity>,
-    /// The number of records that the profiler had no room for. If a tag has no activity, its
-    /// record may be among the lost ones.
+    /// The number of records that were lost because the profiler had no room for them. If a tag has
+    /// no activity, its record may be one of these.
     pub lost: u64,
 }
 
@@ -34,7 +34,8 @@ pub(crate) trait Profiler: Debug {
     /// that are enqueued under a tag.
     ///
     /// # Errors
-    /// `Unsupported` without a usable profiler library, and while another trace collects them.
+    /// `Unsupported` without a usable profiler library, and while another trace collects these
+    /// times.
     fn activity_begin(&self) -> Result<()>;
 
     /// Puts every operation that the calling thread enqueues from now on under `tag`, or under no

@@ -44,13 +44,14 @@ pub(crate) trait Ranges: Debug {
     fn range_map(&self, range: &Memory, at: Range<u64>) -> Result<()>;
 
     /// Unmaps the memory that one call mapped at the bytes `at`, and returns it to the device. No
-    /// pending operation may use it (law M-F3).
+    /// pending operation may use the memory (law M-F3).
     ///
     /// # Errors
-    /// `InvalidValue` for bytes that are not exactly the bytes of one call.
+    /// `InvalidValue` for bytes that are not exactly the bytes of one call of
+    /// [`range_map`](Self::range_map).
     fn range_unmap(&self, range: &Memory, at: Range<u64>) -> Result<()>;
 
-    /// Returns the addresses of a range that has no memory.
+    /// Returns the addresses of a range to the system. The range must have no memory.
     ///
     /// # Errors
     /// `InvalidValue` if memory is mapped there.

@@ -80,7 +80,7 @@ pub(super) struct Demands {
     pub(super) block_max: Option<[u32; 3]>,
     /// `.reqnctapercluster`: the sides of a cluster.
     pub(super) cluster: Option<[u32; 3]>,
-    /// `.explicitcluster`: a launch has to give its cluster.
+    /// `.explicitcluster`: a launch must set the sides of its cluster.
     pub(super) gives_cluster: bool,
     /// `.maxclusterrank`: the maximum number of blocks of a cluster.
     pub(super) cluster_max: Option<u32>,
@@ -88,7 +88,7 @@ pub(super) struct Demands {
     pub(super) grid_of_clusters: bool,
 }
 
-/// The reason why a kernel is known to wait for the kernel before it in time.
+/// The reason why a kernel is known to wait for the kernel before it, before it uses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitProof {
     /// The paths of its PTX, which are checked: every path waits before it uses memory.
@@ -141,7 +141,7 @@ pub(crate) struct Entry {
     pub(super) early_use: Option<String>,
     /// Whether a path ends without a wait, in an entry that waits.
     pub(super) skips_wait: bool,
-    /// The static shared memory of a block.
+    /// The static shared memory of a block in bytes.
     pub(super) shared_bytes: u64,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Function<'a> {
     pub(super) events: Vec<FlowEvent<'a>>,
     /// The steps that form the paths through the function.
     pub(super) steps: Vec<Step<'a>>,
-    /// The words among the events, each once.
+    /// The words of the events of the kind [`FlowEvent::Name`].
     pub(super) words: HashSet<&'a str>,
     pub(super) shared: Vec<Variable<'a>>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// The facts about each entry, including the functions that the entry can reach.
+    /// The facts about each entry. The facts include the functions that the entry can reach.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
         for (number, function) in self.functions.iter().enumerate() {
@@ -126,8 +126,8 @@ impl Flow<'_> {
         };
         let outside = laid_out(0, self.shared.iter().filter(is_named));
         let own = laid_out(outside, function.shared.iter());
-        // The offsets of the variables of other functions are not known, so this is their minimum
-        // size.
+        // The offsets of the variables of other functions are not known. So only the sizes of these
+        // variables are added, which is the minimum.
         let others = reached.iter().filter(|at| **at != number);
         let shared_bytes = others
             .flat_map(|at| &self.functions[*at].shared)
@@ -143,8 +143,8 @@ impl Flow<'_> {
         }
     }
 
-    /// The events of a function and of those that it may call, in the order of the text, and the
-    /// numbers of these functions.
+    /// The events of a function and of the functions that it may call, in the order of the text,
+    /// and the numbers of all these functions.
     fn reached(
         &self,
         first: usize,

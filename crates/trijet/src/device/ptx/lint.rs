@@ -1,7 +1,7 @@
 //! The rules for PTX.
 //!
-//! If the driver certainly refuses a text, it is refused here too, with the value and the limit. If
-//! it is right in some programs and a race in others, the result is a remark: see [`PtxRule`].
+//! A text that the driver certainly refuses is refused here too, with the value and the limit. A
+//! text that is right in some programs and a race in others gets a remark: see [`PtxRule`].
 #![forbid(unsafe_code)]
 
 use super::facts::{Module, Reach, Target, WaitFault};
@@ -66,17 +66,17 @@ pub enum PtxRule {
     /// The device runs the `.target`. Refused: `sm_100` on a device of compute capability 9.0, and
     /// `sm_90a` on any device other than 9.0. Needs a GPU.
     Target,
-    /// The driver reads the `.version`. Refused: PTX 9.0 on a driver for CUDA 12.4. Needs a GPU. A
-    /// driver that is newer than this library passes with every version.
+    /// The driver reads the `.version`. Refused: PTX 9.0 on a driver for CUDA 12.4. Needs a GPU.
+    /// With a driver that is newer than this library, every version passes.
     Version,
     /// The static shared memory of a block has at most 48 KiB. More has to be dynamic, see
-    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). Refused. The
-    /// exception is a text that a driver of CUDA 13.0 or later may assemble for one architecture
-    /// alone, which allows more: then it is a remark.
+    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). More is
+    /// refused, with one exception: a driver of CUDA 13.0 or later allows more if it assembles the
+    /// text for one architecture alone. Where this may be the case, the result is a remark.
     StaticShared,
     /// An entry that lets its dependents start (`griddepcontrol.launch_dependents`) waits for its
-    /// own predecessor (`griddepcontrol.wait`). A remark, because an entry that is launched as
-    /// usual needs no wait. A dependent launch of it is refused.
+    /// own predecessor (`griddepcontrol.wait`). A violation is a remark, because an entry needs no
+    /// wait in an ordinary launch. A dependent launch of the entry is refused.
     TriggerWithoutWait,
     /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`): loads,
     /// stores, atomics, copies and textures of global memory, and of addresses whose memory the
@@ -128,9 +128,9 @@ impl fmt::Display for PtxFinding {
     }
 }
 
-/// All violations of [the rules](PtxRule) in a PTX text that can be found without a device. When a
-/// kernel is loaded, some of them are refused, and so are texts that its device does not run. A
-/// host device refuses them too.
+/// All violations of [the rules](PtxRule) in a PTX text that can be found without a device. Loading
+/// a kernel fails for the violations that are [refused](PtxFinding::is_refused), and for a text
+/// that the device of the kernel does not run. A host device refuses the same violations.
 ///
 /// The text is scanned and not compiled: the driver may still refuse it for other reasons.
 ///
@@ -185,7 +185,7 @@ fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
         for fault in entry.wait_faults() {
             let rule = match fault {
                 WaitFault::NoWait if entry.triggers => PtxRule::TriggerWithoutWait,
-                // An entry without both is no part of dependent launches.
+                // An entry without a wait and a trigger has no part in dependent launches.
                 WaitFault::NoWait => continue,
                 WaitFault::EarlyUse(_) => PtxRule::EarlyUse,
                 WaitFault::SkippedWait => PtxRule::SkippedWait,

@@ -166,7 +166,7 @@ impl<'a> Scanner<'a> {
                 Token::Mark(b';') => break false,
                 Token::Mark(b'(') => self.skip_parentheses(),
                 Token::Word(word) => name = name.or(Some(word)),
-                // Its text ends with a semicolon, which does not end the head.
+                // The text of a `.pragma` ends with a semicolon, which does not end the head.
                 Token::Dotted(".pragma") => {
                     while !self.takes(b';') && self.tokens.next().is_some() {}
                 }
@@ -229,8 +229,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The parts of the name of an instruction: `.global`. One that begins with a digit is two:
-    /// `.`, `2d`.
+    /// The parts of the name of an instruction, such as `.global`. A part that begins with a digit,
+    /// such as `.2d`, is two parts here: `.` and `2d`.
     fn parts(&mut self) -> Vec<&'a str> {
         let mut parts = Vec::new();
         loop {

@@ -9,7 +9,7 @@ pub(super) struct Variable<'a> {
     pub(super) align: u64,
 }
 
-/// The bytes of a type with `lanes` values: `.b8`, `.f32`, `.f16x2`.
+/// The size in bytes of a type such as `.b8`, `.f32` or `.f16x2`.
 pub(super) fn type_bytes(kind: &str) -> Option<u64> {
     let digits = kind.strip_prefix('.')?.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let (bits, lanes) = digits.split_once('x').unwrap_or((digits, "1"));
