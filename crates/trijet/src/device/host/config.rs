@@ -77,21 +77,22 @@ impl HostConfig {
         self
     }
 
-    /// The memory of each device. It is taken from the system when it is allocated.
+    /// The memory of each device. It is taken from the system only when the program allocates it.
     pub fn memory(mut self, memory: Bytes) -> Self {
         self.memory = memory;
         self
     }
 
-    /// No memory can be mapped into ranges of addresses. So the library has no heap, and allocates
-    /// from a pool of the driver, as with [`DeviceBuilder::pool`](crate::DeviceBuilder::pool).
+    /// Makes devices that cannot map memory into ranges of addresses. So the library has no heap,
+    /// and allocates from a pool of the driver, as with
+    /// [`DeviceBuilder::pool`](crate::DeviceBuilder::pool).
     pub fn without_ranges(mut self) -> Self {
         self.ranges = false;
         self
     }
 
-    /// No device has access to the memory of the others. Many GPUs without NVLink have no such
-    /// access.
+    /// Makes devices that have no access to each other's memory. Many GPUs without NVLink have no
+    /// such access.
     pub fn without_links(mut self) -> Self {
         self.links = false;
         self
@@ -113,13 +114,14 @@ impl HostConfig {
         self
     }
 
-    /// Kernels with this name never end. For tests that a wait for a hung device returns an error.
+    /// Makes kernels with this name never end, for tests that a wait for a hung device returns an
+    /// error.
     pub fn never_ends(mut self, kernel: impl Into<String>) -> Self {
         self.never_ends = Some(kernel.into());
         self
     }
 
-    /// Faults to inject. For tests that errors are reported and nothing hangs or leaks.
+    /// The faults to inject, for tests that errors are reported and that nothing hangs or leaks.
     pub fn faults(mut self, faults: Vec<Fault>) -> Self {
         self.faults = faults;
         self

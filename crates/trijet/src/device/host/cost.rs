@@ -16,7 +16,7 @@ pub struct CostModel {
     pub duplex_rate: f64,
     /// The rate at which a kernel reads host memory while it writes the same number of bytes.
     pub kernel_link_rate: f64,
-    /// The part of a copy that does not depend on its size.
+    /// The part of the duration of a copy that does not depend on the size of the copy.
     pub copy_latency: Nanos,
     /// The rate of device memory. Reads and writes are added up.
     pub memory_rate: f64,
@@ -58,21 +58,21 @@ impl CostModel {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(memory.max(ops)).0)
     }
 
-    /// The time in which a kernel moves this number of bytes of host memory, in one direction or in
-    /// each of them, without the latency.
+    /// The duration of a kernel that moves this number of bytes of host memory in one direction, or
+    /// in both directions at the same time. It includes the latency of a kernel.
     #[must_use]
     pub fn kernel_link(&self, bytes: u64) -> Nanos {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(bytes as f64 / self.kernel_link_rate).0)
     }
 
-    /// The time to move `bytes` over the link, without the latency.
+    /// The time to move `bytes` over the link, without the latency of a copy.
     #[must_use]
     pub fn link(&self, bytes: u64, other_direction_busy: bool) -> Nanos {
         let rate = if other_direction_busy { self.duplex_rate } else { self.link_rate };
         Nanos::from_seconds(bytes as f64 / rate)
     }
 
-    /// The time to copy or set `bytes` within the device.
+    /// The time to copy or set `bytes` within the device, with the latency of a kernel.
     #[must_use]
     pub fn on_device(&self, bytes: u64) -> Nanos {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(bytes as f64 / self.memory_rate).0)

@@ -46,8 +46,8 @@ pub enum Verb {
     Launch,
     /// Reading an attribute of a pool.
     PoolQuery,
-    /// Launching a graph. Each node counts as an operation of its verb, but cannot be refused by
-    /// itself.
+    /// Launching a graph. Each node also counts as a call of its own verb, but a fault cannot
+    /// refuse a single node.
     GraphLaunch,
     /// Changing a node of a graph.
     GraphUpdate,
@@ -96,7 +96,7 @@ impl Faults {
         Self { planned, ..Self::default() }
     }
 
-    /// Counts a call, and returns its fault.
+    /// Counts a call of `verb`, and returns the fault of this call.
     #[inline]
     pub(super) fn count(&mut self, verb: Verb) -> Option<FaultKind> {
         if self.planned.is_empty() { None } else { self.count_planned(verb) }
@@ -148,7 +148,8 @@ impl Faults {
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
-    /// The duration of an operation whose modelled duration is `nominal`.
+    /// The duration of an operation with its fault. `nominal` is the modelled duration without a
+    /// fault.
     pub(super) fn slowed(&self, node: NodeId, nominal: Nanos) -> Nanos {
         if let Some(FaultKind::Slow(times)) = self.of(node) {
             return Nanos(nominal.0.saturating_mul(u64::from(times)));

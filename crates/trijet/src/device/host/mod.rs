@@ -80,7 +80,7 @@ impl HostDriver {
         Self::with_search(config, None)
     }
 
-    /// Opens host devices. `search`, if there is one, makes every choice.
+    /// Opens host devices. If there is a `search`, it makes every choice of the executor.
     ///
     /// # Errors
     /// `Unsupported` when the system does not start the threads.
@@ -89,7 +89,8 @@ impl HostDriver {
         search: Option<Arc<Mutex<Search>>>,
     ) -> Result<Self> {
         if search.is_some() {
-            // A repeated run must have the same executor, even if the program asks for it.
+            // A run that repeats listed steps has this executor. The exploration has it too, so
+            // that the program sees the same device in both.
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();
@@ -167,11 +168,12 @@ impl HostDriver {
 
 impl Drop for HostDriver {
     /// Makes the workers end. Operations that are still queued are dropped, as when a process ends.
-    /// The call does not wait for the workers: a host function may wait for this thread, or drop
-    /// the driver itself.
+    /// The drop does not wait for the workers, because a host function may wait for this thread, or
+    /// drop the driver itself.
     fn drop(&mut self) {
         if fork::is_child() {
-            // The child has no workers, and one of the parent's may have held the lock at the fork.
+            // The child has no workers, and a worker of the parent may have held the lock at the
+            // fork.
             return;
         }
         let mut state = self.shared.lock();

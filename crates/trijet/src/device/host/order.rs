@@ -8,9 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The policy that chooses the next step among several possible steps, and the durations. The same
-/// program under the same order gives the same run, so an order identifies a run. An order can be
-/// printed and parsed.
+/// The policy that chooses the next step among several possible steps, and the durations of steps.
+/// The same program under the same order gives the same run, so an order identifies a run. An order
+/// can be printed and parsed.
 ///
 /// ```
 /// use trijet::sim::Order;
@@ -26,7 +26,7 @@ pub enum Order {
     /// the timing of a GPU.
     Greedy,
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
-    /// duration of each part. It shows faults that the order of the calls hides.
+    /// duration of each part. This shows faults that the order of the calls hides.
     Seeded(u64),
     /// Probabilistic concurrency testing: streams and threads have random priorities. Of those
     /// that can take a step, the most urgent one takes it. At `depth - 1` random steps, the most
@@ -129,8 +129,8 @@ pub(super) enum StepPolicy {
 }
 
 impl StepPolicy {
-    /// Whether the driver makes use of a choice. Without a seed it does what an H200 does (driver
-    /// 580, `docs/semantics.md`).
+    /// Whether the driver behaves as the choice `what` describes. Without a seed, it behaves as an
+    /// H200 (driver 580, `docs/semantics.md`).
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
             Self::Greedy => as_measured(what),
@@ -138,7 +138,8 @@ impl StepPolicy {
         }
     }
 
-    /// The next one of `count > 0` candidates, which are sorted by priority and age.
+    /// The index of the chosen candidate. There are `count > 0` candidates, sorted by priority and
+    /// age.
     pub(super) fn pick(&mut self, count: usize) -> usize {
         match self {
             Self::Greedy => 0,
@@ -202,7 +203,7 @@ pub(super) fn as_measured(what: May) -> bool {
         | May::FreeWaits
         | May::TrimKeepsUnseen
         | May::HostFnsSerial => true,
-        // Measured for kernels that are loaded before anything runs.
+        // `LoadWaits` was measured with kernels that were loaded before any operation ran.
         May::PageableWaits | May::BatchReadsAtOnce | May::LoadWaits => false,
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum HostRun {
 }
 
 impl HostRun {
-    /// Whether the driver makes use of a choice that the laws leave to it.
+    /// Whether the driver behaves as the choice `what` describes.
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
             Self::Threads(_) => as_measured(what),

@@ -27,7 +27,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Accounts the memory that completed operations freed.
+    /// Accounts for the memory that completed operations freed.
     pub(super) fn account_freed(&mut self) {
         for memory in self.queues.freed.drain(..) {
             self.pools.reached(&memory);
@@ -39,7 +39,7 @@ impl State {
         matches!(self.run, HostRun::Stepped(_))
     }
 
-    /// Whether the driver makes use of a choice that the laws leave to it.
+    /// Whether the driver behaves as the choice `what` describes.
     pub(super) fn may(&mut self, what: May) -> bool {
         self.run.may(what)
     }

@@ -1,6 +1,6 @@
-//! The times of operations that were enqueued under a tag, as a profiler measures them on a GPU.
-//! The simulation gives exact times. In an executor of single steps an operation starts and ends at
-//! the same time.
+//! The times of operations that were enqueued under a tag, as a profiler measures them on a GPU. In
+//! a simulation, the times are exact. In an executor of single steps, an operation starts and ends
+//! at the same time.
 #![forbid(unsafe_code)]
 
 use super::ids::NodeId;

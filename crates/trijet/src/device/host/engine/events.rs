@@ -142,8 +142,8 @@ impl Queues {
         event: EventHandle,
     ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
-        // The lost device is looked up by the event, not by the stream: the stream may be destroyed
-        // while a worker still uses bytes.
+        // The device of the event tells whether the device is lost. The stream does not, because it
+        // may be destroyed while a worker still uses bytes.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
@@ -158,8 +158,8 @@ impl Queues {
         self.event(op, event).map(|found| found.device)
     }
 
-    /// Law A5: an event without timing or without a record has no time. Before completion the time
-    /// is not ready.
+    /// Law A5: the time of an event. An event without timing or without a record has no time, and
+    /// before its work is complete the time is not ready.
     pub(in crate::device::host) fn event_time(
         &self,
         event: EventHandle,

@@ -14,7 +14,8 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
-/// Maximum number of repeats of the body of a loop. A GPU has no limit, and hangs.
+/// Maximum number of repeats of the body of a loop in a graph. A GPU has no such limit, and would
+/// hang.
 const REPEATS_MAX: u32 = 1_000_000;
 /// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
@@ -163,7 +164,7 @@ fn hold<'a>(kernel: &'a KernelWork, part: &Range<u64>) -> Result<RangeGuards<'a>
     RangeGuards::try_new(parts).ok_or_else(|| excluded(&kernel.name))
 }
 
-/// The first element of a tile, and its part of each written argument.
+/// The index of the first element of a tile, and the tile's part of each written argument.
 type TilePiece<'a> = (usize, TileWrites<'a>);
 
 /// Runs tiles on several threads.

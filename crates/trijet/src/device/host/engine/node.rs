@@ -22,15 +22,15 @@ pub(in crate::device::host) struct Node {
     pub(in crate::device::host) enqueued: Nanos,
     /// The time at which the last operation ended that this operation waits for.
     pub(in crate::device::host) ready: Nanos,
-    /// The number of operations before it that are not complete.
+    /// The number of operations that this operation waits for and that are not complete.
     pub(super) missing: u32,
     /// Whether this is a host function, or an operation that waited for one when it was enqueued.
     pub(super) follows_host: bool,
     /// The operations that wait for this operation.
     pub(in crate::device::host) after: SmallVec<[NodeId; 2]>,
-    /// The steps of an exploration after which this operation is ready.
+    /// The steps of an exploration that this operation comes directly after.
     pub(in crate::device::host) causes: Causes,
-    /// Its position in the layers above, if they set one.
+    /// The position of the operation for errors, if the layers above set one (see `culprit`).
     pub(in crate::device::host) culprit: Option<Position>,
     pub(in crate::device::host) work: OpWork,
 }

@@ -52,9 +52,9 @@ pub(in crate::device::host) struct Queues {
     orders: u64,
     /// Clocks of destroyed events, for later events.
     pub(super) spare_clocks: Vec<VectorClock>,
-    /// Operations that wait for nothing more, until the executor takes them.
+    /// Operations that no longer wait for another operation, until the executor takes them.
     pub(in crate::device::host) arrived: Vec<NodeId>,
-    /// Memory that completed operations freed, until the pools account it.
+    /// Memory that completed operations freed, until the pools account for it.
     pub(in crate::device::host) freed: Vec<Memory>,
     /// For each device: the default and the blocking streams, and the barrier of the legacy stream
     /// (law A13).
@@ -319,7 +319,7 @@ impl Queues {
         self.drop_drained(on);
     }
 
-    /// A kernel for a launch.
+    /// The work of a launch. It reuses a kernel that has run, if there is one.
     pub(in crate::device::host) fn kernel(
         &mut self,
         name: &Arc<str>,
@@ -361,8 +361,8 @@ impl Queues {
         self.slots[slot.index()].last
     }
 
-    /// The operation at a point. A complete operation is found during an exploration only, which
-    /// needs the steps that completed it.
+    /// The operation at a point. If the operation is complete, it is found only during an
+    /// exploration, which needs the steps that completed it.
     pub(in crate::device::host) fn node_at(&self, point: Point) -> Option<NodeId> {
         if let Some(trail) = &self.trail {
             return trail.node_at(point);

@@ -34,11 +34,13 @@ use std::num::NonZeroU32;
 
 /// The number of queues of CUDA, unless the environment sets another one.
 const QUEUES: NonZeroU32 = NonZeroU32::new(8).expect("8 is not 0");
-/// Makes the numbers that assign the streams to queues independent of the numbers that choose the
-/// steps. Without this, a seed would give other runs than without sharing, even with few streams.
+/// Changes the seed for the generator that assigns streams to queues. Without this, it would draw
+/// the same numbers as the generator that chooses the steps. The two generators are separate, so
+/// that sharing changes no run with few streams.
 const DEALER: u64 = 0x5a17_9e3b_c04d_8f21;
 
-/// The number of queues that a device reports: the requested number, if the executor models queues.
+/// The number of queues that a device reports: the number in the configuration, if the executor
+/// models queues.
 pub(in crate::device::host) fn queues_of(config: &HostConfig) -> Option<u32> {
     match config.executor {
         Executor::Virtual(Order::Greedy | Order::Seeded(_)) => {
@@ -63,14 +65,16 @@ pub(in crate::device::host) struct HardwareQueues {
     /// The number of queues of each device.
     count: usize,
     deal: Deal,
-    /// For each device and queue: its barrier, as the last operation of each stream.
+    /// The barrier of each queue of each device: for each stream, its last operation that belongs
+    /// to the barrier.
     barriers: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
 }
 
 impl HardwareQueues {
-    /// The sharing of an executor; none if its streams never wait for each other's queues. Half of
-    /// the seeds share. The other executors do not: on CPU threads no time is modelled, and an
-    /// exploration must find every order.
+    /// The hardware queues of an executor; `None` if its streams share no queues. With
+    /// `Order::Seeded`, the streams share queues for half of the seeds. On CPU threads no time is
+    /// modelled, so streams share no queues. In an exploration they share no queues either, because
+    /// it must find every order.
     pub(in crate::device::host) fn of(config: &HostConfig) -> Option<Self> {
         let (count, deal) = match &config.executor {
             Executor::Virtual(Order::Greedy) => (config.hardware_queues?, Deal::InTurn),
@@ -91,10 +95,10 @@ impl HardwareQueues {
         Some(Self { count, deal, barriers: BTreeMap::new() })
     }
 
-    /// The queue of a new stream; `live` are the queues of the live streams. The stream gets an
-    /// unused queue while there is one.
+    /// Chooses the queue of a new stream. `live` are the queues of the live streams. The stream
+    /// gets an unused queue if there is one.
     pub(super) fn choose(&mut self, live: impl Iterator<Item = usize> + Clone) -> usize {
-        // Of the empty queues after the last used one, the first is enough.
+        // All queues after the last used queue are empty, so the first of them is enough.
         let used = live.clone().max().map_or(0, |last| last + 1);
         let mut streams = vec![0_u32; self.count.min(used + 1)];
         live.for_each(|queue| streams[queue] += 1);
@@ -107,10 +111,10 @@ impl HardwareQueues {
         }
     }
 
-    /// Puts an operation into a queue. It follows the barrier of the queue, which is added to
-    /// `before`, the operations that it follows by the other laws. If one of the operations in
-    /// `before` is pending, the operation waits in the queue, and they become part of the barrier.
-    /// `pending` finds an operation that is not complete.
+    /// Puts an operation into a queue. `before` has the operations that it follows by the other
+    /// laws. If some of them are pending, the operation waits in the queue, and these operations
+    /// become part of the barrier of the queue. Then the earlier operations of the barrier are
+    /// added to `before`. `pending` returns an operation if it is not complete.
     pub(super) fn pass<'a>(
         &mut self,
         queue: (DeviceId, usize),

@@ -17,15 +17,15 @@ pub(in crate::device::host) enum Kind {
     NonBlocking,
 }
 
-/// One stream. When a stream is destroyed and its operations are complete, a later stream takes the
-/// slot and continues its numbers.
+/// One stream. When a stream is destroyed and its operations are complete, a later stream gets the
+/// slot and continues the numbers of the operations.
 #[derive(Debug)]
 pub(in crate::device::host) struct Slot {
     pub(super) handle: StreamHandle,
     pub(in crate::device::host) device: DeviceId,
     pub(in crate::device::host) kind: Kind,
     pub(in crate::device::host) priority: i32,
-    /// Its hardware queue, if streams share them (law A47).
+    /// The hardware queue of the stream, if streams share queues (law A47).
     pub(super) queue: Option<usize>,
     pub(in crate::device::host) submitted: u64,
     pub(in crate::device::host) done: u64,

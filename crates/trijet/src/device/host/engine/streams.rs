@@ -38,7 +38,8 @@ impl Queues {
 
     fn open_slot(&mut self, device: DeviceId, kind: Kind, priority: i32) -> SlotId {
         let queue = self.deal(device, kind);
-        // The barrier of the legacy stream also holds for a new stream.
+        // `barrier_seen` is 0, so that the new stream also follows the barrier of the legacy
+        // stream.
         let fresh = |handle, earlier: Option<&Slot>| Slot {
             handle,
             device,
@@ -73,7 +74,7 @@ impl Queues {
         id
     }
 
-    /// The hardware queue of a new stream, if streams share them.
+    /// The hardware queue of a new stream, if streams share queues.
     fn deal(&mut self, device: DeviceId, kind: Kind) -> Option<usize> {
         let sharing = self.sharing.as_mut().filter(|_| kind != Kind::Legacy)?;
         let live = self.slots.iter().filter(|slot| slot.device == device && !slot.destroyed);
@@ -155,8 +156,8 @@ impl Queues {
         }
     }
 
-    /// Law A13: the legacy stream waits for all blocking streams of its device, and they wait for
-    /// it.
+    /// Law A13: the legacy stream waits for all blocking streams of its device, and the blocking
+    /// streams wait for the legacy stream.
     pub(super) fn law_a13_edges(&mut self, on: SlotId, before: &mut SmallVec<[NodeId; 6]>) {
         let slot = &self.slots[on.index()];
         let streams = &self.devices[slot.device.0 as usize];
@@ -224,7 +225,8 @@ impl Queues {
         *barrier = Barrier { last: Some(last), clock, version: barrier.version + 1 };
     }
 
-    /// The barrier of a device. A bare record may restore it afterwards (law A14).
+    /// A copy of the barrier of a device. After a bare record, the barrier may be restored from
+    /// this copy (law A14).
     pub(in crate::device::host) fn barrier_of(&self, device: DeviceId) -> Barrier {
         self.devices[device.0 as usize].barrier.clone()
     }
@@ -279,8 +281,8 @@ impl Queues {
         Point { slot, seq: self.slots[slot.index()].submitted }
     }
 
-    /// Law A10: the points of a synchronisation of the device. They include work that is already
-    /// complete, unless the host has seen it: after the synchronisation it counts as seen.
+    /// Law A10: the points of a synchronisation of the device. They include complete work that the
+    /// host has not seen, because this work counts as seen after the synchronisation.
     pub(in crate::device::host) fn points_of_device(
         &self,
         device: DeviceId,
@@ -294,8 +296,8 @@ impl Queues {
 }
 
 impl Queues {
-    /// Notes that the host has seen everything up to `points`, and the operations of `clock`,
-    /// complete.
+    /// Notes that the host has seen that everything up to `points` and all complete operations in
+    /// `clock` are complete.
     pub(in crate::device::host) fn see(&mut self, points: &[Point], clock: &VectorClock) {
         for point in points {
             let slot = &mut self.slots[point.slot.index()];

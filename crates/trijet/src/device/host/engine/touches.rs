@@ -19,8 +19,8 @@ pub(in crate::device::host) enum Object {
     Pools,
     /// The memory that host functions and host threads share.
     Host,
-    /// Bytes of a region of memory. The region has a number, which is the same in a repeated run;
-    /// its address is not.
+    /// Bytes of a region of memory. A number identifies the region, because its address can differ
+    /// in a repeated run.
     Bytes(u32, Range<u64>),
 }
 
@@ -59,7 +59,8 @@ impl Touches {
 }
 
 impl Object {
-    /// Whether steps of streams touch it. Other objects are touched only by steps of host threads.
+    /// Whether steps of streams touch the object. Other objects are touched only by steps of host
+    /// threads.
     pub(in crate::device::host) fn is_of_streams(&self) -> bool {
         matches!(self, Self::Progress(_) | Self::Host | Self::Bytes(..))
     }
@@ -97,8 +98,8 @@ pub(in crate::device::host) fn depend(a: &Touches, b: &Touches) -> bool {
         && a.list.iter().any(|x| b.list.iter().any(|y| conflict(x, y)))
 }
 
-/// Whether both touch the same bytes and one of them changes them. Then one may happen in the
-/// middle of the other.
+/// Whether both steps touch the same bytes and one of the steps changes them. Then one step may
+/// happen in the middle of the other step.
 pub(in crate::device::host) fn may_tear(a: &Touches, b: &Touches) -> bool {
     let bytes = |touch: &&Touch| matches!(touch.object, Object::Bytes(..));
     let of_b = |x: &Touch| b.list.iter().filter(bytes).any(|y| conflict(x, y));

@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 /// A set of streams.
 type StreamSet = SmallVec<[SlotId; 4]>;
 
-/// The steps that completed operations. The queues need not enforce the order of a complete
-/// operation, but the exploration has to know it.
+/// The steps that completed operations. The queues forget complete operations, but the exploration
+/// has to know which operations and steps come after them.
 #[derive(Debug, Default)]
 pub(in crate::device::host) struct Trail {
     /// The number of the running step.
@@ -24,7 +24,8 @@ pub(in crate::device::host) struct Trail {
     /// Numbers start at 1.
     finished: Vec<Option<Causes>>,
     /// For each operation, the streams whose steps complete the operation and all operations before
-    /// it. They do not depend on the order of the steps. The index is the number of the operation.
+    /// it. These streams do not depend on the order of the steps. The index is the number of the
+    /// operation.
     streams: Vec<StreamSet>,
     /// The operations of each slot in order, including the operations of earlier streams of the
     /// slot.

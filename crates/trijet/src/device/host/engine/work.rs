@@ -10,7 +10,7 @@ use crate::device::memory::{Memory, Span};
 use crate::device::twin::{Cost, Twin};
 use std::sync::Arc;
 
-/// The number of segments of each copy of a batch. They run in any order.
+/// The number of segments of each copy of a batch. Segments run in any order.
 pub(super) const SEGMENTS: u64 = 4;
 
 /// A kernel with its arguments, ready to run tile by tile.
@@ -24,8 +24,8 @@ pub(in crate::device::host) struct KernelWork {
     pub(in crate::device::host) tile_elements: u64,
     /// The cost that the twin computed for these arguments at the launch.
     pub(in crate::device::host) cost: Cost,
-    /// The number of bytes that it moves between host memory and the device, in the direction with
-    /// more bytes.
+    /// The number of bytes that the kernel moves between host memory and the device, in the
+    /// direction with more bytes.
     pub(in crate::device::host) linked: u64,
 }
 
@@ -53,7 +53,7 @@ impl HostFnCall {
     }
 }
 
-/// Operations that are executed on a condition, one after the other.
+/// The operations of a conditional node, which are executed one after another.
 #[derive(Debug)]
 pub(in crate::device::host) struct ConditionalBody {
     pub(in crate::device::host) repeats: Repeats,
@@ -65,8 +65,8 @@ pub(in crate::device::host) struct ConditionalBody {
 
 /// The work of an operation.
 pub(in crate::device::host) enum OpWork {
-    /// No work: the operation has a position in the order. A wait, a barrier, or the record of an
-    /// event without a time.
+    /// No work: the operation only has a position in the order. It is a wait, a barrier, or the
+    /// record of an event without a time.
     Mark,
     /// Store the time in this record of a timed event.
     Time {
@@ -84,7 +84,7 @@ pub(in crate::device::host) enum OpWork {
     },
     Kernel(Box<KernelWork>),
     HostFn(HostFnCall),
-    /// The operations of a graph that are executed on a condition.
+    /// A conditional node of a graph.
     Conditional(Box<ConditionalBody>),
     /// A thread has taken the work and runs it without the lock.
     Lent {
@@ -160,7 +160,7 @@ impl OpWork {
         }
     }
 
-    /// Calls `each` with every span of bytes that it uses.
+    /// Calls `each` with every span of bytes that the work uses.
     pub(super) fn each_access<'a>(&'a self, mut each: impl FnMut(&'a Span, Mode)) {
         match self {
             Self::Copy(spans) => {
@@ -185,7 +185,7 @@ impl OpWork {
         }
     }
 
-    /// The spans of bytes that it uses.
+    /// The spans of bytes that the work uses.
     pub(in crate::device::host) fn accesses(&self) -> Vec<(Span, Mode)> {
         let mut found = Vec::new();
         self.each_access(|span, mode| found.push((span.clone(), mode)));

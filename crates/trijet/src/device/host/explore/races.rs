@@ -18,14 +18,14 @@ pub(in crate::device::host) enum Actor {
 #[derive(Debug)]
 pub(in crate::device::host) struct TakenStep {
     pub(super) actor: Actor,
-    /// The index of the choice that chose it.
+    /// The index of the choice that chose this step.
     pub(super) frame: usize,
     pub(super) causes: SmallVec<[u32; 8]>,
     pub(in crate::device::host) touches: Arc<Touches>,
 }
 
 /// Happens-before among the first steps of a run. The clock of a step depends only on the steps
-/// before it, so it holds for every run with the same first steps.
+/// before it, so the clock is the same in every run with the same first steps.
 #[derive(Debug, Default)]
 pub(in crate::device::host) struct HappensBefore {
     /// The actors, in the order of their first steps.
@@ -41,9 +41,9 @@ type ActorClock = SmallVec<[u32; 8]>;
 
 #[derive(Debug, Clone, Copy)]
 struct RaceStep {
-    /// The index of its actor.
+    /// The index of the step's actor.
     actor: usize,
-    /// Its number among the steps of its actor, from 1.
+    /// The number of the step among the steps of its actor, from 1.
     number: u32,
     /// A bit for each touched object, as in [`Touches`].
     any: u64,

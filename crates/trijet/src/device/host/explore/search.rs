@@ -25,7 +25,7 @@ enum SearchFrame {
     Actors {
         enabled: SmallVec<[Actor; 4]>,
         chosen: usize,
-        /// The actors that were tried or will be tried, in ascending order.
+        /// The indices of the actors that were tried or will be tried, in ascending order.
         backtrack: SmallVec<[usize; 4]>,
         tried: SmallVec<[(usize, Arc<Touches>); 1]>,
         sleep: Vec<Asleep>,
@@ -37,7 +37,8 @@ enum SearchFrame {
 /// A run in which one operation happens in the middle of another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Torn {
-    /// The two operations, by stream and number.
+    /// The two operations. Each one is given by its stream and its number among the steps of this
+    /// stream.
     pair: [(Actor, u32); 2],
     before: Vec<Actor>,
 }
@@ -46,12 +47,12 @@ struct Torn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device::host) struct Choice {
     pub(in crate::device::host) index: usize,
-    /// The actor whose operation runs in the middle of the chosen one.
+    /// The index of the actor whose operation runs in the middle of the chosen operation.
     pub(in crate::device::host) torn_by: Option<usize>,
 }
 
 impl Choice {
-    /// The number of the choice in a list of steps.
+    /// The number of this choice in the list of `Order::Steps`.
     pub(super) fn number(self, candidates: usize) -> u32 {
         let torn = self.torn_by.map_or(0, |other| other + 1);
         u32::try_from(torn * candidates + self.index).unwrap_or(u32::MAX)
@@ -138,7 +139,8 @@ impl Search {
             match frame {
                 SearchFrame::Flip { value } if !*value => {
                     *value = true;
-                    // The step in which the driver chooses differs from its last run.
+                    // The step in which the driver makes this choice is not the same as in the last
+                    // run.
                     self.same = self.steps_before(self.frames.len() - 1).saturating_sub(1);
                     return true;
                 }
@@ -186,7 +188,7 @@ impl Search {
         self.events.last_mut().filter(|_| listens)
     }
 
-    /// Notes that the running step comes after these steps.
+    /// Notes that the running step comes after the steps `causes`.
     pub(in crate::device::host) fn follow(&mut self, causes: &[u32]) {
         if let Some(event) = self.running() {
             for cause in causes {
@@ -308,7 +310,8 @@ impl Search {
         if tried.iter().all(|(index, _)| index != chosen) {
             tried.push((*chosen, Arc::clone(&event.touches)));
         }
-        // The sleeping actors after an earlier choice are known already.
+        // Only the last choice needs this. The sleeping actors after an earlier choice are known
+        // already.
         if is_last {
             let tried = tried.iter().filter(|(index, _)| index != chosen);
             let tried = tried.map(|(index, touches)| (enabled[*index], touches));
@@ -321,8 +324,9 @@ impl Search {
         }
     }
 
-    /// Finds the races of the current run, and adds the runs to try because of them. The races
-    /// among the steps that it shares with earlier runs were found in those runs.
+    /// Finds the races of the current run, and adds the runs that must be tried because of these
+    /// races. The races among steps that the current run shares with earlier runs were found in the
+    /// earlier runs.
     fn find_races(&mut self) {
         self.events.truncate(self.steps);
         let mut races = Vec::new();
@@ -385,7 +389,8 @@ impl Search {
     }
 }
 
-/// The step `at` of a plan: first the listed steps, then the torn pair, then the first possibility.
+/// The choice for step `at` of a plan. First come the steps of `before`, then the torn pair. After
+/// that, each choice is the first possibility.
 fn follow_plan(plan: &Torn, at: usize, enabled: &[Actor]) -> Choice {
     let find = |actor: Actor| enabled.iter().position(|other| *other == actor);
     if let Some(actor) = plan.before.get(at) {

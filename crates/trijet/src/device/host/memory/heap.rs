@@ -1,6 +1,6 @@
-//! The memory of one pool: the segments that it holds from the device, and the free blocks in them.
-//! A free block remembers the frees that it follows. The laws of reuse decide which stream may
-//! allocate it (law A23).
+//! The memory of one pool: the segments that the pool has taken from the device, and the free
+//! blocks in them. A free block remembers the frees that it follows. The laws of reuse decide which
+//! stream may allocate it (law A23).
 #![forbid(unsafe_code)]
 
 use crate::device::host::engine::ids::Point;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 /// A pool takes memory from the device in multiples of this size.
 const SEGMENT: u64 = 64 << 10;
 
-/// The frees that a block follows, the latest one of each stream. If there are none, the host has
-/// seen all of them complete.
+/// The frees that a block follows: the latest free of each stream. Frees that the host has seen
+/// complete are left out.
 pub(in crate::device::host) type After = SmallVec<[Point; 2]>;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Segment {
     }
 }
 
-/// The segment, the offset and the size of an allocation.
+/// An allocation: its segment, its offset in the segment and its size, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device::host) struct Extent {
     segment: u64,
@@ -52,8 +52,8 @@ pub(in crate::device::host) struct Heap {
     pub(super) reserved: u64,
 }
 
-/// The bytes to take from a device with `room` free bytes for a block of `size`; `None` if there
-/// are too few.
+/// The number of bytes to take from a device with `room` free bytes, for a block of `size` bytes.
+/// `None` if the device has too few.
 pub(super) fn growth(size: u64, room: u64) -> Option<u64> {
     let rounded = size.checked_next_multiple_of(SEGMENT)?;
     // The last bytes of a device need not be a multiple of `SEGMENT`.
@@ -98,7 +98,8 @@ impl Heap {
         true
     }
 
-    /// Frees a block. It follows the free at `point`; without a point it can be allocated at once.
+    /// Frees a block. Its next allocation comes after the free at `point`. Without a point, the
+    /// block can be allocated at once.
     pub(super) fn give_back(&mut self, extent: Extent, point: Option<Point>) {
         let Some(segment) = self.segments.get_mut(&extent.segment) else { return };
         segment.free.insert(extent.offset, (extent.size, point.into_iter().collect()));
@@ -114,7 +115,8 @@ impl Heap {
                 after.retain(|point| !seen(*point));
                 changed |= after.len() != before;
             }
-            // From the last to the first, so that a block is joined with its grown right neighbour.
+            // From the last block to the first, so that a block is joined with a right neighbour
+            // that has grown.
             let offsets: Vec<u64> = segment.free.keys().rev().copied().collect();
             if changed {
                 offsets.into_iter().for_each(|offset| merge(&mut segment.free, offset));
@@ -122,8 +124,8 @@ impl Heap {
         }
     }
 
-    /// Returns free segments to the device until at most `keep` bytes are held. A segment can be
-    /// returned if `gone` holds for all frees that it follows.
+    /// Returns free segments to the device until the pool has at most `keep` bytes. A segment can
+    /// be returned if `gone` is true for all frees that it follows.
     pub(super) fn shrink(&mut self, keep: u64, gone: impl Fn(Point) -> bool) {
         let idle: Vec<u64> = self
             .segments

@@ -1,7 +1,8 @@
-//! Ranges of addresses of host devices, and the bytes of them that have memory (laws M-F1 to M-F3).
+//! Ranges of addresses of host devices, and which bytes of the ranges have memory (laws M-F1 to
+//! M-F3).
 //!
-//! The bytes of a range belong to one region of the host. Mapping memory only accounts it: the
-//! system provides a page when it is first written.
+//! The bytes of a range belong to one region of the host. Mapping memory only counts it as used:
+//! the system provides each page when it is first written.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -18,8 +19,9 @@ use std::ops::Range;
 const GRANULE: u64 = 4096;
 /// The size by which heaps grow.
 const STEP: u64 = 64 << 10;
-/// The size of a range for a heap. The system keeps that much memory of a program for the next one.
-/// So an exploration, which opens a device for each run, makes no system call for it.
+/// The size of a range for a heap. The allocator of the process keeps freed memory of this size for
+/// the next allocation. So an exploration, which opens a device for each run, makes no system call
+/// for a range.
 const RANGE: u64 = 16 << 20;
 
 /// The ranges of all devices, by address.
@@ -30,7 +32,7 @@ pub(in crate::device::host) struct Ranges(BTreeMap<u64, OfDevice>);
 struct OfDevice {
     device: DeviceId,
     bytes: u64,
-    /// The end of each piece of memory, by its start.
+    /// The pieces that have memory: the end of each piece, by its start.
     pieces: BTreeMap<u64, u64>,
 }
 

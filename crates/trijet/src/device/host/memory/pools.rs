@@ -27,7 +27,7 @@ const GRANULE: u64 = 512;
 #[derive(Debug)]
 pub(super) struct Pool {
     device: DeviceId,
-    /// Maximum number of bytes that it holds; 0 for no limit.
+    /// Maximum number of bytes that the pool takes from the device; 0 for no limit.
     max: u64,
     is_default: bool,
     follow: bool,
@@ -53,9 +53,9 @@ pub(in crate::device::host) struct Pools {
     live: BTreeMap<u64, LiveAllocation>,
     /// The addresses of live page-locked memory.
     pinned: BTreeSet<u64>,
-    /// The device memory that belongs to no stream, by address: its device and size.
+    /// The device memory that belongs to no stream, by address: the device and the size in bytes.
     plain: BTreeMap<u64, (DeviceId, u64)>,
-    /// Pairs of devices: the first one can use the plain memory of the second one (law A39).
+    /// Pairs of devices: the first one can use the memory of the second one in `plain` (law A39).
     peers: Vec<(DeviceId, DeviceId)>,
     pub(in crate::device::host) ranges: Ranges,
 }
@@ -78,13 +78,13 @@ pub(in crate::device::host) struct Found {
     pub(in crate::device::host) waits: After,
 }
 
-/// The reason why a stream may allocate a free block (law A23). The strongest comes first.
+/// The reason why a stream may allocate a free block (law A23). The strongest reason comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PoolReuse {
-    /// It was freed earlier in the same stream, or the host has seen the free complete.
+    /// The block was freed earlier in the same stream, or the host has seen the free complete.
     Own,
-    /// It was freed in another stream, and this stream follows the free by events or by the legacy
-    /// stream.
+    /// The block was freed in another stream, and this stream follows the free by events or by the
+    /// legacy stream.
     Following,
     /// The next operation of this stream follows the free by the legacy stream. The stream gets a
     /// wait for the free, because the next user of the memory may be an operation of another
@@ -121,7 +121,7 @@ impl Pool {
         all.max().unwrap_or(PoolReuse::Own)
     }
 
-    /// The reason with respect to one of the frees.
+    /// The reason why `slot` may allocate a block that follows the free at `point`.
     fn reuse_after(&self, queues: &Queues, slot: SlotId, point: &Point) -> PoolReuse {
         let position = point.position();
         let behind = |clock: &VectorClock| clock.covers(position);
@@ -169,7 +169,8 @@ impl Pool {
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
 
-    /// A block of memory that the pool takes from the device.
+    /// Takes `more` bytes from the device, and returns a block of `size` bytes in them. `None` if
+    /// the system cannot allocate them.
     fn grow(&mut self, more: u64, size: u64) -> Option<Extent> {
         if !self.heap.grow(more) {
             return None;
@@ -183,7 +184,7 @@ impl Pool {
 /// A block, the reason why it may be allocated, and the frees that it follows.
 type Candidate = (PoolReuse, Extent, After);
 
-/// Whether the low 32 bits are a number that is not negative.
+/// Whether the low 32 bits, read as an `int`, are not negative.
 fn is_int(value: u64) -> bool {
     value & 0x8000_0000 == 0
 }
@@ -327,8 +328,8 @@ impl Pools {
         (Bytes(self.capacity - held.min(self.capacity)), Bytes(self.capacity))
     }
 
-    /// The number of bytes that the pool has to take from the device for a block of `size`; `None`
-    /// if the device does not have them.
+    /// The number of bytes that the pool has to take from the device for a block of `size` bytes.
+    /// `None` if the device or the limit of the pool leaves too few.
     fn growth(&mut self, pool: PoolHandle, size: u64) -> Result<Option<u64>> {
         let found = self.get("alloc", pool)?;
         let own = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
@@ -336,9 +337,9 @@ impl Pools {
         Ok(growth(size, self.free_bytes(device).0.0.min(own)))
     }
 
-    /// Law A21: memory for `slot`, at the call. It comes from a block that the laws of reuse allow,
-    /// from the device, or from a block with an inserted dependency. They are tried in this order,
-    /// unless `may` decides otherwise.
+    /// Law A21: allocates memory for `slot`, at the call. Three sources are tried in this order,
+    /// unless `may` decides otherwise: a free block that the laws of reuse allow, the device, and a
+    /// free block with an inserted dependency.
     pub(in crate::device::host) fn alloc(
         &mut self,
         queues: &Queues,
@@ -407,8 +408,8 @@ impl Pools {
         Ok(Found { memory, depends_on, waits })
     }
 
-    /// Law A22: from this call on the block may be allocated after the free at `point`. Without a
-    /// point it is free at once (law A24).
+    /// Law A22: from this call on, the block may be allocated for operations after the free at
+    /// `point`. Without a point, the block is free at once (law A24).
     pub(in crate::device::host) fn release(&mut self, memory: &Memory, point: Option<Point>) {
         if let Some(LiveAllocation { pool, extent, bytes }) = self.live.remove(&memory.address()) {
             if let Some(found) = self.pools.get_mut(pool.0) {
@@ -422,7 +423,7 @@ impl Pools {
         }
     }
 
-    /// Accounts memory that belongs to no stream and whose free in a stream is complete.
+    /// Removes memory that belongs to no stream, after its free in a stream is complete.
     pub(in crate::device::host) fn reached(&mut self, memory: &Memory) {
         self.plain.remove(&memory.address());
     }
@@ -441,7 +442,7 @@ impl Pools {
         self.pinned.insert(address);
     }
 
-    /// Removes page-locked memory. False if there was none at the address.
+    /// Removes page-locked memory. Returns false if there was no such memory at the address.
     pub(in crate::device::host) fn unpin(&mut self, address: u64) -> bool {
         self.pinned.remove(&address)
     }
@@ -589,7 +590,7 @@ impl Pools {
         }
     }
 
-    /// The nodes of the frees in `waits`.
+    /// The operations that the frees in `waits` belong to.
     pub(in crate::device::host) fn nodes_of(queues: &Queues, waits: &After) -> Vec<NodeId> {
         waits.iter().filter_map(|point| queues.node_at(*point)).collect()
     }

@@ -24,8 +24,8 @@ pub(in crate::device::host) struct Baton {
     /// The thread that may go on.
     pub(super) holder: u32,
     pub(in crate::device::host) threads: Vec<Scripted>,
-    /// During a script, the last step before the script. After it, the last steps of the threads of
-    /// the script.
+    /// During a script, the last step before the script. After the script, the last step of each of
+    /// its threads.
     pub(super) follows: SmallVec<[u32; 4]>,
     /// The last step of each thread that has ended.
     pub(super) ends: SmallVec<[u32; 4]>,
@@ -35,7 +35,7 @@ pub(in crate::device::host) struct Baton {
 #[derive(Debug, Default, Clone)]
 pub(in crate::device::host) struct Scripted {
     pub(in crate::device::host) finished: bool,
-    /// The points that it waits for.
+    /// The points that the thread waits for.
     pub(super) waits: Points,
 }
 
@@ -44,7 +44,8 @@ impl Baton {
         self.script != 0
     }
 
-    /// The number of the calling thread in the script of this driver, or 0.
+    /// The number of the calling thread in the script of this driver; 0 if it is not in this
+    /// script.
     pub(super) fn caller(&self) -> u32 {
         match SCRIPT.get() {
             Some((script, number)) if script == self.script => number,

@@ -34,7 +34,8 @@ struct RunningOp {
 /// An entry of the agenda.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// The call of the host takes effect on the device, or a delay of the policy ends.
+    /// The operation becomes visible to the device, because the call that enqueued it takes effect
+    /// or a delay of the policy ends.
     Visible(NodeId),
     /// A part of an operation ends, on this engine.
     Part(NodeId, StationId),
@@ -43,7 +44,8 @@ enum Due {
 /// One engine of a device.
 #[derive(Default)]
 struct Station {
-    /// The operations that can start, by priority and age. Each stream has at most one.
+    /// The operations that can start, by priority and age. Each stream has at most one such
+    /// operation.
     ready: Vec<((i32, NodeId), Hold)>,
     running: SmallVec<[RunningOp; 1]>,
 }
@@ -90,7 +92,7 @@ pub(in crate::device::host) struct Simulation {
     host: Nanos,
     pub(super) policy: StepPolicy,
     cost: CostModel,
-    /// The engines, by device and kind.
+    /// The engines. The index is the number in a [`StationId`].
     stations: Vec<Station>,
     /// The operations that `settle` found. Kept only to reuse its memory.
     found: Vec<(NodeId, Nanos)>,
@@ -113,7 +115,7 @@ pub(super) enum Step {
     Moved,
     /// A host function is due; run it without the lock, then complete the operation.
     Call(NodeId, HostFnCall),
-    /// Nothing more happens up to the limit.
+    /// Nothing more happens up to the time limit.
     Quiet,
     /// Nothing is pending: no operation will ever complete.
     Idle,
@@ -182,7 +184,7 @@ impl Simulation {
         }
     }
 
-    /// An entry that is due now; the policy chooses which one.
+    /// Removes and returns an entry that is due now. If there are several, the policy chooses.
     fn pop_due(&mut self) -> Option<Due> {
         if matches!(self.policy, StepPolicy::Greedy) {
             return self.agenda.pop().map(|Reverse((.., due))| due);
@@ -190,8 +192,8 @@ impl Simulation {
         let first = self.agenda.pop()?;
         let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
         if !self.agenda.peek().is_some_and(is_due) {
-            // Even for a single entry a number is drawn, so that the numbers of a seed stay the
-            // same.
+            // A number is drawn even for a single entry, so that a seed still leads to the same
+            // run.
             self.policy.pick(1);
             let Reverse((_, _, only)) = first;
             return Some(only);
@@ -210,7 +212,7 @@ impl Simulation {
         self.agenda.push(Reverse((until, self.ticket, due)));
     }
 
-    /// Takes the operations that wait for nothing more.
+    /// Takes the operations that no longer wait for another operation.
     fn settle(&mut self, queues: &mut Queues) {
         let (now, mut found) = (self.now, std::mem::take(&mut self.found));
         queues.settle(now, |node| found.push((node.id, node.enqueued.max(node.ready))));
@@ -243,7 +245,8 @@ impl Simulation {
         ready.insert(at, (key, hold));
     }
 
-    /// Starts operations until no engine is free or none is ready. Returns false if none was ready.
+    /// Starts operations until no engine is free or no operation is ready. Returns false if no
+    /// operation was ready.
     fn start(&mut self, queues: &mut Queues, faults: &Faults) -> bool {
         let mut any = false;
         for station in (0..self.stations.len()).map(StationId) {

@@ -77,8 +77,9 @@ pub(in crate::device::host) struct Stepper {
     ready: Vec<(SlotId, NodeId)>,
     /// Whether the search needs to know which objects the running step touches.
     listens: bool,
-    /// Whether the last step belonged to the thread that runs the program. Then its next call may
-    /// join that step. Not under PCT, because its bound needs the shortest steps.
+    /// Whether the last step belonged to the thread that runs the program. Then the next call of
+    /// this thread may join the step. Always false under PCT, because the bound of PCT holds for
+    /// the shortest steps.
     pub(super) joins_next_call: bool,
     /// Whether the program of the search has ended. The drops of its objects are not explored.
     pub(super) program_ended: bool,
@@ -126,13 +127,13 @@ impl Stepper {
         self.now
     }
 
-    /// Advances the clock. Each call and each step has its own time.
+    /// Advances the clock, and returns the new time. Each call and each step has its own time.
     pub(in crate::device::host) fn tick(&mut self) -> Nanos {
         self.now = Nanos(self.now.0 + 1_000);
         self.now
     }
 
-    /// Takes the operations that wait for nothing more.
+    /// Takes the operations that no longer wait for another operation.
     pub(super) fn settle(&mut self, queues: &mut Queues) {
         let (now, ready) = (self.now, &mut self.ready);
         queues.settle(now, |node| {
@@ -190,8 +191,8 @@ impl Stepper {
         }
     }
 
-    /// Whether the driver makes use of a choice. Choices that change only the order are not offered
-    /// to the decider.
+    /// Whether the driver behaves as the choice `what` describes. The decider decides only about
+    /// choices that change more than the order.
     pub(super) fn may(&mut self, what: May) -> bool {
         let matters =
             matches!(what, May::ReuseFinished | May::ReuseFollowing | May::BatchReadsAtOnce);
@@ -218,7 +219,7 @@ impl Stepper {
         }
     }
 
-    /// Notes that the running step comes after these steps.
+    /// Notes that the running step comes after the steps `causes`.
     pub(super) fn follow(&self, causes: &[u32]) {
         if let Decider::Search(search) = &self.decider
             && self.listens
@@ -242,7 +243,8 @@ impl Stepper {
         }
     }
 
-    /// Takes a step of a stream: one part of its operation under PCT, otherwise all of it.
+    /// Takes a step of a stream. Under PCT, this is one part of the stream's operation, otherwise
+    /// the whole operation.
     pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, slot: SlotId) -> Stepped {
         let now = self.tick();
         let Some(id) = self.head(slot) else { return Stepped::Moved };
@@ -301,7 +303,7 @@ impl Stepper {
         Stepped::Moved
     }
 
-    /// Runs the second half of an operation after the one in its middle.
+    /// Runs the second half of a torn operation, after the operation that ran in its middle.
     pub(super) fn end_torn(&mut self, queues: &mut Queues) {
         let Some((slot, id, first)) = self.torn.take() else { return };
         let second = queues.node(id).map_or(Ok(()), |node| {

@@ -1,5 +1,5 @@
 //! The executor on CPU threads, which users without a GPU use. A worker thread for each engine runs
-//! the oldest operation that is ready and conflicts with no running one.
+//! the oldest operation that is ready and conflicts with no running operation.
 #![forbid(unsafe_code)]
 
 use super::HostRun;
@@ -18,7 +18,7 @@ const ENGINES: [Engine; 5] =
     [Engine::Upload, Engine::Download, Engine::Peer, Engine::Compute, Engine::Host];
 
 impl State {
-    /// Completes operations that need no engine, and accounts freed memory. Returns false if no
+    /// Completes operations that need no engine, and accounts for freed memory. Returns false if no
     /// operation arrived.
     pub(in crate::device::host) fn retire(&mut self, now: Nanos) -> bool {
         let HostRun::Threads(workers) = &mut self.run else { return false };
@@ -38,8 +38,8 @@ impl State {
     }
 }
 
-/// Starts the workers. They own a share of the driver's state. When the driver drops, each ends
-/// after the operation that it runs.
+/// Starts the workers. They own a share of the driver's state. When the driver drops, each worker
+/// ends after the operation that it runs.
 ///
 /// # Errors
 /// When the system does not start a thread.
@@ -67,7 +67,7 @@ fn worker(shared: &HostShared, engine: Engine) {
 }
 
 impl State {
-    /// Takes the first operation of this engine that conflicts with no running one.
+    /// Takes the first operation of this engine that conflicts with no running operation.
     fn next_for(&mut self, engine: Engine) -> Option<NodeId> {
         let HostRun::Threads(workers) = &mut self.run else { return None };
         let queues = &self.queues;

@@ -80,7 +80,7 @@ impl HostDriver {
         }
     }
 
-    /// Begins a call. In an executor of single steps, the device may take steps before it.
+    /// Begins a call. In an executor of single steps, the device may take steps before the call.
     pub(in crate::device::host) fn turn(&self) -> Guard<'_> {
         self.turn_of(self.shared.lock())
     }
@@ -126,8 +126,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Lets operations run until all points are complete. It is no synchronisation: nothing counts
-    /// as seen by the host afterwards (law A20).
+    /// Lets operations run until all points are complete. This is no synchronisation: afterwards no
+    /// operation counts as seen by the host because of it (law A20).
     pub(in crate::device::host) fn wait_until<'a>(
         &'a self,
         op: &'static str,
@@ -151,7 +151,7 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Waits until it is the turn of the caller and `points` are complete.
+    /// Waits until it is the caller's turn and everything up to `points` is complete.
     fn wait_turn<'a>(
         &'a self,
         op: &'static str,
@@ -187,9 +187,9 @@ impl HostDriver {
         stepper.follow(&state.baton.follows);
     }
 
-    /// Takes steps until a step of the caller is chosen. If `caller` is `None`, the calling thread
-    /// has ended or waits for its script. Then this function takes steps until a step of any thread
-    /// is chosen.
+    /// Takes steps until a step of the caller is chosen. If the calling thread has ended or waits
+    /// for its script, `caller` is `None`. Then this function takes steps until a step of any
+    /// thread is chosen.
     fn step_until<'a>(
         &'a self,
         op: &'static str,
@@ -261,7 +261,8 @@ impl HostDriver {
         }
     }
 
-    /// Passes the baton on when no step is possible. The next thread gets the error of its wait.
+    /// Passes the baton to a thread that has not ended, because no step is possible. The wait of
+    /// this thread then returns an error.
     fn hand_over(&self, state: &mut State) {
         state.baton.holder = state.unfinished().unwrap_or(0);
         self.shared.changed.notify_all();
@@ -311,7 +312,7 @@ impl HostDriver {
         guard
     }
 
-    /// In a simulation: gives the baton to other threads while the caller has to wait. If every
+    /// In a simulation, passes the baton to other threads while the caller has to wait. If every
     /// thread waits, lets operations run.
     fn pass_until<'a>(
         &'a self,
@@ -391,7 +392,8 @@ impl HostDriver {
         if !state.explores() {
             return self.progress(op, state, Some(target), Nanos(u64::MAX)).map(drop);
         }
-        // Only the device takes steps. Otherwise the poll itself could be chosen for ever.
+        // Only the device takes steps here. If the poll were a choice too, it could be chosen for
+        // ever.
         let found = &mut *state;
         let HostRun::Stepped(stepper) = &mut found.run else { return Ok(()) };
         stepper.settle(&mut found.queues);

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 const DEVICE: DeviceId = DeviceId(0);
-/// The size of a limited pool, all of it.
+/// The limit of a pool. One allocation of this size fills the pool.
 const FULL: Bytes = Bytes(1 << 20);
 const SEEDS: u64 = 60;
 
@@ -105,8 +105,8 @@ impl HostDriver {
     }
 }
 
-/// Whether `b` gets the block that `a` frees after a slow host function. `between` runs between the
-/// free and the allocation.
+/// Whether stream `b` allocates the block that stream `a` frees after a slow host function. The
+/// test runs `between` after the call that frees and before the call that allocates.
 fn reused(
     driver: &HostDriver,
     kind: StreamKind,
@@ -148,7 +148,7 @@ fn a_free_that_the_host_has_seen_is_reused_by_any_stream() {
     assert_eq!(count(seen), ALL);
 }
 
-/// Law M-B2, the negative: without a policy, a free that is complete but was not seen allows no
+/// The opposite of law M-B2: without a policy, a free that is complete but was not seen allows no
 /// reuse.
 #[test]
 fn a_free_that_the_host_has_not_seen_is_reused_by_no_other_stream() {
@@ -189,7 +189,7 @@ fn the_legacy_stream_allows_reuse_among_blocking_streams() {
     assert_eq!(count(|driver| barrier(driver, FREE)), 0, "it is none between others");
 }
 
-/// Law M-B3, the negative: the record must come after the free.
+/// The opposite of law M-B3: a record before the free allows no reuse.
 #[test]
 fn a_wait_for_a_record_before_the_free_allows_no_reuse() {
     let early = count(|driver| {
@@ -306,7 +306,7 @@ fn freeing_memory_of_no_stream_may_wait_for_the_device() {
     assert!(waits > 0 && waits < ALL, "{waits} of {ALL}");
 }
 
-/// Law A24, the negative: freeing stream-ordered memory waits for nothing.
+/// The opposite of law A24: freeing stream-ordered memory waits for nothing.
 #[test]
 fn freeing_memory_of_a_stream_at_once_waits_for_nothing() {
     let waits = count(|driver| {

@@ -24,7 +24,7 @@ fn open(executor: &Executor, faults: &[Fault]) -> HostDriver {
     HostDriver::open(config).expect("the machine starts a few threads")
 }
 
-/// Every executor, and several orders of the virtual one.
+/// Every executor, and the virtual executor with several orders.
 fn executors() -> Vec<Executor> {
     let seeded = (0..20).map(Order::Seeded);
     let pct = (0..60).map(|seed| Order::Pct { seed, depth: 3, steps: 20 });
@@ -46,7 +46,8 @@ fn memory(driver: &HostDriver, device: DeviceId) -> Span {
     driver.device_alloc(device, Bytes(8)).expect("there is room").span(0..8)
 }
 
-/// A host function that has begun when this returns, and ends when the sender drops.
+/// Enqueues a host function and waits until it has begun. The host function ends when the returned
+/// sender drops.
 fn held(driver: &HostDriver, on: StreamHandle, touches: &[(Span, Mode)]) -> Sender<()> {
     let ((open, latch), (begun, begins)) = (channel::<()>(), channel());
     let latch = Mutex::new(latch);
@@ -66,8 +67,8 @@ fn lose(driver: &HostDriver, on: StreamHandle, x: &Span) {
     assert_eq!(error.kind(), ErrorKind::ContextLost);
 }
 
-/// A running operation still writes its bytes after a loss. A wait for it, even on another device,
-/// lasts until it is done.
+/// A running operation still writes its bytes after a loss. A wait for this operation, even on
+/// another device, lasts until the operation is done.
 #[test]
 fn an_operation_of_a_worker_is_complete_after_a_loss_when_the_worker_is_done() -> Result<()> {
     let driver = open(&Executor::Threads, &[LOST]);

@@ -130,7 +130,7 @@ impl HostDriver {
         Ok(())
     }
 
-    /// The function of a launch that the device accepts, with the results of its twin.
+    /// Checks a launch. Returns the kernel, and the tile size and the cost that its twin computes.
     fn asked(&self, launch: &Launch<'_>) -> Result<(&Function, (u64, Cost))> {
         let config = launch.config;
         let limits = LaunchLimits { block_threads_max: BLOCK_THREADS_MAX, compute: (0, 0) };
@@ -157,14 +157,14 @@ impl HostDriver {
         Ok((function, asked))
     }
 
-    /// Enqueues operations that are executed on a condition, as one operation.
+    /// Enqueues a conditional node as one operation.
     pub(super) fn conditional(&self, stream: StreamHandle, parts: &Conditional) -> Result<()> {
         let body = self.body(parts)?;
         let call = self.begin_on(Verb::Launch, stream)?;
         self.push(call, OpWork::Conditional(Box::new(body)), &[]).map(drop)
     }
 
-    /// The operations of a body, and of the bodies inside it.
+    /// The operations of a conditional node, including those in nested conditional nodes.
     fn body(&self, parts: &Conditional) -> Result<ConditionalBody> {
         let mut works = Vec::new();
         for (node, _) in &parts.body {
@@ -215,7 +215,8 @@ fn strays(call: &Call<'_>, args: &ArgBlock) -> bool {
     !memories.all(|memory| call.state.pools.reaches(call.device(), memory))
 }
 
-/// The number of bytes of host memory that a kernel reads or writes, whichever is larger.
+/// The number of bytes of host memory that a kernel reads, or the number that it writes, whichever
+/// is larger.
 fn linked(args: &ArgBlock) -> u64 {
     let of_host = args.spans().iter().filter(|arg| arg.span.memory().space().is_host());
     let (reads, writes) = of_host.fold((0, 0), |(reads, writes): (u64, u64), arg| {

@@ -119,8 +119,8 @@ impl HostDriver {
         Ok(Call { state, slot, op, fault })
     }
 
-    /// Counts the call, and injects its fault if there is one. Returns a fault that the enqueued
-    /// operation has to have.
+    /// Counts the call, and injects its fault if there is one. Returns the fault that must be
+    /// attached to the operation that the call enqueues, if any.
     #[inline]
     pub(super) fn count_call(
         &self,
@@ -135,7 +135,8 @@ impl HostDriver {
         }
     }
 
-    /// Injects a fault into the call. Returns a fault that the enqueued operation has to have.
+    /// Injects a fault into the call. Returns the fault if it must be attached to the operation
+    /// that the call enqueues.
     #[cold]
     fn inject(
         &self,
@@ -183,7 +184,8 @@ impl HostDriver {
         Ok((state, id))
     }
 
-    /// Makes later operations of the stream wait for `waits`. This is no operation itself.
+    /// Makes later operations of the stream wait for `waits`. This enqueues no operation of the
+    /// stream.
     pub(super) fn push_hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
         let Call { mut state, slot, op, fault } = call;
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
@@ -249,7 +251,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Law A8: the point that an event stands for, unless it is complete.
+    /// Law A8: the point that an event stands for; `None` if everything up to this point is
+    /// complete.
     pub(super) fn query_event(&self, event: EventHandle) -> Result<(Guard<'_>, Option<Point>)> {
         let op = "event query";
         let state = self.turn();
@@ -294,8 +297,8 @@ impl HostDriver {
         if waits { self.wait_slot(op, state, slot, Switch::Never).map(drop) } else { Ok(()) }
     }
 
-    /// Waits for the stream, reads the source into a staging buffer, and enqueues the copy from
-    /// there. The source has been read when this returns.
+    /// Waits for the stream, reads the source into a staging buffer, and enqueues a copy from the
+    /// buffer. When this returns, the source has been read.
     fn copy_staged<'a>(
         &'a self,
         call: Call<'a>,
@@ -347,7 +350,7 @@ impl HostDriver {
         }
     }
 
-    /// Law A19: a batch is one operation of the stream. Its sources may be read at another time.
+    /// Law A19: a batch is one operation of the stream, but its sources may be read earlier.
     pub(super) fn copy_many(
         &self,
         stream: StreamHandle,
@@ -452,7 +455,8 @@ impl State {
         }
     }
 
-    /// Laws A8 and A9: whether everything is complete. If it is, the host has seen it complete.
+    /// Laws A8 and A9: whether everything up to `points` is complete. If so, the host has now seen
+    /// this.
     pub(super) fn observe(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
         points.iter().for_each(|point| self.touch_progress(*point));
         if !points.iter().all(|point| self.queues.completed(*point)) {

@@ -31,7 +31,7 @@ const WRONG_THREAD: i32 = 908;
 /// The captures of a driver.
 #[derive(Debug, Default)]
 pub(in crate::device::host) struct AllCaptures {
-    /// Whether there ever was a capture. In most programs there is none, and calls check nothing
+    /// Whether there ever was a capture. Most programs have no capture. Then calls check nothing
     /// else.
     any: AtomicBool,
     state: Mutex<State>,
@@ -66,7 +66,7 @@ pub(in crate::device::host) struct OpenCapture {
 struct CapturedStream {
     /// Whether it is a blocking stream.
     blocks: bool,
-    /// The nodes that its next operation follows.
+    /// The nodes that the next operation of the stream follows.
     after: Vec<usize>,
 }
 
@@ -98,8 +98,8 @@ impl OpenCapture {
         self.device == device && self.streams.values().any(|stream| stream.blocks)
     }
 
-    /// Whether every operation of the other streams comes before the next operation of the first
-    /// stream.
+    /// Whether every operation of the other streams comes before the next operation of the stream
+    /// in which the capture was begun.
     fn is_joined(&self) -> bool {
         let mut before = vec![false; self.nodes.len()];
         let mut next = self.streams[&self.origin].after.clone();
@@ -135,7 +135,8 @@ impl State {
         Ok(())
     }
 
-    /// The capture of a stream, for an operation.
+    /// The valid capture of a stream; `None` if the stream is not captured. Fails if the capture is
+    /// invalid.
     fn valid(&mut self, op: &'static str, slot: SlotId) -> Result<Option<(u64, &mut OpenCapture)>> {
         let Some(number) = self.of(slot) else { return Ok(None) };
         let capture = self.going_on.get_mut(&number).filter(|capture| !capture.is_invalid);

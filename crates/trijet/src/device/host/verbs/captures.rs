@@ -1,5 +1,5 @@
-//! Captures of streams of a host device: the calls that a capture takes or refuses, and the graph
-//! that results.
+//! Captures of streams of a host device: the calls that become part of a capture or are refused,
+//! and the graph that results.
 #![forbid(unsafe_code)]
 
 use super::captured::{At, OpenCapture, State};
@@ -29,7 +29,7 @@ impl HostDriver {
         Ok(At { slot, device: found.device, kind: found.kind, thread })
     }
 
-    /// Whether an operation has become a part of a capture.
+    /// If the stream is captured, adds the operation to the capture and returns true.
     pub(super) fn capture_takes(&self, stream: StreamHandle, action: &Action<'_>) -> Result<bool> {
         if self.captured().is_none() {
             return Ok(false);
@@ -38,7 +38,7 @@ impl HostDriver {
         self.captures.lock().add(at, action)
     }
 
-    /// Whether a record has become a part of a capture.
+    /// If the stream is captured, adds the record to the capture and returns true.
     pub(super) fn capture_records(&self, event: EventHandle, stream: StreamHandle) -> Result<bool> {
         if self.captured().is_none() {
             return Ok(false);
@@ -47,7 +47,7 @@ impl HostDriver {
         self.captures.lock().record(at, event)
     }
 
-    /// Whether a wait has become a part of a capture.
+    /// If the wait belongs to a capture, adds it to the capture and returns true.
     pub(super) fn capture_waits(&self, stream: StreamHandle, event: EventHandle) -> Result<bool> {
         if self.captured().is_none() {
             return Ok(false);

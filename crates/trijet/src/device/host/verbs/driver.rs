@@ -34,9 +34,9 @@ use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 
-/// The shared memory of a block that every kernel can use.
+/// Maximum shared memory of a block in bytes, for every kernel.
 const SHARED_BYTES: u32 = 48 << 10;
-/// The shared memory of a block that a kernel can use if it was loaded with that much.
+/// Maximum shared memory of a block in bytes, for a kernel that was loaded with that much.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
 impl Core for HostDriver {
@@ -306,7 +306,7 @@ impl Core for HostDriver {
         Ok(occupancy(config, self.shared.threads as u64))
     }
 
-    /// A twin reads its arguments by type, so there is nothing to compare.
+    /// A host device has no sizes of parameters to compare: a twin reads its arguments by type.
     fn parameters(&self, _: FunctionHandle) -> Result<Option<Vec<usize>>> {
         Ok(None)
     }

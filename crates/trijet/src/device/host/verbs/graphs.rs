@@ -19,8 +19,8 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 thread_local! {
-    /// Whether this thread launches a graph. A launch is one call, which a driver refuses as a
-    /// whole.
+    /// Whether this thread launches a graph. A launch is one call, so a fault refuses the whole
+    /// launch and never a single node.
     static LAUNCHES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -34,8 +34,9 @@ impl HostDriver {
         self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
     }
 
-    /// The stream for a node that follows `after`: the stream of a node in `after`, if that node is
-    /// the last node there and on the same device. Otherwise it is a new stream.
+    /// The index of the stream for a node that follows `after`. It is the stream of a node in
+    /// `after`, if that node is the last node of its stream and on the same device. Otherwise it is
+    /// a new stream.
     fn lane_for(&self, graph: &mut HostGraph, device: DeviceId, after: &[usize]) -> Result<usize> {
         let fits = |lane: &Lane| lane.device == device && after.contains(&lane.last);
         if let Some(lane) = graph.lanes.iter().position(fits) {
@@ -50,8 +51,8 @@ impl HostDriver {
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
         let graph = graph.lock().expect("no panic under this lock");
-        // Laws A13 and A31: a launch is an operation of its stream, which a record is not (law A4).
-        // So it follows the legacy stream, and in the legacy stream it is a barrier.
+        // Laws A13 and A31: unlike a record (law A4), a launch is an operation of its stream. So
+        // the launch follows the legacy stream, and in the legacy stream it is a barrier.
         let call = self.begin_on(Verb::GraphLaunch, stream)?;
         drop(self.push(call, OpWork::Mark, &[])?);
         LAUNCHES.set(true);
@@ -127,7 +128,8 @@ impl Graphs for HostDriver {
         Ok(())
     }
 
-    /// A host device needs no other form of the nodes.
+    /// On a host device, there is nothing to prepare: the nodes are launched in the form in which
+    /// they were added.
     fn graph_ready(&self, graph: GraphHandle) -> Result<()> {
         self.graph(graph).map(drop)
     }

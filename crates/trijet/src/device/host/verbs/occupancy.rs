@@ -1,24 +1,24 @@
 //! The number of blocks of a kernel for which a modelled device has room.
 //!
-//! A host device runs twins tile by tile, and would run any grid. It refuses what a GPU would
-//! refuse. So a program that uses more room than there is fails on both.
+//! A host device runs twins tile by tile, and would run any grid. It refuses the launches that a
+//! GPU would refuse. So a program that uses too much room fails on both.
 #![forbid(unsafe_code)]
 
 use crate::device::launch_config::LaunchConfig;
 use crate::device::launch_config::Occupancy;
 
-/// A multiprocessor of an H200 (CUDA C++ Programming Guide, technical specifications of compute
-/// capability 9.0).
+/// The limits of a multiprocessor of an H200 (CUDA C++ Programming Guide, technical specifications
+/// of compute capability 9.0).
 const THREADS_MAX: u64 = 2048;
 const BLOCKS_MAX: u64 = 32;
 const SHARED_BYTES: u64 = 228 << 10;
 /// The shared memory that the system takes for each block.
 const RESERVED_BYTES: u64 = 1 << 10;
-/// Threads get room in units of a warp.
+/// A block takes room for whole warps of this number of threads.
 const WARP: u64 = 32;
-/// Minimum number of multiprocessors over which a cluster can be spread, for GPUs that have
-/// clusters. The number of multiprocessors of a host device is the number of processors of its
-/// machine, and a correct program must run on any machine.
+/// A cluster fits if this many multiprocessors have room for it, because every GPU with clusters
+/// can spread a cluster over at least that many. A host device reports one multiprocessor for each
+/// processor of its machine. This may be fewer, but a correct program must run on any machine.
 const CLUSTER_MULTIPROCESSORS: u64 = 16;
 
 /// The occupancy of a kernel whose registers and static shared memory never limit it.
