@@ -184,7 +184,7 @@ impl ArgBlock {
 }
 
 impl DeclaredArgument {
-    /// The kind in words.
+    /// The kind of the parameter in words, for messages.
     fn kind(&self) -> &'static str {
         match self {
             Self::Scalar(_) | Self::Length { .. } => "a scalar",
@@ -194,7 +194,7 @@ impl DeclaredArgument {
     }
 }
 
-/// The parameter as a declaration names it.
+/// The parameter as it stands in the declaration of a kernel.
 impl fmt::Display for DeclaredArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (of, mode, form) = match self {

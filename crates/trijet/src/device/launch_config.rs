@@ -142,7 +142,7 @@ impl LaunchConfig {
 
     /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to
     /// A36). The kernel may start when every block of the previous kernel in its stream has
-    /// executed `griddepcontrol.launch_dependents` or has ended, and it executes
+    /// executed `griddepcontrol.launch_dependents` or has ended. The kernel executes
     /// `griddepcontrol.wait` before it uses memory. A kernel is refused if its PTX has a path
     /// without such a wait, or a use of memory before the wait, unless its author
     /// [promises](crate::kernels::KernelSpec::trust_wait) that this is right.

@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
     pub(crate) parameters: Option<Box<[usize]>>,
     /// The entry of the kernel in the PTX; `None` without PTX.
     entry: Option<ptx::Entry>,
-    /// The reason why the kernel is known to wait for the kernel before it.
+    /// The reason why the kernel is known to wait for its predecessor.
     wait: ptx::WaitProof,
     /// Whether the PTX restricts launches, which few kernels do.
     is_demanding: bool,

@@ -35,9 +35,9 @@ impl Space {
     }
 }
 
-/// One allocation. Clones share the allocation. The driver frees it only on request. A token of
-/// memory that the host cannot reach has no reference count, because each launch clones several
-/// tokens.
+/// One allocation. Clones share the allocation. The driver frees the allocation only on request. A
+/// token of memory that the host cannot reach has no reference count, because each launch clones
+/// several tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     space: Space,
@@ -97,8 +97,8 @@ impl Memory {
         self.host.as_deref()
     }
 
-    /// Locks the bytes of `range`. `None` if an overlapping lock excludes this, or the host cannot
-    /// reach the bytes.
+    /// Locks the bytes of `range`. `None` if an overlapping lock excludes the new lock, or the host
+    /// cannot reach the bytes.
     pub(in crate::device) fn lock(&self, range: Range<u64>, mode: Mode) -> Option<RangeGuard<'_>> {
         RangeGuard::try_new(self.host()?, range, mode)
     }
@@ -152,8 +152,8 @@ impl Span {
         self.range.end = end;
     }
 
-    /// Locks the bytes of the span. `None` if an overlapping lock excludes this, or the host cannot
-    /// reach the bytes.
+    /// Locks the bytes of the span. `None` if an overlapping lock excludes the new lock, or the
+    /// host cannot reach the bytes.
     pub(crate) fn lock(&self, mode: Mode) -> Option<RangeGuard<'_>> {
         self.memory.lock(self.range(), mode)
     }

@@ -246,7 +246,7 @@ pub(crate) struct RangeGuard<'a> {
 }
 
 impl<'a> RangeGuard<'a> {
-    /// Locks `range` of `bytes`; `None` if an overlapping lock excludes it.
+    /// Locks `range` of `bytes`; `None` if an overlapping lock excludes the new lock.
     pub(in crate::device) fn try_new(
         bytes: &'a HostBytes,
         range: Range<u64>,

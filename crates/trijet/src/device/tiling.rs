@@ -54,10 +54,10 @@ pub enum Swizzle {
     Bytes128,
 }
 
-/// How a kernel sees memory: as a matrix. It copies boxes of it to and from shared memory
-/// (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros. They are
-/// not written, except up to the end of the unit of 16 bytes in which the columns of a row end
-/// (measured on an H200 by the case `boxes_are_read_and_written_within_their_matrix`).
+/// How a kernel sees memory as a matrix. The kernel copies boxes of the matrix to and from shared
+/// memory (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros.
+/// They are not written, except up to the end of the unit of 16 bytes in which the columns of a row
+/// end (measured on an H200 by the case `boxes_are_read_and_written_within_their_matrix`).
 ///
 /// ```
 /// use trijet::kernels::{Swizzle, Tiling};

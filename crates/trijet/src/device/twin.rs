@@ -162,7 +162,7 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// Refuses a launch in which a written span overlaps another span, because its tiles would not be
+/// Refuses a launch in which a written span overlaps another span, because the tiles would not be
 /// disjoint. The borrow checker excludes this for arguments of this library, but not for memory of
 /// other libraries.
 ///

@@ -2,8 +2,8 @@
 //!
 //! The layers above keep the tokens of page-locked and pageable memory until the operations that
 //! use them are known to be complete. So an asynchronous copy may read or write the bytes after its
-//! call has returned, whatever the kind of memory. A copy in a capture would use them once for each
-//! replay, when the tokens may be gone: the layers above refuse a capturing stream.
+//! call has returned, whatever the kind of memory. A copy in a capture would use the bytes once for
+//! each replay, when the tokens may be gone. So the layers above refuse a stream in a capture.
 
 use super::api::{CopyAttributes, MemLocation, need};
 use super::context::{CudaDriver, cu, raw};

@@ -39,7 +39,8 @@ pub(crate) fn refused(op: &'static str, code: CuResult, cause: impl Into<String>
     Error::new(kind(code), op, cause.into()).with_code(code)
 }
 
-/// `Ok` for success, else the error of `op` with the name and the description of the driver.
+/// `Ok` for success. Otherwise the error of `op`, with the driver's name and description of the
+/// code.
 #[inline]
 pub(crate) fn check(api: &DriverApi, op: &'static str, code: CuResult) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(failed(api, op, code)) }

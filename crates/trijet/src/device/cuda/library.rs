@@ -1,5 +1,5 @@
-//! The libraries of CUDA: the folders where they are searched, and opening them at run time. No
-//! function panics if a library is missing.
+//! The libraries of CUDA: they are searched in some folders, and opened at run time. No function
+//! panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, OsStr, c_void};

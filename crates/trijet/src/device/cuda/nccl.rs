@@ -59,7 +59,8 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Calls do not wait for other ranks: their communicator reports when they are complete.
+    /// The configuration of a communicator whose calls do not wait for other ranks. The
+    /// communicator reports when a call is complete.
     pub(super) fn without_waits() -> Self {
         const UNDEFINED: c_int = c_int::MIN;
         Self {

@@ -49,8 +49,8 @@ impl CudaDriver {
     }
 
     pub(super) fn range_sizes(&self, device: DeviceId) -> Result<RangeSizes> {
-        // The driver refuses a copy from a range of a device to which the device of the stream has
-        // no link.
+        // If the device of a stream has no link to another device, the driver refuses to copy in
+        // this stream from a range of the other device.
         for other in (0..).map(DeviceId).take(self.contexts.len()) {
             let is_linked = other == device
                 || self.peer_possible(device, other)? && self.peer_possible(other, device)?;

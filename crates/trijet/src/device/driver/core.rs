@@ -260,7 +260,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn pinned_free(&self, memory: &Memory) -> Result<()>;
 
-    /// Loads a module, which errors call `label`: the file of its code, if there is one.
+    /// Loads a module. Errors name it by `label`, which is the file of its code if there is one.
     ///
     /// # Errors
     /// `Compile`, with the log of the driver, when the image does not load.

@@ -1,9 +1,9 @@
 //! The driver contract: what a device must do, at the level of the CUDA driver API.
 //!
 //! The contract has parts, and a driver implements the parts that it has. Every driver has a
-//! [`Core`], [`Pools`], [`Ranges`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. A
-//! [`Profiler`] measures when engines work, and a [`Simulation`] controls time and the order of
-//! host threads; not every driver has one.
+//! [`Core`], [`Pools`], [`Ranges`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. Some
+//! drivers also have a [`Profiler`], which measures when engines work, or a [`Simulation`], which
+//! controls time and the order of host threads.
 //!
 //! Handles are plain numbers that only the driver that made them understands. Every verb may be
 //! called from any thread. A verb returns an error and changes nothing, or does what its laws

@@ -33,9 +33,9 @@ pub(crate) trait Simulation: Debug {
     fn host_time(&self) -> Nanos;
 
     /// Runs host threads to their ends. On a simulated clock only one of them runs at any moment.
-    /// The order policy chooses the next one at each [`Simulation::pause`] and each wait, so that a
-    /// run can be repeated; the threads must then wait for each other by events only. On any other
-    /// clock the threads run freely.
+    /// The order policy chooses the next thread at each [`Simulation::pause`] and each wait, so
+    /// that a run can be repeated. Then the threads must not wait for each other except by events.
+    /// On any other clock, the threads run freely.
     fn script(&self, threads: Vec<Script<'_>>);
 
     /// Lets another thread of a script run. The layers above call it at the start of each of their

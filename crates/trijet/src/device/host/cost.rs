@@ -7,7 +7,8 @@
 use crate::base::units::Nanos;
 use crate::device::twin::Cost;
 
-/// Rates in bytes or operations per second, fixed costs in nanoseconds.
+/// The cost model of a GPU. Rates are in bytes or operations per second, fixed costs in
+/// nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostModel {
     /// The rate of one direction of the link while the other one is idle.

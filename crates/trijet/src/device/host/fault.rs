@@ -83,7 +83,8 @@ pub struct Fault {
     pub kind: FaultKind,
 }
 
-/// The faults of a driver, and the numbers of calls.
+/// The faults of a driver, the number of calls of each verb so far, and the faults that are
+/// attached to operations.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     planned: Vec<Fault>,

@@ -28,10 +28,11 @@ pub enum Order {
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
     /// duration of each part. This shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing: streams and threads have random priorities. Of those
-    /// that can take a step, the most urgent one takes it. At `depth - 1` random steps, the most
-    /// urgent one becomes the least urgent one. A fault that needs `depth` orderings among `steps`
-    /// steps of n streams and threads is found with a probability of at least 1 / (n * steps^(depth
+    /// Probabilistic concurrency testing: streams and threads have random priorities. Of the
+    /// streams and threads that can take a step, the most urgent one takes it. At `depth - 1`
+    /// random steps, the most urgent one becomes the least urgent. A fault that needs `depth`
+    /// orderings among `steps` steps of n streams and threads is found with a probability of at
+    /// least 1 / (n * steps^(depth
     /// - 1)) (Burckhardt et al. 2010).
     Pct {
         /// The seed.

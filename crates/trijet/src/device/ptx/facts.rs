@@ -88,7 +88,7 @@ pub(super) struct Demands {
     pub(super) grid_of_clusters: bool,
 }
 
-/// The reason why a kernel is known to wait for the kernel before it, before it uses memory.
+/// The reason why a kernel is known to wait for its predecessor before it uses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitProof {
     /// The paths of its PTX, which are checked: every path waits before it uses memory.

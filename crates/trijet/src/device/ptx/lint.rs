@@ -45,7 +45,7 @@ const PTX_OF_CUDA: [(i32, (u32, u32)); 20] = [
     (13_010, (9, 1)),
 ];
 
-/// A rule for PTX.
+/// A rule for PTX. The first sentence of each rule states what must be true.
 ///
 /// ```
 /// use trijet::kernels::{PtxRule, lint};
@@ -70,9 +70,10 @@ pub enum PtxRule {
     /// With a driver that is newer than this library, every version passes.
     Version,
     /// The static shared memory of a block has at most 48 KiB. More has to be dynamic, see
-    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). More is
-    /// refused, with one exception: a driver of CUDA 13.0 or later allows more if it assembles the
-    /// text for one architecture alone. Where this may be the case, the result is a remark.
+    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). A larger
+    /// size is refused, with one exception: a driver of CUDA 13.0 or later allows more if it
+    /// assembles the text for one architecture alone. Where this may be the case, the result is a
+    /// remark.
     StaticShared,
     /// An entry that lets its dependents start (`griddepcontrol.launch_dependents`) waits for its
     /// own predecessor (`griddepcontrol.wait`). A violation is a remark, because an entry needs no
@@ -185,7 +186,7 @@ fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
         for fault in entry.wait_faults() {
             let rule = match fault {
                 WaitFault::NoWait if entry.triggers => PtxRule::TriggerWithoutWait,
-                // An entry without a wait and a trigger has no part in dependent launches.
+                // An entry with neither a wait nor a trigger has no part in dependent launches.
                 WaitFault::NoWait => continue,
                 WaitFault::EarlyUse(_) => PtxRule::EarlyUse,
                 WaitFault::SkippedWait => PtxRule::SkippedWait,

@@ -40,7 +40,7 @@ pub(super) enum StepKind<'a> {
 pub(super) struct Unwaited {
     /// The first use of memory, in the order of the text.
     pub(super) early_use: Option<String>,
-    /// Whether a path ends.
+    /// Whether a path through the function ends without a wait.
     pub(super) ends: bool,
 }
 

@@ -36,9 +36,10 @@ pub(super) fn whole(number: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// The end of variables that are placed one after the other, after `used` bytes, each at a multiple
-/// of its alignment. The assembler keeps the order of the text (ptxas 13.0: variables of 8, 1, 20,
-/// 4 and 4 bytes take 56 if the third and the fourth are aligned to 16).
+/// The offset of the end of the last variable. The variables are placed one after another, after
+/// `used` bytes, and each one at a multiple of its alignment. The assembler keeps the order of the
+/// text (ptxas 13.0: variables of 8, 1, 20, 4 and 4 bytes take 56 if the third and the fourth are
+/// aligned to 16).
 pub(super) fn laid_out<'a>(used: u64, variables: impl Iterator<Item = &'a Variable<'a>>) -> u64 {
     variables.fold(used, |used, variable| {
         let begin = used.checked_next_multiple_of(variable.align.max(1)).unwrap_or(u64::MAX);

@@ -7,9 +7,9 @@
 //! calls themselves, so these are collected too, and ignored.
 //!
 //! The callbacks of CUPTI do not name the tool that they are for, so a process has one recorder, as
-//! it has one driver. CUPTI collects records from the start of a trace to its end. Then it stays
-//! attached to the process, and calls cost more than before the first trace (docs/metrics.md has
-//! the cost).
+//! it has one driver. CUPTI collects records from the start of a trace to its end. After the trace,
+//! CUPTI stays attached to the process, and calls cost more than before the first trace
+//! (docs/metrics.md has the cost).
 
 use super::guarded;
 use super::tagged::Tagged;
@@ -159,7 +159,7 @@ impl Own {
     }
 }
 
-/// CUPTI asks for an empty buffer.
+/// CUPTI calls this to get an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let mut given = buffers::NONE;
     guarded(|| given = OWN.get().map_or(buffers::NONE, |own| own.buffers.lend()));
@@ -174,7 +174,7 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
     unsafe { records.write(0) };
 }
 
-/// CUPTI returns a buffer.
+/// CUPTI calls this to return a buffer.
 extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(own) = OWN.get() else { return };

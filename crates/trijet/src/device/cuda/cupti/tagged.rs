@@ -51,7 +51,7 @@ impl Tagged {
         self.lost += records;
     }
 
-    /// For each tag that has any, one activity, from the first start to the last end.
+    /// One activity for each tag with work: from the first start of its work to the last end.
     pub(super) fn activities(self) -> Activities {
         let mut hulls: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         for (correlation, begin, end) in self.work {

@@ -77,7 +77,7 @@ fn conditional(body: &ConditionalBody, threads: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Launch, what, cause))
 }
 
-/// A part of a span, as a range of its memory.
+/// The range of the span's memory that `part` of the span covers.
 fn slice(span: &Span, part: &Range<u64>) -> Range<u64> {
     let base = span.range().start;
     let end = part.end.min(span.bytes());
@@ -207,7 +207,7 @@ fn run_many<'a>(
     let work = || {
         let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).pop();
         while let Some(mine) = next() {
-            // An uncaught panic would end the scope, which would drop its payload.
+            // An uncaught panic would end the scope, and its message would be lost.
             if let Err(words) = caught(|| run_pieces(kernel, reads, mine)) {
                 let mut first = panicked.lock().unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert(words);

@@ -1,7 +1,7 @@
 //! The queues of a host driver: the enqueued operations as a graph, with the edges that the laws
-//! demand. A function implements one law. No time passes and no bytes move here: an executor takes
-//! operations that are ready and completes them (`simulate` on a modelled clock, `step` one at a
-//! time, `threads` on CPU threads). `streams` and `events` implement the laws of streams and
+//! demand. Each function implements one law. No time passes and no bytes move here: an executor
+//! takes operations that are ready and completes them (`simulate` on a modelled clock, `step` one
+//! at a time, `threads` on CPU threads). `streams` and `events` implement the laws of streams and
 //! events.
 #![forbid(unsafe_code)]
 
@@ -282,8 +282,8 @@ impl Queues {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
         // A host function that ran when its device was lost was completed at the loss.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
-        // To move a whole node costs more than all other work here, because it is large. So its
-        // parts are taken separately.
+        // Moving a whole node costs more than all other work here, because a node is large. So the
+        // parts of the node are taken separately.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
         let work = std::mem::replace(&mut node.work, OpWork::Mark);
         let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));

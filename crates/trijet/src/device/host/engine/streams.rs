@@ -180,8 +180,8 @@ impl Queues {
         }
     }
 
-    /// Law A47: an operation that needs a hardware queue follows the operations that hold the
-    /// queue.
+    /// Law A47: an operation that needs a hardware queue follows the operations in the barrier of
+    /// the queue.
     #[inline(always)]
     pub(super) fn law_a47_edges(
         &mut self,
@@ -262,8 +262,8 @@ impl Queues {
         clock.raise(Point { slot, seq: found.submitted }.position());
     }
 
-    /// Law A9, and A14 for the legacy stream: the points of a synchronisation or a query of the
-    /// stream.
+    /// Law A9, and A14 for the legacy stream: the points that must be complete for a
+    /// synchronisation or a query of the stream.
     pub(in crate::device::host) fn points_of(&self, slot: SlotId) -> SmallVec<[Point; 2]> {
         let point = |id: SlotId| Point { slot: id, seq: self.slots[id.index()].submitted };
         let found = &self.slots[slot.index()];
@@ -281,8 +281,9 @@ impl Queues {
         Point { slot, seq: self.slots[slot.index()].submitted }
     }
 
-    /// Law A10: the points of a synchronisation of the device. They include complete work that the
-    /// host has not seen, because this work counts as seen after the synchronisation.
+    /// Law A10: the points that must be complete for a synchronisation of the device. They include
+    /// complete work that the host has not seen, because this work counts as seen after the
+    /// synchronisation.
     pub(in crate::device::host) fn points_of_device(
         &self,
         device: DeviceId,

@@ -50,8 +50,8 @@ impl Trail {
         });
     }
 
-    /// Calls `each` with the bytes that an operation touches, by numbers that do not depend on
-    /// addresses.
+    /// Calls `each` with the bytes that an operation touches. Their regions are given by numbers,
+    /// which do not depend on addresses.
     pub(in crate::device::host) fn touches(
         &self,
         work: &OpWork,

@@ -115,8 +115,8 @@ impl OpWork {
         }
     }
 
-    /// The engine that executes the work. None for work that takes no time, and for work that a
-    /// thread has taken.
+    /// The engine that executes the work; `Engine::None` for work that takes no time, and for work
+    /// that a thread has taken.
     pub(in crate::device::host) fn engine(&self) -> Engine {
         match self {
             Self::Copy(spans) => engine_of_copy(spans),

@@ -107,7 +107,7 @@ impl Search {
         self.ended = false;
     }
 
-    /// Ends the current run. Returns false if it is equivalent to an earlier one.
+    /// Ends the current run. Returns false if the run is equivalent to an earlier run.
     pub(crate) fn end_run(&mut self) -> bool {
         if !self.ended {
             self.close_event();
@@ -124,7 +124,7 @@ impl Search {
         &self.taken
     }
 
-    /// Prepares the next run. Returns false if there is none.
+    /// Prepares the next run. Returns false if no run is left.
     pub(crate) fn advance(&mut self) -> bool {
         if self.plan.is_none() && self.next_branch() {
             return true;
@@ -428,7 +428,7 @@ mod tests {
         (0..actors).map(|_| steps(prng)).collect()
     }
 
-    /// Step, object, and the step that had written the object last.
+    /// For each access: its step, its object, and the step that had written the object last.
     type Seen = Vec<(usize, u32, usize)>;
 
     /// The outcome of a run: the last writer of each object, and the writer that each access found.

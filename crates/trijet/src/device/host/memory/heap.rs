@@ -1,6 +1,6 @@
 //! The memory of one pool: the segments that the pool has taken from the device, and the free
 //! blocks in them. A free block remembers the frees that it follows. The laws of reuse decide which
-//! stream may allocate it (law A23).
+//! stream may allocate the block (law A23).
 #![forbid(unsafe_code)]
 
 use crate::device::host::engine::ids::Point;

@@ -1,4 +1,4 @@
-//! The memory of host devices: pools, ranges and their heap.
+//! The memory of host devices: pools, the heap of each pool, and ranges of addresses.
 #![forbid(unsafe_code)]
 
 mod heap;

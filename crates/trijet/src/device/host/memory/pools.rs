@@ -491,7 +491,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Law A39: the access of a device to past and future allocations of a pool.
+    /// Law A39: sets the access of a device to existing and future allocations of a pool.
     pub(in crate::device::host) fn set_access(
         &mut self,
         pool: PoolHandle,

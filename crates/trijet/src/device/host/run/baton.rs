@@ -62,12 +62,12 @@ impl Baton {
     }
 }
 
-/// Whether the calling thread is one of a script.
+/// Whether the calling thread belongs to a script.
 pub(super) fn is_scripted() -> bool {
     SCRIPT.get().is_some()
 }
 
-/// Makes the calling thread the one with this number of a script.
+/// Makes the calling thread the thread with this number in a script.
 pub(super) fn join_script(script: u64, number: u32) {
     SCRIPT.set(Some((script, number)));
 }

@@ -94,9 +94,9 @@ pub(in crate::device::host) struct Simulation {
     cost: CostModel,
     /// The engines. The index is the number in a [`StationId`].
     stations: Vec<Station>,
-    /// The operations that `settle` found. Kept only to reuse its memory.
+    /// The operations that `settle` found. The list is kept only to reuse its memory.
     found: Vec<(NodeId, Nanos)>,
-    /// The entries that are due at one time. Kept only to reuse its memory.
+    /// The entries that are due at one time. The list is kept only to reuse its memory.
     due: Vec<Reverse<(Nanos, u64, Due)>>,
     agenda: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     ticket: u64,
@@ -192,8 +192,8 @@ impl Simulation {
         let first = self.agenda.pop()?;
         let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
         if !self.agenda.peek().is_some_and(is_due) {
-            // A number is drawn even for a single entry, so that a seed still leads to the same
-            // run.
+            // A number is drawn even for a single entry. Without it, known seeds would lead to
+            // other runs.
             self.policy.pick(1);
             let Reverse((_, _, only)) = first;
             return Some(only);

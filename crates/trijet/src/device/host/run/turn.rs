@@ -357,7 +357,7 @@ impl HostDriver {
         self.shared.changed.notify_all();
     }
 
-    /// Lets operations run until the time of the host. Only a simulation needs this.
+    /// Lets operations run up to the time of the host. Only a simulation needs this.
     pub(in crate::device::host) fn catch_up<'a>(
         &'a self,
         mut state: Guard<'a>,

@@ -64,7 +64,7 @@ pub(in crate::device::host) struct OpenCapture {
 /// A stream in a capture.
 #[derive(Debug)]
 struct CapturedStream {
-    /// Whether it is a blocking stream.
+    /// Whether the stream is a blocking stream.
     blocks: bool,
     /// The nodes that the next operation of the stream follows.
     after: Vec<usize>,
