@@ -89,7 +89,7 @@ impl CudaDriver {
             target_hint: MemLocation::default(),
             flags: 0,
         };
-        // One set of attributes for all copies.
+        // There is one set of attributes. It is for all copies, from copy 0 on.
         let mut first = 0usize;
         let (to, from, lengths) = (targets.as_mut_ptr(), sources.as_mut_ptr(), sizes.as_mut_ptr());
         let (attributes, first, count) = (&raw mut attributes, &raw mut first, copies.len());

@@ -24,7 +24,7 @@ pub(crate) enum StreamKind {
 }
 
 impl StreamKind {
-    /// The class of a created stream of this kind.
+    /// The class that the ledger gives to a stream that is created with this kind.
     #[must_use]
     pub(crate) fn class(self) -> StreamClass {
         match self {

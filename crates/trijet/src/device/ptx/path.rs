@@ -29,7 +29,7 @@ pub(super) enum StepKind<'a> {
     Trap,
     /// `griddepcontrol.wait`.
     Wait,
-    /// A use of memory that other kernels may use: the instruction.
+    /// An instruction that uses memory that other kernels may also use. The text is its name.
     Use(String),
     /// A call. The word is the name of the function, or a register.
     Call(&'a str),

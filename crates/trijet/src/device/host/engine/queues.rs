@@ -280,7 +280,8 @@ impl Queues {
     /// Completes an operation. Operations that waited for it may then be ready.
     pub(in crate::device::host) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
-        // A host function that ran when its device was lost was completed at the loss.
+        // The node is missing if a host function ran when its device was lost, because the loss
+        // completed it.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
         // Moving a whole node costs more than all other work here, because a node is large. So the
         // parts of the node are taken separately.

@@ -46,7 +46,8 @@ pub(in crate::device::host) struct HostFnCall {
 }
 
 impl HostFnCall {
-    /// Calls the function. The closures of the layers above report their own panics.
+    /// Calls the function, and catches a panic. The closures of the layers above report their own
+    /// panics.
     pub(in crate::device::host) fn call(self) {
         drop(caught(&*self.run));
         drop(caught(|| drop(self)));

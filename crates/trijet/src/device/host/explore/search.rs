@@ -72,7 +72,8 @@ pub(crate) struct Search {
     pub(in crate::device::host) spare: Queues,
     frames: Vec<SearchFrame>,
     depth: usize,
-    /// The steps of this run, followed by the remaining steps of the last run.
+    /// The steps of this run. At its start, the list has the first `same` steps of the last run,
+    /// which this run repeats.
     events: Vec<TakenStep>,
     /// The number of steps of this run.
     steps: usize,

@@ -106,7 +106,7 @@ impl Heap {
         merge(&mut segment.free, extent.offset);
     }
 
-    /// Removes the frees that the host has seen complete from all blocks.
+    /// Removes, from all blocks, the frees that the host has seen complete.
     pub(super) fn forget(&mut self, seen: impl Fn(Point) -> bool) {
         for segment in self.segments.values_mut() {
             let mut changed = false;

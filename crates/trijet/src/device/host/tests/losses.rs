@@ -165,7 +165,8 @@ fn the_error_of_a_fault_says_which_operation_it_was() -> Result<()> {
     Ok(())
 }
 
-/// One worker runs all fills, the oldest first.
+/// One worker runs all fills, the oldest first. It passes over the older fill, because the host
+/// function uses the same bytes.
 #[test]
 fn no_operation_runs_beside_a_host_function_with_the_same_declared_bytes() -> Result<()> {
     let driver = open(&Executor::Threads, &[]);
