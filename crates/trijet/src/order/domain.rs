@@ -36,27 +36,27 @@ pub struct OrderingCounts {
     pub waits: u64,
     /// Events recorded for such waits.
     pub records: u64,
-    /// Waits for a later operation than necessary, because no event was recorded between the two:
-    /// the consumer was not known when the producer was enqueued.
+    /// Waits for a later operation than necessary. The necessary operation had no event of its own,
+    /// because its consumer was not known when it was enqueued.
     pub over_waits: u64,
 }
 
 /// A wait that was left out on request, to show what it prevents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedWait {
-    /// The operation that should have waited.
+    /// The label of the operation that should have waited.
     pub waiter: &'static str,
-    /// Its chunk, in a pipeline.
+    /// The chunk of that operation in a pipeline; `None` outside of pipelines.
     pub chunk: Option<u64>,
     /// The position of the operation that should have waited.
     pub position: Position,
-    /// The position that it should have waited for.
+    /// The position for which the operation should have waited.
     pub on: Position,
 }
 
-/// Number of lanes that are opened before a query decides about reuse. While there are fewer, a
-/// stream gets a new lane, unless the calling thread knows that the work of a dropped stream is
-/// complete.
+/// Number of lanes that are opened before queries decide which lanes are reused. While fewer lanes
+/// are open, a stream gets a new lane, unless the calling thread knows that the work of a dropped
+/// stream is complete.
 const LANES_FIRST: u32 = 64;
 
 /// A lane whose stream was dropped, with the mark of its end if it had any work.
@@ -65,12 +65,12 @@ type Retired = (LaneId, Option<Arc<Mark>>);
 /// A lane that no stream has.
 pub(crate) struct Free {
     pub(crate) id: LaneId,
-    /// The mark of the end of its last stream.
+    /// The mark of the end of the last stream that had the lane; `None` if there was no work.
     end: Option<Arc<Mark>>,
 }
 
-/// The lane, the tenancy and the number of handles of each default stream, by device and thread.
-/// The legacy stream has no thread.
+/// The default streams. The key is the device and, for a per-thread stream, the thread. The value
+/// is the lane, its tenancy and the number of handles.
 type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u64, u32)>;
 
 /// All lanes of a driver.
@@ -80,7 +80,7 @@ pub(crate) struct Domain {
     /// The lanes that have been opened so far. The table grows on demand, because an exploration
     /// opens a domain for every run.
     lanes: NumberTable<Arc<Lane>>,
-    /// Lanes whose streams were dropped. Each is free when the mark of its end is complete.
+    /// Lanes whose streams were dropped. A lane is free when the mark of its end is complete.
     retired: Mutex<Vec<Retired>>,
     /// The number of lanes that have been opened so far.
     fresh: Mutex<u32>,
@@ -92,8 +92,8 @@ pub(crate) struct Domain {
     pub(crate) over_waits: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
     /// Memory that belongs to no stream and has no owner now. It is kept for the next allocation,
-    /// because freeing it may wait for the device. Operations may still use it; its track names
-    /// them.
+    /// because freeing it may wait for the device. Operations may still use this memory; the
+    /// `Track` names these operations.
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
     /// Small blocks of page-locked memory.
     pub(crate) slabs: Slabs,
@@ -174,7 +174,8 @@ impl Domain {
         self.driver().event_destroy(event)
     }
 
-    /// Refuses an object of another domain. Its positions and handles have another meaning there.
+    /// Refuses an object of another domain, because its positions and handles mean nothing in this
+    /// domain.
     #[inline]
     pub(crate) fn own(&self, op: &'static str, domain: u64) -> Result<()> {
         match domain {
@@ -264,8 +265,8 @@ impl Domain {
         self.defaults.lock().expect("no panic under this lock")
     }
 
-    /// Removes a handle of a default stream. Returns whether it was the last one and the lane
-    /// retires; the lane of the legacy stream never does.
+    /// Removes a handle of a default stream. Returns `true` if this was the last handle and the
+    /// lane retires. The lane of the legacy stream never retires.
     pub(crate) fn leave_default(&self, device: DeviceId, legacy: &LegacyOrder) -> bool {
         let mut defaults = self.defaults();
         let key = (device, legacy.thread());
@@ -295,9 +296,10 @@ impl Domain {
         Arc::clone(legacy.entry(device).or_default())
     }
 
-    /// Takes a lane that no stream has. A lane whose end the calling thread knows to be complete is
-    /// reused at once. The answer of a query depends on timing. So if only a query shows that the
-    /// end is complete, the lane is reused only when there are many lanes.
+    /// Takes a lane that no stream has. If the calling thread knows that the end of a lane is
+    /// complete, that lane is reused at once. If only a query shows that the end is complete, the
+    /// lane is reused only when there are many lanes, because the answer of a query depends on
+    /// timing.
     pub(crate) fn free_lane(&self) -> Result<Free> {
         if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
             return Ok(Free { id, end });
@@ -328,7 +330,8 @@ impl Domain {
         })
     }
 
-    /// Whether the calling thread knows everything before this end to be complete.
+    /// Whether the calling thread knows that all work up to `end` is complete. True if there is no
+    /// end.
     fn is_known(&self, end: &Option<Arc<Mark>>) -> bool {
         let Some(end) = end else { return true };
         thread::with_known(self.id(), |known| known.covers(end.position))
@@ -357,9 +360,9 @@ impl Domain {
         self.retired.lock().expect("no panic under this lock").push((id, end));
     }
 
-    /// Notes the error of a call on `device`. It may be the loss of another device whose work the
-    /// call needed. The caller holds no lock, because this drops the closures of host functions
-    /// that will never run (law A29).
+    /// Notes the error of a call on `device`. The error may be the loss of another device whose
+    /// work the call needed. The caller holds no lock, because this function drops the closures of
+    /// host functions that will never run (law A29).
     #[cold]
     pub(crate) fn failed(&self, device: DeviceId, error: Error) -> Error {
         let device = error.device().unwrap_or(device);
@@ -381,16 +384,17 @@ impl Domain {
         drop(self.failed(device, error.again()));
     }
 
-    /// Notes that a thread, or a query by the library, found everything in `complete` to be done.
+    /// Notes that everything in `complete` is complete, as a thread or a query by the library
+    /// found.
     pub(crate) fn observe(&self, complete: &VectorClock) {
         for position in complete.positions() {
             self.lane(position.lane).done.raise(position.seq);
         }
     }
 
-    /// Notes that a query of the library found an event complete. The entry comes before any entry
-    /// that relies on it, because another thread may use memory again as soon as its users count as
-    /// complete.
+    /// Notes that a query of the library found the event of `mark` complete. The entry about this
+    /// is appended first: as soon as the users of memory count as complete, another thread may use
+    /// the memory again, and the entries of that use must come later.
     pub(crate) fn settle(&self, mark: &Mark) {
         self.note_settled(mark);
         self.observe(&mark.snapshot);
@@ -423,8 +427,8 @@ impl Domain {
         *self.dropped.lock().expect("no panic under this lock") = None;
     }
 
-    /// Counts a wait. Returns whether it is the one to leave out. If that one is not `droppable`,
-    /// the next one takes its place.
+    /// Counts a wait. Returns whether this wait is to be left out. If the chosen wait is not
+    /// `droppable`, the next droppable wait is left out instead.
     pub(crate) fn count_wait(&self, droppable: bool, about: impl FnOnce() -> DroppedWait) -> bool {
         if !self.waits.take(droppable) {
             return false;

@@ -1,9 +1,9 @@
 //! The enqueue of an operation.
 //!
-//! Most operations use memory that their own lane used last. They cost a look at its stamps, the
-//! lock of the lane and the driver's call. An operation that needs more takes a second path: waits
-//! for other lanes, a record of the previous operation, entries of a trace. A call that may wait
-//! inside the driver takes a third path, see `blocking_call`.
+//! Most operations use memory that their own lane used last. For these, an enqueue reads the stamps
+//! of the memory, takes the lock of the lane and calls the driver. All other operations take a
+//! second path, with waits for other lanes, a record of the previous operation or entries of a
+//! trace. A call that may wait inside the driver takes a third path, see `blocking_call`.
 #![forbid(unsafe_code)]
 
 use super::calls::dependent::{in_full_order, is_dependent};
@@ -61,7 +61,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Refuses a call of the stream that enqueues nothing, wherever an operation would be refused.
+    /// Checks a call on the stream that enqueues nothing. Refuses it wherever an operation would be
+    /// refused.
     #[inline]
     pub(crate) fn admit(&self, op: &'static str) -> Result<()> {
         if !calling::is_free() {
@@ -136,7 +137,7 @@ impl LaneRef {
         self.gate().submit(self.stream, &submission.action)
     }
 
-    /// Gives the operation that has been enqueued its number.
+    /// Assigns a sequence number to the operation that has just been enqueued.
     #[inline(always)]
     pub(super) fn count(&self, state: &mut State) -> Position {
         state.seq += 1;
@@ -158,9 +159,9 @@ impl LaneRef {
             .map_err(|error| self.domain.failed(self.device, error))
     }
 
-    /// Enqueues an operation with everything that it may need around it. For an operation that
-    /// needs nothing of other lanes, `alone` has the lane's lock and whether two lanes use any of
-    /// its memory.
+    /// Enqueues an operation with the waits, records and entries that it may need. For an operation
+    /// that needs no other lane, `alone` has two parts: whether two lanes use any of its memory,
+    /// and the locked state of the lane.
     fn enqueue_among(
         &self,
         submission: &Submission<'_>,
@@ -169,8 +170,8 @@ impl LaneRef {
         let Submission { action, uses, .. } = submission;
         let mut needs = NeededPositions::new();
         let (shared, held) = match alone {
-            // Such a lane takes no turn and needs nothing, so no other lock is taken under its
-            // lock.
+            // Such an operation takes no turn and waits for no other lane, so no other lock is
+            // taken while this lane is locked.
             Some((shared, state)) => (shared, Some(state)),
             None => (self.needs(submission, &mut needs)?, None),
         };

@@ -35,7 +35,8 @@ impl Domain {
         }
     }
 
-    /// Frees a block: adds it to the list that its users allow.
+    /// Frees a block. The users of the block decide whether one lane or all lanes may use it at
+    /// once.
     #[inline]
     fn add_free(&self, heap: &Heap, state: &mut State, index: Index, mut users: Users) {
         let list = self.list(heap.mode(), &mut users);
@@ -54,12 +55,12 @@ impl Domain {
             }
     }
 
-    /// Gives a block that a lane kept to its heap.
+    /// Returns a block that a lane kept to the heap.
     pub(crate) fn give_kept_to_heap(&self, heap: &Heap, Kept { owner, .. }: &Kept) {
         self.give_to_heap(heap, owner.number(), owner.users());
     }
 
-    /// Takes the blocks that lanes keep back into the heap.
+    /// Returns all blocks that lanes keep to the heap.
     pub(crate) fn gather_in_heap(&self, heap: &Heap) {
         let gathered = heap.gather();
         gathered.blocks.iter().for_each(|kept| self.give_kept_to_heap(heap, kept));
@@ -81,7 +82,8 @@ impl Domain {
         }
     }
 
-    /// The list of a free block with these users. Removes the complete ones of them.
+    /// Removes the complete users from `users`. Returns the list for a free block with the
+    /// remaining users.
     fn list(&self, mode: HeapMode, users: &mut Users) -> List {
         users.retain(|user| !self.counts_as_done(mode, *user));
         match &users[..] {

@@ -8,8 +8,8 @@
 //! - capturing (law A33): the call is refused, except for operations that can be a part of the
 //!   graph, see `captured`. Only a stream that the program made itself can be in this state;
 //! - lost (law A40): the call is refused with the error of the loss. A device is also lost if a
-//!   process that its work waits for has ended: pending work is then ended early, and a wait for it
-//!   does not succeed.
+//!   process that its work waits for has ended. Pending work is then ended early, and a wait for
+//!   this work returns the error.
 //!
 //! The gate is passed under the lock of a lane, so nothing here runs code of the user. A caller
 //! reports a loss when it holds no lock, see `Domain::failed`.
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// allow.
 pub(super) const CAPTURE_UNSUPPORTED: i32 = 900;
 
-/// A stream at the gate.
+/// The stream of a call that passes the gate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GateStream {
     pub(crate) device: DeviceId,
@@ -91,7 +91,8 @@ impl Gate {
         self.pass(self.stream_state(on)?, on.device, |driver| driver.submit(on.handle, action))
     }
 
-    /// Refuses a call of a stream that makes no call of the driver.
+    /// Checks a call on a stream that makes no call of the driver. Refuses it if the stream is
+    /// captured or its device is lost.
     #[inline]
     pub(super) fn admit(&self, on: GateStream) -> Result<()> {
         if on.maker == Maker::Library && !self.any_lost.load(Ordering::Relaxed) {
@@ -100,12 +101,12 @@ impl Gate {
         self.pass(self.stream_state(on)?, on.device, |_| Ok(()))
     }
 
-    /// Whether other code captures a stream. The answer may be another one at the next call.
+    /// Whether other code captures a stream now. The next call may return another answer.
     pub(super) fn is_captured(&self, on: GateStream) -> Result<bool> {
         Ok(matches!(self.stream_state(on)?, Passage::Capturing))
     }
 
-    /// Gives an operation to the capture of a stream.
+    /// Adds an operation to the graph into which a stream is captured.
     pub(super) fn submit_captured(&self, on: GateStream, action: &Action<'_>) -> Result<()> {
         self.pass(self.device_state(on.device), on.device, |driver| {
             driver.submit(on.handle, action)
@@ -176,7 +177,7 @@ impl Gate {
         self.demand_live(device)
     }
 
-    /// Makes a call, or refuses it because of the state.
+    /// Calls the driver, unless the stream is captured or the device is lost.
     #[inline(always)]
     fn pass<R>(
         &self,
@@ -219,7 +220,7 @@ impl Gate {
         !self.any_lost.load(Ordering::Acquire)
     }
 
-    /// The error of a device that was lost during a wait.
+    /// Returns the error of the loss if the device is lost, for example during a wait.
     #[inline]
     pub(super) fn demand_live(&self, device: DeviceId) -> Result<()> {
         match self.device_state(device) {
@@ -228,14 +229,15 @@ impl Gate {
         }
     }
 
-    /// Loses a device: every later call, and every wait that goes on, returns the error. The error
-    /// of the first loss stays.
+    /// Marks a device as lost. Every later call, and every wait in progress, returns the error. If
+    /// the device was lost before, the first error stays.
     pub(super) fn lose(&self, device: DeviceId, error: &Error) {
         self.lost.set(device.0 as usize, error.again());
         self.any_lost.store(true, Ordering::Release);
     }
 
-    /// Notes the loss of a device, which may be another one whose work the call needed.
+    /// Notes a loss, if the error of the driver is one. The lost device may be another device whose
+    /// work the call needed. Returns the error.
     #[cold]
     fn refused(&self, device: DeviceId, error: Error) -> Error {
         if error.is_loss() {

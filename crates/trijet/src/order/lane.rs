@@ -2,26 +2,29 @@
 //!
 //! The lock of a lane covers the last number, the vector and the checkpoints. It is held while the
 //! waits of an operation, the operation itself and its record are enqueued and the operation gets
-//! its number. So the order of the numbers is the order of the driver's calls. While it is held, no
-//! lock of an allocation, no lock of a second lane and no code of the user is used.
+//! its number. So the order of the numbers is the order of the driver's calls. While the lock is
+//! held, no code of the user runs, and no lock of an allocation or of a second lane is taken.
 //!
 //! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that they do not hold up
-//! other threads. Their operation gets its number when the call has returned, and follows what the
-//! vector included before the call. The library claims no order between it and the operations that
-//! other threads enqueue during the call, in this lane or in another one: see `blocking_call`.
+//! other threads. The operation of such a call gets its number when the call has returned, and
+//! follows what the vector included before the call. The library claims no order between this
+//! operation and the operations that other threads enqueue during the call, in this lane or in
+//! another one: see `blocking_call`.
 //!
 //! *Tenancies.* A lane serves one stream after another, and its numbers continue. Numbers up to
-//! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them,
-//! stands for them all. An event on the present stream does not stand for them.
+//! `State::base` belong to earlier streams. One mark, recorded at the end of the last earlier
+//! stream, stands for all of these numbers. An event on the present stream does not.
 //!
-//! *Exact waits without an event for each operation.* When the last operation of a lane used memory
-//! that two lanes use, it is recorded before the next one is enqueued. A consumer that needs it
-//! earlier records it. A program on one lane records nothing.
+//! *Exact waits without an event for each operation.* If two lanes use the memory of an operation,
+//! an event is recorded after the operation, just before the next operation of its lane is
+//! enqueued. A consumer that needs the event earlier records it. A program on one lane records
+//! nothing.
 //!
-//! *Host functions* may wait for the program. So before a lane is given one, or is made to wait for
-//! one, its last operation is recorded: a consumer of that operation must not follow the host
-//! function (S5). Marks name the host functions that they stand for. The driver is not asked what
-//! it has completed meanwhile, because the answer depends on timing.
+//! *Host functions* may wait for the program. So an event is recorded in a lane before a host
+//! function is enqueued there, and before the lane waits for a host function: a consumer of the
+//! earlier work must not follow the host function (S5). Marks name the host functions that they
+//! stand for. The driver is not asked which host functions are complete, because the answer depends
+//! on timing.
 #![forbid(unsafe_code)]
 
 use super::gate::{Gate, GateStream};
@@ -46,10 +49,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum number of streams that are in use at once.
 pub(crate) const LANES_MAX: u32 = 1024;
-/// Maximum number of checkpoints per lane. The oldest one stands for those before it.
+/// Maximum number of checkpoints per lane. The oldest checkpoint also stands for the dropped ones.
 const CHECKPOINTS_MAX: usize = 64;
-/// Maximum number of checkpoints of a lane whose oldest one comes before a host function that may
-/// be pending. A stream does not hold more operations (law A41).
+/// Maximum number of checkpoints of a lane while its oldest checkpoint is held: a host function
+/// after it may be pending. A stream does not hold more operations (law A41).
 const CHECKPOINTS_HELD_MAX: usize = 1024;
 
 /// Maximum number of operations that may be pending in a stream before the next call counts as one
@@ -81,39 +84,40 @@ pub(super) struct State {
     /// The reason why the end of a dropped stream was not recorded.
     pub(super) end_error: Option<Error>,
     device: Option<DeviceId>,
-    /// For a per-thread stream: the only thread that may enqueue or record. To the driver, the
-    /// handle of the stream means the stream of the thread that calls.
+    /// The only thread that may enqueue or record in a per-thread stream; `None` for other streams.
+    /// To the driver, the handle of a per-thread stream means the stream of the thread that calls.
     owner: Option<u64>,
     /// Counts the streams that opened the lane.
     tenancy: u64,
-    /// The last number of the earlier tenancies.
+    /// The last sequence number of the earlier tenancies.
     pub(super) base: u64,
     /// The mark that stands for all work of the earlier tenancies.
     pub(super) earlier: Option<Arc<Mark>>,
-    /// Whether the stream was given an operation or a wait.
+    /// Whether an operation or a wait was enqueued in the stream.
     pub(super) used: bool,
-    /// The number of the last operation.
+    /// The sequence number of the last operation.
     pub(super) seq: u64,
     /// The positions that precede the next operation.
     pub(super) vector: VectorClock,
     pub(super) checkpoints: VecDeque<Arc<Mark>>,
-    /// The last operation of each lane that precedes the next one here and may wait for the
-    /// program: a host function, or the first operation after a wait for an event of other code.
+    /// For each lane, the last operation that precedes the next operation of this lane and may wait
+    /// for the program: a host function, or the first operation after a wait for an event of other
+    /// code.
     pub(super) host_fns: VectorClock,
-    /// The numbers of the checkpoints after which the lane was given an operation that may wait for
-    /// the program, or a wait for such an operation.
+    /// Sequence numbers of checkpoints. After each of these checkpoints, the lane got an operation
+    /// that may wait for the program, or a wait for such an operation.
     held: VecDeque<u64>,
-    /// The last number, if all operations after the last checkpoint are host functions without
-    /// memory. Nothing needs an event of these.
+    /// The sequence number of the last host function without memory, if only such host functions
+    /// came after the last checkpoint. No wait needs an event of these operations.
     unused: u64,
     /// Whether a wait for an event of other code came after the last checkpoint. Vectors do not
     /// show such a wait.
     pub(super) has_unknown_wait: bool,
-    /// Marks that are recorded again when they have no other holder.
+    /// Marks whose events are recorded again when nothing else holds the mark.
     spare: Vec<Arc<Mark>>,
     /// Whether the last operation used memory that two lanes use.
     pub(super) last_shared: bool,
-    /// The number of the last launch, if no wait came after it.
+    /// The sequence number of the last launch, if no wait came after it.
     behind_kernel: Option<u64>,
     /// The end of the last timed operation, if nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
@@ -121,8 +125,8 @@ pub(super) struct State {
     pub(super) instants: Vec<Arc<Instant>>,
     pub(super) records: Records,
     pub(super) class: StreamClass,
-    /// The version of the knowledge that the vector includes: the knowledge of the thread that made
-    /// the last call.
+    /// The version of the thread vector that `vector` includes. The thread is the one that made the
+    /// last call.
     thread_version: u64,
     /// The version of the legacy stream's barrier that the vector includes.
     pub(super) barrier_seen: u64,
@@ -133,14 +137,14 @@ pub(super) struct State {
 /// The time at which events are recorded for other lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Records {
-    /// When another lane needs one.
+    /// When another lane needs an event.
     #[default]
     OnDemand,
     /// After each operation, because no other thread can record this stream.
     AtOnce,
 }
 
-/// A new tenancy of a lane.
+/// The properties of a new tenancy of a lane.
 pub(crate) struct Opening<'a> {
     pub(crate) id: LaneId,
     pub(crate) stream: GateStream,
@@ -148,7 +152,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) records: Records,
     /// The thread of a per-thread stream.
     pub(crate) owner: Option<u64>,
-    /// The mark of the end of the previous stream, which is complete.
+    /// The mark of the end of the previous stream. Its event is complete.
     pub(crate) end: Option<&'a Arc<Mark>>,
     /// The positions that the calling thread knows to be complete. They precede everything in the
     /// stream.
@@ -156,8 +160,9 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Lane {
-    /// Gives the lane to a new stream. Returns the tenancy. `begin` gets the tracers of the lane
-    /// and the number at which the stream begins. No tracer is attached or detached during it.
+    /// Assigns the lane to a new stream. Returns the tenancy. `begin` is called with the tracers of
+    /// the lane and the number at which the stream begins. No tracer is attached or detached during
+    /// `begin`.
     pub(crate) fn open(
         &self,
         opening: &Opening<'_>,
@@ -190,7 +195,7 @@ impl Lane {
         tenancy
     }
 
-    /// Adds the vector to `clock`, if the lane is still in this tenancy. Returns whether it is.
+    /// Adds the vector to `clock`, if the lane still has this tenancy. Returns whether it does.
     pub(crate) fn add_vector(&self, tenancy: u64, clock: &mut VectorClock) -> bool {
         let state = self.lock();
         if state.tenancy == tenancy {
@@ -199,8 +204,8 @@ impl Lane {
         state.tenancy == tenancy
     }
 
-    /// Adds the vector to `clock`, if the stream is of this device. Pending work of a dropped
-    /// stream is work of the device like any other (law A12).
+    /// Adds the vector to `clock`, if the stream of the lane is on this device. Pending work of a
+    /// dropped stream is work of the device like any other (law A12).
     pub(crate) fn add_known(&self, device: DeviceId, clock: &mut VectorClock) {
         let state = self.lock();
         if state.device == Some(device) {
@@ -224,7 +229,7 @@ impl Lane {
         self.lock().mark_of(seq).cloned()
     }
 
-    /// The device of its stream, or of the last one that it had.
+    /// The device of the stream that has the lane or had it last; `None` if there was no stream.
     pub(crate) fn device(&self) -> Option<DeviceId> {
         self.lock().device
     }
@@ -294,9 +299,9 @@ impl State {
         Ok(mark)
     }
 
-    /// Records an event for the work that the lane was given, unless there is one. The next
-    /// operation may wait for the program, and a consumer of the earlier work must not wait for it
-    /// (S5).
+    /// Records an event for the work of the lane so far, unless there is one. The next operation
+    /// may wait for the program, and a consumer of the earlier work must not wait for the program
+    /// too (S5).
     pub(super) fn record_before_host(&mut self, gate: &Gate, lane: LaneId) -> Result<()> {
         if self.recorded().max(self.base).max(self.unused) < self.seq {
             self.record(gate, lane)?;
@@ -308,7 +313,8 @@ impl State {
         Ok(())
     }
 
-    /// Prepares the lane for a wait for something that follows these host functions.
+    /// Prepares the lane for a wait for an event that follows these host functions. If the lane
+    /// does not follow one of them yet, an event is recorded first.
     pub(super) fn follow_host(
         &mut self,
         gate: &Gate,
@@ -322,7 +328,7 @@ impl State {
         Ok(())
     }
 
-    /// Notes that the last operation is a host function. Nothing needs an event of a host function
+    /// Notes that the last operation is a host function. No wait needs an event of a host function
     /// without memory.
     pub(super) fn note_host_fn(&mut self, position: Position, has_memory: bool) {
         self.host_fns.raise(position);
@@ -378,8 +384,8 @@ impl State {
         })
     }
 
-    /// Notes that the last operation is a launch. Other operations need no note, because their
-    /// numbers differ.
+    /// Notes that the last operation is a launch. An operation of another kind needs no note,
+    /// because its number differs from the noted number.
     #[inline(always)]
     pub(super) fn note_launch(&mut self) {
         self.behind_kernel = Some(self.seq);
@@ -395,8 +401,8 @@ impl State {
         self.behind_kernel.is_some_and(|launch| launch == self.seq)
     }
 
-    /// Adds what the calling thread knows to the vector. It precedes what the thread enqueues (law
-    /// A2), and so everything after that in the lane.
+    /// Adds the positions that the calling thread knows to be complete to the vector. They precede
+    /// the next operation of the thread (law A2), and so all later operations of the lane.
     #[inline]
     pub(super) fn learn_of_thread(&mut self, domain: u64) {
         if self.thread_version != thread::version() {
@@ -455,7 +461,7 @@ impl State {
         self.is_timed().then(|| Reading::now(driver))
     }
 
-    /// Gives the tracers of this lane an entry about a call of the program.
+    /// Passes an entry about a call of the program to the tracers of this lane.
     pub(super) fn note_called(&self, driver: &dyn Driver, called: NotedCall, op: impl Fn() -> Op) {
         let span = called.begin.map(|begin| (begin, Reading::now(driver)));
         for tracer in &self.tracers {
@@ -464,7 +470,7 @@ impl State {
         }
     }
 
-    /// Gives the tracers of this lane an entry.
+    /// Passes an entry to the tracers of this lane.
     pub(super) fn note(&self, op: impl Fn() -> Op) {
         for tracer in &self.tracers {
             tracer.ledger.append(op());

@@ -46,7 +46,7 @@ impl LaneRef {
         self.recorder.as_ref()
     }
 
-    /// The same lane with a recorder. The lane has no operation yet.
+    /// Returns the same lane with a recorder. The lane has no operation yet.
     pub(crate) fn recorded(self, recorder: Arc<dyn Recorder>) -> Self {
         Self { recorder: Some(recorder), ..self }
     }

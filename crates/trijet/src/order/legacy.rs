@@ -3,12 +3,12 @@
 //! An operation of the legacy stream follows all work that the blocking streams of its device hold.
 //! Every later operation of these streams follows the operation. The driver keeps this order. The
 //! library adds the order to the lane vectors, so that it inserts no waits for the same order.
-//! While the legacy stream is given an operation, no blocking stream is given one, so that the
-//! driver and the library see these operations in the same order.
+//! While an operation is enqueued in the legacy stream, none is enqueued in a blocking stream. So
+//! the driver and the library see these operations in the same order.
 //!
 //! The per-thread default stream is a blocking stream of one thread. To the driver, its handle
-//! means the stream of the thread that calls. So only its own thread may use the stream, and every
-//! operation is recorded at once, because no other thread can record it later.
+//! means the stream of the thread that calls. So only its own thread may use the stream. An event
+//! is recorded after every operation at once, because no other thread can record it later.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -19,15 +19,15 @@ use crate::device::driver::{Driver, StreamHandle, StreamKind};
 use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A lane and its tenancy by a blocking stream. The legacy stream waits for the pending work of a
-/// member until another stream gets the lane, even after the member was dropped.
+/// A lane and its tenancy by a blocking stream. The legacy stream waits for the pending work of
+/// this stream until another stream gets the lane, even after the stream was dropped.
 type BlockingMember = (LaneId, u64);
 
 /// The lanes of one device that the legacy stream waits for, and its barrier for them.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
-    /// Locked for writing while the legacy stream is given an operation, and for reading while a
-    /// blocking stream is. Not locked during a call that may wait.
+    /// Locked for writing while an operation is enqueued in the legacy stream, and for reading
+    /// while an operation is enqueued in a blocking stream. Not locked during a call that may wait.
     turn: RwLock<()>,
     /// Never locked across a call of the driver.
     order: Mutex<BlockingOrder>,
@@ -151,8 +151,8 @@ impl LegacyOrder {
 
 impl Turn<'_> {
     /// Whether an operation that is enqueued now follows `position` because of the legacy stream. A
-    /// record or a synchronization does not: it stands for the work that the stream holds, and the
-    /// barrier is no part of that work (laws A4 and A9).
+    /// record or a synchronization does not follow it: they stand for the work that the stream
+    /// holds, and the barrier is no part of that work (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
         match self.held {
             TurnGuard::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
@@ -188,8 +188,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds the vector of the legacy stream to the barrier, if this is its turn. Later operations
-    /// of blocking streams follow it.
+    /// Adds the vector of the legacy stream to the barrier, if this is the turn of the legacy
+    /// stream. Later operations of blocking streams follow the barrier.
     pub(crate) fn hold_back(&self, legacy: &VectorClock) {
         if let TurnGuard::Legacy { .. } = self.held {
             let mut order = self.legacy.blocking.order();
@@ -201,7 +201,7 @@ impl Turn<'_> {
 
 impl Barrier {
     /// Adds the barrier to the vector of a lane whose operation followed it, unless `vector`
-    /// includes a later one by now.
+    /// already includes a later version of the barrier.
     pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
         if self.version > *seen {
             vector.join(&self.clock);

@@ -15,13 +15,13 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The code of the driver for access that other code has enabled.
 const ALREADY_ENABLED: i32 = 704;
-/// Pairs of devices with smaller numbers than this have a bit each.
+/// A pair of devices has a bit in the words of [`Peers`] if both numbers are smaller than this.
 const QUICK: u32 = 8;
 
 /// A device that uses memory, and the device that owns the memory.
 type DevicePair = (DeviceId, DeviceId);
 
-/// Whether operations of a device reach the memory of another one.
+/// Whether operations of a device can access the memory of another device directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Direct,
@@ -32,9 +32,10 @@ pub(crate) enum Reach {
 /// The accesses of devices to the memory of others.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    /// The pairs that need no more work, as bits. Every copy between devices reads them.
+    /// The pairs whose access is set or known to be impossible, one bit each. Every copy between
+    /// devices reads this word.
     settled: AtomicU64,
-    /// The settled pairs that have no link, as bits.
+    /// The settled pairs that have no link, one bit each.
     unlinked: AtomicU64,
     state: Mutex<PeersState>,
 }
@@ -48,7 +49,7 @@ struct PeersState {
     pools: Vec<(DeviceId, PoolHandle)>,
 }
 
-/// The bit of a pair, if it has one.
+/// The bit of a pair; 0 if the pair has no bit.
 fn bit((user, owner): DevicePair) -> u64 {
     if user.0 < QUICK && owner.0 < QUICK { 1 << (user.0 * QUICK + owner.0) } else { 0 }
 }
@@ -98,7 +99,7 @@ impl Peers {
         Ok(if is_unlinked { Reach::None } else { Reach::Direct })
     }
 
-    /// Gives or removes the access of `user` to the memory of `owner` that belongs to no pool.
+    /// Sets or removes the access of `user` to the memory of `owner` that belongs to no pool.
     ///
     /// # Errors
     /// Errors of the driver.

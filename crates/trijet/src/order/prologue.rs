@@ -88,7 +88,7 @@ impl LaneRef {
         }
     }
 
-    /// Gives the tracers of the lane the entry of the operation that was enqueued.
+    /// Passes the entry of the operation that was enqueued to the tracers of the lane.
     #[inline(never)]
     pub(super) fn after(
         &self,
@@ -115,8 +115,8 @@ impl LaneRef {
         if state.records == Records::AtOnce
             && let Err(error) = state.record(self.gate(), self.id)
         {
-            // The operation is enqueued nevertheless. A call that needs it before the next record
-            // fails.
+            // The operation is enqueued nevertheless. A call that needs its event before the next
+            // record fails.
             drop(error);
         }
     }

@@ -26,8 +26,8 @@ impl LaneRef {
         Ok(instant)
     }
 
-    /// Traces this lane from now on. The times of its device are measured from an event on it,
-    /// unless they have an origin already.
+    /// Traces this lane from now on. The times of its device are measured from an event in this
+    /// lane, unless the device has an origin already.
     pub(crate) fn begin_trace(&self, tracer: &Arc<Tracer>) -> Result<()> {
         let mut state = self.lane().lock();
         let before = Reading::now(self.driver());
@@ -41,8 +41,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Gives the times of another device an origin: an event on a new stream. No work waits for
-    /// that stream.
+    /// Records the origin of the times of another device: an event in a new stream. No work waits
+    /// for that stream.
     fn begin_beside(&self, device: DeviceId, tracer: &Tracer) -> Result<()> {
         let (gate, log) = (self.gate(), &self.gate().log);
         let handle = log.driver.stream_create(device, StreamKind::NonBlocking, 0)?;
@@ -91,7 +91,8 @@ impl Domain {
         (0..self.lane_count()).map(LaneId)
     }
 
-    /// Gives every call from now on to a checker, until the last device that asked for it is gone.
+    /// Passes every call from now on to a checker, until the last device that asked for the checker
+    /// is dropped.
     pub(crate) fn check(self: &Arc<Self>, options: CheckOptions) -> Result<Checked> {
         if let Some(tracer) = self.gate.log.tracers.check(options)? {
             self.opened().for_each(|id| self.lane(id).attach(&tracer));

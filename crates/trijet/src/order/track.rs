@@ -31,9 +31,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Number of byte ranges whose stamps are kept exactly. When there are more, neighbours that one
-/// lane wrote are joined. Otherwise a buffer that grows by one element at a time would have a range
-/// for each element, and an access of the whole would look at each.
+/// Number of byte ranges whose stamps are kept exactly. When there are more, neighbouring ranges
+/// that one lane wrote are joined. Otherwise a buffer that grows by one element at a time would
+/// have a range for each element, and an access of the whole would look at each range.
 const RANGES_KEPT: usize = 64;
 
 /// Positions to wait for, the latest of each lane. The positions of all slots fit without an
@@ -43,7 +43,7 @@ pub(crate) type NeededPositions = SmallVec<[Position; SLOTS + 2]>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stamp {
     write: Option<Position>,
-    /// Readers since that write, the latest of each lane.
+    /// The reads since that write, the latest of each lane.
     reads: SmallVec<[Position; 3]>,
 }
 
@@ -52,8 +52,9 @@ impl Stamp {
         keep_latest(&mut self.reads, position);
     }
 
-    /// Joins two stamps into one for the bytes of both. Possible if one lane wrote both, because an
-    /// access that follows the later write follows the earlier one too, and if neither was written.
+    /// Joins two stamps into one for the bytes of both. Returns `None` if they cannot be one stamp.
+    /// They can if one lane wrote both, because an access that follows the later write follows the
+    /// earlier write too. They can also if neither was written.
     fn joined(&self, other: &Self) -> Option<Self> {
         let write = match (self.write, other.write) {
             (Some(one), Some(two)) if one.lane == two.lane => Some(one.max(two)),
@@ -77,25 +78,26 @@ pub(crate) struct Track {
     bytes: u64,
     /// The number of bytes that the allocation may use now, from its start. It never falls.
     extent: AtomicU64,
-    /// The last write of the whole; of manual memory, the last write in each lane.
+    /// The last write of the whole allocation; of manual memory, the last write in each lane.
     writes: Slots,
-    /// The last reads of the whole since that write, one of each lane.
+    /// The last reads of the whole allocation since that write, one per lane.
     reads: Slots,
     /// Whether the map holds stamps.
     ranged: AtomicBool,
-    /// Whether it has several owners. All stamps are then in the map.
+    /// Whether the allocation has several owners. All stamps are then in the map.
     parts: AtomicBool,
     /// The part of the track that few allocations need. The first access that needs this part makes
     /// it.
     rare: OnceLock<Box<Rare>>,
-    /// The first lane that used it, plus one; 0 while none has.
+    /// The number of the first lane that used the allocation, plus one; 0 if no lane has used it.
     first_lane: AtomicU32,
-    /// Whether two lanes use it. An operation on it is then recorded before the next one of its
-    /// lane.
+    /// Whether two lanes use the allocation. An event is then recorded after each of its
+    /// operations, before the next operation of the same lane.
     shared: AtomicBool,
-    /// Whether it is manual memory: the program orders its uses, and no waits are inserted.
+    /// Whether the allocation is manual memory: the program orders its uses, and no waits are
+    /// inserted.
     manual: AtomicBool,
-    /// The last users of the bytes before they were allocated. A write follows them, and so does
+    /// The last users of the bytes before this allocation. A write follows these users, and so does
     /// every use of manual memory.
     before: SmallVec<[Position; 2]>,
 }
@@ -106,9 +108,9 @@ pub(crate) struct Track {
 struct Rare {
     /// The stamps of parts.
     stamps: Mutex<RangeMap<Stamp>>,
-    /// Users that no stamp names: users whose wait was left out on request, so that a later stamp
-    /// hides them, and users of manual memory that found no slot. The host must not access the
-    /// bytes before they are complete.
+    /// Users that no stamp names. These are users whose wait was left out on request, so that a
+    /// later stamp hides them, and users of manual memory that found no slot. The host must not
+    /// access the bytes before these users are complete.
     left_out: Mutex<NeededPositions>,
 }
 
@@ -118,7 +120,7 @@ impl Rare {
         self.left_out.get_mut().expect("no code panics under this lock").clear();
     }
 
-    /// The stamps of readers of the whole that find no slot, if there are any.
+    /// The stamps of those readers of the whole that find no slot, if there are any.
     #[inline]
     fn of_readers(bytes: u64, readers: &[Position]) -> OnceLock<Box<Self>> {
         match readers.get(SLOTS..) {
@@ -182,13 +184,13 @@ impl Track {
         }
     }
 
-    /// Takes the stamps, and leaves a track of no bytes.
+    /// Takes the stamps out, and leaves a track of 0 bytes in their place.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.domain, 0, self.place))
     }
 
-    /// Forgets the stamps of an allocation that was dropped. `users` are the last users of its
-    /// bytes.
+    /// Forgets the stamps of an allocation that was dropped. `users` become the users before the
+    /// next allocation of the bytes.
     #[inline]
     pub(crate) fn rest(&mut self, users: SmallVec<[Position; 2]>) {
         self.writes.clear();
@@ -203,7 +205,7 @@ impl Track {
         self.before = users;
     }
 
-    /// Makes it the track of a new allocation of the same bytes, or of a part of them.
+    /// Makes this the track of a new allocation of the same bytes, or of the first `bytes` of them.
     #[inline]
     pub(crate) fn wake(&mut self, bytes: u64) {
         self.id = BlockId::fresh();
@@ -211,7 +213,7 @@ impl Track {
         *self.extent.get_mut() = bytes;
     }
 
-    /// The last users of its bytes before they were allocated.
+    /// The last users of the bytes before this allocation.
     pub(crate) fn before(&self) -> &SmallVec<[Position; 2]> {
         &self.before
     }
@@ -221,9 +223,9 @@ impl Track {
         self.bytes
     }
 
-    /// Raises the number of bytes that it may use, starting from none. An access of all of them
-    /// counts as an access of the whole. Earlier accesses of the whole used none of the new bytes.
-    /// Requires exclusive access to the allocation.
+    /// Raises the number of bytes that the allocation may use; it starts at 0. An access of all
+    /// these bytes counts as an access of the whole. Earlier accesses of the whole used none of the
+    /// new bytes. Requires exclusive access to the allocation.
     #[inline]
     pub(crate) fn grow(&self, extent: u64) {
         if extent > self.extent.load(Ordering::Relaxed) {
@@ -234,8 +236,8 @@ impl Track {
         }
     }
 
-    /// An allocation that uses none of its bytes, until it grows. The users before it used all of
-    /// them.
+    /// The track of an allocation that uses none of its bytes until it grows. The users before the
+    /// allocation used all of its bytes.
     pub(crate) fn growing(self) -> Self {
         if self.has_users_before() {
             self.move_to_map(&mut self.lock());
@@ -244,13 +246,13 @@ impl Track {
         self
     }
 
-    /// Whether its bytes had users before it was allocated that may be pending.
+    /// Whether operations that used the bytes before this allocation may be pending.
     #[inline]
     pub(crate) fn has_users_before(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// Adds the users of the bytes before they were allocated.
+    /// Adds the users of the bytes before this allocation.
     pub(crate) fn users_before(
         &self,
         implied: impl Fn(Position) -> bool,
@@ -261,37 +263,38 @@ impl Track {
         }
     }
 
-    /// Makes it manual memory: from now on the program orders its uses.
+    /// Makes the allocation manual memory: from now on the program orders its uses.
     pub(crate) fn set_manual(&self) {
         self.manual.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is manual memory: its uses wait for nothing, and only frees and the host wait for
-    /// them.
+    /// Whether the allocation is manual memory. Its uses wait for nothing; only frees and the host
+    /// wait for its uses.
     #[inline]
     pub(crate) fn is_manual(&self) -> bool {
         self.manual.load(Ordering::Relaxed)
     }
 
-    /// An access to it, for the ledger.
+    /// An access to the allocation, for the ledger.
     pub(crate) fn access(&self, range: Range<u64>, mode: Mode) -> Access {
         let ordered = if self.is_manual() { OrderedBy::Program } else { OrderedBy::Library };
         Access { block: self.id, place: self.place, range, mode, ordered }
     }
 
-    /// Forgets which lanes used it, for [`Track::note_lane`]. Its stamps stay.
+    /// Forgets which lanes used the allocation, for [`Track::note_lane`]. Its stamps stay.
     pub(crate) fn forget_lanes(&self) {
         self.first_lane.store(0, Ordering::Relaxed);
         self.shared.store(false, Ordering::Relaxed);
     }
 
-    /// Notes that its consumers are on other lanes, so that every operation on it is recorded
-    /// exactly.
+    /// Notes that consumers of the allocation are on other lanes. From now on an event is recorded
+    /// after every operation on it.
     pub(crate) fn set_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    /// Prepares it for several owners that use parts of it at once. The caller is its only owner.
+    /// Prepares the track for several owners that use parts of the allocation at once. The caller
+    /// is the only owner now.
     pub(crate) fn set_parts(&self) {
         if !self.parts.load(Ordering::Relaxed) && !self.is_manual() {
             self.move_to_map(&mut self.lock());
@@ -312,7 +315,7 @@ impl Track {
         self.rare().stamps.lock().expect("no code panics under the stamps")
     }
 
-    /// Notes that `lane` uses it. Returns whether two lanes do.
+    /// Notes that `lane` uses the allocation. Returns whether two lanes use it.
     #[inline]
     pub(crate) fn note_lane(&self, lane: LaneId) -> bool {
         if self.shared.load(Ordering::Relaxed) {
@@ -350,7 +353,8 @@ impl Track {
         });
     }
 
-    /// Calls `add` with every position that an access must follow, and with some more than once.
+    /// Calls `add` with every position that an access must follow. Some positions come more than
+    /// once.
     #[inline]
     fn each_user(&self, range: &Range<u64>, mode: Mode, mut add: impl FnMut(Position)) {
         if range.is_empty() {
@@ -396,7 +400,7 @@ impl Track {
     }
 
     /// Adds the operations that an access by the host, a free or the next owner must follow: the
-    /// users, and the users that no stamp names.
+    /// users in the stamps, and the users that no stamp names.
     pub(crate) fn all_users<A: smallvec::Array<Item = Position>>(
         &self,
         range: &Range<u64>,
@@ -446,7 +450,8 @@ impl Track {
         true
     }
 
-    /// Stamps a write of the whole. It follows every access before it, and stands for all of them.
+    /// Stamps a write of the whole allocation. The write follows every earlier access, and stands
+    /// for all of them.
     #[inline]
     fn write_whole(&self, position: Position) {
         self.reads.clear();
@@ -485,8 +490,9 @@ impl Track {
         self.ranged.store(true, Ordering::Relaxed);
     }
 
-    /// Removes the stamps of bytes whose last write is complete: every use before it is complete
-    /// too, so nothing has to wait for one. The caller is the only owner of the bytes.
+    /// Removes the stamps of bytes whose last write is complete. Every earlier use of these bytes
+    /// is complete too, so no access has to wait for an earlier use. The caller is the only owner
+    /// of the bytes.
     pub(crate) fn settle(&self, range: &Range<u64>) {
         if range.is_empty() || self.is_manual() {
             return;
@@ -509,8 +515,8 @@ impl Track {
         }
     }
 
-    /// Forgets the stamps in the map of the bytes that it may use. The bytes beyond these keep
-    /// theirs.
+    /// Removes from the map the stamps of the bytes that the allocation may use. The stamps of
+    /// later bytes stay.
     fn forget_ranges(&self, stamps: &mut RangeMap<Stamp>) {
         let extent = self.extent.load(Ordering::Relaxed);
         if extent < self.bytes {
@@ -522,7 +528,8 @@ impl Track {
         self.ranged.store(!stamps.is_empty(), Ordering::Relaxed);
     }
 
-    /// Moves the stamps of the whole into the map. Requires exclusive access to the allocation.
+    /// Moves the stamps of the whole allocation into the map. Requires exclusive access to the
+    /// allocation.
     fn move_to_map(&self, stamps: &mut RangeMap<Stamp>) {
         let (mut write, mut reads) = (None, NeededPositions::new());
         self.writes.each(|position| write = Some(position));

@@ -1,8 +1,8 @@
 //! Waits of lanes, and records of events on them.
 //!
-//! A lane waits for marks: events that the library recorded on other lanes. For a position it takes
-//! the oldest mark that covers it, or has one recorded. After the wait, the lane vector includes
-//! everything that the mark stands for.
+//! A lane waits for marks: events that the library recorded on other lanes. To wait for a position,
+//! the lane uses the oldest mark that covers the position. If there is none, an event is recorded.
+//! After the wait, the lane vector includes everything that the mark stands for.
 #![forbid(unsafe_code)]
 
 use super::domain::DroppedWait;
@@ -23,8 +23,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sorts the needs: if the mark of one need covers another need, it comes first, so that the other
-/// need needs no wait of its own.
+/// Sorts the needs. If the mark of one need covers another need, the first need comes before the
+/// second, which then needs no wait of its own.
 fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
@@ -84,8 +84,8 @@ impl LaneRef {
             // other owners.
             let droppable = submission.action.kind().effect() != Effect::Frees;
             if self.domain.count_wait(droppable, about) {
-                // The lane vector does not include the operation whose wait is left out. So a lane
-                // that waits for this operation does not take the other one for complete.
+                // The lane vector does not include the operation whose wait is left out. So lanes
+                // that wait for this operation do not count that one as complete.
                 left_out.push(*need);
                 continue;
             }

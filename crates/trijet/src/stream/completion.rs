@@ -2,12 +2,12 @@
 //! complete.
 //!
 //! *No wake-up is missed*, because an entry stays on the list until the thread has found its event
-//! complete, no matter when the event completed. If that happens between a task's query and its
-//! entry, the thread finds it at its next query. The thread removes the entry and takes its waker
-//! in one step, under the lock of the list. A task that is polled before this step replaces the
-//! waker that will be woken. A task that is polled after it finds the event complete or makes a new
-//! entry. The thread waits without a limit only while the list is empty, which it checks under the
-//! lock under which entries are made.
+//! complete, no matter when the event completed. If the event completes between the query of a task
+//! and its entry, the thread finds it complete at the next query. The thread removes the entry and
+//! takes its waker in one step, under the lock of the list. A task that is polled before this step
+//! replaces the waker that will be woken. A task that is polled after this step either finds the
+//! event complete or makes a new entry. The thread waits without a limit only while the list is
+//! empty. It checks this under the lock under which entries are made.
 //!
 //! *Lifetime.* The drop of a device tells its thread to end, and does not wait for it. Wakers are
 //! code of the user: they are cloned, called and dropped under no lock, and the thread catches
@@ -32,11 +32,11 @@ use std::time::Duration;
 /// after such a copy.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// The number of an entry. It is never used again.
+/// The number of an entry. No later entry has the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryId(u64);
 
-/// An event for which tasks wait. It is not recorded again while a share of it is held.
+/// An event for which tasks wait. The event is not recorded again while an `Arc` of it is held.
 pub(super) trait Awaited: Send + Sync {
     fn event(&self) -> (DeviceId, EventHandle);
 }
@@ -167,7 +167,7 @@ fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
         return;
     }
     let mut list = watch.lock();
-    // The entry may be gone by now, or may wait for the next point of its future.
+    // The entry may have been removed by now, or may wait for the next point of its future.
     let entered = list.entries.get(&id).is_some_and(|now| now.point.event() == point.event());
     let entry = if entered { list.entries.remove(&id) } else { None };
     drop(list);

@@ -12,11 +12,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 impl Device {
-    /// Makes a thread return memory of the heap that was not needed. At the end of each period of
-    /// `after`, the heap keeps the maximum that was allocated at once in the period. The rest
-    /// returns to the device, in the pieces in which it was taken. `None` ends this, and so does
-    /// the drop of the last handle of the device. An error of the thread ends it, and
-    /// [`Device::close`] returns the error.
+    /// Starts a thread that returns unneeded memory of the heap to the device. `after` is the
+    /// length of a period. At the end of each period, the heap keeps as much memory as was
+    /// allocated at once in the period at most. The rest returns to the device, in the pieces in
+    /// which it was taken. `None` ends the thread, and so does the drop of the last handle of the
+    /// device. An error ends the thread too, and [`Device::close`] returns the error.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -67,8 +67,8 @@ fn start(device: Weak<OpenDevice>, after: Duration) -> Result<Sender<()>> {
 }
 
 impl OpenDevice {
-    /// Ends a period: the heap keeps the maximum that was allocated at once in it, and returns the
-    /// rest.
+    /// Ends a period. The heap keeps as much memory as was allocated at once in the period at most,
+    /// and returns the rest to the device.
     fn decay_once(&self) -> Result<()> {
         let MemorySource::Heap(heap) = &self.source else { return Ok(()) };
         let needed = heap.live.end_period();

@@ -56,8 +56,8 @@ fn cuda_domain() -> Result<Arc<Domain>> {
     Ok(domain)
 }
 
-/// The domain of the host devices on CPU threads from which [`Select`] chooses. A process has one,
-/// and gets a new one after the loss of a device.
+/// The domain of the host devices on CPU threads from which [`Select`] chooses. A process has one
+/// such domain, and gets a new one after the loss of a device.
 fn host_domain() -> Result<Arc<Domain>> {
     static HOST: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = HOST.lock().expect("no panic under this lock");
@@ -99,8 +99,8 @@ impl Device {
         }
     }
 
-    /// Opens new host devices with the memory size, the executor and the order of `config`. They
-    /// have a driver of their own.
+    /// Opens new host devices with the memory size, the executor and the order of `config`. The
+    /// devices have a driver of their own.
     ///
     /// ```
     /// use trijet::Device;
@@ -242,8 +242,8 @@ impl Device {
     }
 
     /// Waits until all work of the device is complete, runs the deferred frees, and reports the
-    /// errors that earlier drops could not return. If there are several errors, it returns the
-    /// first, with their number.
+    /// errors that earlier drops could not return. If there are several errors, the call returns
+    /// the first error, with the number of errors.
     ///
     /// # Errors
     /// As for [`Device::synchronize`], and the first error that a drop could not return.
@@ -276,10 +276,11 @@ impl Device {
         self.0.domain.counts()
     }
 
-    /// Starts a trace of every operation on every stream of the device's driver, with times from
-    /// pairs of events. Time zero is an event in `stream`, and for each other open device an event
-    /// in a stream of the library. The call waits for these events. Operations of a device that is
-    /// opened later have no times. A trace that was started before and not taken is dropped.
+    /// Starts a trace of every operation on every stream of the device's driver. The times come
+    /// from pairs of events. Time zero of this device is an event in `stream`. Time zero of each
+    /// other open device is an event in a stream of the library. The call waits for these events.
+    /// Operations of a device that is opened later have no times. A trace that was started before
+    /// and not taken is dropped.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver; an error of the driver.
@@ -336,7 +337,7 @@ impl Device {
     }
 }
 
-/// A thread whose panics carry only text. If no thread takes a panic, its payload is dropped; if
+/// Runs a thread so that its panics carry only text. A payload that no thread takes is dropped. If
 /// that drop panicked too, the process would end.
 fn with_text(thread: Script<'_>) -> Script<'_> {
     Box::new(move || {

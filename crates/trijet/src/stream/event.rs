@@ -19,8 +19,8 @@ use crate::order::lane_ref::LaneRef;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A point in a stream (laws A4 to A8). Before its first record it stands for no work, and a wait
-/// for it has no effect (law A5).
+/// A point in a stream (laws A4 to A8). Before its first record, an event stands for no work, and a
+/// wait for it has no effect (law A5).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -132,7 +132,7 @@ impl RecordedEvent {
         let site = Location::caller();
         let record = calling::refuse("ready").map(|()| {
             let last = self.last();
-            // This entry tells which record is the last one, and nothing about its work.
+            // This entry shows which record is the last one. It shows nothing about the work.
             drop(last.note(site));
             Some(Point::Record(last))
         });

@@ -21,12 +21,12 @@ impl Device {
     /// the stream.
     ///
     /// While the stream is being captured into a graph, copies, fills and launches become a part of
-    /// that graph, in the order of the capture. If one of them must follow earlier work of other
-    /// streams, it first waits for that work on the host. All other calls return `Capturing`, and
-    /// leave the capture as it is: allocations, host functions, records, waits, queries and
-    /// synchronizations, and copies of memory that is not page-locked. CUDA does not report whether
-    /// a captured stream is a blocking one. So a stream that is passed here during a capture counts
-    /// as non-blocking.
+    /// that graph, in the order of the capture. If one of these operations must follow earlier work
+    /// of other streams, its call first waits on the host for that work. All other calls return
+    /// `Capturing`, and leave the capture as it is: allocations, host functions, records, waits,
+    /// queries and synchronizations, and copies of memory that is not page-locked. CUDA does not
+    /// report whether a captured stream is a blocking one. So a stream that is passed here during a
+    /// capture counts as non-blocking.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -104,8 +104,8 @@ impl Stream {
 
 impl Event {
     /// The event as a `CUevent`, for other libraries that wait for it; on the host device, a
-    /// number. It stands for the last record. A later record may replace the handle, so call this
-    /// after each record.
+    /// number. The handle stands for the last record. A later record may replace the handle, so
+    /// call this function after each record.
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
         let (device, event) = self.raw();
@@ -151,7 +151,7 @@ pub struct Captured {
     graph: GraphHandle,
 }
 
-/// The stream of the driver, if the program made it. An error for a stream of the library.
+/// The driver's stream, if the program made it. Returns an error for a stream of the library.
 fn of_program(stream: &Stream) -> Result<GateStream> {
     let on = stream.lane().stream;
     if on.maker == Maker::Program {
@@ -229,8 +229,8 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// Captures work of another library, in one stream of each of these devices, which have the same
-/// driver. `run` gets the streams.
+/// Captures work of another library, in one stream of each of these devices. All devices have the
+/// same driver. `run` is called with the streams.
 pub(crate) fn capture(
     devices: &[Device],
     run: impl FnOnce(&[*mut c_void]) -> Result<()>,

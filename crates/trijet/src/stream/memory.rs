@@ -43,13 +43,13 @@ pub struct MemoryStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HeapStats {
-    /// Allocations served by memory that the same stream used last.
+    /// Allocations of memory that the same stream used last.
     pub own: u64,
     /// Allocations of memory that had no user, or only complete users.
     pub complete: u64,
     /// Allocations of memory with users for which the stream had waited.
     pub following: u64,
-    /// Allocations of memory with users that a query found complete.
+    /// Allocations of memory whose users a query found complete.
     pub queried: u64,
     /// Allocations that got memory still in use. The first write to such an allocation waits for
     /// the earlier users of the memory.
@@ -246,8 +246,8 @@ impl Device {
     }
 
     /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) uses the current pool of the
-    /// device (law A26). Other code of this process that calls `cudaMallocAsync` without naming a
-    /// pool then uses it too.
+    /// device (law A26). Then other code of this process uses it too when it calls
+    /// `cudaMallocAsync` without the name of a pool.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from its heap; an error of the driver.
@@ -276,10 +276,10 @@ impl Device {
     }
 
     /// Sets the access of `peer` to the memory of this device, for existing and future allocations.
-    /// The access in the other direction does not change (law A39). A copy between two devices that
-    /// have a link uses the link. For that, the first such copy sets an access too: the device that
-    /// owns the copy's stream gets access to the memory of the other device. Without a link, a copy
-    /// goes through the host.
+    /// The access in the other direction does not change (law A39). A copy between two devices uses
+    /// their link, if there is one. For that, the first such copy also sets an access: the device
+    /// that owns the copy's stream gets access to the memory of the other device. Without a link, a
+    /// copy goes through the host.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;

@@ -40,8 +40,8 @@ pub(super) fn choose(
         PoolChoice::Own => {
             let pool = driver.pool_create(device, Bytes(0))?;
             // The threshold makes the pool keep all freed memory. Otherwise each synchronisation
-            // would return it to the device, and later allocations would have to get it again (law
-            // A25).
+            // would return the memory to the device, and later allocations would have to get it
+            // again (law A25).
             driver.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX)?;
             Ok(pool)
         }

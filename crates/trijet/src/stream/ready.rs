@@ -8,10 +8,10 @@
 //! - On a simulated clock, the poll itself advances time and wakes the task at once. No thread is
 //!   needed.
 //!
-//! *Knowledge from a poll.* The thread whose poll returns the result knows from then on that the
-//! work of the future is complete, as after a successful query (law A8). It does not get the
-//! knowledge of the thread that created the future (law A46). Queries of the completion thread give
-//! no knowledge.
+//! *Knowledge from a poll.* When a poll returns the result, the polling thread knows that the work
+//! of the future is complete, as after a successful query (law A8). This thread does not get the
+//! knowledge of the thread that created the future (law A46). A query by the completion thread
+//! tells no other thread that work is complete.
 //!
 //! A future holds its device, so the device is dropped after its last future.
 #![forbid(unsafe_code)]
@@ -34,7 +34,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// An event for which a future waits. It is not recorded again while a point holds it.
+/// An event for which a future waits. The event is not recorded again while a point holds it.
 #[derive(Debug, Clone)]
 pub(crate) enum Point {
     /// An event of the ordering.
@@ -80,13 +80,14 @@ pub(crate) type Points = SmallVec<[Point; 2]>;
 pub(crate) struct Waiting {
     device: Arc<OpenDevice>,
     points: Points,
-    /// The number of points known to be complete, counted from the first.
+    /// The number of points known to be complete. These are the first points of the list.
     complete: usize,
-    /// The error of the creation, which every poll returns.
+    /// The error with which the future was created. Every poll returns it.
     failed: Option<Error>,
     /// The call that created the future.
     site: &'static Location<'static>,
-    /// The number of the entry on the list of the completion thread. The entry itself may be gone.
+    /// The number of the entry on the list of the completion thread. The entry itself may have been
+    /// removed.
     entry: Option<EntryId>,
 }
 
@@ -171,13 +172,13 @@ impl fmt::Debug for Waiting {
 
 /// The future of a [`Ticket`](super::Ticket), an [`Event`](super::Event) or a
 /// [`Stream`](super::Stream). It ends when the work is complete, or with the error of work that
-/// failed. Its work is the work for which the ticket, the event or the stream stood when the future
-/// was created, no matter when it is polled.
+/// failed. Its work is fixed when the future is created: the work for which the ticket, the event
+/// or the stream stands at that time.
 ///
-/// It works under any executor, may move between threads, and may be dropped at any time. The
-/// thread that polls it to its end knows that the work is complete, as after a wait (law A46). On a
-/// host device with modelled time, each poll advances time. The future then ends with `Stalled` if
-/// nothing can run any more.
+/// The future works under any executor, may move between threads, and may be dropped at any time.
+/// The thread that polls it to its end knows that the work is complete, as after a wait (law A46).
+/// On a host device with modelled time, each poll advances time. The future then ends with
+/// `Stalled` if nothing can run any more.
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};

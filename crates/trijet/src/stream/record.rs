@@ -14,9 +14,9 @@ use crate::order::mark::{EventWork, Mark};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// An event of the driver and its only record. Each wait for this record holds a share of it. While
-/// there is such a share, the next record of the program's event uses another event of the driver,
-/// so that the two records are never confused.
+/// An event of the driver and its only record. Each wait for this record holds an `Arc` of it.
+/// While such an `Arc` exists, the next record of the program's event uses another event of the
+/// driver, so that the two records are never confused.
 #[derive(Debug)]
 pub(crate) struct Record {
     device: Arc<OpenDevice>,
@@ -36,14 +36,14 @@ impl Record {
         self.stands_for.as_ref().map(|work| &work.clock)
     }
 
-    /// Appends the entry of a wait or a query of the calling thread for the event, and so for its
-    /// last record.
+    /// Appends an entry: the calling thread waits for the event or queries it, and so its last
+    /// record.
     pub(super) fn note(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Event(self.handle.0), site)
     }
 
-    /// Appends the entry of a query by the calling thread for this record, even if the event has a
-    /// later one.
+    /// Appends an entry: the calling thread queries this record, even if the event has a later
+    /// record.
     pub(crate) fn note_recorded(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Recorded(self.handle.0), site)
     }

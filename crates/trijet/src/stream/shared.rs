@@ -40,26 +40,29 @@ pub(crate) struct OpenDevice {
     pub(crate) domain: Arc<Domain>,
     pub(crate) id: DeviceId,
     pub(crate) info: DeviceInfo,
-    /// The source of the memory of `alloc`.
+    /// The source of the memory of [`Stream::alloc`](super::Stream::alloc).
     pub(crate) source: MemorySource,
-    /// The allocations that are watched; `None` for a device without red zones.
+    /// The allocations that are watched for undeclared writes; `None` for a device without red
+    /// zones.
     pub(crate) watched: Option<Watched>,
     /// Loaded modules by their code.
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: NumberTable<Loaded>,
-    /// The number of bytes above which a synchronization returns unused memory to the device.
+    /// The number of bytes that a synchronization keeps. It returns unused memory above this to the
+    /// device.
     pub(super) keep: AtomicU64,
     /// Dropping this ends the thread that returns unused memory.
     pub(super) decay: Mutex<Option<Sender<()>>>,
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
-    /// The streams for copies that pipelines on the device share, while a pipeline holds them.
+    /// The streams for copies that the pipelines on the device share. They exist while a pipeline
+    /// holds them.
     pub(crate) copy_streams: Mutex<Weak<dyn Any + Send + Sync>>,
     deferred: Mutex<Vec<Deferred>>,
     /// Whether there is deferred work. Every allocation tests this.
     any_deferred: AtomicBool,
-    /// Set if the device was opened with a checker. It keeps the checker alive.
+    /// Set if the device was opened with a checker. The value keeps the checker alive.
     pub(super) checked: OnceLock<Checked>,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
@@ -98,7 +101,7 @@ impl OpenDevice {
         }
     }
 
-    /// Handles an error that a call about the device reported, see [`Domain::failed`].
+    /// Notes the error of a call about this device, see [`Domain::failed`].
     #[cold]
     pub(crate) fn failed(&self, error: Error) -> Error {
         self.domain.failed(self.id, error)
@@ -185,7 +188,7 @@ impl OpenDevice {
         Ok(())
     }
 
-    /// Gives the memory of dropped allocations to the heap, without checking it.
+    /// Returns the memory of dropped allocations to the heap, without checking it.
     fn give_up_watched(&self) {
         let (Some(watched), MemorySource::Heap(heap)) = (&self.watched, &self.source) else {
             return;
@@ -199,8 +202,8 @@ impl OpenDevice {
         }
     }
 
-    /// Destroys a graph of the driver. For drops: inside a host function, which must not call the
-    /// driver (law A28), the graph is destroyed by the next call outside of the host function.
+    /// Destroys a graph of the driver. Drops call this. Inside a host function, which must not call
+    /// the driver (law A28), the graph is destroyed by the next call outside of the host function.
     pub(crate) fn destroy_graph(self: &Arc<Self>, graph: GraphHandle) {
         let device = Arc::clone(self);
         let destroy = move || {

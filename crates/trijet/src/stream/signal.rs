@@ -1,12 +1,12 @@
-//! Signals: one-shot flags with which host threads and host functions hand over to each other.
+//! Signals: one-shot flags with which one host thread or host function lets another one continue.
 //!
-//! A channel or a lock could hand over too, but it would leave no entries in the ledger. The
-//! checker could then neither treat the hand-over as an order nor find two threads that wait for
-//! each other. A signal calls no function of the driver, so a host function may set it and wait for
-//! it (law A28).
+//! A channel or a lock could do the same, but it would leave no entries in the ledger. The checker
+//! could then neither treat the hand-over as an order nor find two threads that wait for each
+//! other. A signal calls no function of the driver, so a host function may set it and wait for it
+//! (law A28).
 //!
-//! The ledger also has entries for the thread that makes, clones, uses and drops each handle. A
-//! thread without a handle cannot set the signal, so the checker knows which threads still can.
+//! The ledger also names the thread that makes, clones, uses and drops each handle. A thread
+//! without a handle cannot set the signal, so the checker knows which threads still can.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -28,8 +28,8 @@ use std::time::Duration;
 ///
 /// Everything that a thread does before it sets the signal comes before everything that another
 /// thread does after its wait for the signal. The checker treats this as an order too. A signal
-/// adds nothing else to the order of streams; in particular, it does not stand for pending work.
-/// For a repeated hand-over, send a new signal with each item.
+/// adds nothing else to the order of streams. In particular, it does not stand for pending work. To
+/// hand over repeatedly, send a new signal with each item.
 ///
 /// After a context loss no host function is called (law A29). So a signal that a host function
 /// should set is never set. If a loss is possible, use [`Signal::wait_timeout`]. In the virtual
@@ -50,8 +50,8 @@ use std::time::Duration;
 /// ```
 pub struct Signal {
     shared: Arc<SignalShared>,
-    /// The number of this handle among the handles of the signal; 0 if no tracer was attached at
-    /// its creation.
+    /// The number of this handle among the handles of the signal; 0 if no tracer was attached when
+    /// the handle was created.
     handle: u64,
     /// The last thread or host function that used this handle while a tracer was attached.
     user: AtomicU64,
@@ -59,7 +59,7 @@ pub struct Signal {
 
 struct SignalShared {
     number: u64,
-    /// The number of handles that have a number.
+    /// The number of handles that got a number.
     handles: AtomicU64,
     device: DeviceId,
     tracers: Arc<Tracers>,
@@ -74,7 +74,8 @@ impl fmt::Debug for Signal {
 }
 
 impl Device {
-    /// A new signal, which is not set. Traces of this device's driver have entries of its calls.
+    /// A new signal, which is not set. Traces of this device's driver have entries about the calls
+    /// of the signal.
     #[must_use]
     pub fn signal(&self) -> Signal {
         static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -44,7 +44,8 @@ const NO_CHUNK: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Stream(Arc<Inner>);
 
-/// The state of a stream. It outlives the [`Stream`] while there are buffers that it will free.
+/// The state of a stream. It outlives the [`Stream`] while there are buffers that this stream will
+/// free.
 #[derive(Debug)]
 pub(crate) struct Inner {
     lane: LaneRef,
@@ -153,9 +154,9 @@ impl Stream {
         self.lane().domain.host_fns.take_panic()
     }
 
-    /// As [`Stream::synchronize`], but leaves panics of host functions to the next call that
-    /// reports them. For callers that already have an error to return, or that wait for several
-    /// streams.
+    /// As [`Stream::synchronize`], but does not return panics of host functions; the next call that
+    /// reports panics returns them. For callers that already have an error to return, or that wait
+    /// for several streams.
     #[track_caller]
     pub(crate) fn complete(&self) -> Result<()> {
         calling::refuse("stream synchronize")?;
@@ -204,7 +205,8 @@ impl Stream {
         self.enqueue_host_fn(Box::new(run), &[], &[], Location::caller())
     }
 
-    /// Enqueues a host function that uses memory: `uses` orders it, and `touches` are its bytes.
+    /// Enqueues a host function that uses memory. `uses` are the accesses that order it, and
+    /// `touches` the bytes that it accesses.
     pub(crate) fn enqueue_host_fn(
         &self,
         run: UserFn,
@@ -279,7 +281,7 @@ impl Stream {
         self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }
 
-    /// An operation of this stream.
+    /// Describes an operation of this stream.
     #[inline(always)]
     pub(crate) fn submission<'a>(
         &self,
@@ -347,8 +349,8 @@ impl Drop for Inner {
             keep_errors(&self.device, give_back(&self.lane, end));
             return;
         }
-        // The end of the stream is recorded later, for one of two reasons. This may be a host
-        // function, which must not call the driver. Or the driver refused the record: then the
+        // The end of the stream is recorded later, for one of two reasons. This drop may run in a
+        // host function, which must not call the driver. Or the driver refused the record: then the
         // stream stays, because other streams may have to wait for its work.
         let (lane, device) = (self.lane.clone(), Arc::clone(&self.device));
         let owner = self.owner.take();

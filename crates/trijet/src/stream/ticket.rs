@@ -11,8 +11,8 @@ use crate::order::mark::Mark;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The work of a stream up to a point. Any thread can wait for it, and then knows that the work is
-/// complete (law A11).
+/// The work of a stream up to a point. Any thread can wait for a ticket, and then knows that the
+/// work is complete (law A11).
 #[derive(Debug, Clone)]
 pub struct Ticket {
     device: Arc<OpenDevice>,

@@ -1,6 +1,6 @@
 //! The allocations that a device watches for undeclared writes: live allocations with red zones
-//! around them, and dropped allocations. The memory of a dropped allocation has no new owner before
-//! it was checked.
+//! around them, and dropped allocations. The memory of a dropped allocation is checked before it
+//! can be allocated again.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Bytes;
@@ -19,7 +19,7 @@ pub(crate) struct Zoned {
     pub(crate) whole: Span,
     /// The size of the buffer in bytes.
     pub(crate) bytes: u64,
-    /// The call that allocated it.
+    /// The call that allocated the buffer.
     pub(crate) site: &'static Location<'static>,
     /// Whether the fills of the zones were enqueued. Before that, there is nothing to check.
     pub(crate) is_filled: Arc<AtomicBool>,
@@ -45,7 +45,7 @@ struct DroppedOnes {
     bytes: u64,
 }
 
-/// The block of a live allocation. This floor does not know its type.
+/// The block of a live allocation. This module does not know the type of the block.
 type LiveBlock = Weak<dyn Any + Send + Sync>;
 
 /// The allocations that a device watches.

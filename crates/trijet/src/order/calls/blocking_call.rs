@@ -15,9 +15,9 @@
 //!    the call. Operations that are enqueued in these streams after the call follow the operation.
 //!
 //! A call may fail although its operation was enqueued: when the device is lost, when no work can
-//! continue (`Stalled`), or in foreign work. Then the library stamps the memory, so that a guard
-//! does not lend memory that may be in use. It claims nothing else. Any other error means that
-//! nothing was enqueued, and changes nothing.
+//! continue (`Stalled`), or in foreign work. Then the library stamps the memory that the operation
+//! uses, so that no guard lends memory that may be in use. The library claims no order for such an
+//! operation. Any other error means that nothing was enqueued, and changes nothing.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -38,8 +38,8 @@ use std::sync::MutexGuard;
 /// The state of the lane before the call.
 struct AtCall {
     seq: u64,
-    /// The positions that the operation follows. Only kept if the legacy stream or the calling
-    /// thread learns them, so that all other calls allocate nothing.
+    /// The positions that the operation follows. `None` unless the legacy stream or the calling
+    /// thread has to learn them, so that all other calls allocate nothing.
     follows: Option<VectorClock>,
     barrier: Option<Barrier>,
 }
@@ -125,7 +125,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Notes that the call failed, and stamps its memory if the operation may be enqueued.
+    /// Notes that the call failed. If the operation may have been enqueued all the same, stamps the
+    /// memory that it uses.
     #[cold]
     fn call_failed(&self, submission: &Submission<'_>, error: Error) -> Error {
         let uses = submission.uses;

@@ -1,9 +1,9 @@
 //! Operations in streams that other code captures into a graph (law A33).
 //!
 //! The operation becomes a part of that graph. It does not run now; it runs in each launch of the
-//! graph by the other code. So the operation stamps no memory and has no position: the maker of the
-//! graph orders its launches, see `Device::stream_from_raw`. A graph cannot wait for the work that
-//! the operation must follow now, so the calling thread waits for this work.
+//! graph by the other code. So the operation stamps no memory and has no position: the other code
+//! orders the launches of the graph, see `Device::stream_from_raw`. A graph cannot wait for the
+//! work that the operation must follow now, so the calling thread waits for this work.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -15,13 +15,14 @@ use crate::order::submission::Submission;
 impl LaneRef {
     /// Refuses a call that stages its bytes, on a stream whose operations run later: a stream of a
     /// recording, or a stream that other code captures. An upload would run when the staged bytes
-    /// are gone. A download would not have the bytes when the call returns.
+    /// no longer exist. A download would not have the bytes when the call returns.
     pub(crate) fn refuse_staged(&self, op: &'static str) -> Result<()> {
         self.refuse_recorded(op)?;
         self.gate().admit(self.stream)
     }
 
-    /// Gives an operation to the capture of the stream.
+    /// Adds an operation to the graph into which the stream is captured. First waits on the host
+    /// for the work that the operation must follow now.
     #[cold]
     pub(in crate::order) fn enqueue_captured(&self, submission: &Submission<'_>) -> Result<()> {
         let Submission { action, uses, site, .. } = submission;

@@ -17,8 +17,9 @@ pub(in crate::order) fn is_dependent(submission: &Submission<'_>) -> bool {
     matches!(submission.action, Action::Launch(Launch { config, .. }) if config.dependent)
 }
 
-/// The operation as an ordinary launch, if it is a dependent launch that may not be dependent here.
-/// `None` if the operation can be enqueued as it is. `waits`: the operation waits for another lane.
+/// Returns the operation as an ordinary launch, if it asks for a dependent launch and must not be
+/// dependent here. Returns `None` if the operation can be enqueued as it is. `waits`: the operation
+/// waits for another lane.
 pub(in crate::order) fn in_full_order<'a>(
     submission: &Submission<'a>,
     state: &State,

@@ -1,10 +1,10 @@
 //! Work that other code enqueues directly in a stream. The library learns of it afterwards.
 //!
-//! The library enqueues nothing for such work. The position of the work stands for everything that
-//! the stream holds when the position is taken. Only an event that is recorded later stands for the
-//! position, so no query or wait finds the position complete too early. The turn of the legacy
-//! stream is not taken: the library enqueues no operation, so no other stream is held back, and the
-//! library claims no order that a wait does not give.
+//! The library enqueues nothing for such work. The work gets one position, which stands for
+//! everything that the stream contains when the position is assigned. Only an event that is
+//! recorded later stands for the position, so no query or wait finds the position complete too
+//! early. The call does not take the turn of the legacy stream: the library enqueues no operation,
+//! so no other stream has to wait, and the library claims no order beyond its waits.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -21,8 +21,8 @@ use std::ops::Range;
 use std::panic::Location;
 
 impl LaneRef {
-    /// Makes everything that the stream is given from now on follow every user of the memory,
-    /// including users of an earlier owner of the bytes.
+    /// Makes all later work of the stream follow every operation that uses the memory, including
+    /// the users of the bytes before this allocation.
     pub(crate) fn follow_users(
         &self,
         track: &Track,
@@ -53,7 +53,7 @@ impl LaneRef {
         waited.map_err(|error| self.domain.failed(self.device, error))
     }
 
-    /// Notes that work which the stream holds now uses the memory.
+    /// Notes that work already in the stream uses the memory.
     pub(crate) fn note_user(&self, track: &Track) -> Result<()> {
         self.admit_direct("note user", track)?;
         let mut state = self.lane().lock();

@@ -8,7 +8,7 @@ use crate::order::lane_ref::LaneRef;
 use crate::order::submission::Submission;
 
 impl LaneRef {
-    /// Gives an operation to the recorder of the lane.
+    /// Passes an operation to the recorder of the lane instead of the driver.
     #[cold]
     pub(in crate::order) fn record_instead(
         &self,
@@ -30,7 +30,8 @@ impl LaneRef {
         Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)
     }
 
-    /// Refuses a call that makes no sense for a lane whose operations are not enqueued.
+    /// Refuses a call that makes no sense on a lane with a recorder, because its operations are not
+    /// enqueued.
     pub(crate) fn refuse_recorded(&self, op: &'static str) -> Result<()> {
         if self.recorder.is_none() {
             return Ok(());

@@ -11,8 +11,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The domain of memory that only the operations of a recording use. It is no domain of a driver,
-/// so every other use is refused.
+/// The number of the domain of memory that only operations of a recording may use. No driver has
+/// this number, so every other use is refused.
 pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
 /// The lane of a stream whose operations are collected, and its device.
@@ -22,21 +22,21 @@ pub(crate) struct RecordedLane {
     pub(crate) device: DeviceId,
 }
 
-/// Collects the operations of lanes. They stamp no memory.
+/// Collects the operations of lanes. Collected operations stamp no memory.
 pub(crate) trait Recorder: Debug + Send + Sync {
-    /// Takes an operation of a stream.
+    /// Adds an operation of the lane to the recording.
     ///
     /// # Errors
-    /// An operation that cannot be collected, or the end of the recording.
+    /// If the operation cannot be part of a recording, or if the recording has ended.
     fn take(&self, lane: RecordedLane, submission: &Submission<'_>) -> Result<()>;
 
-    /// Memory for the operations of the recording, on a device.
+    /// Allocates memory on a device for the operations of the recording.
     ///
     /// # Errors
-    /// `OutOfMemory`; the end of the recording.
+    /// `OutOfMemory`; an error if the recording has ended.
     fn alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Temporary>;
 
-    /// The recorder itself, for the module that made it.
+    /// The recorder, to be cast to its own type by the module that made it.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -45,7 +45,7 @@ pub(crate) trait Recorder: Debug + Send + Sync {
 pub(crate) struct Temporary {
     pub(crate) span: Span,
     pub(crate) track: Track,
-    /// The owner of the memory, which takes it back.
+    /// The owner of the memory. It gets the memory back when the buffer is dropped.
     pub(crate) home: Arc<dyn Home>,
 }
 

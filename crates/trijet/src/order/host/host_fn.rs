@@ -8,11 +8,11 @@
 //!    stays in a slot that the driver's callback and the domain share. It is dropped exactly once:
 //!    after it has run, when the driver refuses it, by the call that reports the loss, or with the
 //!    domain.
-//! 3. A panic must not unwind through the driver's frames. It is caught and kept, and the next
-//!    synchronization returns it as an error.
+//! 3. A panic must not unwind through the driver's frames. The library catches the panic and keeps
+//!    it, and the next synchronization returns it as an error.
 //!
-//! A child of `fork` must not call the driver either. The test of rule 1 refuses its calls as well,
-//! and pending closures leak there.
+//! A child of `fork` must not call the driver either. There, the test of rule 1 refuses all calls,
+//! and pending closures leak.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -74,7 +74,7 @@ impl Slot {
 
     /// Sets the sequence number, just before the closure is enqueued.
     pub(crate) fn number(&self, seq: u64) {
-        // The driver gets the closure after this store, which orders the store before the call.
+        // The store comes before the driver gets the closure, and so before the driver calls it.
         self.0.seq.store(seq, Ordering::Relaxed);
     }
 }
@@ -149,7 +149,8 @@ impl HostFns {
         })
     }
 
-    /// Keeps a panic of a function, and notes the calls that were refused to it.
+    /// Keeps the panic of a host function. Notes the calls that the library refused to the
+    /// function.
     fn report(
         &self,
         outcome: std::result::Result<(), String>,

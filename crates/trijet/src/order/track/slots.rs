@@ -4,8 +4,8 @@
 use crate::base::id::Position;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the
-/// map.
+/// Number of lanes whose last access of a whole allocation is kept in a slot. Reads of other lanes
+/// go to the map of byte ranges.
 pub(in crate::order) const SLOTS: usize = 8;
 
 /// The latest positions of a few lanes. Slots are filled from the front; an empty slot is 0.
@@ -13,7 +13,7 @@ pub(in crate::order) const SLOTS: usize = 8;
 pub(super) struct Slots(pub(super) [AtomicU64; SLOTS]);
 
 impl Slots {
-    /// The first positions of a list, as many as there are slots.
+    /// Fills slots with the first positions of a list, at most [`SLOTS`] of them.
     #[inline]
     pub(super) fn of(positions: &[Position]) -> Self {
         let slots = Self::default();
@@ -23,7 +23,7 @@ impl Slots {
         slots
     }
 
-    /// Replaces the positions by the positions of a list, which has at most `SLOTS` of them.
+    /// Replaces the positions by the positions of a list, which has at most [`SLOTS`].
     #[inline]
     pub(super) fn set(&mut self, positions: &[Position]) {
         debug_assert!(positions.len() <= SLOTS);
@@ -41,9 +41,9 @@ impl Slots {
         }
     }
 
-    /// Notes the latest position of a lane. Returns `false` if the lane has no slot and none is
-    /// empty. The caller holds the lock of that lane, so no other thread changes a slot that the
-    /// lane has.
+    /// Notes the latest position of a lane. Returns `false` if the lane has no slot and no slot is
+    /// empty. The caller holds the lock of that lane, so no other thread changes the slot of that
+    /// lane.
     #[inline(always)]
     pub(super) fn note(&self, position: Position) -> bool {
         let packed = position.pack();
@@ -76,7 +76,7 @@ impl Slots {
         false
     }
 
-    /// Whether no slot is taken.
+    /// Whether all slots are empty.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         let [first, ..] = &self.0;

@@ -85,7 +85,7 @@ fn disjoint_ranges_need_nothing_of_each_other() {
     assert_eq!(needs(&track, 31..33, Mode::Read), [at(0, 1), at(1, 1)]);
 }
 
-/// The free and the host follow the last user of every lane, though the library orders no uses.
+/// The free and the host follow the last user of every lane, although the library orders no uses.
 #[test]
 fn manual_memory_keeps_the_last_user_of_every_lane() {
     let track = track();
