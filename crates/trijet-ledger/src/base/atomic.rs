@@ -158,8 +158,8 @@ mod every_order {
     use loom::thread;
 
     /// Two threads add numbers while a third one takes them; one number is added again after it was
-    /// taken. The thread that takes a number sees what the other one did before it added the
-    /// number.
+    /// taken. The thread that takes a number sees everything that the other thread did before it
+    /// added the number.
     #[test]
     fn every_number_is_taken_as_often_as_it_was_added() {
         loom::model(|| {
@@ -202,7 +202,7 @@ mod every_order {
         });
     }
 
-    /// A thread that sees the end of a copy may pass on its bytes.
+    /// A thread that sees that a copy is complete may pass on the bytes of the copy.
     #[test]
     fn a_thread_that_finds_a_number_covered_sees_what_came_before() {
         loom::model(|| {

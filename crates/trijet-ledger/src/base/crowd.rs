@@ -14,25 +14,26 @@ use crate::base::units::Nanos;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// On a GPU, less than this time passes from the end of a kernel to the start of the next one of
-/// the stream. Nothing else starts to run in this gap, so the stream counts as running.
+/// Maximum time in nanoseconds from the end of a kernel to the start of the next kernel of its
+/// stream on a GPU. Nothing else starts to run in this gap, so the stream counts as running.
 const GAP_MAX: u64 = 5_000;
 
 /// One run of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KernelRun {
-    /// A number of its stream.
+    /// The number of the stream that the kernel is in.
     pub stream: usize,
     /// The time from which the kernel could run: it was enqueued, and everything that it follows
     /// was done.
     pub ready: u64,
     /// The interval in which it ran.
     pub ran: Range<u64>,
-    /// Whether another operation that needs the queue was enqueued in its stream before its end.
+    /// Whether another operation that needs a hardware queue was enqueued in the stream before the
+    /// kernel ended.
     pub is_followed: bool,
 }
 
-/// The kernels that waited.
+/// The kernels of one device that waited for a hardware queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Crowd {
     /// The indices of these kernels in the list of all runs.
@@ -85,8 +86,8 @@ pub(crate) fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
     })
 }
 
-/// Two times, from the first wait to the end: the time in which fewer kernels ran than there are
-/// queues, and the time in which exactly that many ran.
+/// Returns the time in which fewer kernels ran than there are queues, and the time in which exactly
+/// that many ran. Both start at the moment at which the first kernel was ready.
 fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
     let mut sorted: Vec<&KernelRun> = runs.iter().collect();
     sorted.sort_by_key(|run| (run.stream, run.ran.start, run.ran.end));

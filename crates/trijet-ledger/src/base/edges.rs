@@ -14,8 +14,8 @@
 //! | A31 | the end of the previous launch of the same graph | start of a launch | `Graph` |
 //! | A27 | the start of a host function | what it does inside | - |
 //!
-//! The trigger of an operation is its end, except for a staged copy: its trigger is the moment at
-//! which it has read its source, and its call returns then.
+//! The trigger of an operation is its end, except for a staged copy. The trigger of a staged copy
+//! is the moment at which the copy has read its source. Its call returns then.
 //!
 //! A reader takes the entries of a ledger one by one and asks [`Streams`] what each of them
 //! follows. The set of everything that has passed at a point is a type of the reader ([`Past`]).

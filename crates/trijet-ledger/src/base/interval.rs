@@ -43,7 +43,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         if range.is_empty() {
             return;
         }
-        // The only entry of a buffer that is used as a whole changes in place.
+        // If the only entry has exactly this range, its value changes in place.
         if let [(only, value)] = &mut self.entries[..]
             && *only == range
         {
@@ -85,7 +85,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         });
     }
 
-    /// Joins each entry with the next one if they touch and `join` has a value for both.
+    /// Joins each entry with the next one if they touch and `join` returns a value for both.
     pub fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
         self.entries.dedup_by(|right, left| {
             let touches = left.0.end == right.0.start;

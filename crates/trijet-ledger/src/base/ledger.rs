@@ -29,8 +29,8 @@ struct LedgerInner {
     /// The index of the first entry that is still in `ops`.
     first: usize,
     reader: Option<EntryReader>,
-    /// The waits that have not ended. The reader does not get them yet, nor any entry after the
-    /// first of them.
+    /// The indices of the waits that have not ended. The reader does not get these entries yet, nor
+    /// any entry after the first of them.
     open: BTreeSet<usize>,
 }
 

@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// A copy of host memory that is not page-locked, by a call that need not wait.
+    /// An asynchronous copy from or to host memory that is not page-locked.
     Pageable,
     /// The legacy default stream, and the streams that it delays or that delay it.
     LegacyBarrier,
@@ -53,7 +53,7 @@ pub enum Rule {
     LateRank,
 }
 
-/// The records in which a rule finds its habit.
+/// The kinds of input in which a rule finds its habit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundIn {
     /// Ledgers, and traces of programs that do not use Trijet.
@@ -67,8 +67,9 @@ pub enum FoundIn {
 /// The limits of a rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RuleLimits {
-    /// Minimum number of operations or calls, in a ledger from one line of the program. A trace of
-    /// a foreign program has no lines, so there the number holds for small copies only.
+    /// Minimum number of operations or calls. In a ledger, all of them come from one line of the
+    /// program. A trace of a foreign program has no lines, so there the limit applies to small
+    /// copies only.
     pub count_min: usize,
     /// Maximum number of bytes of an operation that counts.
     pub bytes_max: u64,
@@ -76,7 +77,7 @@ pub(crate) struct RuleLimits {
     pub share_min: f64,
 }
 
-/// The way to avoid idle time between launches, which is no habit of its own.
+/// The fix for idle time between launches, which has no rule of its own.
 pub(crate) const FEWER_LAUNCHES: &str =
     "launch less often: a CUDA graph, batches of copies, or more work for each kernel";
 
@@ -342,7 +343,7 @@ impl Rule {
         count >= self.limits().count_min
     }
 
-    /// The records in which the rule finds its habit.
+    /// The kinds of input in which the rule finds its habit.
     #[must_use]
     pub fn found_in(self) -> FoundIn {
         self.row().found_in

@@ -1,13 +1,15 @@
-//! Replaces numbers that are unique in the process by numbers that depend only on the run. Outside
-//! this crate no match over the kinds of entries is exhaustive, so a new kind is decided here.
+//! Replaces numbers that are unique in the process by numbers that depend only on the run. The
+//! match over the kinds of entries must be in this crate, where it is exhaustive: a new kind with a
+//! number cannot be forgotten.
 #![forbid(unsafe_code)]
 
 use super::id::BlockId;
 use super::ledger::{LedgerNote, Named, Op, OpKind, SignalStep};
 use std::collections::BTreeMap;
 
-/// Numbers threads, allocations and signals from 1 in the order in which they appear. Their own
-/// numbers are unique in the process, so a second run in the same process would give another trace.
+/// Numbers threads, allocations and signals from 1 in the order in which they appear. The original
+/// numbers are unique in the process, so with them a second run in the same process would give
+/// another trace.
 pub fn number_by_appearance(ops: &mut [Op]) {
     let (mut threads, mut blocks) = (BTreeMap::new(), BTreeMap::new());
     let mut signals = BTreeMap::new();

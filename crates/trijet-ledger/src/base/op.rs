@@ -96,7 +96,7 @@ pub struct Access {
     pub block: BlockId,
     /// The kind of its memory.
     pub place: Place,
-    /// The bytes of the allocation.
+    /// The range of bytes within the allocation.
     pub range: Range<u64>,
     /// Whether the bytes are read, written, or both.
     pub mode: Mode,

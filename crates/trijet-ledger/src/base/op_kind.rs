@@ -56,7 +56,7 @@ pub enum WaitOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Named {
-    /// The stream of the entry's lane, until another one opens the lane.
+    /// The stream of the entry's lane, until another stream opens the lane.
     Stream,
     /// An allocation.
     Block(BlockId),
@@ -68,7 +68,8 @@ pub enum Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Signalled {
-    /// It is set from now on. A thread or host function that finds it set follows its first set.
+    /// The signal is set from now on. A thread or host function that finds it set follows its first
+    /// set.
     Set,
     /// A wait for it began. The entry is made at the call, whether or not the wait succeeds.
     Wait,

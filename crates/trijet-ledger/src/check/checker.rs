@@ -265,20 +265,22 @@ impl Checker {
         let moment = step.moment(op, access);
         let mut unordered = std::mem::take(&mut self.unordered);
         let before = self.order.before(step, moment);
-        // An order that holds in this run only counts in three cases: for accesses that the library
-        // orders, for frees, and for uses by the host. There the library itself has waited.
+        // An order that holds only in this run is accepted in three cases: for accesses that the
+        // library orders, for frees, and for uses by the host. In these cases the library itself
+        // has waited.
         let by_library = access.ordered == OrderedBy::Library
             || op.kind.effect() == Effect::Frees
             || op.kind == OpKind::Host(HostStep::Access);
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
-        // Operations may still use memory that goes back to a heap.
+        // Operations may still use memory that goes back to a heap, so the return conflicts with
+        // none.
         if op.kind != OpKind::Memory(MemoryCall::ToHeap) {
             held.unordered(range, *mode, index, follows, &mut unordered);
         }
         let born = held.born;
-        // Bytes without content have no value that a write of an earlier owner could change, so a
-        // read of them conflicts with no such write. The allocation itself comes before every use
-        // (law A21).
+        // A read conflicts only with the allocation of the block, which comes before every use (law
+        // A21), and with later accesses. An earlier owner cannot change a value that the read may
+        // see, because the bytes have no content at the allocation.
         let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op >= born);
         unordered.retain(|found| *mode != Mode::Read || of_owner(found));
         let unwritten = match (mode, held.born) {

@@ -53,9 +53,9 @@ pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
     parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
 }
 
-/// The wait to name as the cause. A wait whose event was recorded again comes first, then one whose
-/// event was recorded too early, then one whose event was not recorded. The latest wait of a kind
-/// is taken.
+/// The wait to name as the cause: the latest wait whose event was recorded again. If there is none,
+/// the latest wait whose event was recorded too early. Otherwise the latest wait whose event was
+/// not recorded.
 fn cause(waits: &[RememberedWait], at: Stamp) -> Option<MissingOrder<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();

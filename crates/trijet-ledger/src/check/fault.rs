@@ -7,7 +7,7 @@ use super::hazard::{Finding, FindingClass, Party};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::Op;
 
-/// The number of host functions that a finding lists.
+/// Maximum number of host functions that a finding lists.
 const LISTED_MAX: usize = 3;
 
 /// The loss of a context.

@@ -73,8 +73,8 @@ pub enum FindingClass {
     /// A wait for a signal that ends, or may end, only because its limit is over. Without the limit
     /// it would be a deadlock.
     WaitGivesUp,
-    /// A host function waits for a signal that another one sets, and may be the first to run (law
-    /// A28).
+    /// A host function waits for a signal that another host function sets, and may run before that
+    /// one (law A28).
     DeadlockRisk,
 }
 
@@ -237,7 +237,8 @@ impl Party {
 pub struct Witness {
     /// The byte of the allocation that the results are taken from.
     pub byte: u64,
-    /// The value that is read there, or that two writes leave there, in the order of the trace.
+    /// The value of the byte in the order of the trace: the value that the reading operation reads
+    /// or, if both operations write, the value after the second write.
     pub kept: u32,
     /// The same value if the second operation comes before the first.
     pub swapped: u32,
@@ -251,12 +252,12 @@ pub struct Finding {
     pub class: FindingClass,
     /// How the two accesses conflict, if the finding is about two accesses.
     pub conflict: Option<Conflict>,
-    /// The call that came first. `None` if the finding is about one call, or if the first one is no
-    /// longer kept.
+    /// The call that came first. `None` if the finding is about one call, or if the first call is
+    /// no longer kept.
     pub first: Option<Party>,
     /// The call that is wrong, or that revealed the mistake.
     pub second: Party,
-    /// The allocation.
+    /// The allocation that the calls use, if there is one.
     pub block: Option<BlockId>,
     /// The name that the program gave the allocation.
     pub block_name: Option<Arc<str>>,

@@ -8,7 +8,7 @@ use super::order::{EntryOrder, Moment, Stamp, Step};
 use crate::base::ledger::{Asked, HostStep, Op, OpKind, StreamMark, WaitOutcome};
 use std::collections::VecDeque;
 
-/// The number of latest findings that a wait is compared with.
+/// A wait is compared with this many of the latest conflicts.
 const RECENT_MAX: usize = 4;
 
 /// A conflict that no later wait has ordered.
@@ -26,8 +26,8 @@ struct OpenPair {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recent(VecDeque<OpenPair>);
 
-/// `None` if the entry is no wait. Otherwise whether work of a stream or a call of a thread waits,
-/// and whether the program or the library asked for the wait.
+/// Returns whether work of a stream or a call of a thread waits in this entry, and whether the
+/// program or the library asked for the wait. `None` if the entry is no wait.
 ///
 /// The first distinction matters because a later wait of a thread tells nothing about a conflict of
 /// two operations in streams: in the end, the threads of every program wait for the device.

@@ -37,8 +37,8 @@ pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
 }
 
 /// As [`lints`], for a run whose thread waited for engines of the host: a reader, a writer, the
-/// synchronization with the disk. Idle time that this wait explains is no fault of the code of the
-/// program, or of its schedule.
+/// synchronization with the disk. `waited` is the time of these waits. Idle time that they explain
+/// is no reason for a remark about the code of the program or about its schedule.
 pub fn lints_beside_host(
     ops: &[Op],
     dag: &Dag,

@@ -1,12 +1,12 @@
-//! The checker: a search for conflicts in a traced run that no documented CUDA edge orders.
+//! The checker: it searches a traced run for conflicts that no documented CUDA edge orders.
 //!
-//! It reads the trace of a run (`Device::start_trace`, `Device::take_trace`) and recomputes the
-//! order from the driver's calls in it: streams, events, the legacy stream, waits of host threads,
-//! and what the return of a synchronous copy guarantees. Two declared accesses to the same bytes,
-//! with at least one write, are a finding **iff** the laws allow a schedule that swaps them. One
-//! run is enough, because the order of streams follows from the calls and not from their timing.
-//! Every verdict states its limits: the number of operations that declared no accesses, and that it
-//! does not look inside kernels.
+//! The checker reads the trace of a run (`Device::start_trace`, `Device::take_trace`) and
+//! recomputes the order from the driver's calls in it: streams, events, the legacy stream, waits of
+//! host threads, and what the return of a synchronous copy guarantees. Two declared accesses to the
+//! same bytes, with at least one write, are a finding **iff** the laws allow a schedule that swaps
+//! them. One run is enough, because the order of streams follows from the calls and not from their
+//! timing. Every verdict states its limits: the number of operations that declared no accesses, and
+//! that it does not look inside kernels.
 //!
 //! Host threads are ordered by what each of them waited for (law A11), and by their use of memory
 //! that the library orders, because Rust passes such memory from call to call (law A44). The first
@@ -109,7 +109,7 @@ fn checked(ops: &[Op], options: &CheckOptions) -> (Checker, BTreeSet<u64>) {
         let mut checker = Checker::new(options.clone());
         checker.search_doubtful_waits(known_doubtful.clone());
         ops.iter().for_each(|op| checker.push(op));
-        // Every pass but the last finds a new one, so the loop ends.
+        // Every pass except the last finds a new doubtful wait, so the loop ends.
         if checker.doubtful_waits().len() == known_doubtful.len() {
             return (checker, known_doubtful);
         }

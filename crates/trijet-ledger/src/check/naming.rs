@@ -8,7 +8,7 @@ use crate::base::ledger::{HostStep, LedgerNote, Named, Op, OpKind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The number of freed blocks whose names are kept.
+/// Maximum number of freed blocks whose names are kept.
 const FREED_MAX: usize = 1024;
 
 /// The names that the program gave.

@@ -203,12 +203,12 @@ impl EntryOrder {
         self.known.settled.covers(stamp) || self.known.threads.any_knows(stamp)
     }
 
-    /// The stream with this index in the order.
+    /// The stream with the index `number`, as in [`Step`].
     pub(super) fn lane(&self, number: usize) -> Option<&Lane> {
         self.known.lanes.list.get(number)
     }
 
-    /// The thread with this index in the order.
+    /// The thread with the index `number`, as in [`Step`].
     pub(super) fn thread(&self, number: usize) -> Option<&Thread> {
         self.known.threads.list.get(number)
     }

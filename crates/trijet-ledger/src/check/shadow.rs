@@ -83,7 +83,7 @@ pub(super) struct Block {
     pub(super) born: Option<u64>,
     /// The entry of its first use.
     pub(super) first_use: Option<u64>,
-    /// Its device and its position in the heap, if it is memory of one.
+    /// If the block is memory of a heap: the device, and the position in the heap.
     place: Option<(DeviceId, u64)>,
 }
 
@@ -190,7 +190,8 @@ impl Shadow {
         self.blocks.get(&id)?.born
     }
 
-    /// `None` if the block was not freed. Otherwise the entry of its free, if that is still kept.
+    /// The entry of the free of a block: `None` if the block was not freed, `Some(None)` if the
+    /// entry is no longer kept.
     pub(super) fn freed(&self, block: BlockId) -> Option<Option<u64>> {
         self.freed.overlapping(number(block)).next()?;
         let of_block = |(other, _): &&(BlockId, u64)| *other == block;

@@ -20,7 +20,7 @@ enum Half {
     Work,
 }
 
-/// A half of an entry, by its index. The replay moves halves independently.
+/// The index of an entry, and one of its halves. The replay moves halves independently.
 type Piece = (usize, Half);
 
 /// The state of a replay: the content of memory, and a hash of what each entry has read so far.
@@ -97,7 +97,7 @@ struct Race<'a> {
     kept: Vec<Piece>,
     /// The halves that do not follow the first operation.
     early: Vec<Piece>,
-    /// The halves that follow the first operation, and its own half.
+    /// The racing half of the first operation, and the halves that follow it.
     late: Vec<Piece>,
     /// The half of the first operation that races, and the stamp that a clock must cover to follow
     /// it.
@@ -174,8 +174,8 @@ impl<'a> Race<'a> {
         self.steps.push(step);
     }
 
-    /// The value that is read at the byte, or that two writes leave there, if the halves run in
-    /// this order.
+    /// Replays the halves in the order of `pieces`. Returns the value of the byte that the reading
+    /// operation reads or, if both operations write, the value after the second write.
     fn outcome(&self, pieces: impl Iterator<Item = Piece>) -> Option<u32> {
         let (first, _) = self.moved?;
         let (second, _) = self.touch(self.second, self.steps.get(self.second)?, self.writes().1)?;

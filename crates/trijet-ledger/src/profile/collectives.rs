@@ -139,7 +139,7 @@ pub(super) fn sort(list: &mut [Communicated]) {
     list.sort_by(|a, b| (Reverse(a.exposed), &a.name).cmp(&(Reverse(b.exposed), &b.name)));
 }
 
-/// The readable name without parameters. A name that is not mangled may have them.
+/// The readable name without parameters, even if the name is not mangled.
 fn short(name: &str) -> String {
     let name = readable(name);
     name.split_once('(').map_or(name.as_str(), |(name, _)| name).to_owned()

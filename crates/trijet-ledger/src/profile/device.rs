@@ -71,7 +71,7 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// The profile of the device that ran `operations`. They belong to `extent`.
+    /// The profile of the device that ran `operations` in the part `extent` of the run.
     pub(super) fn of(
         operations: &Operations<'_>,
         steps: Option<ProgramSteps>,

@@ -28,7 +28,7 @@ pub struct Habit {
     pub count: usize,
     /// The time that a fix may gain.
     pub cost: Nanos,
-    /// The parts of the cost that last longest, on the clock of the trace, the longest first.
+    /// The longest intervals of the cost, on the clock of the trace, the longest first.
     pub places: Vec<Range<u64>>,
     /// The measured facts.
     pub seen: String,
@@ -121,8 +121,8 @@ fn is_pageable(one: &Activity) -> bool {
         if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
 }
 
-/// Two times of a list of activities: in the calls that enqueued them, and in the activities or
-/// those calls.
+/// The time in the calls that enqueued these activities, and the time in which one of the
+/// activities or of the calls ran.
 fn with_calls(list: &[&Activity], calls: &ProgramCalls) -> (Union, Union) {
     let calling =
         Union::of(list.iter().filter_map(|one| calls.enqueuing(one)).map(|c| c.time.clone()));

@@ -102,7 +102,7 @@ impl Idle {
         (cause, time)
     }
 
-    /// The parts with a length.
+    /// The parts that are not empty.
     #[must_use]
     pub fn parts(&self) -> Vec<IdlePart> {
         let part = |key, host, time| IdlePart { key, host, time };

@@ -1,6 +1,6 @@
-//! The laws that every record of a trace obeys, whatever the program did. CUPTI returns records
-//! that violate them. Such a record is set apart before anything is computed: it is counted and
-//! named, and no figure includes it.
+//! The laws that every record of a trace obeys, whatever the program did. CUPTI sometimes returns
+//! records that violate them. Such a record is set apart before anything is computed: it is counted
+//! and named, and no figure includes it.
 //!
 //! A law allows for what a correct record may do: the clocks of host and device differ, a dependent
 //! kernel starts before the kernel before it has ended, the branches of a graph run at once, and
@@ -18,9 +18,10 @@ use std::collections::BTreeMap;
 /// The assumed error between the clocks of host and device, in nanoseconds. CUPTI reports times of
 /// the device on the clock of the host, which the system may adjust by 500 us in a second.
 const CLOCKS_NS: u64 = 1_000_000;
-/// The assumed error between two times of one device. Some devices count in units of 1 us.
+/// The assumed error between two times of one device, in nanoseconds. Some devices count in units
+/// of 1 us.
 const DEVICE_NS: u64 = 10_000;
-/// The time for which other processes may hold a device during a copy.
+/// The time for which other processes may use a device during a copy, in nanoseconds.
 const STALL_NS: u64 = 100_000_000;
 /// The maximum time of a byte in nanoseconds, where copies are slowest: 50 MB/s, hundreds of times
 /// below the memory of any device, and below any link.
@@ -28,7 +29,7 @@ const SLOWEST_NS_PER_BYTE: u64 = 20;
 /// The number of bytes per nanosecond that no memory reaches: 100 TB/s, 12 times the fastest memory
 /// and 100 times the fastest link.
 const FASTEST_BYTES_PER_NS: u64 = 100_000;
-/// The shortest time that the clock of a device can distinguish from zero.
+/// The shortest time that the clock of a device can distinguish from zero, in nanoseconds.
 const TICK_NS: u64 = 2_000;
 /// Maximum number of grids that run on a device at once, by the CUDA C++ Programming Guide.
 const GRIDS_MAX: usize = 128;
@@ -159,7 +160,7 @@ impl Life {
 
 /// The law of speed that a copy or a fill violates.
 fn speed(one: &Activity) -> Option<Law> {
-    // For other memory, the host may meanwhile read the pages from a disk.
+    // A copy of other memory may take longer, because the host may read its pages from a disk.
     let is_near =
         |memory| matches!(memory, MemoryKind::Pinned | MemoryKind::Device | MemoryKind::Array);
     let is_near = match one.kind {
@@ -176,10 +177,10 @@ fn speed(one: &Activity) -> Option<Law> {
     }
 }
 
-/// The calls that enqueue, by their number.
+/// The calls that enqueue, sorted by their correlation number.
 struct Enqueued(Vec<Enqueuing>);
 
-/// The calls with one number.
+/// The calls with one correlation number.
 struct Enqueuing {
     correlation: u32,
     begin: u64,
@@ -257,7 +258,8 @@ fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
     let counts =
         |at: &usize| broken[*at].is_none() && list[*at].engine().is_some() && is_timed(&list[*at]);
     let mut operations: Vec<usize> = (0..list.len()).filter(counts).collect();
-    // The branches of a graph may be reported on streams that several graphs share.
+    // The branches of a graph may be reported on streams that several graphs share, so a call whose
+    // operations are on several streams is left out.
     operations.sort_unstable_by_key(|&at| (list[at].correlation, stream(at)));
     let launches = operations.chunk_by(|&a, &b| list[a].correlation == list[b].correlation);
     let on_one = launches.filter(|all| stream(all[0]) == stream(all[all.len() - 1]));
@@ -278,7 +280,7 @@ fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
     }
 }
 
-/// An operation of a group that overlaps.
+/// An operation of a group whose operations overlap.
 #[derive(Clone, Copy)]
 struct Operation<'a> {
     /// Its index in the trace.

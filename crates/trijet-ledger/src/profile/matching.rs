@@ -2,9 +2,10 @@
 //!
 //! A trace does not contain communicators, so they are found by time. In an all-reduce, an
 //! all-gather and a reduce-scatter, each rank needs data of every other one: no rank ends before
-//! all have started, and all end at nearly the same time. Two streams of different devices belong
-//! to one communicator if nearly all of their kernels form such pairs, in the time for which both
-//! have records. If anything contradicts this, nothing is matched.
+//! all have started, and all end at nearly the same time. Two kernels that fit this are a pair. Two
+//! streams of different devices belong to one communicator if nearly all of their kernels form
+//! pairs, in the time for which both streams have records. If anything contradicts this, nothing is
+//! matched.
 #![forbid(unsafe_code)]
 
 use super::collectives::{CollectiveKernel, Communication};

@@ -12,7 +12,7 @@ const MANGLED_MAX: usize = 16 << 10;
 /// Maximum number of bytes of a demangled name that are kept. A mangled name may repeat its parts,
 /// so that its length doubles with every byte.
 const DEMANGLED_MAX: usize = 64 << 10;
-/// The depth at which a mangled name is refused: the library's own limit, which fits on the stack
+/// The depth at which a mangled name is refused: the demangler's own limit, which fits on the stack
 /// of any Rust thread.
 const DEPTH_MAX: u32 = 96;
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// Each level of templates names the whole previous type twice, so the plain name has 2^40
-    /// parts. The second name is too deep for a stack, the third is long.
+    /// parts. The second and the third name are too deep for a stack, the fourth is long.
     #[test]
     fn a_hostile_name_is_cut_in_little_time_and_memory() {
         let mut doubling = String::from("_Z1fI1XI");

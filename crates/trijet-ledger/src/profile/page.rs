@@ -23,7 +23,7 @@ use std::ops::Range;
 
 /// Maximum number of tracks of a timeline. Further streams and threads have none.
 const TRACKS_MAX: usize = 600;
-/// Maximum number of tracks including the tracks of engines. A page shows fewer devices than that.
+/// Maximum number of all tracks. Beyond [`TRACKS_MAX`], only engines get tracks.
 const ALL_TRACKS_MAX: usize = 2 * TRACKS_MAX;
 /// Maximum number of names of kernels that communicate.
 const KERNELS_MAX: usize = 10;

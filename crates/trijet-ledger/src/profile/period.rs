@@ -226,7 +226,8 @@ impl<'a> NameSequence<'a> {
         let worth = covered.saturating_sub(different * length);
         let begin = places[stretch.start];
         let end = if has_last { last.end } else { after };
-        // Longer pieces between the steps may make up most of the sequence.
+        // Longer pieces between the steps may make up most of the sequence. Then the steps are not
+        // enough.
         let is_enough = covered * 4 >= (end - begin) * 3 && covered * 3 >= self.names.len();
         (steps >= STEPS_MIN && is_enough).then_some(Fit {
             is_regular,
@@ -268,9 +269,9 @@ fn usual_length(places: &[usize]) -> Option<Range<usize>> {
     pieces(places).find(|piece| piece.len() == median)
 }
 
-/// The stretch of pieces with the most regular ones in which more than nine in ten are regular,
-/// counted from either end. Adjacent pieces belong to it as long as most are regular: a program may
-/// write a log after its first steps.
+/// The stretch of pieces with the largest sum, where a regular piece counts 1 and another piece -9.
+/// So more than nine in ten of its pieces are regular. The stretch is extended by the adjacent
+/// pieces as long as most of these are regular: a program may write a log after its first steps.
 fn stretch(is_regular: &[bool]) -> Range<usize> {
     let dense = dense(is_regular);
     if dense.is_empty() {
@@ -317,7 +318,7 @@ struct NameCounts {
 }
 
 impl NameCounts {
-    /// No names; each is a number below `count`.
+    /// Counts of no names. The names to count are numbers below `count`.
     fn new(count: usize) -> Self {
         Self { of: vec![0; count], length: 0 }
     }

@@ -13,10 +13,10 @@ const HARDWARE_QUEUES: u32 = 8;
 /// Maximum number of streams that are named.
 const NAMED_MAX: usize = 8;
 
-/// The kernels that waited.
+/// The kernels that waited for a hardware queue.
 pub(super) struct SharedQueues {
     pub(super) crowd: Crowd,
-    /// The numbers of their streams.
+    /// The numbers of the streams of these kernels, as text.
     pub(super) streams: String,
 }
 

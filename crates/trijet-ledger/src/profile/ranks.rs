@@ -42,7 +42,7 @@ pub struct RankJob {
 pub struct Rank {
     /// The name, such as `rank 0`, or `process 17, GPU 0` if the number is unknown.
     pub name: String,
-    /// The number, if every process of the job has a different one.
+    /// The number of the rank, if every process of the job has a different one.
     pub number: Option<u32>,
     /// The number of the process.
     pub process: u32,
@@ -59,16 +59,17 @@ pub struct Rank {
     pub transfer: Nanos,
     /// The rest of the exposed part.
     pub unknown: Nanos,
-    /// The number of collectives that this rank alone started last.
+    /// The number of collectives in which this rank alone was the last to start.
     pub last: usize,
-    /// The total lateness of this rank in the collectives of `last`. In each, it is the time from
-    /// the start of the rank before it to its own start.
+    /// The total lateness of this rank in the collectives of `last`. In each of them, the lateness
+    /// is the time from the start of the rank before it to its own start.
     pub late: Nanos,
     /// The total exposed time for which the other ranks waited for this rank alone.
     pub awaited: Nanos,
-    /// The exposed time for which this rank waited for one other rank alone, the longest first.
+    /// For each rank for which this rank waited and for no other at that time: the exposed time of
+    /// the waits, the longest first.
     pub waited: Vec<AwaitedRank>,
-    /// The exposed time for which this rank waited for several others.
+    /// The exposed time for which this rank waited for several other ranks at once.
     pub several: Nanos,
 }
 
@@ -77,7 +78,7 @@ pub struct Rank {
 pub struct AwaitedRank {
     /// The index of the other rank in the job.
     pub rank: usize,
-    /// The number of collectives.
+    /// The number of collectives with such a wait.
     pub collectives: usize,
     /// The time.
     pub time: Nanos,
@@ -161,8 +162,8 @@ struct Waits {
     parts: Vec<ExposedParts>,
     /// For each rank, the matched kernels of each of its streams.
     matched: Vec<BTreeMap<usize, Vec<Range<u64>>>>,
-    /// For each rank, the number of collectives that it alone started last, and the sum of its
-    /// lateness.
+    /// For each rank, the number of collectives in which it alone was the last to start, and the
+    /// sum of its lateness in them.
     last: Vec<(usize, u64)>,
     collectives: usize,
     late: usize,
@@ -298,7 +299,7 @@ impl Rank {
 struct Exposed {
     waited: Vec<AwaitedRank>,
     several: Nanos,
-    /// The number of collectives in which it waited.
+    /// The number of collectives in which the rank waited.
     collectives: usize,
 }
 

@@ -38,7 +38,7 @@ pub struct StepTimes {
 pub struct ProgramSteps {
     /// The number of steps.
     pub count: usize,
-    /// The number of steps whose kernels differ from most.
+    /// The number of steps whose kernels differ from the kernels of most steps.
     pub different: usize,
     /// The total time of these steps.
     pub different_time: Nanos,
@@ -131,7 +131,8 @@ impl ProgramSteps {
 type RepeatedKernels<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
 /// Looks for steps with equal kernels on all streams, then on the stream with the most kernels,
-/// because its order does not depend on other streams. After that, it looks for similar steps.
+/// because its order does not depend on other streams. After that, looks for similar steps in the
+/// same order.
 fn search<'a>(operations: &[&'a Activity]) -> Option<RepeatedKernels<'a>> {
     let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
     all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));

@@ -1,7 +1,8 @@
 //! The engine that limits a device, or the causes of its lost time.
 //!
-//! An engine limits if the run would be at most a tenth shorter without everything else. The busy
-//! time of the longest engine is always a lower bound: no run with the same work takes less.
+//! An engine limits the run if the run would be at most a tenth shorter without everything else.
+//! The busy time of the longest engine is always a lower bound: no run with the same work takes
+//! less.
 #![forbid(unsafe_code)]
 
 use super::device::{DeviceProfile, EngineTime};
@@ -20,7 +21,7 @@ const NAMED_MAX: usize = 2;
 pub struct LostTime {
     /// The cause of the loss, as a key.
     pub cause: &'static str,
-    /// The same in words.
+    /// The cause in words.
     pub what: String,
     /// The length of the part.
     pub time: Nanos,
@@ -33,7 +34,8 @@ impl DeviceProfile {
         self.engines.iter().max_by_key(|engine| engine.busy)
     }
 
-    /// The engine that limits: the longest one, if it is busy for nine tenths of the time.
+    /// The engine that limits the run: the engine with the longest busy time, if it is busy for
+    /// nine tenths of the time.
     #[must_use]
     pub fn limiting(&self) -> Option<&EngineTime> {
         let limits = |engine: &&EngineTime| {

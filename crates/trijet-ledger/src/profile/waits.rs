@@ -66,7 +66,8 @@ pub(super) struct ExposedParts {
 }
 
 impl ExposedParts {
-    /// Adds the kernel of a collective. `rank` returns the number of a rank of the collective.
+    /// Adds the kernel of this rank in a collective. `rank` maps an index into the collective's
+    /// ranks to an index into the job's ranks.
     pub(super) fn add(
         &mut self,
         time: &Range<u64>,
@@ -108,7 +109,7 @@ impl ExposedParts {
 pub(super) struct Split {
     /// The time in which at least one collective had started on all of its ranks.
     pub(super) transfer: Union,
-    /// The rest of the time in which at least one kernel without a match ran.
+    /// Of the remaining time, the part in which at least one kernel without a match ran.
     pub(super) unknown: Union,
     /// The time in which all running communication kernels waited for a later rank.
     pub(super) waiting: Union,

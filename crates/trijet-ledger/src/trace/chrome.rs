@@ -17,7 +17,7 @@ use crate::base::ledger::{
 };
 use std::fmt::Write;
 
-/// The process of the host threads. The process of a device is its number, as in Kineto.
+/// The `pid` of the host threads. The `pid` of a device is the number of the device, as in Kineto.
 const HOST: u32 = 1_000_000;
 /// The distance between the values of `tid` of two rows of a stream.
 const ROW: usize = 1_000_000;

@@ -3,9 +3,10 @@
 //!
 //! Times can mislead in two ways. First, two intervals that touch do not overlap: one ends when the
 //! other begins. Second, pairs of events measure from ready to end, so two kernels that queue for a
-//! busy device look concurrent although one runs after the other. Isolated times can decide the
-//! second case. An operation takes at least its isolated time, whatever else runs. So it certainly
-//! ran during the last part of its interval, and that part is as long as its isolated time.
+//! busy device look concurrent although one runs after the other. Isolated times, measured while
+//! nothing else runs, can decide the second case. An operation takes at least its isolated time,
+//! whatever else runs. So it certainly ran during the last part of its interval, and that part is
+//! as long as its isolated time.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, DagNode, Edge};

@@ -2,9 +2,9 @@
 //!
 //! With I_e the union of the intervals of engine e of a device, clipped to the window:
 //!
-//! - exposed copies = |(I_upload and I_download) without I_compute|;
-//! - exposed communication = |(I_peer and I_communication) without I_compute|, and the same for the
-//!   copies of each route.
+//! - exposed copies = |(the union of I_upload and I_download) without I_compute|;
+//! - exposed communication = |(the union of I_peer and I_communication) without I_compute|, and the
+//!   same for the copies of each route.
 //!
 //! A copy between devices belongs to the device of its stream, whose engine executes it.
 #![forbid(unsafe_code)]
@@ -87,7 +87,8 @@ pub struct DeviceMetrics {
     pub copies: Exposure,
     /// Copies between devices, and collectives by NCCL.
     pub communication: Exposure,
-    /// The copies between devices, by direction. Copies of files before version 5 have none.
+    /// The copies between devices, by direction. Empty for files before version 5, which do not
+    /// have the devices of such copies.
     pub routes: Vec<RouteMetrics>,
 }
 

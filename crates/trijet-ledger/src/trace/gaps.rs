@@ -190,7 +190,7 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// The parts of the gap before `op`. `taken` is the busy time of the engine that shares the
+    /// The parts of the gap before `op`. `taken` is the busy time of the engines that share the
     /// hardware.
     fn split(&self, op: usize, gap: Range<u64>, taken: &Union) -> Vec<(Cause, Nanos)> {
         let mut parts: BTreeMap<Cause, u64> = BTreeMap::new();

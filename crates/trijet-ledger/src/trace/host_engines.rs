@@ -22,7 +22,7 @@ pub enum HostEngine {
 }
 
 impl HostEngine {
-    /// All engines, in the order of a job.
+    /// All engines, in the order in which data pass through them.
     pub const ALL: [Self; 3] = [Self::Reader, Self::Writer, Self::Sync];
 
     /// The name: `reader`, `writer` or `sync`.

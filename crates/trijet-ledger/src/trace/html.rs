@@ -1,6 +1,6 @@
 //! The page of a run: one file of HTML that needs no network, no server and no other file.
 //!
-//! From the top it shows the verdict, a bar per engine, the largest losses, the remarks, the
+//! From the top, the page shows the verdict, a bar per engine, the largest losses, the remarks, the
 //! timeline, the hazards, and the provenance. All but the timeline is plain markup and works
 //! without a script. The figures come from the summary, which a terminal prints too; this module
 //! computes only what drawing needs. All text is escaped, and equal pages give equal bytes.

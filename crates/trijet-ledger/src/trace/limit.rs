@@ -1,11 +1,11 @@
 //! The limit of a run: one answer for the terminal, the page and JSON.
 //!
-//! Two measures must agree. By the busy times, the limit needs more time than every other part, by
-//! a margin. On the critical path, no other part is longer than the part of the limit by the same
-//! margin. If the limit needs the time of the run to within the margin, nothing else could make the
-//! run much longer. Then it is enough if the part of the limit on the path is at least as long as
-//! the margin. Otherwise there is no single limit. The times decide first, because they are nearly
-//! the same in equal runs, while the critical path may differ.
+//! A part of the run is its limit only if two measures agree. First, the part is busy for longer
+//! than every other part, by at least a margin. Second, on the critical path, no other part is
+//! longer than this part by the margin or more. A part that is busy for nearly the whole run passes
+//! the second measure if its time on the path is at least the margin: nothing else could make the
+//! run much longer. If the measures do not agree, there is no single limit. The busy times decide
+//! first, because they are nearly the same in equal runs, while the critical path may differ.
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
 //! writer and the synchronisation count together: a disk that writes while the writer is busy has
@@ -23,8 +23,8 @@ use std::cmp::Reverse;
 /// run.
 pub const MARGIN: f64 = 0.15;
 
-/// A part of the output, the writer or the synchronisation, is named if it takes more than 1 in
-/// this many of the time of both.
+/// The name of the output leaves out the writer or the synchronisation if its time is at most the
+/// time of both divided by this number.
 const OUTPUT_LEAST: u64 = 10;
 
 /// The engine or the part of the host that no run with the same work can outpace.
@@ -195,7 +195,7 @@ fn parts(path: &CriticalPath, copies: bool) -> Vec<(Part, u64)> {
     parts
 }
 
-/// The limit of a run of this length whose critical path is known.
+/// The limit of a run of length `elapsed`, by the needs of its parts and by its critical path.
 pub(crate) fn agreed(need: Need, path: &CriticalPath, elapsed: Nanos) -> Limit {
     let Need { limit, time, next } = need;
     let leads =

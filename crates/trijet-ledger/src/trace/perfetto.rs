@@ -139,7 +139,7 @@ fn flows(ops: &[Op], edges: &[(DagNode, DagNode)]) -> BTreeMap<DagNode, Flows> {
     flows
 }
 
-/// A track that holds other tracks, and their number.
+/// A track with child tracks, and the number of its children.
 struct Folder {
     uuid: u64,
     children: u64,

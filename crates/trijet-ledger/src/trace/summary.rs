@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// The number of losses that a summary lists.
+/// Maximum number of losses that a summary lists.
 const LOSSES_MAX: usize = 3;
-/// The number of categories of the critical path that the text lists.
+/// Maximum number of categories of the critical path that the text lists.
 const PATH_MAX: usize = 4;
-/// The number of operations that a loss names.
+/// Maximum number of operations that a loss names.
 const OPS_MAX: usize = 5;
 /// Contention up to this value is noise of the measurement.
 const CONTENTION_MIN: f64 = 1.05;
@@ -405,7 +405,7 @@ impl Summary {
     /// The source of the bound, and the limit of the run if that is different.
     fn bound_name(&self, limit: Limit) -> String {
         let bound = self.metrics.bound;
-        // The work of operations is rounded.
+        // The work of operations is rounded, so a difference of one thousandth is no difference.
         let reaches = |e: &&EngineSummary| {
             let EngineMetrics { engine, work, isolated, .. } = e.metrics;
             isolated && !is_copy(engine.1) && work.0 + work.0 / 1000 >= bound.0

@@ -45,8 +45,8 @@ struct DagBuilder<'a> {
     contradictions: Vec<u64>,
 }
 
-/// For each operation, the previous operation of its engine, and the time at which the engine was
-/// free for it. `None` if the engine does several at a time.
+/// For each operation, the previous operation of its engine, and the time at which that operation
+/// ended. `None` for the first operation of an engine, and if the engine does several at a time.
 fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
     let mut queues: BTreeMap<(DeviceId, Engine), Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate() {
@@ -74,8 +74,8 @@ impl DagBuilder<'_> {
         self.moments[node.index()].end
     }
 
-    /// Sets the moment of a node and adds its edges. `times` are measured. A node without `times`
-    /// takes no time.
+    /// Sets the times of a node and adds its edges from the nodes in `before`. `times` are the
+    /// measured times. A node without measured times takes no time.
     fn place(&mut self, node: DagNode, times: Option<Times>, before: &[(DagNode, Edge)]) {
         let mut ready = None;
         for &(earlier, edge) in before {
@@ -112,7 +112,7 @@ impl DagBuilder<'_> {
         self.threads.insert(op.thread, node);
     }
 
-    /// The number of the stream that has the lane of the entry.
+    /// The number of the stream that has the lane of the entry. Adds the stream if there is none.
     fn lane(&mut self, op: &Op) -> usize {
         self.streams.find(op.position.lane).unwrap_or_else(|| {
             let number = self.streams.len();
@@ -132,10 +132,10 @@ impl DagBuilder<'_> {
         self.records.get(&event).cloned().or_else(by_number)
     }
 
-    /// The point of its call at which the operation was released to the device. In most cases this
+    /// The point of the call at which the operation was released to the device. In most cases this
     /// is the end of the call. A call that was still running when the work ended cannot have
-    /// released it by its return, so the point is the start of the call. The same holds if the
-    /// start of the work was measured, and the call was still running then.
+    /// released the work by its return, so the point is the start of the call. The same holds if
+    /// the start of the work was measured, and the call was still running then.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -211,7 +211,8 @@ impl DagBuilder<'_> {
         self.place(node, times, &before);
         self.append(index, lane, role, is_last);
         if inside {
-            // A call that ended before the work waited for at most a part of the work.
+            // If the call ended before the work did, the call waited for at most a part of the
+            // work.
             let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
             self.call(index, (all && may_wait(op)).then_some(node));
         }
@@ -239,8 +240,8 @@ impl DagBuilder<'_> {
         }
     }
 
-    /// Adds a wait of the host. A node for its work joins what the host waited for, and the call
-    /// follows that node.
+    /// Adds a wait of the host. The work node of the entry follows everything that the host waited
+    /// for, and the call follows that node.
     fn sync(&mut self, index: usize, what: Waited, outcome: WaitOutcome) {
         let op = &self.ops[index];
         if outcome != WaitOutcome::Complete {
@@ -340,7 +341,7 @@ impl Dag {
         Self::with_times(ops, kernels, TimeSource::EventPairs)
     }
 
-    /// The graph of `ops`, whose times have the meaning `clocks`.
+    /// The graph of `ops`, whose times come from the source `times`.
     ///
     /// ```
     /// use trijet::trace::dag::{Dag, Kernels};

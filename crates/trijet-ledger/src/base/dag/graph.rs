@@ -24,7 +24,7 @@ pub enum Kernels {
 pub struct DagNode(u32);
 
 impl DagNode {
-    /// The call of the host.
+    /// The call of the entry at index `op`.
     ///
     /// # Panics
     /// If `op` is 2^31 or more.
@@ -33,7 +33,7 @@ impl DagNode {
         Self(u32::try_from(2 * op).expect("fewer than 2^31 records"))
     }
 
-    /// The work of the device.
+    /// The work of the entry at index `op`.
     ///
     /// # Panics
     /// If `op` is 2^31 or more.
@@ -64,7 +64,8 @@ impl DagNode {
 pub(super) struct Moment {
     /// The start, as it was measured.
     pub(super) called: u64,
-    /// The start after everything before the node was done.
+    /// The measured start, or the time at which everything before the node was done if that is
+    /// later.
     pub(super) begin: u64,
     pub(super) end: u64,
     /// Whether the graph has the node.
@@ -77,9 +78,9 @@ pub(super) struct Moment {
 #[derive(Debug)]
 pub struct Dag {
     pub(super) moments: Vec<Moment>,
-    /// The index in `before` of the first predecessor of each node.
+    /// For each node, the index of its first predecessor in `before`.
     pub(super) starts: Vec<u32>,
-    /// The predecessors of all nodes.
+    /// The predecessors of all nodes, sorted by the node that they precede.
     pub(super) before: Vec<(DagNode, Edge)>,
     /// All nodes, each after its predecessors.
     pub(super) order: Vec<DagNode>,
@@ -156,8 +157,8 @@ impl Dag {
         settled
     }
 
-    /// As [`settle`](Self::settle), but changes the entries themselves. Returns the times that they
-    /// had.
+    /// As [`settle`](Self::settle), but changes the entries themselves. Returns the previous times
+    /// of each entry.
     #[doc(hidden)]
     pub fn settle_in_place(&self, ops: &mut [Op]) -> Vec<Option<Times>> {
         assert!(2 * ops.len() >= self.moments.len(), "these are the entries of another graph");
@@ -254,7 +255,7 @@ pub struct HeldBy {
     pub until: u64,
     /// The work or the call that it waited for last.
     pub by: DagNode,
-    /// Whether a barrier of the legacy stream is between the two.
+    /// Whether the operation waited because of a barrier of the legacy stream.
     pub legacy: bool,
 }
 

@@ -17,7 +17,7 @@ type PassedNode = (DagNode, Edge, Option<LaneId>);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
     list: SmallVec<[PassedNode; 2]>,
-    /// The length at which duplicates are removed again.
+    /// Duplicates are removed when the list gets longer than this.
     compact_at: usize,
 }
 

@@ -55,6 +55,6 @@ pub(crate) trait Past: Clone + Default {
     /// Adds everything in `other`. The point of `other` comes before this point because of `edge`.
     fn follow(&mut self, other: &Self, edge: Edge);
 
-    /// Replaces the set by `other`, and keeps its memory.
+    /// Makes the set equal to `other`, without a new allocation if there is room.
     fn copy_from(&mut self, other: &Self);
 }

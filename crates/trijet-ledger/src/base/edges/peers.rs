@@ -35,7 +35,7 @@ impl BlockDevices {
         self.0.len()
     }
 
-    /// The devices other than `own` whose blocking streams `op` is ordered with, if it is a
+    /// The devices other than `own` whose blocking streams are ordered with `op`, if `op` is a
     /// synchronous copy between devices in the legacy stream; otherwise none. `devices` are all
     /// known devices.
     pub(super) fn peers_of_copy(

@@ -89,7 +89,7 @@ pub(crate) struct Caller<'a, P> {
 pub(crate) struct Begun<P> {
     /// The number of its stream.
     pub(crate) lane: usize,
-    /// The set that its operation follows, except on other devices.
+    /// The set that the operation of the call follows, without the work of other devices.
     pub(crate) before: P,
     /// The set that a wait for the stream would have found complete when the call began.
     pub(crate) held: P,
@@ -474,19 +474,21 @@ impl<P: Past> Streams<P> {
         into.follow(past, Edge::Lane);
     }
 
-    /// Replaces everything that the streams of the device hold by `by`, which follows all of it.
-    /// Call it directly after [`Streams::wait_for_device`].
+    /// Replaces the union of everything that the streams of the device hold with `by`, which
+    /// follows all of it. Call it directly after [`Streams::wait_for_device`].
     pub(crate) fn stand_for_device(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().all.past.copy_from(by);
     }
 
-    /// Replaces everything that the blocking streams of the device hold by `by`, which follows all
-    /// of it. Call it directly after [`Streams::wait_for_stream`] for the legacy stream.
+    /// Replaces the union of everything that the blocking streams of the device hold with `by`,
+    /// which follows all of it. Call it directly after [`Streams::wait_for_stream`] for the legacy
+    /// stream.
     pub(crate) fn stand_for_legacy(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().blocking.past.copy_from(by);
     }
 
-    /// Forgets the last launches that every later entry follows anyway.
+    /// Forgets the launches of graphs for which `is_known` returns true: every later entry follows
+    /// them anyway.
     pub(crate) fn forget_launches(&mut self, is_known: impl Fn(&P) -> bool) {
         self.launches.retain(|_, launch| !is_known(launch));
     }

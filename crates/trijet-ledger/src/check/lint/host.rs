@@ -52,7 +52,7 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
     looped.into_iter().filter_map(lint).filter(|lint| lint.saved.0 > 0).collect()
 }
 
-/// Code of the program, and not one of its calls, made the limiting engine wait.
+/// The limiting engine waited for a thread that ran code of the program and was in no call.
 ///
 /// Saved: a part of the gaps between operations of the limiting engine. A gap counts until the next
 /// operation was enqueued, except for the time in which the enqueuing thread was in a call.

@@ -29,15 +29,16 @@ pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
     looped.into_iter().filter_map(lint).collect()
 }
 
-/// Whether it is an allocation for a stream.
+/// Whether the entry is a stream-ordered allocation, from a pool or from a heap.
 fn is_alloc(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Work(StreamWork::Alloc) | OpKind::Memory(MemoryCall::FromHeap { .. }))
 }
 
 /// A pool or a heap releases memory at synchronisations, and then allocates it again.
 ///
-/// Saved: the time of each release before an allocation on the same device, and the time by which
-/// the first such allocation is longer than the shortest stream-ordered allocation of the run.
+/// Saved: for each release before an allocation on the same device, the time of the release, and
+/// the time by which the next such allocation took longer than the shortest stream-ordered
+/// allocation of the run.
 pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
     let allocs = || (0..run.ops.len()).filter(|op| is_alloc(&run.ops[*op].kind));
     let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };

@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use crate::check::names::Names;
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of streams that a remark names.
+/// Maximum number of streams that a remark names.
 const NAMED_MAX: usize = 8;
 
 /// Kernels that were ready and waited while exactly as many kernels ran as there are hardware

@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The number of entries that a remark lists.
+/// Maximum number of entries that a remark lists.
 const OPS_MAX: usize = 16;
 
 /// The input of the rules.
@@ -38,8 +38,7 @@ impl<'a> LintRun<'a> {
         Self { ops, dag, engines, busy, hardware_queues, host_waited: None, window }
     }
 
-    /// The limiting engine, which is the one that worked for the longest time: its index in
-    /// `engines`.
+    /// The index in `engines` of the limiting engine: the engine that worked for the longest time.
     pub(super) fn limiting(&self) -> Option<usize> {
         (0..self.busy.len()).max_by_key(|engine| self.busy[*engine].length())
     }

@@ -50,7 +50,8 @@ pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
         };
         let Some((barrier, by)) = last(true) else { continue };
         let others = last(false).map_or(0, |(end, _)| end);
-        // It counts even if neither waited in this run, because one may wait in another run.
+        // The operation counts even if it did not wait in this run, because it may wait in another
+        // run.
         concerned.push(index);
         if !conflict(&run.ops[by.op()], &run.ops[index]) {
             saved += barrier.saturating_sub(others);

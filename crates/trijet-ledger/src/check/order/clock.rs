@@ -45,14 +45,14 @@ impl StampClock {
         Self { sure: VectorClock::new(), seen: VectorClock::new() }
     }
 
-    /// Adds each part of `other` to the same part.
+    /// Merges the sure part of `other` into the sure part, and its seen part into the seen part.
     #[inline]
     pub(super) fn join(&mut self, other: &Self) {
         self.sure.join(&other.sure);
         self.seen.join(&other.seen);
     }
 
-    /// Adds both parts of `other` to the part of this run.
+    /// Merges both parts of `other` into the seen part.
     pub(super) fn join_as_seen(&mut self, other: &Self) {
         self.seen.join(&other.sure);
         self.seen.join(&other.seen);

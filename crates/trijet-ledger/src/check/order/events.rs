@@ -51,10 +51,10 @@ struct EventState {
     recorded: Option<(u64, Stamp)>,
     /// The record before the last one.
     replaced: Option<(u64, Stamp)>,
-    /// Whether the library recorded it. Then the library orders the calls about it.
+    /// Whether the library made the last record. Then the library orders the calls about the event.
     is_internal: bool,
-    /// Whether the last record is in doubt with another one: in another run, the other one may be
-    /// the last.
+    /// Whether the last record is in doubt with another record: in another run, the other record
+    /// may be the last.
     in_doubt: bool,
     calls: SmallVec<[Calls; 2]>,
     /// Pairs of threads that were reported.
@@ -132,8 +132,9 @@ impl Events {
                 self.doubts.push(Doubt { event, first });
             }
         }
-        // A later call that does not follow one of these earlier calls does not follow this record
-        // either, so the record is enough to show the doubt.
+        // This record follows all calls that are forgotten here. So a later call that does not
+        // follow one of them does not follow this record either, and the record is enough to show
+        // the doubt.
         if records {
             held.calls.retain(|calls| calls.forget(known));
         }
@@ -288,7 +289,7 @@ impl Events {
         }
     }
 
-    /// The event was destroyed.
+    /// Forgets an event that was destroyed.
     pub(super) fn gone(&mut self, event: u64) {
         self.by_id.remove(&event);
     }

@@ -1,8 +1,8 @@
 //! Hand-overs between host threads and host functions, by signals that one sets and another waits
 //! for.
 //!
-//! A thread or host function that finds a signal set follows the one that set it first. The waits
-//! that may never end are found in [`stuck`](super::stuck).
+//! A thread or host function that finds a signal set follows the thread or host function that set
+//! the signal first. The waits that may never end are found in [`stuck`](super::stuck).
 //!
 //! A host function may set a signal, wait or return before the entry of its enqueue call is in the
 //! ledger. Such an act is kept, and applied when that entry comes.
@@ -20,8 +20,8 @@ use crate::base::ledger::Signalled;
 /// Maximum number of sets that are kept per signal. The first one is always among them, because it
 /// ends the waits.
 const SETS_MAX: usize = 8;
-/// Maximum number of needs that are kept. Without a limit, waits that time out would add up for
-/// ever.
+/// Maximum number of needs (waits without an answer) that are kept. Without a limit, waits that
+/// time out would add up for ever.
 const NEEDS_MAX: usize = 256;
 
 /// All signals, and the findings about waits that may never end.
@@ -176,8 +176,8 @@ impl HandOvers {
     fn found(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
-            // A host function set it, before its own entry came. A thread learns of the set when it
-            // is applied.
+            // A host function set the signal before the entry of the host function came. A thread
+            // learns of the set when the set is applied.
             if let Actor::Thread(thread) = by {
                 held.found_early.push(thread);
             }

@@ -134,8 +134,8 @@ impl Owned {
     }
 }
 
-/// A snapshot of what the thread knows. It is the snapshot of its last use, if it has learned
-/// nothing since.
+/// A snapshot of what the thread knows: the snapshot of the thread's last use, if the thread has
+/// learned nothing since then.
 fn snapshot(threads: &mut HostThreads, thread: usize) -> Use {
     let this = &mut threads.list[thread];
     if let Some((version, used)) = this.used.take()

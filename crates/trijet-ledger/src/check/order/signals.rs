@@ -2,9 +2,9 @@
 //!
 //! A set *answers* a wait if it ends the wait. A *need* is a wait without a set that answers it in
 //! every run. A set that comes only after the wait has ended can never answer it. And if a host
-//! function waits for a signal that another host function sets, the waiting one may run first and
-//! keep the other one from running, because the driver may run host functions one after the other
-//! (law A28).
+//! function waits for a signal that another host function sets, the waiting host function may run
+//! first and keep the other one from running, because the driver may run host functions one after
+//! the other (law A28).
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};
@@ -24,9 +24,9 @@ const EARLY_MAX: usize = 1024;
 /// A host thread or a host function that sets a signal or waits for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Actor {
-    /// A host thread, by its index in the order.
+    /// A host thread, by its index in `HostThreads::list`.
     Thread(usize),
-    /// A host function, by the index of its stream in the order, and its number there.
+    /// A host function, by the index of its stream in `Lanes::list`, and its number in that stream.
     HostFn(usize, u64),
 }
 
@@ -45,7 +45,7 @@ pub(super) struct HostFn {
     pub(super) op: u64,
     /// Its number in the trace.
     pub(super) number: u64,
-    /// Its number in its stream here.
+    /// Its number in its stream, as the checker counts.
     pub(super) seq: u64,
     pub(super) state: State,
     /// The stamps that are complete when it begins.
@@ -53,7 +53,8 @@ pub(super) struct HostFn {
     /// The stamps that are complete at the last known point inside the host function; `None` if it
     /// has neither set a signal nor waited.
     pub(super) inside: Option<StampClock>,
-    /// The threads that know it to be complete, each with the entry at which it learned that.
+    /// The threads that know the host function to be complete, each with the entry at which the
+    /// thread learned that.
     pub(super) known_by: Vec<(usize, u64)>,
 }
 
@@ -138,9 +139,10 @@ pub(super) enum Act {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, SignalState>,
-    /// The first wait of each waiter for each signal. Later waits follow it, so it is enough.
+    /// The first wait of each waiter for each signal. Later waits follow the first one, so it is
+    /// enough.
     pub(super) needs: BTreeMap<Waiter, UnansweredWait>,
-    /// The host functions of each stream, by the index of the stream in the order.
+    /// The host functions of each stream, by the index of the stream in `Lanes::list`.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
     pub(super) early: VecDeque<EarlyAct>,
     pub(super) handles: Handles,
@@ -177,12 +179,14 @@ impl Signals {
         self.early.iter().any(|early| early.at == at)
     }
 
-    /// Law A29: from now on no host function of the device is called.
+    /// Notes that the context of the device is lost. From now on, no host function of the device is
+    /// called (law A29).
     pub(super) fn lose(&mut self, device: DeviceId) {
         self.lost.insert(device);
     }
 
-    /// The lane of a stream passes to another one, so all host functions of the stream have run.
+    /// Notes that the lane of a stream passes to another stream, so all host functions of the first
+    /// stream have run.
     pub(super) fn lane_gone(&mut self, lane: usize) {
         let list = self.host_fns.get_mut(&lane).into_iter().flat_map(|fns| &mut fns.list);
         list.for_each(|host_fn| host_fn.state = State::Ran);

@@ -52,7 +52,7 @@ impl AccessPast<'_> {
 }
 
 impl Step {
-    /// The step of an entry of the thread that is in no stream and was not read yet.
+    /// The step of an entry that was not read yet: a call of the thread, in no stream.
     pub(super) fn new(thread: usize) -> Self {
         Self {
             thread,

@@ -39,8 +39,8 @@ pub(in crate::check) struct Stuck {
     /// The waits of a cycle, or the one wait that ends only if host functions run in the right
     /// order.
     pub(in crate::check) hops: Vec<Hop>,
-    /// The host function that has to run before the waiting one, if the order of host functions
-    /// decides.
+    /// If the order of host functions decides whether the wait ends: the entry of the host function
+    /// that has to run before the waiting one.
     pub(in crate::check) first: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ struct Answer<'a> {
     is_set: bool,
 }
 
-/// The needs, and the order that may answer them.
+/// The needs, with the order and the signals that decide which sets may answer them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWaits<'a> {
     pub(super) known: &'a Known,
@@ -69,8 +69,8 @@ impl<'a> OpenWaits<'a> {
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
-    /// A host function that must run before the set of this clock, and that nothing orders before
-    /// the waiting host function; `None` if there is none, or if a thread waits.
+    /// A host function that must run before the set with this clock, and that nothing orders before
+    /// the waiting host function. `None` if there is no such host function, or if a thread waits.
     fn risk(&self, need: &UnansweredWait, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
@@ -106,8 +106,8 @@ impl<'a> OpenWaits<'a> {
             .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
     }
 
-    /// The sets, or else the points, that could answer a wait. `None` if something without a known
-    /// order may answer it.
+    /// The sets that could answer a wait. If there is no set, the points from which the signal
+    /// could still be set. `None` if something without a known order may set the signal.
     fn answers(&self, need: &UnansweredWait) -> Option<Vec<Answer<'a>>> {
         let held = self.signals.by_id.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();

@@ -46,7 +46,7 @@ impl Traced {
         self
     }
 
-    /// A record of the last call.
+    /// An activity with the correlation number of the last call.
     fn add(&mut self, kind: ActivityKind, stream: u32, [begin, end]: [u64; 2]) -> &mut Activity {
         self.activities.push(Activity {
             kind,

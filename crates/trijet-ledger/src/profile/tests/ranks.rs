@@ -282,8 +282,8 @@ fn kernels_with_other_names_are_no_collective() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// Rank 1 agrees with both others. They do not agree with each other: their ends differ by 14, and
-/// their transfer is 6.
+/// Rank 1 agrees with ranks 0 and 2. These two do not agree with each other: their ends differ by
+/// 14, and their transfer is 6.
 #[test]
 fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     let mut traces = ranks(3);
@@ -296,7 +296,8 @@ fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// In one step of 40, rank 0 is a pair with each of the others, but these two are not.
+/// In one step of 40, the kernel of rank 0 is a pair with the kernels of ranks 1 and 2, but these
+/// two are no pair.
 #[test]
 fn a_collective_whose_kernels_are_not_all_pairs_is_not_matched() {
     let mut traces = ranks(3);
@@ -425,8 +426,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// The trace is made from the steps. The records of a step may be lost at the start and the end
-    /// of a rank.
+    /// The trace is made from the steps. The records of the first steps of the last rank may be
+    /// lost.
     #[test]
     fn the_figures_of_ranks_are_those_of_a_naive_count(
         drawn in steps(),
@@ -490,8 +491,8 @@ proptest! {
         }
     }
 
-    /// For any kernels: a rank is reported to have waited only while it had a kernel whose name
-    /// started later on another rank, and the parts sum to the exposed time.
+    /// For any kernels: a rank is reported to have waited only while it ran a kernel and a kernel
+    /// with the same name started later on another rank. The parts sum to the exposed time.
     #[test]
     fn no_claim_contradicts_the_times(
         drawn in proptest::collection::vec(
@@ -525,8 +526,8 @@ proptest! {
     }
 }
 
-/// Whether a kernel of `trace` runs at a time, and a kernel of the same name on another rank starts
-/// later and before that one ends.
+/// Whether a kernel of `trace` runs at `time`, and a kernel with the same name on another rank
+/// starts later, but before the first kernel ends.
 fn is_wait(traces: &[ProcessTrace], trace: &ProcessTrace, time: u64) -> bool {
     let runs = |one: &&Activity| one.begin.0 <= time && time < one.end.0;
     trace.activities.iter().filter(runs).any(|mine| {

@@ -122,7 +122,8 @@ fn steps_are_counted_and_timed_and_the_start_is_stated_apart() {
     assert_eq!(program.device(FiguresOf::Steps).kernels[0].launches, 200);
 }
 
-/// One step in twenty, at random, has two to five more kernels, some with names of the step.
+/// One step in twenty, chosen at random, has two to five extra kernels. Some of them have the names
+/// of kernels that are in every step.
 #[test]
 fn kernels_now_and_then_are_no_part_of_a_step() {
     for seed in 1..8 {
@@ -373,7 +374,7 @@ proptest! {
         if let Some(length) = found(&names) {
             prop_assert!(length <= word.len(), "{length}");
         } else {
-            // The words must make up most of the sequence, and one is cut at each end.
+            // Then the words, without one at each end, make up less than a third of the sequence.
             prop_assert!(word.len() * (times - 2) * 3 < names.len(), "{word:?}");
         }
     }

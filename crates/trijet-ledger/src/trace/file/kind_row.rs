@@ -9,7 +9,7 @@ use crate::base::ledger::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The kind of an entry, with its fields in their order.
+/// The kind of an entry, with its fields in the order of the file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) enum KindRow {
     Alloc,

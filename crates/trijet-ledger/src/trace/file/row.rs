@@ -97,7 +97,7 @@ pub(super) struct RowOf<T, R, G> {
     graph: G,
     label: u32,
     chunk: Option<u64>,
-    /// The numbers of the file name, and the line and the column.
+    /// The number of the name of the source file, the line, and the column.
     site: Option<(u32, u32, u32)>,
     thread: u64,
     call: TimeSpan,

@@ -1,4 +1,5 @@
-//! Columns of numbers in a page: planes of bytes, all columns deflated together, in base64.
+//! Columns of numbers in a page. Each column is split into planes: plane n has byte n of each
+//! number, counted from the lowest byte. All planes are deflated together, and written in base64.
 //!
 //! Similar numbers have equal high bytes, so a plane of high bytes deflates to almost nothing. A
 //! plane of low bytes is noise, which deflate keeps at its length. A browser unpacks a plane
@@ -42,8 +43,8 @@ fn signed(value: u64, before: u64) -> u64 {
 }
 
 impl Columns {
-    /// Adds a column. A number that a script cannot represent becomes the largest number that it
-    /// can.
+    /// Adds a column. A number that a script cannot represent becomes the largest number that a
+    /// script can represent.
     pub(super) fn add(&mut self, name: &str, code: ColumnCode, values: impl Iterator<Item = u64>) {
         let mut most = 0;
         let mut before = 0;

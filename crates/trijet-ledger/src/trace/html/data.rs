@@ -71,13 +71,14 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
     let of_host = add_host(page, &rows, (&mut labels, &mut kinds), &mut sheet.items);
     (sheet.labels, sheet.kinds) = (labels.words, kinds.words);
     let mut more = more(page, &tracks, &rows, &sites.words, site);
-    // The engines of the host have no operations.
+    // The items of the engines of the host are no operations, so they have 0 in these columns.
     more.flags.extend(of_host);
     more.columns.iter_mut().for_each(|(_, column)| column.resize(sheet.items.len(), 0));
     sheet.data(&more)
 }
 
-/// Adds the work of the engines of the host, and returns the flags of each.
+/// Adds an item for each time in which an engine of the host worked. Returns the flags of these
+/// items.
 fn add_host(
     page: &Page<'_>,
     rows: &[TimelineRow<'_>],

@@ -19,8 +19,8 @@ const SCRIPTS: [&str; 6] = [
     "})();\n",
 ];
 
-/// The page with each mark replaced: by the part that all pages share, or by the result of `part`
-/// for the name of the mark.
+/// The page with each mark, a name in double braces, replaced: by the part that all pages share, or
+/// by the result of `part` for the name.
 pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     let mut rest = PAGE;
@@ -34,7 +34,8 @@ pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String 
     page
 }
 
-/// The text with the sign of microseconds. A page can show the sign, and a terminal may not.
+/// The text with the sign of microseconds in place of `us`. A page can show the sign, but some
+/// terminals cannot.
 pub(super) fn signed(text: &str) -> String {
     let mut signed = String::with_capacity(text.len());
     let mut rest = text;

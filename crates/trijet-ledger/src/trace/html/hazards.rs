@@ -6,7 +6,7 @@ use super::page::{HazardNote, Page};
 use crate::base::ledger::Op;
 use std::fmt::Write;
 
-/// The number of findings that have a drawing. All findings have their report.
+/// Maximum number of findings that have a drawing. All findings have their report.
 const DRAWN_MAX: usize = 20;
 /// Maximum number of characters of a label in the drawing.
 const LETTERS_MAX: usize = 26;

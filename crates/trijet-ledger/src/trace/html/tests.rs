@@ -70,8 +70,8 @@ fn text_never_becomes_markup() {
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
     assert_eq!(page.matches("<script").count(), 3, "the data, its columns, and the script");
-    // Twice the title, the advice, the finding, the remark, twice the provenance, the loss before
-    // the kernel.
+    // The title and the provenance have the text twice each. The advice, the finding, the remark
+    // and the loss before the kernel have it once each.
     assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 8);
 }
 
@@ -252,7 +252,8 @@ fn a_summary_of_another_trace_is_refused() {
     drop(Page { summary: Some(summary), ..Page::default() }.render());
 }
 
-/// Ten thousand operations of one engine, 90 ns each and 10 ns apart, and one that a finding names.
+/// Ten thousand operations of one engine, 80 ns each and about 20 ns apart. A finding names one of
+/// them.
 #[test]
 fn a_page_that_would_be_too_large_merges_short_neighbours_and_says_so() {
     let mut sheet =
