@@ -1,4 +1,4 @@
-//! Work of another library in a graph. The driver captures it, and it becomes one node.
+//! Work of another library in a graph. The driver captures the work, and the work becomes one node.
 #![forbid(unsafe_code)]
 
 use super::nodes::Nodes;

@@ -14,11 +14,11 @@ use crate::stream::Stream;
 const CONDITION_BYTES: u64 = 4;
 
 impl Stream {
-    /// Records copies of a graph's operations. Each launch of the recorded graph performs them if a
-    /// condition is not zero when the launch reaches them. The condition is one `u32` of device
-    /// memory: the argument of `graph` with the number `condition`. The operations need not use it.
-    /// In the recorded graph they count as one operation, which reads the condition and may write
-    /// everything that `graph` writes.
+    /// Records copies of a graph's operations. Each launch of the recorded graph performs these
+    /// operations if a condition is not zero when the launch reaches them. The condition is one
+    /// `u32` of device memory: the argument of `graph` with the number `condition`. The operations
+    /// need not use the condition. In the recorded graph they count as one operation, which reads
+    /// the condition and may write everything that `graph` writes.
     ///
     /// If a launch has other memory, or if these operations change, the driver creates the recorded
     /// graph again. That takes as long as the first creation.

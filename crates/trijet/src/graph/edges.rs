@@ -42,16 +42,16 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// The number of a node's stream, the numbers of the streams that its graph is a part of, and the
-/// ranges that the node touches.
+/// The number of a node's stream, the numbers of the streams to which the node's graph was added,
+/// and the ranges that the node touches.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, the latest first.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
-    // A node counts as a writer of its own stream, and as a reader of the streams that its graph is
-    // a part of.
+    // A node counts as a writer of its own stream, and as a reader of the streams to which its
+    // graph was added.
     let mut streams: Vec<RangeUsers> = Vec::new();
     let mut all = Vec::new();
     for (number, (stream, within, touches)) in nodes.enumerate() {
@@ -94,7 +94,8 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     all
 }
 
-/// Registers the uses of a node. A node that reads and writes a range counts as its writer.
+/// Registers the uses of a node. A node that reads and writes a range counts as the writer of the
+/// range.
 fn note(users: &mut [RangeMap<RangeUsers>], touches: &[ArgumentRange], number: usize) {
     let reads = touches.iter().filter(|touch| !touch.mode.writes());
     for touch in reads {

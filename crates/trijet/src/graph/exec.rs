@@ -40,19 +40,19 @@ pub struct Graph {
     name: String,
     /// The memory that the driver's graph uses now: the arguments, then the memory in `heap`.
     spans: Vec<Span>,
-    /// The elements of each argument.
+    /// The element type of each argument.
     elements: Vec<ElementKind>,
     /// The memory that was allocated while the graph was recorded.
     heap: Vec<Buffer<u8>>,
     /// The uses of the arguments by all nodes together.
     touches: Vec<ArgumentRange>,
-    /// The same uses, as ranges of the memory in `spans`.
+    /// The uses in `touches`, as ranges of the memory in `spans`.
     touched: Vec<(Span, Mode)>,
     /// Whether a node is a host function.
     has_host_fn: bool,
     /// The error of the driver that stopped a change of the graph. Launches return it.
     broken: Option<Error>,
-    /// Whether `nodes` is empty because a comparison with a recording has the nodes.
+    /// Whether `nodes` is empty because a comparison with a recording holds the nodes.
     /// [`Graph::change`] always puts them back. [`Graph::renew`] loses them if the recorded code
     /// panics.
     is_compared: bool,
@@ -64,7 +64,8 @@ impl fmt::Debug for Graph {
     }
 }
 
-/// A name that no other graph of the driver has. It includes the labels of the first operations.
+/// A name that no other graph of the driver has. The name includes the labels of the first
+/// operations.
 fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     let mut labels: Vec<String> = Vec::new();
     for node in nodes {
@@ -80,8 +81,8 @@ fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     format!("graph {number}: {}", labels.join(", "))
 }
 
-/// The properties of memory in which the memory of a launch must equal the memory of the recording.
-/// The search for a graph that can be launched with other memory uses them.
+/// The properties that the memory of a launch must have in common with the memory of the recording.
+/// They are the key of a search for a graph that can be launched with other memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MemoryLikeness {
     bytes: u64,
@@ -90,7 +91,7 @@ pub(crate) struct MemoryLikeness {
     offset: u64,
 }
 
-/// The likeness of some memory.
+/// The properties that other memory must have to replace this memory in a launch.
 pub(crate) fn alike(span: &Span) -> MemoryLikeness {
     let (bytes, space) = (span.bytes(), span.memory().space());
     MemoryLikeness { bytes, space, offset: span.address() % ALIGNMENT }
@@ -226,8 +227,7 @@ impl Graph {
         driver.graph_ready(handle)
     }
 
-    /// Replaces the driver's graph by a new one: operations on a condition cannot be changed in
-    /// place.
+    /// Replaces the driver's graph by a new one, because a conditional node cannot be changed.
     fn create_again(&mut self) -> Result<()> {
         let old = self.handle.take();
         let created = self.create();
@@ -396,7 +396,7 @@ impl Graph {
     }
 
     /// Adds the operations of the graph to the graph that the stream records. With a `condition`,
-    /// they become one node, which performs them on that condition.
+    /// the operations become the body of one conditional node.
     pub(super) fn record_in(
         &self,
         recorder: &dyn Recorder,

@@ -1,9 +1,9 @@
 //! The memory of a graph: memory that streams of the recording allocate.
 //!
 //! The addresses are fixed. After a buffer was dropped, a buffer that is allocated later in the
-//! recording may get its range. The operations on both use the same bytes, so they get edges like
-//! all such operations. Two graphs share no memory of this kind, and the launches of one graph
-//! follow each other (law A31).
+//! recording may get the same range. The operations on both buffers use the same bytes, so these
+//! operations get edges like any others. Two graphs share no memory of this kind, and the launches
+//! of one graph follow each other (law A31).
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -34,7 +34,7 @@ pub(super) struct Heap {
 #[derive(Debug, Default)]
 struct GraphHeapState {
     chunks: Vec<GraphChunk>,
-    /// For each buffer in use, the index of its chunk and its range there.
+    /// For each buffer in use, the index of its chunk, and its range of bytes in the chunk.
     used: HashMap<BlockId, (usize, Range<u64>)>,
 }
 

@@ -37,7 +37,7 @@ enum NodeWork {
         args: Box<KeptArgs>,
     },
     HostFn(HostFn),
-    /// Operations on a condition, which is one word in this range.
+    /// The body of a conditional node. The condition is one word in the range `condition`.
     Conditional {
         repeats: Repeats,
         condition: ArgumentRange,
@@ -132,7 +132,8 @@ pub(super) struct Condition {
 pub(super) struct Node {
     work: NodeWork,
     pub(super) home: NodeHome,
-    /// The numbers of the streams that the node's graph is a part of, from the innermost one.
+    /// The numbers of the streams to which the node's graph was added, and then the graph around
+    /// it. The innermost stream comes first.
     pub(super) within: Vec<usize>,
     /// Whether the node is a dependent launch, according to its edges.
     is_dependent: bool,
@@ -165,9 +166,9 @@ impl Node {
         Ok(Self { work, home, within, is_dependent: false, touches, after })
     }
 
-    /// A node in a stream that performs the nodes `body` on a condition. `touches` has the uses of
-    /// all these nodes together. Ranges that they write count as overwritten, although the nodes
-    /// may not run: the order is the same, and the memory needs no content before.
+    /// A conditional node in a stream, with the nodes of `body`. `touches` has the uses of all
+    /// these nodes together. Ranges that the body writes count as overwritten, although the body
+    /// may not run: the order of operations is the same, and the memory needs no content before.
     pub(super) fn conditional(
         repeats: Repeats,
         condition: ArgumentRange,
@@ -206,7 +207,7 @@ impl Node {
         matches!(self.work, NodeWork::Captured(..))
     }
 
-    /// A copy for the body of a condition. The copy keeps its edges.
+    /// A copy of the node for the body of a conditional node. The copy keeps its edges.
     pub(super) fn copied_as_body(&self) -> Self {
         Self { after: self.after.clone(), ..self.copied_into(0, 0) }
     }
@@ -235,8 +236,8 @@ impl Node {
         }
     }
 
-    /// A copy of the node for another graph. The node's graph becomes a part of `stream` there, and
-    /// the streams of the node's graph get the numbers from `first` on.
+    /// A copy of the node for another graph. There, the node's graph becomes a part of `stream`,
+    /// and the streams of the node's graph get the numbers from `first` on.
     pub(super) fn copied_into(&self, stream: usize, first: usize) -> Self {
         let within = self.within.iter().map(|within| first + within);
         Self {

@@ -33,7 +33,7 @@ pub(super) struct Recorded {
     pub(super) nodes: Vec<Node>,
     /// The memory of the arguments, then the memory of the chunks of the heap.
     pub(super) spans: Vec<Span>,
-    /// The elements of each argument.
+    /// The element type of each argument.
     pub(super) elements: Vec<ElementKind>,
     /// The chunks of the heap that no earlier graph of the recording owns.
     pub(super) heap: Vec<Buffer<u8>>,
@@ -80,7 +80,7 @@ struct RecordedArgument {
 /// The number of an argument, and a range of its bytes.
 type ArgumentBytes = (usize, Range<u64>);
 
-/// A graph that becomes a part of another one.
+/// A graph that becomes a part of another graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
     pub(super) nodes: &'a [Node],
@@ -92,8 +92,8 @@ pub(super) struct Part<'a> {
     pub(super) heap: &'a [(DeviceId, u64)],
 }
 
-/// Converts a range of an argument of a graph to a range of the graph around it. `at` has the new
-/// range of each argument.
+/// Converts a range of an argument of a graph to a range of an argument of the graph around it.
+/// `at` has the new argument and the new range for each argument.
 fn shift(touch: &mut ArgumentRange, at: &[ArgumentBytes]) {
     let (argument, range) = &at[touch.argument];
     touch.range = range.start + touch.range.start..range.start + touch.range.end;
@@ -172,7 +172,8 @@ impl RecordingState {
         Ok(())
     }
 
-    /// The argument or the chunk of the heap that has these bytes, and their range there.
+    /// The argument or the chunk of the heap that has these bytes, and the range of the bytes in
+    /// it.
     fn locate(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
         let (block, range) = (used.track.id, &used.range);
         let has = |known: &RecordedArgument| {
@@ -395,8 +396,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Adds copies of the nodes of another graph to one new node, which performs them on a
-    /// condition.
+    /// Adds copies of the nodes of another graph as the body of one new conditional node.
     pub(super) fn add_conditional(
         &self,
         lane: LaneId,

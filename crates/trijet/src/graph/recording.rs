@@ -152,7 +152,7 @@ impl Recording {
 
     /// Leaves out one edge of the graph. `number` counts from 1 through the edges of the first
     /// node, then through the edges of the next node, and so on. An edge belongs to the later of
-    /// its two nodes. This shows what the edge prevents, as
+    /// its two nodes. A graph without an edge shows what the edge prevents, as
     /// [`testing::drop_wait`](crate::testing::drop_wait) does for streams. On a
     /// [checked](crate::DeviceBuilder::check) device the graph is then refused, unless other edges
     /// order the two nodes.

@@ -68,7 +68,7 @@ fn describe(
     )
 }
 
-/// For each node, the nodes before it, with one bit per node.
+/// For each node, the nodes that precede it according to the edges, with one bit per node.
 fn before(nodes: &[Node]) -> Vec<Vec<u64>> {
     let words = nodes.len().div_ceil(64);
     let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());

@@ -24,7 +24,7 @@ pub struct NcclNames<T> {
 }
 
 impl<T: TiledElement> NcclNames<T> {
-    /// The numbers for an operation. NCCL lacks some types.
+    /// The numbers for an operation. `None` if NCCL lacks the type of the elements.
     const fn of(operation: i32) -> Option<Self> {
         match nccl_type(T::TYPE) {
             Some(element) => Some(Self { element, operation, of: PhantomData }),

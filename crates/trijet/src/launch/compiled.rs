@@ -25,8 +25,8 @@ impl Compiled {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Returns the PTX for the compute capability `compute`. The first call compiles it with
-    /// `compile`. A second thread waits meanwhile.
+    /// Returns the PTX for the compute capability `compute`. The first call compiles the source
+    /// with `compile`. Other threads that call this function wait meanwhile.
     ///
     /// # Errors
     /// The errors of `compile`. The next call then compiles again.

@@ -15,9 +15,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Exactness {
-    /// They are equal bit for bit.
+    /// The results are equal bit for bit.
     Exact,
-    /// They are equal up to this relative tolerance.
+    /// The results are equal up to this relative tolerance.
     Relative(f64),
 }
 

@@ -73,8 +73,8 @@ impl<'a> Tile<'a> {
     /// ```
     ///
     /// # Panics
-    /// When the kernel has other parameters, or after an argument was taken. The message lists the
-    /// arguments. The launch returns it as its error.
+    /// When the kernel has other parameters, or after an argument was taken. The message of the
+    /// panic lists the arguments. The launch returns this message as its error.
     #[must_use]
     pub fn args<P: TwinParams>(&mut self) -> P::Taken<'a> {
         P::take(self)

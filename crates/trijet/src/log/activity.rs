@@ -96,8 +96,8 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[EngineActivity], map: &
 
 /// Removes the times of operations that end after a later operation of their stream has ended, and
 /// returns the number of these operations. CUPTI gives the copy before the first launch of a graph
-/// the end of a later launch. A dependent kernel starts before the kernel before it has ended, but
-/// ends after it.
+/// the end of a later launch. A dependent kernel starts before the previous kernel has ended, but
+/// ends after the previous kernel.
 fn take_back_impossible(ops: &mut [Op], tags: &[(usize, u64)]) -> u64 {
     let mut indices: Vec<usize> = tags.iter().map(|(index, _)| *index).collect();
     indices.sort_unstable_by(|a, b| b.cmp(a));
@@ -167,7 +167,7 @@ impl Collection {
         self.tags_given.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Keeps the tag of the operation `op`, an index in the ledger.
+    /// Keeps the tag of an operation. `op` is the index of the operation in the ledger.
     pub(super) fn bears(&self, op: usize, tag: u64) {
         self.tags.lock().expect("no panic under this lock").push((op, tag));
     }

@@ -43,7 +43,7 @@ fn refused(op: &'static str) -> Error {
     if forked() {
         return fork::refused(op);
     }
-    // A thread of the driver that is ending keeps no list. Its calls are still refused.
+    // A thread of the driver that is ending no longer has the list. Its calls are still refused.
     let noted = REFUSED.try_with(|calls| {
         let mut calls = calls.borrow_mut();
         if calls.len() < REFUSED_MAX {
@@ -78,7 +78,7 @@ pub(crate) fn recorded<R>(run: impl FnOnce() -> R) -> R {
     doing(Does::Recorded, run)
 }
 
-/// Runs code of the library itself among code whose operations are recorded.
+/// Runs code of the library itself inside code whose operations are recorded.
 pub(crate) fn not_recorded<R>(run: impl FnOnce() -> R) -> R {
     doing(if records() { Does::Program } else { DOES.get() }, run)
 }

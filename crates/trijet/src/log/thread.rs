@@ -1,8 +1,8 @@
 //! The thread vector: the work that the calling host thread knows to be complete, for each domain.
 //!
-//! It is raised by synchronisations, successful queries, ticket waits and futures of this thread
+//! Synchronisations, successful queries, ticket waits and futures of this thread raise the vector
 //! (law A11: a wait of the host orders the calling thread only). Work that the thread enqueues
-//! afterwards follows all of it (law A2), so it needs no wait.
+//! afterwards follows everything in the vector (law A2), so it needs no wait for that.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;
@@ -20,8 +20,8 @@ thread_local! {
     /// 0 stands for no knowledge.
     static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
-    /// The version, the domain and the known positions of the thread's last entry. Most entries of
-    /// a thread have the same.
+    /// The version, the domain and the known positions of the thread's last entry. The next entry
+    /// usually has the same positions.
     static WRITTEN: RefCell<(u64, u64, Known)> = const { RefCell::new((0, 0, None)) };
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -160,8 +160,8 @@ impl Tracers {
         self.attached().checker.is_some()
     }
 
-    /// The verdict of the checker so far, if there is one. Waits that have not ended count as such,
-    /// so even a program that hangs has a verdict.
+    /// The verdict of the checker so far, if there is one. A wait that has not ended counts as a
+    /// wait that never ends, so even a program that hangs has a verdict.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let live = |live: &LiveChecker| (Arc::clone(&live.checker), Arc::clone(&live.tracer));
         let (checker, tracer) = self.attached().checker.as_ref().map(live)?;
@@ -219,7 +219,7 @@ impl Tracers {
         self.name(&Name::of_object(of, device, text));
     }
 
-    /// Forgets the name of an allocation that is gone.
+    /// Forgets the name of an allocation that no longer exists.
     pub(crate) fn forget_block(&self, block: BlockId) {
         self.names.remove(Named::Block(block), NOWHERE);
     }

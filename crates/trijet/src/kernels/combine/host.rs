@@ -9,9 +9,9 @@ use trijet_twins::device_float;
 pub(crate) trait Combinable: Copy {
     /// The sum, as the device rounds or wraps it.
     fn sum(self, other: Self) -> Self;
-    /// The smaller one of both. Among floats, a NaN wins, and -0 is less than 0.
+    /// The smaller one of both numbers. Among floats, a NaN wins, and -0 is less than 0.
     fn least(self, other: Self) -> Self;
-    /// The larger one of both. Among floats, a NaN wins, and -0 is less than 0.
+    /// The larger one of both numbers. Among floats, a NaN wins, and -0 is less than 0.
     fn most(self, other: Self) -> Self;
 }
 

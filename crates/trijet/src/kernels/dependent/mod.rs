@@ -22,9 +22,9 @@ pub type Consumer = (u32, u32, Trigger, Read<u32>, Write<u32>);
 /// Number of instructions of one round of the hash, as in `work.cu`.
 const OPS_PER_ROUND: u64 = 7;
 
-/// When a kernel lets the next kernel of its stream begin, if the next kernel is a dependent
-/// launch. The results do not depend on it, because the next kernel waits for the data that it
-/// needs (law A35).
+/// The time at which a kernel lets the next kernel of its stream begin, if the next kernel is a
+/// dependent launch. The results do not depend on this time, because the next kernel waits for the
+/// data that it needs (law A35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, NoUninit)]
 #[repr(u32)]
 pub enum Trigger {

@@ -4,8 +4,8 @@
 //! over the whole stack: row `g` belongs to image `g / height`. Work can be divided between any two
 //! rows of the output. The values of a window beyond the edges of its image follow from the pixels
 //! of this image ([`Edges`]). So a chunk needs a halo of up to `radius` rows on each side. With
-//! [`Edges::Wrap`], it needs whole images. Neither device needs to know where the images of other
-//! chunks are.
+//! [`Edges::Wrap`], a chunk needs whole images. The kernel and its twin need not know where the
+//! images of other chunks are.
 
 pub(crate) mod plan;
 
