@@ -1,7 +1,7 @@
 //! A histogram of a window, from which the median of the window is found. It has two levels of
-//! counts, and a running count `below`. Counts fit in a byte, since a window has at most 225
+//! counts, and a running count `below`. Counts fit in a byte, because a window has at most 225
 //! pixels. The coarse level counts blocks of values. `below` counts the pixels in the blocks before
-//! the current one. It is updated while the window slides, so that the search starts at the last
+//! the current block. It is updated while the window slides, so that the search starts at the last
 //! median. Inside a block, sixteen counts are summed at a time, which is one instruction on common
 //! processors.
 #![forbid(unsafe_code)]
@@ -19,8 +19,8 @@ pub(super) struct Histogram {
     coarse: Vec<u8>,
     shift: u32,
     block: usize,
-    /// The number of pixels in the blocks before `block`. It may wrap around while only some pixels
-    /// of a column have been exchanged.
+    /// The number of pixels in the blocks before `block`. This number may wrap around while only
+    /// some pixels of a column have been exchanged.
     below: u32,
 }
 

@@ -1,9 +1,9 @@
 //! The filter: whole output rows of a part of a stack, over slices.
 //!
-//! For radius 1 it sorts the three pixels of every column, then takes the median of the largest
-//! minimum, the median of medians and the smallest maximum. These are plain minima and maxima over
-//! rows, which the compiler turns into vector code. For larger radii it slides a histogram along
-//! the row (Huang 1979). Each step adds 2r+1 pixels and removes 2r+1.
+//! For radius 1, the filter sorts the three pixels of every column, then takes the median of the
+//! largest minimum, the median of medians and the smallest maximum. These are plain minima and
+//! maxima over rows, which the compiler turns into vector code. For larger radii, the filter slides
+//! a histogram along the row (Huang 1979). Each step adds 2r+1 pixels and removes 2r+1.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -16,14 +16,14 @@ use crate::pixel::Pixel;
 /// The number of rows of the largest window.
 const SIDE_MAX: usize = 2 * RADIUS_MAX as usize + 1;
 
-/// A stack of images and the part of it that an input slice holds.
+/// A stack of images, and the part of the stack that an input slice has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Pixels in a row.
     pub width: u32,
     /// Rows in an image.
     pub height: u32,
-    /// The number of the input's first row in the whole stack.
+    /// The number of the first row of the input, counted over the whole stack.
     pub first_in_row: u64,
 }
 
@@ -136,7 +136,8 @@ impl<T: Pixel> Filter<T> {
     }
 }
 
-/// The column that is used at index `at` of a row. For a zero, it is a column beyond the row.
+/// The column that is used at index `at` of a row. If a zero is used there, a column beyond the
+/// row.
 fn column_at(edges: Edges, at: i64, width: usize) -> usize {
     let beyond = usize::MAX;
     edges.at(at, width as i64).map_or(beyond, |from| usize::try_from(from).unwrap_or(beyond))

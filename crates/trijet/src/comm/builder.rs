@@ -104,7 +104,8 @@ impl<'a> CommunicatorBuilder<'a> {
     /// another rank than the timeout of the ranks. [`Communicator::close`] frees the memory of
     /// NCCL. Without this call, the memory stays until the end of the process, because other ranks
     /// may still read it. After the end of the group, the drop of the communicator waits up to 5 s
-    /// until NCCL has aborted it: NCCL may crash a process that exits during the abort.
+    /// until NCCL has aborted the communicator: NCCL may crash a process that exits during the
+    /// abort.
     pub fn nccl(mut self) -> Self {
         self.uses_nccl = true;
         self

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The group also ends if a rank ends, freezes, or comes too late ([`Ranks`]). The devices of NCCL
 /// communicators are then lost ([`ErrorKind::PeerLost`]): pending work ends early, each wait for
 /// the work returns an error, and no host function that was enqueued after the work runs. So a
-/// program never takes a result for right that lacks the part of a rank.
+/// program never uses a result that lacks the part of a rank.
 #[derive(Debug)]
 pub struct Communicator {
     members: Vec<Member>,
@@ -227,8 +227,8 @@ impl Communicator {
     /// graph.
     ///
     /// The driver captures the work of NCCL. This work keeps the memory with which it was recorded:
-    /// a launch with another argument is refused. Such a graph cannot become a part of another
-    /// graph. It keeps the memory of NCCL until the end of the process.
+    /// a launch with other memory is refused. Such a graph cannot become a part of another graph,
+    /// and keeps the memory of NCCL until the end of the process.
     ///
     /// # Errors
     /// `Unsupported` for a communicator of several processes; `InvalidValue` for devices of another

@@ -58,8 +58,8 @@ struct ProcessSide {
     ranks: Arc<Ranks>,
     channel: u64,
     device: Device,
-    /// Collectives that the device has not reached, in their order. Each has its number and an
-    /// event before its work.
+    /// Collectives that the device has not reached, in ascending order of their numbers. Each has
+    /// its number and an event before its work.
     coming: Mutex<VecDeque<(u64, Event)>>,
     reached: AtomicU64,
     is_aborted: Mutex<bool>,
@@ -110,8 +110,8 @@ impl ProcessSide {
         event.record(&member.kernels)?;
         let mut coming = locked(&self.coming);
         if coming.len() == NOTED_MAX {
-            // The last collective always has an event. Without it, rank 0 would take the device for
-            // late.
+            // The last collective always has an event. Without this event, rank 0 would conclude
+            // that the device is late.
             coming.pop_back();
         }
         coming.push_back((number, event));
@@ -261,7 +261,7 @@ impl Nccl {
                 ranks.0.lose(error.to_string());
                 Err(ranks.failure().unwrap_or(error))
             }
-            // NCCL may notice the end of another process first. Its error does not name the
+            // NCCL may notice the end of another process first. The error of NCCL does not name the
             // process.
             (Some(ProcessSide { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
                 let (rank, count) = (ranks.rank(), ranks.count());

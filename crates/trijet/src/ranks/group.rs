@@ -37,8 +37,8 @@ pub(crate) trait Dependent: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) own: ProcessRank,
-    /// The id of the process that joined. A child of `fork` shares its connections, but has none of
-    /// its threads.
+    /// The id of the process that joined. A child of `fork` shares the connections of this process,
+    /// but has none of its threads.
     process: u32,
     /// The write half of the connection to each rank.
     links: BTreeMap<usize, Mutex<TcpStream>>,
@@ -47,8 +47,8 @@ pub(crate) struct Group {
     /// The number of calls so far. The lock is held during a call, so that there is one call at a
     /// time.
     turn: Mutex<u64>,
-    /// Held while rank 0 sends an answer or a loss to all ranks, and notes it itself. So if one
-    /// rank has seen an answer, each rank gets this answer before a loss that follows.
+    /// Held while rank 0 sends an answer or a loss to all ranks, and stores it for itself. So if
+    /// one rank has seen an answer, each rank gets this answer before a loss that follows.
     telling: Mutex<()>,
     dependents: Mutex<Vec<Weak<dyn Dependent>>>,
     /// Held while announcements are sent, so that a goodbye is sent after them.
@@ -72,8 +72,8 @@ pub(crate) struct State {
     has_left: Vec<bool>,
     /// Whether rank 0 has left and passes no more messages on.
     pub(super) is_cut: bool,
-    /// On rank 0: the calls that ranks have made, by rank. `since` is the time of the first of
-    /// these calls.
+    /// On rank 0: the calls that wait for other ranks, by the rank that made the call. `since` is
+    /// the time of the first of these calls.
     calls: BTreeMap<usize, Call>,
     since: Option<Instant>,
     answer: Option<Answer>,
@@ -204,7 +204,8 @@ impl Group {
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);
         // A failed write is not reported here: the reading thread finds the end of the connection,
         // perhaps after a goodbye. If only a part of a frame was written, the connection is
-        // useless. It is shut down, so that the reading thread finds its end.
+        // useless. Then the connection is shut down, so that the reading thread finds the end of
+        // it.
         if frame.write(&mut *stream).is_err_and(|error| is_late(&error)) {
             drop(stream.shutdown(Shutdown::Both));
         }
@@ -233,8 +234,8 @@ impl Group {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Ends the group with this loss, unless there was one before: tells it to the other ranks, and
-    /// then stores it.
+    /// Ends the group with this loss, unless there was an earlier loss. Tells the loss to the other
+    /// ranks, and then stores it.
     pub(crate) fn lose(&self, cause: String) {
         if self.is_forked() {
             return;
@@ -248,7 +249,7 @@ impl Group {
         drop(state);
         let error = Error::new(ErrorKind::PeerLost, "ranks", cause.clone());
         // First, the devices are marked as lost. So no result of work that is aborted below is
-        // taken for right.
+        // used.
         self.dependents().iter().for_each(|one| one.lose(&error));
         let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         match self.own.rank {
@@ -478,7 +479,8 @@ impl Group {
         Err(self.ended(cause))
     }
 
-    /// Ends the group, and returns the error with which it ended, which may be an earlier one.
+    /// Ends the group. Returns the error with which the group has ended. If the group had ended
+    /// before, this is the earlier error.
     pub(super) fn ended(&self, cause: String) -> Error {
         self.lose(cause.clone());
         self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))

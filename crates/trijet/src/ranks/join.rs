@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(1);
 /// Maximum time from a connection to its proof. A rank that is slower connects again.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
-/// Maximum number of connections without a proof. Beyond it, the oldest one is dropped.
+/// Maximum number of connections without a proof. If there are more, the oldest one is dropped.
 const UNKNOWN_MAX: usize = 256;
 /// Maximum number of connections that are accepted between two checks of all connections.
 const TAKEN_MAX: usize = 64;
@@ -300,7 +300,8 @@ impl Door<'_> {
     /// Checks all connections that have not sent a proof.
     ///
     /// # Errors
-    /// A contradiction of a rank of this job. It is returned after the check of all connections.
+    /// A contradiction of a rank of this job. The error is returned after all connections have been
+    /// checked.
     fn look(&mut self) -> std::result::Result<(), String> {
         let mut outcome = Ok(());
         for mut one in std::mem::take(&mut self.unknown) {

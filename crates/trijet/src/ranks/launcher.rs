@@ -58,8 +58,8 @@ struct Launcher {
     count: &'static [&'static str],
     local: &'static [&'static str],
     local_count: &'static [&'static str],
-    /// The variables that name the job, as alternatives. The first list counts that has a variable
-    /// which is set; all variables of the list that are set belong to the name.
+    /// Lists of variables that name the job. The first list with a variable that is set is used.
+    /// All variables of this list that are set form the name of the job.
     job: &'static [&'static [&'static str]],
 }
 

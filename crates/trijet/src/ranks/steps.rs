@@ -1,5 +1,5 @@
-//! The collectives that ranks have called, as rank 0 knows them. They show whether all ranks call
-//! the same collectives in the same order, and which rank is late.
+//! The collectives that ranks have called, as rank 0 knows them. From these, rank 0 finds whether
+//! all ranks call the same collectives in the same order, and which rank is late.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -115,8 +115,8 @@ struct Channel {
 pub(crate) struct Steps(BTreeMap<u64, Channel>);
 
 impl Steps {
-    /// Adds a communicator of these ranks. Each rank announces it, and only the first announcement
-    /// counts.
+    /// Adds a communicator of these ranks. Each rank announces the communicator, and only the first
+    /// announcement counts.
     pub(super) fn open(&mut self, channel: u64, ranks: Vec<usize>, now: Instant) {
         let (reached, has_quit) = (vec![(0, now); ranks.len()], vec![false; ranks.len()]);
         let pending = BTreeMap::new();
@@ -252,8 +252,8 @@ impl Steps {
     }
 }
 
-/// Finds two ranks whose messages do not match: one sends other messages to the other than that
-/// rank receives from it.
+/// Finds two ranks whose messages do not match: the messages that one rank sends differ from the
+/// messages that the other rank receives from it.
 fn mismatch(all: &[Step], ranks: &[usize]) -> Option<String> {
     let of = |list: &[(u32, u64)], rank: usize| -> Vec<u64> {
         let is_his = |one: &&(u32, u64)| usize::try_from(one.0) == Ok(rank);

@@ -44,8 +44,8 @@ impl Token {
         Self(blake3::derive_key("trijet 2026-11-25 token of a job of ranks", text))
     }
 
-    /// The proof of a side. `hello` and `answer` are the first bytes of both ends; they have the
-    /// random numbers.
+    /// The proof of a side. `hello` and `answer` are the first bytes that the two ends have sent,
+    /// including their random numbers.
     pub(super) fn proof(&self, side: Side, hello: &[u8], answer: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&[side as u8]).update(hello).update(answer);

@@ -78,8 +78,8 @@ pub struct GradientBuckets<T, R> {
     /// Whether a combination of this step ended with an error or a panic. Its bucket may then have
     /// any values.
     has_failed: bool,
-    /// The group of processes; `None` within one process. The next fields are whether a step has
-    /// ended, and whether the ranks have compared its order.
+    /// The group of processes; `None` within one process. The next field states whether a step has
+    /// ended. The field after it states whether the ranks have compared the order of that step.
     ranks: Option<Arc<Ranks>>,
     has_finished: bool,
     has_agreed: bool,
@@ -202,8 +202,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// calls of this type together, with the same arguments; only the order of
     /// [`GradientBuckets::ready`] may differ.
     ///
-    /// After a complete step, the first [`GradientBuckets::begin`] orders the buckets as that step
-    /// did on rank 0.
+    /// After a complete step, the first [`GradientBuckets::begin`] puts the gradients into buckets
+    /// in the order in which they became ready on rank 0.
     ///
     /// # Errors
     /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the
@@ -544,7 +544,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// is complete.
     ///
     /// # Errors
-    /// Errors of a step and of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
+    /// Errors of a step and of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan can be
+    /// measured.
     #[track_caller]
     pub fn tune(
         &mut self,

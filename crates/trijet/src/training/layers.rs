@@ -107,9 +107,9 @@ pub struct LayerPipeline<T> {
 }
 
 impl<T: Element> LayerPipeline<T> {
-    /// Makes a pipeline with one stage on each of these devices, in their order. A device may have
-    /// several stages. `lens[i]` is the number of elements per micro-batch that pass from stage `i`
-    /// to stage `i + 1`. As many gradients pass back.
+    /// Makes a pipeline with one stage on each of these devices. The first device has the first
+    /// stage. A device may have several stages. `lens[i]` is the number of elements per micro-batch
+    /// that pass from stage `i` to stage `i + 1`. As many gradients pass back.
     ///
     /// # Errors
     /// `InvalidValue` for no device, no micro-batch, a length of 0, or a wrong number of lengths

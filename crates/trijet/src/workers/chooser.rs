@@ -26,8 +26,8 @@ const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 /// advance.
 type Key = (&'static str, bool, u32);
 
-/// The trials of one key. `measured` has the number of measured runs and their weighted mean time,
-/// in seconds, by policy. `runs` is the number of all runs.
+/// The trials of one key. For each policy, `measured` has the number of measured runs and their
+/// weighted mean time in seconds. `runs` is the number of all runs.
 #[derive(Debug, Default)]
 struct Trials {
     measured: BTreeMap<Policy, (usize, f64)>,

@@ -30,7 +30,7 @@ pub struct Feed<'a, K, P> {
     /// that the host has taken, modulo 2^32.
     fed: u32,
     taken: u32,
-    /// The number of tasks that the workers had taken, when the host last read it.
+    /// The number of tasks that the workers had taken when the host last read this number.
     seen: u32,
     answers: Vec<u64>,
     /// The totals of the runs that ended.

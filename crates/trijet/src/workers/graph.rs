@@ -62,14 +62,15 @@ pub struct TaskGraph {
     accesses: Vec<(u64, ResourceAccess)>,
 }
 
-/// The order of a graph.
+/// The nodes of a graph, in an order that its edges allow.
 #[derive(Debug)]
 struct GraphOrder {
     /// The edges of node `n` are `successors[ends[n]..ends[n + 1]]`.
     ends: Vec<u32>,
     successors: Vec<u32>,
     degrees: Vec<u32>,
-    /// The numbers of all nodes, level by level.
+    /// The numbers of all nodes, level by level. The level of a node is the number of edges on the
+    /// longest path that ends at the node.
     nodes: Vec<u32>,
     /// For each level, the index in `nodes` of its first node. The last entry is the number of
     /// nodes.
@@ -192,7 +193,8 @@ impl TaskGraph {
         Ok(GraphOrder { ends, successors, degrees, nodes, levels, level_of })
     }
 
-    /// Describes a cycle. `left` has, for each node, the number of predecessors without an order.
+    /// Describes a cycle. `left` has, for each node, the number of predecessors that could not be
+    /// ordered.
     fn cycle(&self, left: &[u32]) -> String {
         let before = |node: u32| {
             let mut edges = self.edges.iter();

@@ -138,10 +138,10 @@ impl RunOptions {
         self
     }
 
-    /// Sets the limit of the watchdog. The watchdog ends the run if a worker finds no task for this
-    /// long, although tasks are left, and no worker runs a task. It also ends the run if one task
-    /// of another worker then runs for as long again. Zero turns the watchdog off. The default is 5
-    /// s.
+    /// Sets the limit of the watchdog. A worker that has found no task for this time, although
+    /// tasks are left, checks the other workers. If no worker runs a task, the run ends with an
+    /// error. If a worker still runs the same task when the limit has passed once more, the run
+    /// ends with an error too. Zero turns the watchdog off. The default is 5 s.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.watchdog = limit;
         self

@@ -286,7 +286,7 @@ pub(super) fn start<K: Kinds, P>(
     let args = args.scalar(setup)?.update(state.view_mut())?.write(tasks.view_mut())?;
     let args = args.read(list)?.read(graph)?.update(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;
-    // From here on, the workers use the words of the host, so an error must not free them.
+    // From here on, the workers use the words of the host, so an error must not free these words.
     let words = ManuallyDrop::new(words);
     let ticket = stream.ticket()?;
     let host = ManuallyDrop::into_inner(words);

@@ -108,8 +108,8 @@ pub(super) struct WorkersLayout {
 }
 
 impl Setup {
-    /// The number of credits that are given back by the end of a run. An open feed has a credit of
-    /// its own.
+    /// The number of credits that have been given back when a run is over. An open feed has a
+    /// credit of its own.
     pub(super) fn credits(&self) -> u32 {
         self.initial + u32::from(self.feed_bits != 0)
     }

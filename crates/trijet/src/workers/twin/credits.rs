@@ -30,12 +30,12 @@ impl Credits {
         Self { balance: AtomicU32::new(0), initial }
     }
 
-    /// Gets a credit for a child: one of the worker, or else a new one.
+    /// Gets a credit for a child: a credit that the worker has, or else a new one.
     pub(crate) fn take(&self, purse: &mut Purse) {
         match purse.0.checked_sub(1) {
             Some(rest) => purse.0 = rest,
-            // The task that makes the child still has its own credit, so the balance cannot be the
-            // balance of the end.
+            // The task that makes the child still has its own credit, so the balance cannot reach
+            // its final value now.
             None => drop(self.balance.fetch_sub(1, Ordering::Relaxed)),
         }
     }

@@ -176,8 +176,8 @@ mod every_order {
         });
     }
 
-    /// The owner takes a task without a check if it believes that more tasks are left. It must see
-    /// that a thief took the task before.
+    /// The owner takes a task without a check if it believes that more tasks are left. Then the
+    /// owner must see that a thief has taken the older task.
     #[test]
     fn a_thief_and_the_owner_see_each_other_at_the_last_task() {
         loom::model(|| {

@@ -1,6 +1,6 @@
 //! The words from the host to a run on a host device, and the answers of the run. On a GPU, these
-//! words are in host memory that both sides access. A twin cannot access it, because the program
-//! may access it at the same time. So the twin and the program use this table.
+//! words are in host memory that both sides access. A twin cannot access this memory, because the
+//! program may access it at the same time. So the twin and the program use this table.
 #![forbid(unsafe_code)]
 
 use crate::workers::end::EndReport;

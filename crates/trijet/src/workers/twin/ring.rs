@@ -1,7 +1,8 @@
-//! A bounded queue that all workers share. A worker first reserves room for its task, or a task, by
-//! a counter. Then the worker gets a ticket, and the ticket selects a slot. A worker may have to
-//! wait for another worker that has a ticket for the same slot and has not used it yet. `ring_push`
-//! and `ring_pop` of `scheduler.cuh` do the same on a GPU.
+//! A bounded queue that all workers share. To push a task, a worker first reserves room in a
+//! counter. To pop a task, it first reserves a task in another counter. Then the worker gets a
+//! ticket, and the ticket selects a slot. A worker may have to wait for another worker that has a
+//! ticket for the same slot and has not used it yet. `ring_push` and `ring_pop` of `scheduler.cuh`
+//! do the same on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "a place is masked to the length of a ring")]
 

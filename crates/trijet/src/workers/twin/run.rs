@@ -104,7 +104,7 @@ impl TwinRun<'_> {
         share.min(u64::from(self.setup.chunk)) as u32
     }
 
-    /// Makes a child. Returns false if the queues have no room.
+    /// Makes a child task. Returns false if the queues have no room.
     pub(super) fn spawn(&self, worker: usize, state: &mut State, task: u64) -> bool {
         if self.policy == Policy::Levels {
             state.counts[count::REFUSED] += 1;
@@ -198,7 +198,9 @@ impl TwinRun<'_> {
         found.or_else(|| self.ring.pop())
     }
 
-    /// Searches once for a task. The worker may leave, or stop the run at its end.
+    /// Searches once for a task. A worker without a task of its own gives back its credits, and
+    /// stops the run if these were the last credits. With the policy `Static`, the worker then
+    /// leaves.
     pub(super) fn search(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         if let Some(task) = self.own_task(worker, state) {
             return Some(task);
@@ -222,7 +224,7 @@ impl TwinRun<'_> {
         found
     }
 
-    /// Makes tasks of the successors of this node that have no other predecessor left.
+    /// Makes tasks of those successors of this node whose predecessors have all run.
     pub(super) fn release(&self, worker: usize, state: &mut State, node: usize) {
         let TwinGraph { words, counters } = &self.graph;
         for edge in words[node]..words[node + 1] {
