@@ -11,7 +11,7 @@
 //! Programs use the first two through the crate `trijet`, which has them under the same names.
 #![forbid(unsafe_code)]
 
-/// The items that both readers and the library share. `trijet` names those that programs use.
+/// The items that the readers and the library share. `trijet` names those that programs use.
 #[doc(hidden)]
 pub mod base;
 pub mod check;

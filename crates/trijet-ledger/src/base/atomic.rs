@@ -63,8 +63,8 @@ impl Pick {
 }
 
 /// A list of numbers to which threads add without waiting for each other. One thread at a time
-/// takes all of them. Each number is in the list at most once. The link of a number has the next
-/// number of the list.
+/// takes all of them. Each number is in the list at most once. The link of a number is the next
+/// number in the list.
 #[derive(Debug)]
 pub struct Stack(AtomicU32);
 

@@ -5,8 +5,9 @@
 //! Kernels also wait for a GPU that is full. The times cannot tell this cause from shared queues if
 //! a full GPU runs exactly as many kernels as there are queues. So these waits count only if
 //! - more streams than queues had operations in a row, because only such streams hold a queue,
-//! - for at least half of all such waiting exactly as many kernels ran as there are queues, and
-//! - for at most a tenth of all such waiting fewer kernels ran.
+//! - exactly as many kernels ran as there are queues for at least half of the time for which ready
+//!   kernels waited, and
+//! - fewer kernels ran for at most a tenth of that time.
 #![forbid(unsafe_code)]
 
 use crate::base::span::Union;
@@ -23,10 +24,10 @@ const GAP_MAX: u64 = 5_000;
 pub(crate) struct KernelRun {
     /// The number of the stream that the kernel is in.
     pub stream: usize,
-    /// The time from which the kernel could run: it was enqueued, and everything that it follows
-    /// was done.
+    /// The time in nanoseconds from which the kernel could run: it was enqueued, and everything
+    /// that it follows was done.
     pub ready: u64,
-    /// The interval in which it ran.
+    /// The interval in which the kernel ran, in nanoseconds.
     pub ran: Range<u64>,
     /// Whether another operation that needs a hardware queue was enqueued in the stream before the
     /// kernel ended.

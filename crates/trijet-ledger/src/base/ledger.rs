@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
-/// The number of entries that a ledger makes room for at its first one.
+/// When a ledger gets its first entry, it makes room for this many entries.
 const FIRST_OPS: usize = 128;
 
 /// A function that gets each entry once, in order.
@@ -168,7 +168,8 @@ mod tests {
         (Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read"))), receive)
     }
 
-    /// The outcome of a wait is known at its end only, and counts from its call on.
+    /// The outcome of a wait is known only when the wait ends. The reader gets it with the entry of
+    /// the wait, which is made at the call.
     #[test]
     fn a_reader_sees_nothing_behind_a_wait_that_has_not_ended() {
         let (ledger, read) = read_along();

@@ -39,7 +39,7 @@ pub enum Rule {
     QueueShared,
     /// A graph that is launched in several streams, where its launches wait for each other.
     GraphSerialized,
-    /// A kernel that is loaded after the first one has run.
+    /// A kernel that is loaded after the first kernel has run.
     FirstUseLoad,
     /// Code of the program that delays the enqueues.
     HostLate,

@@ -51,11 +51,11 @@ impl fmt::Display for Route {
 /// How an operation uses bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// It only reads them.
+    /// The operation only reads the bytes.
     Read,
-    /// It overwrites all or some of them.
+    /// The operation overwrites all or some of the bytes.
     Write,
-    /// It reads and writes them.
+    /// The operation reads and writes the bytes.
     Update,
 }
 
@@ -94,7 +94,7 @@ pub enum OrderedBy {
 pub struct Access {
     /// The allocation. In a trace that was taken, allocations are numbered by first appearance.
     pub block: BlockId,
-    /// The kind of its memory.
+    /// The kind of memory of the allocation.
     pub place: Place,
     /// The range of bytes within the allocation.
     pub range: Range<u64>,
@@ -111,14 +111,14 @@ pub type Accesses = SmallVec<[Access; 2]>;
 /// How a stream relates to the legacy default stream (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum StreamClass {
-    /// It is the legacy stream.
+    /// The legacy stream.
     Legacy,
     /// The default stream of a thread, which is a blocking stream.
     PerThread,
     /// A blocking stream: work of the legacy stream waits for earlier work of this stream, and work
     /// of this stream waits for earlier work of the legacy stream.
     Blocking,
-    /// It has no order with the legacy stream.
+    /// A non-blocking stream: it has no order with the legacy stream.
     #[default]
     NonBlocking,
 }
@@ -150,7 +150,8 @@ pub struct Times {
 pub enum Declared {
     /// All accesses are listed.
     All,
-    /// None are listed, and it may use any memory, for example a kernel of another program.
+    /// No access is listed, and the operation may use any memory, for example a kernel of another
+    /// program.
     Nothing,
 }
 
@@ -182,41 +183,42 @@ impl fmt::Display for Site {
 pub struct Op {
     /// The kind of the entry.
     pub kind: OpKind,
-    /// The engine that executes it.
+    /// The engine that executes the operation.
     pub engine: Engine,
-    /// The device of its lane.
+    /// The device of the entry's lane.
     pub device: DeviceId,
-    /// The class of its stream.
+    /// The class of the entry's stream.
     pub stream: StreamClass,
-    /// Its lane and its number there. Without meaning for an entry outside of streams.
+    /// The lane of the entry, and its number in that lane. Without meaning for an entry outside of
+    /// streams.
     pub position: Position,
     /// The declared accesses.
     pub accesses: Accesses,
-    /// Whether `accesses` lists all of its accesses.
+    /// Whether `accesses` lists all accesses of the operation.
     pub declared: Declared,
-    /// The number of bytes that it moves or sets.
+    /// The number of bytes that the operation moves or sets.
     pub bytes: u64,
     /// The devices of a copy between devices. Files before version 5 do not have them.
     pub route: Option<Route>,
-    /// The number of the graph that it launches, which follows the previous launch (law A31). Files
-    /// before version 6 do not have it.
+    /// The number of the graph that the operation launches. The launch follows the previous launch
+    /// of that graph (law A31). Files before version 6 do not have the number.
     pub graph: Option<u64>,
     /// A name to print, for example the name of the kernel.
     pub label: Cow<'static, str>,
-    /// The chunk of a pipeline that it belongs to.
+    /// The chunk of a pipeline that the operation belongs to.
     pub chunk: Option<u64>,
-    /// The line of the program that enqueued it, if that is known.
+    /// The line of the program that made the call, if the line is known.
     pub site: Option<Site>,
     /// The host thread that made the call. In a trace that was taken, threads are numbered by first
     /// appearance.
     pub thread: u64,
     /// The positions that the thread knew to be complete at the call, one per lane. The entries of
-    /// a thread share the list until the thread learns more. Files do not have it.
+    /// a thread share the list until the thread learns more. Files do not have the list.
     pub thread_known: Option<Arc<[Position]>>,
     /// The interval in which the host was in the call, as exactly as it can be stated on the
     /// device's clock.
     pub call: Option<Times>,
-    /// The interval in which the device executed it, once that is known.
+    /// The interval in which the device executed the operation, once the interval is known.
     pub times: Option<Times>,
 }
 

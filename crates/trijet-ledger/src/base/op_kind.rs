@@ -44,11 +44,11 @@ pub enum Waited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WaitOutcome {
-    /// It had not returned when the trace was taken, so it orders nothing yet.
+    /// The wait had not returned when the trace was taken, so it orders nothing yet.
     Pending,
-    /// It succeeded: the thread follows what it waited for.
+    /// The wait succeeded: the thread follows the work that it waited for.
     Complete,
-    /// It failed, or it was a query that found unfinished work, so it orders nothing.
+    /// The wait failed, or was a query that found unfinished work, so it orders nothing.
     Failed,
 }
 
@@ -71,14 +71,15 @@ pub enum Signalled {
     /// The signal is set from now on. A thread or host function that finds it set follows its first
     /// set.
     Set,
-    /// A wait for it began. The entry is made at the call, whether or not the wait succeeds.
+    /// A wait for the signal began. The entry is made at the call, whether or not the wait
+    /// succeeds.
     Wait,
-    /// A wait or a query found it set.
+    /// A wait or a query found the signal set.
     Found,
-    /// Its last handle was dropped.
+    /// The last handle of the signal was dropped.
     Gone,
-    /// A wait with a limit began. It ends without the signal when the limit is over. Files before
-    /// version 6 have [`Signalled::Wait`] in its place.
+    /// A wait with a time limit began. The wait ends without the signal when the limit is over.
+    /// Files before version 6 have [`Signalled::Wait`] instead.
     LimitedWait,
 }
 
@@ -86,13 +87,13 @@ pub enum Signalled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Handled {
-    /// It is the first handle of a new signal.
+    /// The handle is the first handle of a new signal.
     Made,
-    /// It was cloned from another one.
+    /// The handle was cloned from another handle.
     Cloned,
-    /// It was used, and the last use was by another thread or host function.
+    /// The handle was used, and its previous use was by another thread or host function.
     Used,
-    /// It was dropped.
+    /// The handle was dropped.
     Dropped,
 }
 
@@ -142,7 +143,7 @@ pub enum StreamMark {
     },
 }
 
-/// An allocation or a free at its call, in no stream.
+/// An allocation or a free that takes effect at its call, in no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryCall {
@@ -171,7 +172,7 @@ pub enum HostStep {
     Sync {
         /// The work that is waited for.
         what: Waited,
-        /// Its outcome.
+        /// The outcome of the wait.
         outcome: WaitOutcome,
     },
     /// The thread uses memory itself.
@@ -219,7 +220,7 @@ pub enum SignalStep {
         signal: u64,
         /// The use.
         what: Signalled,
-        /// The host function that did it; `None` when the thread did.
+        /// The host function that used the signal; `None` if the thread of the entry did.
         inside: Option<Position>,
     },
     /// A use of a handle of a signal. A thread or host function without a handle cannot set the
@@ -231,7 +232,7 @@ pub enum SignalStep {
         handle: u64,
         /// The use.
         what: Handled,
-        /// The host function that did it; `None` when the thread did.
+        /// The host function that used the handle; `None` if the thread of the entry did.
         inside: Option<Position>,
     },
 }

@@ -25,7 +25,7 @@ impl<T> Default for NumberTable<T> {
     }
 }
 
-/// The segment of a number, and its index there.
+/// The segment that has the value of a number, and the index of the value in the segment.
 fn place(number: usize) -> (usize, usize) {
     let from_first = number.saturating_add(1 << FIRST_BITS);
     let bits = from_first.ilog2();

@@ -40,11 +40,12 @@ pub(super) struct Explained {
 
 /// Why an earlier wait does not order the two accesses.
 enum MissingOrder<'a> {
-    /// Its event was recorded before the first access.
+    /// The event of the wait was recorded before the first access.
     Predates(&'a RememberedWait),
-    /// Its event was recorded after the first access, and again elsewhere before the wait.
+    /// The event of the wait was recorded after the first access, and then recorded again elsewhere
+    /// before the wait.
     Replaced(&'a RememberedWait),
-    /// Its event had not been recorded.
+    /// The event of the wait had not been recorded.
     Unrecorded(&'a RememberedWait),
 }
 

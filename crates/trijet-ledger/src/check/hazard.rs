@@ -13,11 +13,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Conflict {
-    /// The later one reads what the earlier one writes.
+    /// The later access reads bytes that the earlier access writes.
     Raw,
-    /// The later one overwrites what the earlier one reads.
+    /// The later access overwrites bytes that the earlier access reads.
     War,
-    /// Both write.
+    /// Both accesses write.
     Waw,
 }
 
@@ -170,13 +170,14 @@ pub struct Party {
     pub kind: OpKind,
     /// The name of the operation.
     pub label: Cow<'static, str>,
-    /// The line of the program that enqueued it.
+    /// The line of the program that made the call.
     pub site: Option<Site>,
-    /// The chunk of a pipeline that it belongs to.
+    /// The chunk of a pipeline that the operation belongs to.
     pub chunk: Option<u64>,
-    /// Its lane and its number there. Without meaning for an entry outside of streams.
+    /// The lane of the entry, and its number in that lane. Without meaning for an entry outside of
+    /// streams.
     pub position: Position,
-    /// The name that the program gave its stream.
+    /// The name that the program gave the stream of the entry.
     pub stream_name: Option<Arc<str>>,
     /// The class of its stream.
     pub stream: StreamClass,

@@ -78,7 +78,7 @@ pub fn check(ops: &[Op]) -> Verdict {
     check_with(ops, CheckOptions::default())
 }
 
-/// The number of conflicts that get a witness. Each witness costs a pass over the trace.
+/// Maximum number of conflicts that get a witness. Each witness costs a pass over the trace.
 const WITNESSES_MAX: usize = 8;
 
 /// Checks a whole trace. The first eight conflicts get a [`Witness`]. A [`Checker`], which does not

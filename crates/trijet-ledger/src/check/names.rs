@@ -97,8 +97,8 @@ impl Names {
         party.site.as_ref().filter(|_| self.audience == Audience::Author)
     }
 
-    /// The site of the enqueue: for an author the line of the program and the position or thread,
-    /// for a user the chunk and the stream or thread.
+    /// The place of the call, in words. For an author: the line of the program, and the position or
+    /// the thread. For a user: the chunk, and the stream or the thread.
     pub(super) fn place(&self, party: &Party) -> String {
         let thread = format!("thread {}", party.thread);
         let stream = self.stream(party);

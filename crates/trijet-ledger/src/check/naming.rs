@@ -45,7 +45,7 @@ impl ProgramNames {
         }
     }
 
-    /// Reads an entry: it may give a name, or end the use of one.
+    /// Reads an entry. The entry may give a name, or end the use of a name.
     pub(super) fn note(&mut self, op: &Op, names: &mut Names) {
         if op.kind == OpKind::Host(HostStep::Open) {
             self.lanes.remove(&op.position.lane);

@@ -25,8 +25,8 @@ pub enum Threads {
     /// library orders (law A44).
     #[default]
     Apart,
-    /// The thread of the first entry starts all others. When it makes its next call, it has joined
-    /// them.
+    /// The thread of the first entry starts all other threads. When the first thread makes its next
+    /// call, it has joined them.
     OneStartsAll,
 }
 
@@ -72,14 +72,15 @@ impl CheckOptions {
         self
     }
 
-    /// The trace reaches the end of the program. So an allocation that it does not free is a leak.
+    /// States that the trace reaches the end of the program, so that an allocation without a free
+    /// is a leak.
     pub fn to_the_end(mut self) -> Self {
         self.to_the_end = true;
         self
     }
 
-    /// The number of findings to keep of each class, 1000 by default. Further ones are only
-    /// counted. The limit is per class, so that repeated warnings do not hide an error.
+    /// Maximum number of findings of each class that are kept, 1000 by default. Further findings
+    /// are only counted. The limit is per class, so that repeated warnings do not hide an error.
     pub fn findings_max(mut self, findings: usize) -> Self {
         self.findings_max = findings;
         self

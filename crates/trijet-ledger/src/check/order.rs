@@ -166,7 +166,8 @@ impl EntryOrder {
         true
     }
 
-    /// Everything that comes before an access of the last entry at this moment.
+    /// Everything that comes before an access of the last entry. `moment` is the time of the
+    /// access.
     pub(super) fn before(&self, step: &Step, moment: Moment) -> AccessPast<'_> {
         let Known { lanes, threads, settled, own_past, .. } = &self.known;
         let clock = match (moment, step.lane) {

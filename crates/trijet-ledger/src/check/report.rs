@@ -143,7 +143,8 @@ impl Text<'_> {
     fn parties(&self) -> String {
         let Self(finding, names) = self;
         let mut text = String::new();
-        // If nothing can set a signal, the wait for it is both parties. It is printed once.
+        // If nothing can set a signal, the wait for the signal is both the first and the second
+        // party. The wait is printed once.
         let first = finding.first.iter().filter(|first| first.op != finding.second.op);
         for (party, is_first) in first.map(|first| (first, true)).chain([(&finding.second, false)])
         {

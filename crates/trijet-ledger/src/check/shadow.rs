@@ -18,7 +18,8 @@ use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// The number of frees whose entries are kept. Of an older free, only the block's number is kept.
+/// Maximum number of frees whose entries are kept. Of an older free, only the block's number is
+/// kept.
 const FREES_MAX: usize = 1024;
 
 /// A use of bytes: its entry, and the stamp that a clock must cover to follow the use.
@@ -79,9 +80,9 @@ impl LastReads {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Block {
     entries: RangeMap<Entry>,
-    /// The entry of its allocation.
+    /// The entry of the block's allocation.
     pub(super) born: Option<u64>,
-    /// The entry of its first use.
+    /// The entry of the block's first use.
     pub(super) first_use: Option<u64>,
     /// If the block is memory of a heap: the device, and the position in the heap.
     place: Option<(DeviceId, u64)>,
@@ -244,7 +245,7 @@ impl Shadow {
         (block.entries, block.place) = (entries, Some((device, place)));
     }
 
-    /// A heap takes the memory of a block back, with its last uses.
+    /// Gives the memory of a block back to its heap, with the last uses of the memory.
     pub(super) fn give_back(&mut self, id: BlockId, op: u64) {
         let block = self.blocks.remove(&id);
         if let Some(Block { entries, place: Some((device, place)), .. }) = block {

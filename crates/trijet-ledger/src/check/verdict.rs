@@ -19,7 +19,7 @@ pub struct Verdict {
     pub accesses: u64,
     /// The number of operations without declared accesses, which may have used any memory.
     pub undeclared: u64,
-    /// The number of operations after the one with which the context was lost.
+    /// The number of operations after the operation that lost the context.
     pub poisoned: u64,
     /// The edges that the checker relied on.
     pub assume: Assume,

@@ -52,7 +52,7 @@ impl Cover {
         Self { before: before.collect(), times }
     }
 
-    /// The length of the part before a time.
+    /// The length of the part of the union before `time`.
     fn until(&self, time: u64) -> u64 {
         let list = self.times.intervals();
         let next = list.partition_point(|one| one.start < time);
@@ -60,12 +60,12 @@ impl Cover {
         self.before[last] + (list[last].end.min(time) - list[last].start)
     }
 
-    /// The length of the part inside one interval.
+    /// The length of the part of the union inside `span`.
     pub(super) fn within(&self, span: &Range<u64>) -> u64 {
         self.until(span.end).saturating_sub(self.until(span.start))
     }
 
-    /// The length of the part inside a union.
+    /// The length of the part of the union inside `spans`.
     pub(super) fn within_all(&self, spans: &Union) -> u64 {
         spans.intervals().iter().map(|span| self.within(span)).sum()
     }
@@ -78,7 +78,7 @@ impl Cover {
         &list[first..last.max(first)]
     }
 
-    /// The part inside `spans`.
+    /// The part of the union inside `spans`.
     pub(super) fn and(&self, spans: &Union) -> Union {
         Union::of(spans.intervals().iter().flat_map(|span| {
             let clipped = |one: &Range<u64>| one.start.max(span.start)..one.end.min(span.end);

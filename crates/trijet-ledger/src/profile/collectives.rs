@@ -27,7 +27,7 @@ pub struct Communicated {
     pub name: String,
     /// The number of kernels.
     pub count: usize,
-    /// The part of their time in which no other kernel ran on their device.
+    /// The part of the time of these kernels in which no other kernel ran on their device.
     pub exposed: Nanos,
 }
 
@@ -35,22 +35,22 @@ pub struct Communicated {
 #[derive(Debug, Clone)]
 pub(super) struct CollectiveKernel {
     pub(super) time: Range<u64>,
-    /// The index of its name.
+    /// The index of the kernel's name in `Communication::names`.
     name: usize,
 }
 
 /// The communication of one device.
 #[derive(Debug, Default)]
 pub(super) struct Communication {
-    /// The number of kernels.
+    /// The number of kernels that communicate.
     pub(super) count: usize,
-    /// The time in which at least one of them ran.
+    /// The time in which at least one of these kernels ran.
     pub(super) ran: Union,
     /// The part of `ran` in which no kernel computed.
     pub(super) exposed: Union,
     /// The kernels by name, the most exposed first.
     pub(super) by_name: Vec<Communicated>,
-    /// For each stream, the collectives that need all ranks, one after another.
+    /// For each stream, the collectives that need all ranks, sorted by start.
     pub(super) streams: Vec<Vec<CollectiveKernel>>,
     /// The time of all kernels that are not in `streams`.
     pub(super) others: Union,

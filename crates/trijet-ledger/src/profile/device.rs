@@ -21,11 +21,11 @@ const KERNELS_MAX: usize = 10;
 pub struct EngineTime {
     /// The name of the engine.
     pub name: &'static str,
-    /// The length of the union of its operations' times.
+    /// The length of the union of the times of the engine's operations.
     pub busy: Nanos,
-    /// The number of operations that it executed.
+    /// The number of operations that the engine executed.
     pub operations: usize,
-    /// The number of bytes that it moved or set.
+    /// The number of bytes that the engine moved or set.
     pub bytes: Bytes,
 }
 
@@ -34,7 +34,7 @@ pub struct EngineTime {
 pub struct KernelTime {
     /// The demangled name of the kernel.
     pub name: String,
-    /// The sum of its durations.
+    /// The sum of the durations of all launches.
     pub total: Nanos,
     /// The number of launches.
     pub launches: usize,

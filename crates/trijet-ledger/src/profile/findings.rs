@@ -22,7 +22,7 @@ const PLACES_MAX: usize = 3;
 /// A habit of the program that costs time.
 #[derive(Debug)]
 pub struct Habit {
-    /// The rule that found it.
+    /// The rule that found the habit.
     pub rule: Rule,
     /// The number of occurrences.
     pub count: usize,

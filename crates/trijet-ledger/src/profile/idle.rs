@@ -84,7 +84,7 @@ impl Idle {
         }
     }
 
-    /// The cause of the largest part, and that part.
+    /// The cause of the largest part, and the length of that part.
     pub(super) fn cause(&self) -> (IdleCause, Nanos) {
         let parts = [
             (IdleCause::Waits, self.waiting),

@@ -124,7 +124,7 @@ pub(super) fn set_apart(trace: &mut ProcessTrace) -> Vec<Contradiction> {
     found.into_iter().map(contradiction).collect()
 }
 
-/// The time of a process; 0 stands for an unknown time.
+/// The start and the end of a process, in nanoseconds; 0 if unknown.
 struct Life {
     began: u64,
     ended: u64,
@@ -283,7 +283,7 @@ fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
 /// An operation of a group whose operations overlap.
 #[derive(Clone, Copy)]
 struct Operation<'a> {
-    /// Its index in the trace.
+    /// The index of the operation in the trace.
     at: usize,
     one: &'a Activity,
     kind: OperationKind,

@@ -25,7 +25,7 @@ pub(super) struct Operations<'a> {
 
 impl<'a> Operations<'a> {
     /// The operations of `device` that have a part inside `window`; all of them without a window.
-    /// `None` when there is none with known times.
+    /// `None` if no operation has known times.
     pub(super) fn of(
         device: u32,
         mut all: Vec<&'a Activity>,
@@ -45,7 +45,7 @@ impl<'a> Operations<'a> {
         Some(Self { device, all, window, kernels, idle, communicating })
     }
 
-    /// The part of the window in which at least one of these ran.
+    /// The part of the window in which at least one activity of `list` ran.
     pub(super) fn ran(&self, list: impl IntoIterator<Item = &'a Activity>) -> Union {
         times(list).and(&Union::of([self.window.clone()]))
     }

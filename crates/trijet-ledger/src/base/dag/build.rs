@@ -20,7 +20,7 @@ type Predecessors = SmallVec<[(DagNode, Edge); 4]>;
 /// A call that has begun and may wait.
 struct BegunCall {
     call: edges::Begun<Nodes>,
-    /// The first node in the tail of its stream when the call began.
+    /// The first node in the tail of the call's stream when the call began.
     last: Option<(DagNode, Edge)>,
 }
 
@@ -34,7 +34,8 @@ struct DagBuilder<'a> {
     /// two nodes.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
-    /// The numbered operations of each lane, for events recorded before the ledger began.
+    /// For each lane, the numbers and the nodes of its operations. They stand for events that were
+    /// recorded before the ledger began.
     numbered: HashMap<LaneId, Vec<(u64, DagNode)>>,
     /// The last call of each thread.
     threads: HashMap<u64, DagNode>,
@@ -121,8 +122,8 @@ impl DagBuilder<'_> {
         })
     }
 
-    /// The work that an event stands for: its record, or the operation at the position where it was
-    /// recorded, if the ledger begins after the record.
+    /// The work that an event stands for: the work of its record or, if the ledger begins after the
+    /// record, the last operation up to the position `on`.
     fn recorded(&self, event: u64, on: Position) -> Option<Nodes> {
         let by_number = || {
             let numbered = self.numbered.get(&on.lane)?;
@@ -323,8 +324,8 @@ impl DagBuilder<'_> {
         }
         let all = (0..moments.len() / 2).flat_map(|op| [DagNode::call(op), DagNode::work(op)]);
         let mut order: Vec<DagNode> = all.filter(|node| moments[node.index()].exists).collect();
-        // Every edge leads to a later end. At equal ends, it leads to a later entry, or from the
-        // first node of an entry to its second.
+        // Every edge leads to a node that ends later. If both nodes end at the same time, the edge
+        // leads to a later entry, or from the first node of an entry to the second one.
         order.sort_unstable_by_key(|node| {
             let second = node.is_call() == work_first[node.op()];
             (moments[node.index()].end, node.op(), second)

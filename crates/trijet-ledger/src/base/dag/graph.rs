@@ -14,8 +14,8 @@ use std::ops::Range;
 pub enum Kernels {
     /// One at a time, because each kernel fills the device, as in the cost model.
     OneAtATime,
-    /// As many as fit. If two were ready at the same time, it is not known which of them started
-    /// first.
+    /// As many as fit. If two kernels were ready at the same time, it is not known which of them
+    /// started first.
     Several,
 }
 
@@ -121,7 +121,8 @@ impl Dag {
         &self.before[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 
-    /// The interval of a node. It starts after everything before the node was done.
+    /// The interval of a node. The start is the measured start, or the time at which everything
+    /// before the node was done if that is later.
     #[must_use]
     pub fn span(&self, node: DagNode) -> Range<u64> {
         let moment = self.moments[node.index()];
@@ -251,9 +252,9 @@ impl Dag {
 /// The reason why an operation could not start earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldBy {
-    /// The time until which it waited.
+    /// The time until which the operation waited.
     pub until: u64,
-    /// The work or the call that it waited for last.
+    /// The work or the call that the operation waited for last.
     pub by: DagNode,
     /// Whether the operation waited because of a barrier of the legacy stream.
     pub legacy: bool,

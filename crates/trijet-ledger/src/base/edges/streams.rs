@@ -72,7 +72,7 @@ impl Role {
     }
 }
 
-/// The host thread of a call, and what it knows to be complete (law A2).
+/// The host thread of a call, and the set that the thread knows to be complete (law A2).
 #[derive(Debug)]
 pub(crate) struct Caller<'a, P> {
     pub(crate) thread: usize,
@@ -263,7 +263,7 @@ impl<P: Past> Streams<P> {
         &self.list[lane].tail
     }
 
-    /// The tail of the stream, to be changed.
+    /// The tail of the stream, for changes by the caller.
     #[inline]
     pub(crate) fn tail_mut(&mut self, lane: usize) -> &mut P {
         let stream = &self.list[lane];

@@ -42,7 +42,7 @@ struct Naive {
 struct Model {
     laws: Option<Laws>,
     streams: Vec<Naive>,
-    /// The stream of each lane.
+    /// For each lane, the index of its stream in `streams`.
     lanes: BTreeMap<u32, usize>,
     barriers: BTreeMap<u32, Set>,
 }
@@ -152,7 +152,7 @@ fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: 
             assert_eq!(found, model.held(|one| one.device == device));
         }
         2 => {
-            // A set inside a host function, which the stream follows from then on.
+            // A host function finds a signal set. Its stream follows the set from then on.
             streams.tail_mut(at).0.insert(20_000 + number);
             model.stream(lane).tail.0.insert(20_000 + number);
         }
@@ -286,8 +286,8 @@ fn a_launch_of_a_graph_follows_its_previous_launch_and_no_other_graph() {
     assert_eq!(work(&mut streams, &launch(2, 8), 3), set([]));
     assert_eq!(work(&mut streams, &launch(3, 7), 4), set([1, 2]));
     assert_eq!(work(&mut streams, &launch(2, 7), 5), set([1, 2, 3, 4]));
-    // A kernel in a third stream follows none of them. A launch that waits in its call follows the
-    // last one.
+    // A kernel in another stream follows none of these launches. A launch in a call that waits
+    // follows the last launch of its graph.
     assert_eq!(work(&mut streams, &kernel(4), 6), set([]));
     let at = streams.find(LaneId(4)).expect("it held work");
     let by = Caller { thread: 0, version: 1, known: &set([]) };
@@ -328,7 +328,7 @@ fn a_call_returns_after_the_point_that_its_copy_guarantees() {
     for (work, from, to, documented, observed) in rows {
         assert_eq!(point(work, from, to, said), documented, "{work:?} {from:?} {to:?}");
         assert_eq!(point(work, from, to, seen), observed, "{work:?} {from:?} {to:?}");
-        // Where a call is guaranteed to wait, it is one that may wait.
+        // If a call is guaranteed to wait, `may_wait` must be true for the call.
         let waits = observed.is_some() && (from, to) != (Pinned, Pinned);
         assert!(!waits || may_wait(&copy(work, from, to)), "{work:?} {from:?} {to:?}");
     }

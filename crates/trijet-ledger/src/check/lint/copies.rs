@@ -25,8 +25,8 @@ fn is_pageable(op: &Op) -> bool {
 
 /// Asynchronous copies from or to pageable memory.
 ///
-/// Saved: for each of these calls, the time that it took beyond a usual enqueue, but only while the
-/// limiting engine was idle.
+/// Saved: for each of these calls, the time that the call took beyond a usual enqueue, but only
+/// while the limiting engine was idle.
 pub(super) fn pageable(run: &LintRun<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| {
         matches!(op.kind, OpKind::Work(StreamWork::Copy | StreamWork::Batch(_)))
@@ -102,8 +102,8 @@ pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// Small copies that wait for bulk copies of another stream in the same direction (law A43).
 ///
-/// Saved: for each copy, the time from when it was ready to its start. It is ready when it was
-/// enqueued and everything that it follows was done.
+/// Saved: for each copy, the time from the moment at which the copy was ready to its start. A copy
+/// is ready when it is enqueued and everything that it follows is done.
 pub(super) fn starved(run: &LintRun<'_>) -> Vec<Lint> {
     let mut streams: BTreeMap<_, (u64, Vec<usize>)> = BTreeMap::new();
     for ((_, engine), list) in &run.engines {

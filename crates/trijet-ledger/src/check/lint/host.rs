@@ -13,7 +13,7 @@ use std::ops::Range;
 /// wait.
 ///
 /// Saved: the idle time of the limiting engine, from the start of each of these waits to the start
-/// of the work that its thread enqueued next.
+/// of the work that the same thread enqueued next.
 pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
     // Reads the entries from the end, and keeps the start of each thread's next work.
     let mut next: HashMap<u64, u64> = HashMap::new();
@@ -36,7 +36,7 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
             .iter()
             .filter_map(|wait| Some(run.dag.call(*wait)?.start..resumed[*wait]?))
             .collect();
-        // The last wait of a program has no work after it.
+        // The last wait of a program has no work after it, so it is not among the spans.
         if !Rule::OverSync.are_enough(spans.len() + 1) {
             return None;
         }

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// With fewer streams than this, there is no remark about their number.
 const STREAMS_MIN: usize = 16;
-/// More streams than this for each operation that runs at the same time are too many.
+/// A run has too many streams if it has more than this for each operation that runs at the same
+/// time.
 const STREAMS_PER_OP: usize = 4;
 /// An engine that works for less than this part of the run has too little work to overlap.
 const SHARE_MIN: f64 = 0.1;
@@ -32,15 +33,15 @@ fn conflict(a: &Op, b: &Op) -> bool {
 /// The legacy stream delayed work of another stream, or work of another stream delayed the legacy
 /// stream.
 ///
-/// Saved: for each such operation, the time from the end of everything else that it follows to the
-/// end of the barrier. An operation that conflicts with the operation that it waited for saves
-/// nothing, because without the legacy stream it would need an event.
+/// Saved: for each such operation, the time from the end of everything else that the operation
+/// follows to the end of the barrier. An operation that conflicts with the operation that it waited
+/// for saves nothing, because without the legacy stream it would need an event.
 pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
     let (mut saved, mut concerned) = (0, Vec::new());
     for index in 0..run.ops.len() {
         let node = DagNode::work(index);
         let before = run.dag.before(node);
-        // Records and waits take no time themselves.
+        // Records and waits take no time, so they are left out.
         if run.dag.work(index).is_none() || !before.iter().any(|(_, edge)| *edge == Edge::Legacy) {
             continue;
         }
@@ -157,10 +158,10 @@ pub(super) fn no_overlap(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// There are many more streams with work than operations that ran at the same time.
 ///
-/// Saved: the time to create the streams beyond one for each operation that ran at the same time,
-/// where it was measured.
+/// Saved: the measured time to create the streams that exceed the number of operations that ran at
+/// the same time.
 pub(super) fn too_many(run: &LintRun<'_>) -> Vec<Lint> {
-    // Each stream with its first operation.
+    // For each stream, the index of its first operation.
     let mut streams: BTreeMap<LaneId, usize> = BTreeMap::new();
     let mut moments: Vec<(u64, i64)> = Vec::new();
     for (_, list) in &run.engines {

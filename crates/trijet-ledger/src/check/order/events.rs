@@ -20,9 +20,10 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone)]
 struct Calls {
     thread: usize,
-    /// The last record.
+    /// The last record by the thread.
     record: Option<(Stamp, u64)>,
-    /// The last wait. In a search for doubtful waits, the list has all earlier waits too.
+    /// The last wait by the thread. In a search for doubtful waits, the list has all earlier waits
+    /// too.
     waits: Vec<(Stamp, u64)>,
 }
 
@@ -57,7 +58,7 @@ struct EventState {
     /// may be the last.
     in_doubt: bool,
     calls: SmallVec<[Calls; 2]>,
-    /// Pairs of threads that were reported.
+    /// The pairs of threads whose unordered calls were reported.
     reported: Vec<(usize, usize)>,
 }
 
@@ -280,8 +281,8 @@ impl Events {
         }
     }
 
-    /// The library found the event complete, so everything that it stands for is complete in this
-    /// run.
+    /// Notes that the library found the event complete. Everything that the event stands for is
+    /// complete in this run.
     pub(super) fn settled(&self, known: &mut Known, event: u64) {
         if let Some(found) = self.by_id.get(&event) {
             known.settled.join(&found.stands_for.sure);

@@ -10,8 +10,8 @@ use crate::base::id::Position;
 use crate::base::ledger::Handled;
 use std::collections::{BTreeMap, HashMap};
 
-/// Maximum number of handles that are kept per signal. The handles of a signal with more are not
-/// tracked.
+/// Maximum number of handles that are kept per signal. The handles of a signal with more handles
+/// are not tracked.
 const HANDLES_MAX: usize = 4096;
 
 /// The holder of a handle.
@@ -29,7 +29,7 @@ pub(super) enum Holder {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handle {
     pub(super) holder: Holder,
-    /// Whether it was used since it was made or cloned.
+    /// Whether the handle was used since it was made or cloned.
     pub(super) is_used: bool,
 }
 

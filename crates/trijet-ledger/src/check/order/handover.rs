@@ -139,7 +139,7 @@ impl HandOvers {
         }
     }
 
-    /// `by` sets the signal.
+    /// Reads that `by` sets the signal.
     fn set(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let clock = self.with_inside(known, by, |inside, _| inside.clone());
         let Some(clock) = clock else { return };
@@ -157,7 +157,7 @@ impl HandOvers {
         }
     }
 
-    /// `by` begins to wait for the signal.
+    /// Reads that `by` begins to wait for the signal.
     fn need(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64, patience: Patience) {
         let raised = self.with_inside(known, by, |inside, at| {
             inside.raise(at);
@@ -172,7 +172,7 @@ impl HandOvers {
         self.settle(known, signal);
     }
 
-    /// `by` found the signal set.
+    /// Reads that `by` found the signal set.
     fn found(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
@@ -202,20 +202,21 @@ impl HandOvers {
         self.signals.forget(signal);
     }
 
-    /// The last handle of the signal was dropped, so nothing can set it or wait for it any more.
+    /// Notes that the last handle of the signal was dropped. Nothing can set the signal or wait for
+    /// it any more.
     fn signal_gone(&mut self, signal: u64) {
         let Some(held) = self.signals.by_id.get_mut(&signal) else {
             return self.signals.handles.forget(signal);
         };
         held.is_gone = true;
         if held.sets.is_empty() {
-            // Every wait for it ended without an answer, so none of them hangs.
+            // Every wait for the signal ended without an answer, so none of these waits hangs.
             self.signals.needs.retain(|(of, ..), _| *of != signal);
         }
         self.signals.forget(signal);
     }
 
-    /// Drops the needs of a signal that some set answers in every run.
+    /// Drops each need of the signal that some set answers in every run.
     fn settle(&mut self, known: &Known, signal: u64) {
         let first = (signal, Actor::Thread(0), Patience::Endless);
         let of_signal = self.signals.needs.range(first..);
@@ -228,8 +229,8 @@ impl HandOvers {
         }
     }
 
-    /// Limits the number of needs. Reports what is known of all of them, and drops the needs of
-    /// signals without handles. If that is not enough, drops the older half.
+    /// Limits the number of needs. Keeps the findings about all needs, and drops the needs of
+    /// signals without handles. If that is not enough, drops the older half of the needs.
     fn make_room(&mut self, known: &Known) {
         if self.signals.needs.len() < NEEDS_MAX {
             return;

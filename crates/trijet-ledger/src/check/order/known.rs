@@ -37,12 +37,12 @@ impl Known {
         }
     }
 
-    /// The index of the stream that has the lane of the entry.
+    /// The index of the stream that has the lane of the entry. Adds the stream if there is none.
     pub(super) fn lane(&mut self, op: &Op) -> usize {
         self.lanes.number_of(op, &mut self.components)
     }
 
-    /// The index of the thread of the entry.
+    /// The index of the thread of the entry. Adds the thread if it is new.
     pub(super) fn thread(&mut self, op: &Op) -> usize {
         self.threads.number_of(op, &mut self.components)
     }
@@ -79,7 +79,8 @@ impl Known {
         self.lanes.open(op, known, &mut self.components);
     }
 
-    /// Counts the work of a call that waited while other work came to its stream.
+    /// Counts the work of a call that waited while other work came to its stream. Returns the stamp
+    /// of the work.
     pub(super) fn count_concurrent(&mut self, lane: usize, thread: usize) -> Stamp {
         self.lanes.count_concurrent(lane, thread, &mut self.components)
     }

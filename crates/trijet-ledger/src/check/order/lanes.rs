@@ -31,7 +31,7 @@ pub(in crate::check) struct Lane {
     pub(in crate::check) id: LaneId,
     component: LaneId,
     pub(super) seq: u64,
-    /// The number of an operation in the trace is its number here plus this offset.
+    /// The number of an operation in the trace is its number in `component` plus this offset.
     pub(in crate::check) offset: u64,
     pub(in crate::check) waits: Vec<RememberedWait>,
     concurrent: Vec<ConcurrentCalls>,
@@ -49,7 +49,7 @@ impl Lane {
         }
     }
 
-    /// The stamp of an operation of the stream, by its number here.
+    /// The stamp of the operation with the number `seq` in `component`.
     pub(super) fn stamp(&self, seq: u64) -> Stamp {
         Stamp { lane: self.component, seq }
     }
@@ -58,7 +58,7 @@ impl Lane {
         self.concurrent.iter().map(|calls| calls.last.lane).chain([self.component])
     }
 
-    /// Whether the component is one of the stream's.
+    /// Whether the component belongs to the stream.
     pub(super) fn has(&self, component: LaneId) -> bool {
         self.component == component
             || self.concurrent.iter().any(|calls| calls.last.lane == component)
@@ -94,7 +94,7 @@ impl Lanes {
         Self { edges: Streams::new(laws), list: Vec::new(), former: Vec::new(), vacant: Vec::new() }
     }
 
-    /// The index of the stream that has the lane of the entry.
+    /// The index of the stream that has the lane of the entry. Adds the stream if there is none.
     pub(super) fn number_of(&mut self, op: &Op, components: &mut Components) -> usize {
         self.edges.find(op.position.lane).unwrap_or_else(|| {
             self.list.push(Lane::new(op, components.next()));
@@ -176,7 +176,8 @@ impl Lanes {
         stamp
     }
 
-    /// Counts the work of a call that waited while other work came to its stream.
+    /// Counts the work of a call that waited while other work came to its stream. Returns the stamp
+    /// of the work.
     pub(super) fn count_concurrent(
         &mut self,
         lane: usize,

@@ -5,7 +5,7 @@ use super::clock::Stamp;
 use crate::base::id::LaneId;
 use std::collections::BTreeSet;
 
-/// The number of waits that are kept per stream or thread. At most one is kept for each stream
+/// Maximum number of waits that are kept per stream or thread. At most one is kept for each stream
 /// whose record was waited for.
 const WAITS_MAX: usize = 16;
 
@@ -35,8 +35,8 @@ impl RememberedWait {
     }
 }
 
-/// Adds a wait, in place of an earlier one for the same stream. Drops the oldest one if there are
-/// too many.
+/// Adds a wait, and removes an earlier wait for the same stream. If there are too many waits,
+/// removes the oldest one.
 pub(super) fn remember(waits: &mut Vec<RememberedWait>, wait: RememberedWait) {
     let stream = |wait: &RememberedWait| wait.recorded.map(|(_, at)| at.lane);
     waits.retain(|other| stream(other) != stream(&wait));

@@ -33,9 +33,9 @@ pub(in crate::check) enum Actor {
 /// The state of a host function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It has not returned, as far as is known.
+    /// The host function has not returned, as far as is known.
     Enqueued,
-    /// It has returned, so it sets no signal any more.
+    /// The host function has returned, so it sets no signal any more.
     Ran,
 }
 
@@ -43,12 +43,12 @@ pub(super) enum State {
 #[derive(Debug, Clone)]
 pub(super) struct HostFn {
     pub(super) op: u64,
-    /// Its number in the trace.
+    /// The number of the host function in its lane, as in the trace.
     pub(super) number: u64,
-    /// Its number in its stream, as the checker counts.
+    /// The number of the host function in its stream, as the checker counts.
     pub(super) seq: u64,
     pub(super) state: State,
-    /// The stamps that are complete when it begins.
+    /// The stamps that are complete when the host function begins.
     pub(super) before: StampClock,
     /// The stamps that are complete at the last known point inside the host function; `None` if it
     /// has neither set a signal nor waited.
@@ -82,9 +82,9 @@ pub(super) struct Set {
 /// Whether a wait without an answer ends all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Patience {
-    /// It waits for ever.
+    /// The wait lasts for ever.
     Endless,
-    /// It ends when its limit is over.
+    /// The wait ends when its time limit is over.
     Limited,
 }
 
@@ -103,7 +103,7 @@ pub(in crate::check) struct UnansweredWait {
     pub(super) at: Stamp,
     /// The entry of the last wait of the same thread or host function for the signal.
     pub(super) last: u64,
-    /// Whether a finding about it was made.
+    /// Whether a finding about the wait was made.
     pub(super) reported: bool,
 }
 
@@ -111,9 +111,9 @@ pub(in crate::check) struct UnansweredWait {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SignalState {
     pub(super) sets: Vec<Set>,
-    /// The threads that found it set before the entry of that set was applied.
+    /// The threads that found the signal set before the set was applied.
     pub(super) found_early: Vec<usize>,
-    /// Whether its last handle was dropped.
+    /// Whether the last handle of the signal was dropped.
     pub(super) is_gone: bool,
 }
 
@@ -129,9 +129,9 @@ pub(super) struct EarlyAct {
 /// An act of a host function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It used a signal.
+    /// The host function used a signal.
     Signal(u64, Signalled),
-    /// It returned.
+    /// The host function returned.
     Return,
 }
 
@@ -139,8 +139,8 @@ pub(super) enum Act {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, SignalState>,
-    /// The first wait of each waiter for each signal. Later waits follow the first one, so it is
-    /// enough.
+    /// The first wait of each waiter for each signal. That one is enough, because later waits
+    /// follow it.
     pub(super) needs: BTreeMap<Waiter, UnansweredWait>,
     /// The host functions of each stream, by the index of the stream in `Lanes::list`.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
@@ -291,7 +291,7 @@ impl Signals {
     }
 
     /// Forgets the host functions in `complete`, which every thread knows to be complete, except
-    /// those with a need.
+    /// host functions that have a need.
     pub(super) fn retire(&mut self, known: &Known, complete: &VectorClock) {
         let Self { host_fns, needs, .. } = self;
         for (lane, of_lane) in host_fns {

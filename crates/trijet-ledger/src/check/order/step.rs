@@ -25,22 +25,22 @@ pub(in crate::check) struct Step {
     pub(super) call: Stamp,
     /// The stamp of the work in its stream.
     pub(super) work: Stamp,
-    /// Whether it is a wait of the program for an event that was never recorded.
+    /// Whether the entry is a wait of the program for an event that was never recorded.
     pub(in crate::check) waits_for_nothing: bool,
-    /// Whether its call returns only after the source was read.
+    /// Whether the call returns only after the operation has read its source.
     pub(super) staged: bool,
-    /// Whether other entries came to its stream while its call waited. Then it does not follow
-    /// everything that its stream holds, but has its own past.
+    /// Whether other entries came to the stream while the call waited. Then the entry does not
+    /// follow everything that the stream holds, but has its own past.
     pub(super) has_own_past: bool,
 }
 
 /// Everything that comes before an access.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::check) struct AccessPast<'a> {
-    /// The stamps that come before it in every run.
+    /// The stamps that come before the access in every run.
     pub(in crate::check) sure: &'a VectorClock,
-    /// Further stamps that come before it in this run: by the clocks, and because the library found
-    /// them complete.
+    /// Further stamps that come before the access in this run: by the clocks, and because the
+    /// library found them complete.
     pub(super) seen: [&'a VectorClock; 2],
 }
 

@@ -50,8 +50,8 @@ struct Answer<'a> {
     op: u64,
     by: Actor,
     clock: &'a VectorClock,
-    /// Whether it is a set in the trace. If not, it is a point from which the signal could still be
-    /// set.
+    /// Whether the answer is a set in the trace. If not, the answer is a point from which the
+    /// signal could still be set.
     is_set: bool,
 }
 
@@ -157,7 +157,7 @@ impl<'a> OpenWaits<'a> {
                     || waiter.is_some_and(|waiter| waiter.covers(end))
                     || self.known.threads.list.iter().any(|thread| thread.known.sure.covers(end))
             };
-            // Law A29.
+            // A host function of a lost device does not begin any more (law A29).
             let never_begins =
                 |one: &HostFn| self.signals.is_lost(self.known, *lane) && one.inside.is_none();
             fns.list.iter().any(|one| {
@@ -229,7 +229,7 @@ impl<'a> OpenWaits<'a> {
         closed.filter_map(|(_, need)| risk(need)).collect()
     }
 
-    /// The waits without any answer, and each cycle among the others, once.
+    /// The findings about waits without any answer, and one finding for each cycle of other waits.
     fn cycles(&self, open: &BTreeSet<Waiter>) -> Vec<Stuck> {
         let mut found = Vec::new();
         let mut walked: BTreeSet<Waiter> = BTreeSet::new();
@@ -250,7 +250,7 @@ impl<'a> OpenWaits<'a> {
                 if let Some(begin) = path.iter().position(|(other, _)| *other == key) {
                     break Some(begin);
                 }
-                // An earlier path went on from here.
+                // An earlier path has gone through this wait already.
                 if !walked.insert(key) {
                     break None;
                 }

@@ -16,30 +16,30 @@ use crate::check::options::Threads as Mode;
 /// A host thread.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Thread {
-    /// Its number in the trace.
+    /// The number of the thread in the trace.
     pub(in crate::check) id: u64,
     pub(super) component: LaneId,
-    /// The stamps that it knows to be complete.
+    /// The stamps that the thread knows to be complete.
     pub(super) known: StampClock,
-    /// The number of its last counted call.
+    /// The number of the last counted call of the thread.
     pub(super) seq: u64,
     /// Changes whenever `known` changes.
     pub(super) version: u64,
-    /// Whether it has made a call other than an unfinished wait.
+    /// Whether the thread has made a call other than an unfinished wait.
     has_called: bool,
     pub(in crate::check) waits: Vec<RememberedWait>,
-    /// The last query that found work pending.
+    /// The entry of the last query that found work pending.
     pub(in crate::check) pending: Option<u64>,
-    /// If its last call is a wait that has not ended: the entry of that call, and what the thread
-    /// will know when it ends.
+    /// If the last call of the thread is a wait that has not ended: the entry of that call, and the
+    /// stamps that the thread will know to be complete when the wait ends.
     pub(super) blocked: Option<(u64, StampClock)>,
     /// The call that the thread is in, if the call may wait.
     pub(super) begun: Option<Box<Begun>>,
-    /// The version at its last counted call.
+    /// The version at the last counted call.
     pub(super) call_version: u64,
-    /// Whether it has ended.
+    /// Whether the thread has ended.
     pub(super) is_gone: bool,
-    /// Its last use of a block that the library orders, and the version at that use.
+    /// The last use of a block that the library orders, after the version at that use.
     pub(super) used: Option<(u64, Use)>,
 }
 
@@ -95,7 +95,7 @@ impl HostThreads {
         self.versions
     }
 
-    /// The index of the thread of an entry.
+    /// The index of the thread of an entry. Adds the thread if it is new.
     pub(super) fn number_of(&mut self, op: &Op, components: &mut Components) -> usize {
         let thread = match self.by_id.get(&op.thread) {
             Some(thread) => *thread,
