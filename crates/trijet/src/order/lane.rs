@@ -401,7 +401,7 @@ impl State {
         self.behind_kernel.is_some_and(|launch| launch == self.seq)
     }
 
-    /// Adds the positions that the calling thread knows to be complete to the vector. They precede
+    /// Adds to the vector the positions that the calling thread knows to be complete. They precede
     /// the next operation of the thread (law A2), and so all later operations of the lane.
     #[inline]
     pub(super) fn learn_of_thread(&mut self, domain: u64) {

@@ -49,7 +49,7 @@ pub struct HeapStats {
     pub complete: u64,
     /// Allocations of memory with users for which the stream had waited.
     pub following: u64,
-    /// Allocations of memory whose users a query found complete.
+    /// Allocations of memory with users that a query found complete.
     pub queried: u64,
     /// Allocations that got memory still in use. The first write to such an allocation waits for
     /// the earlier users of the memory.
