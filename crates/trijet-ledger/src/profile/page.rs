@@ -165,7 +165,7 @@ fn verdict(processes: &[ProcessProfile]) -> String {
     }
 }
 
-/// The part of the run of a device that its figures are about.
+/// The part of the run that the figures of a device are about, in words.
 fn part(device: &DeviceProfile) -> String {
     match &device.steps {
         Some(steps) if device.extent == FiguresOf::Steps => {
@@ -493,7 +493,7 @@ struct PageCalls {
 }
 
 impl PageCalls {
-    /// The call that enqueued the operation with this number.
+    /// The index in `items` of the call with this correlation number.
     fn of(&self, correlation: u32) -> Option<usize> {
         let after = self.by_correlation.partition_point(|(number, _)| *number <= correlation);
         let (number, index) = *self.by_correlation.get(after.checked_sub(1)?)?;

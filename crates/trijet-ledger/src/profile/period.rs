@@ -20,7 +20,8 @@ const STEPS_MIN: usize = 8;
 const SEARCHED_MAX: usize = 1 << 18;
 /// The lengths of rows that are tried, as powers of two: 1 to 32.
 const LEVELS: u32 = 6;
-/// The cost of a piece that is no step, in steps: fewer than one piece in ten may differ.
+/// A piece that is no step counts as minus this many steps, so fewer than one piece in ten may be
+/// no step.
 const DIFFERENT: i64 = 9;
 /// Maximum part of the names by which a step may differ if no steps are equal: one in four.
 const VARIED: usize = 4;
@@ -30,9 +31,9 @@ const TRIED_MAX: usize = 64;
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PeriodStep {
-    /// Its indices in the sequence.
+    /// The indices of the step's names in the sequence.
     pub(super) place: Range<usize>,
-    /// Whether it has the names of most steps.
+    /// Whether the step has the same names as most steps.
     pub(super) is_regular: bool,
 }
 
@@ -88,7 +89,7 @@ fn equal(sequence: &NameSequence<'_>) -> Option<Range<usize>> {
             let fit = sequence.equal_steps(places);
             found.extend(fit.map(|fit| (fit, places[0]..places[0] + length)));
         }
-        // The key of a row of twice the length.
+        // Computes the keys of all rows of twice the length.
         let Some(twice) = keys.len().checked_sub(length) else { break };
         for place in 0..twice {
             keys[place] = mixed(keys[place].wrapping_mul(3).wrapping_add(keys[place + length]));
@@ -282,8 +283,8 @@ fn stretch(is_regular: &[bool]) -> Range<usize> {
     dense.start - before..dense.end + after
 }
 
-/// The number of pieces, counted from the first, at which the excess of regular pieces over others
-/// is largest.
+/// The number of pieces, counted from the first, after which the regular pieces outnumber the
+/// others by the most.
 fn with_excess<'a>(pieces: impl Iterator<Item = &'a bool>) -> usize {
     let (mut best, mut most, mut sum) = (0, 0, 0_i64);
     for (piece, is_regular) in pieces.enumerate() {
@@ -313,7 +314,7 @@ fn dense(is_regular: &[bool]) -> Range<usize> {
 struct NameCounts {
     /// The number of occurrences of each name.
     of: Vec<i64>,
-    /// The number of names.
+    /// The number of names in the step.
     length: usize,
 }
 

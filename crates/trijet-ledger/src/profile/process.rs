@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 pub struct ProcessProfile {
     /// The number of the process.
     pub process: u32,
-    /// Its command line; empty if it is unknown.
+    /// The command line of the process; empty if it is unknown.
     pub command: String,
-    /// Its rank, from its environment; several processes may have the same.
+    /// The rank of the process, from its environment; several processes may have the same rank.
     pub rank: Option<u32>,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// The profile of a traced program.
 #[derive(Debug)]
 pub struct Profile {
-    /// The profiles of its processes.
+    /// The profiles of the processes of the program.
     pub processes: Vec<ProcessProfile>,
     /// The ranks that communicate, grouped by the communicators that connect them.
     pub jobs: Vec<RankJob>,

@@ -8,7 +8,8 @@ use crate::base::crowd::{Crowd, KernelRun, crowd};
 use crate::trace::activity::{Activity, ActivityKind};
 use std::collections::BTreeMap;
 
-/// The number of hardware queues of CUDA, unless the environment of the program sets another one.
+/// The number of hardware queues of CUDA, unless the environment of the program sets another
+/// number.
 const HARDWARE_QUEUES: u32 = 8;
 /// Maximum number of streams that are named.
 const NAMED_MAX: usize = 8;

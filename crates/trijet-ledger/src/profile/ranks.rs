@@ -62,25 +62,25 @@ pub struct Rank {
     /// The number of collectives in which this rank alone was the last to start.
     pub last: usize,
     /// The total lateness of this rank in the collectives of `last`. In each of them, the lateness
-    /// is the time from the start of the rank before it to its own start.
+    /// is the time from the start of the rank before this rank to the start of this rank.
     pub late: Nanos,
     /// The total exposed time for which the other ranks waited for this rank alone.
     pub awaited: Nanos,
-    /// For each rank for which this rank waited and for no other at that time: the exposed time of
-    /// the waits, the longest first.
+    /// The waits of this rank for one other rank alone: the exposed time for each other rank, the
+    /// longest first.
     pub waited: Vec<AwaitedRank>,
     /// The exposed time for which this rank waited for several other ranks at once.
     pub several: Nanos,
 }
 
-/// The exposed time for which a rank waited for another one alone.
+/// The waits of a rank for one other rank alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwaitedRank {
     /// The index of the other rank in the job.
     pub rank: usize,
-    /// The number of collectives with such a wait.
+    /// The number of collectives with such a wait, while no kernel computed.
     pub collectives: usize,
-    /// The time.
+    /// The exposed time of these waits.
     pub time: Nanos,
 }
 
@@ -160,10 +160,10 @@ fn are_numbered(workers: &[CommunicatingDevice<'_>], group: &BTreeSet<usize>) ->
 /// Collects the waits of a job.
 struct Waits {
     parts: Vec<ExposedParts>,
-    /// For each rank, the matched kernels of each of its streams.
+    /// For each rank, the matched kernels of each of its streams, by the index of the stream.
     matched: Vec<BTreeMap<usize, Vec<Range<u64>>>>,
-    /// For each rank, the number of collectives in which it alone was the last to start, and the
-    /// sum of its lateness in them.
+    /// For each rank, the number of collectives in which the rank alone was the last to start, and
+    /// the sum of its lateness in them.
     last: Vec<(usize, u64)>,
     collectives: usize,
     late: usize,
@@ -347,7 +347,7 @@ fn by_name<'a>(ranks: impl Iterator<Item = &'a Communication>) -> Vec<Communicat
     list
 }
 
-/// The finding of a rank that waited for others.
+/// The finding about a rank that waited for other ranks.
 fn finding(rank: usize, ranks: &[Rank], split: &Split, collectives: usize) -> Option<Habit> {
     let one = &ranks[rank];
     let mut reasons: Vec<String> = Vec::new();

@@ -1,8 +1,8 @@
 //! The engine that limits a device, or the causes of its lost time.
 //!
 //! An engine limits the run if the run would be at most a tenth shorter without everything else.
-//! The busy time of the longest engine is always a lower bound: no run with the same work takes
-//! less.
+//! The *longest* engine is the engine with the longest busy time. This time is always a lower
+//! bound: no run with the same work takes less.
 #![forbid(unsafe_code)]
 
 use super::device::{DeviceProfile, EngineTime};

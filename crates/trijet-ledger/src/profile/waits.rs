@@ -14,7 +14,7 @@ pub(super) enum Arrival {
     Together,
     /// One or more ranks started later, and the other ranks waited.
     Late {
-        /// The start on the last rank.
+        /// The start of the kernel on the rank that started last.
         begun: u64,
         /// The index of the rank that started last, and the time at which the rank before it
         /// started. `None` if two or more ranks started last within the error of the times.
@@ -51,8 +51,8 @@ impl Arrival {
 #[derive(Debug)]
 pub(super) struct RankWait {
     pub(super) time: Range<u64>,
-    /// The time from which it waited for `awaited` alone. Before this time, it waited for several
-    /// ranks.
+    /// The time from which the rank waited for `awaited` alone. Before this time, the rank waited
+    /// for several ranks.
     pub(super) alone_from: u64,
     pub(super) awaited: Option<usize>,
 }

@@ -34,16 +34,16 @@ pub enum UnusableTimes {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Concurrency {
-    /// They worked at the same time.
+    /// The operations worked at the same time.
     Overlap {
-        /// How long they certainly worked at the same time.
+        /// The time for which they certainly worked at the same time.
         together: Nanos,
         /// `together` as a share of the shorter operation.
         share: f64,
     },
-    /// One began at the moment at which the other ended, and nothing orders them.
+    /// One operation began at the moment at which the other ended, and nothing orders the two.
     Touching,
-    /// One was ordered before the other.
+    /// One operation was ordered before the other.
     Ordered {
         /// The first edge of the path that is not the order of a stream. If there is none, the
         /// first edge.
@@ -53,19 +53,19 @@ pub enum Concurrency {
         /// All edges from the earlier operation to the later one.
         path: Vec<(DagNode, Edge)>,
     },
-    /// Both needed the same engine, which executes one operation at a time.
+    /// Both operations needed the same engine, which executes one operation at a time.
     OneEngine(Engine),
-    /// The host enqueued the later one only after the earlier one had ended.
+    /// The host enqueued the later operation only after the earlier operation had ended.
     HostLate {
-        /// The time from the end of the earlier one to the enqueue of the later one.
+        /// The time from the end of the earlier operation to the enqueue of the later operation.
         by: Nanos,
     },
-    /// One ran after the other, and no reason is known.
+    /// One operation ran after the other, and no reason is known.
     Apart {
-        /// The time between them.
+        /// The time between the two operations.
         by: Nanos,
     },
-    /// One of them has no usable times.
+    /// One of the operations has no usable times.
     Unusable {
         /// The operation.
         op: usize,

@@ -257,8 +257,8 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
     path
 }
 
-/// The slack of each operation: the time by which it could end later without delaying the last end.
-/// `None` for an operation without times. The time between ready and begin is fixed.
+/// The slack of each operation: the time by which the operation could end later without delaying
+/// the last end. `None` for an operation without times. The time between ready and begin is fixed.
 #[must_use]
 pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     let last = (0..ops.len()).filter_map(|op| dag.work(op)).map(|span| span.end).max();

@@ -100,7 +100,8 @@ impl fmt::Display for RouteMetrics {
 }
 
 impl DeviceMetrics {
-    /// The copies and the communication of the device in words. Kinds without any are left out.
+    /// The copies and the communication of the device in words. If there are none of a kind, the
+    /// kind is left out.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let parts = [("copies", self.copies), ("communication", self.communication)];
@@ -118,7 +119,8 @@ impl fmt::Display for DeviceMetrics {
     }
 }
 
-/// The copies between devices by the device that executes them, and their direction.
+/// The indices of the copies between devices, by the device that executes the copies and by their
+/// route.
 fn routes(ops: &[Op]) -> BTreeMap<(DeviceId, Route), Vec<usize>> {
     let mut routes: BTreeMap<(DeviceId, Route), Vec<usize>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.engine == Engine::Peer) {

@@ -51,8 +51,8 @@ pub enum Cause {
     Fill,
     /// After the last operation of the window.
     Drain,
-    /// The host had not enqueued the operation. Its thread was in a call of this category, or in
-    /// the code of the program.
+    /// The host had not enqueued the operation. The enqueuing thread was in a call of this
+    /// category, or in the code of the program.
     HostLate(Category),
     /// A predecessor had not ended.
     Dependency(Dependency),

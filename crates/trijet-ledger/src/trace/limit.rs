@@ -119,13 +119,13 @@ impl Limit {
 pub struct Need {
     /// The part.
     pub limit: Limit,
-    /// The time that it needs.
+    /// The time that the part needs.
     pub time: Nanos,
-    /// The part that needs the most time after this one, and the time that it needs.
+    /// The part that needs the second most time, and that time.
     pub next: Option<(Limit, Nanos)>,
 }
 
-/// A part of a critical path, in the order in which two parts are named.
+/// A part of a critical path. If two parts are named, they are named in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Reader,
@@ -149,7 +149,8 @@ impl Part {
         }
     }
 
-    /// The part that a step of the path counts for. Copies are one part if the link limits.
+    /// The part that a step of the path counts for. With `copies`, uploads and downloads count for
+    /// the link.
     fn of_step(category: Category, copies: bool) -> Option<Self> {
         match category {
             Category::Engine(Engine::Upload | Engine::Download) if copies => Some(Self::Link),

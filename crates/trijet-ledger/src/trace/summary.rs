@@ -64,7 +64,7 @@ pub struct Settings<'a> {
     /// The time that the copies of both directions together need, with the cost of each copy, if it
     /// is known.
     pub link: Option<Nanos>,
-    /// The number of hazards that the checker found; `None` if it did not run.
+    /// The number of hazards that the checker found; `None` if the checker did not run.
     pub hazards: Option<usize>,
     /// The known error between the clocks of the host and of the devices. Times that contradict an
     /// edge by no more than that are not counted.
@@ -93,13 +93,13 @@ pub struct EngineSummary {
 pub struct Pair {
     /// The engines.
     pub engines: [DeviceEngine; 2],
-    /// The time in which both worked.
+    /// The time in which both engines worked.
     pub together: Nanos,
     /// `together` as a share of the busy time of the less busy engine.
     pub share: f64,
     /// The answer for one operation of each engine: the two operations that overlap for the longest
-    /// time, or else are the shortest time apart. If the engines never worked at the same time, it
-    /// names the reason.
+    /// time, or else are the shortest time apart. If the engines never worked at the same time, the
+    /// answer names the reason.
     pub concurrency: Concurrency,
 }
 
@@ -150,7 +150,7 @@ pub struct Summary {
     pub gaps: Vec<Gap>,
     /// Remarks about performance, the most time to save first.
     pub lints: Vec<Lint>,
-    /// The number of hazards that the checker found; `None` if it did not run.
+    /// The number of hazards that the checker found; `None` if the checker did not run.
     pub hazards: Option<usize>,
     /// The engines for which operations of several streams queued. Empty unless the times come from
     /// pairs of events, which count queueing as work.
@@ -294,7 +294,8 @@ fn is_copy(engine: Engine) -> bool {
 #[must_use]
 pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<Lint>) -> Summary {
     let mut metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
-    // The window includes the time of reader, writer and sync. The work of the engines does not.
+    // The window includes the time of reader, writer and sync, but the work of the engines does
+    // not. So there is no figure of overlap.
     metrics.overlap = metrics.overlap.filter(|_| settings.host.is_empty());
     let window = metrics.window.clone();
     let copy_engines = settings.parameters.copy_engines;
@@ -348,7 +349,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
 }
 
 impl Summary {
-    /// The engine whose idle time the losses are.
+    /// The engine whose idle time is listed in `losses`.
     pub(crate) fn losing_engine(&self) -> Option<DeviceEngine> {
         losing(&self.metrics, self.limit)
     }

@@ -39,7 +39,7 @@ pub(in crate::check) struct Thread {
     pub(super) call_version: u64,
     /// Whether the thread has ended.
     pub(super) is_gone: bool,
-    /// The last use of a block that the library orders, after the version at that use.
+    /// The version at the last use of a block that the library orders, and that use.
     pub(super) used: Option<(u64, Use)>,
 }
 

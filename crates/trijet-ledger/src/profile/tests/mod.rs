@@ -73,7 +73,7 @@ impl Scenario {
         self
     }
 
-    /// An upload on its own stream that the previous call made.
+    /// An upload that the previous call made, on the stream `UPLOADS`.
     fn upload(&mut self, from: MemoryKind, bytes: u64, time: [u64; 2]) -> &mut Self {
         let kind =
             ActivityKind::Copy { direction: CopyDirection::Upload, from, to: MemoryKind::Device };
@@ -217,7 +217,7 @@ fn a_wait_says_the_idle_time_in_it_and_the_idle_time_that_its_fix_can_bring() {
 #[test]
 fn idle_row_and_finding_count_the_same_gaps() {
     let mut scenario = Scenario::new();
-    // A gap of 20 us, and one of 2 us, which occurs between any two launches.
+    // A gap of 20 us, and a gap of 2 us. A gap of 2 us occurs between any two launches.
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [40, 50]);
     scenario.kernel(13, [52, 60]);
     let device = scenario.device();
@@ -280,7 +280,7 @@ fn a_synchronous_copy_is_a_finding_and_an_asynchronous_one_is_none() {
     assert_eq!(scenario("cuMemcpyHtoDAsync_v2"), None);
 }
 
-/// A call that waits for a copy of pageable memory would wait for one of page-locked memory too.
+/// A call that waits for a copy of pageable memory would wait for a copy of page-locked memory too.
 #[test]
 fn a_synchronous_copy_of_pageable_memory_is_one_habit_as_in_a_ledger() {
     let mut scenario = Scenario::new();
@@ -383,7 +383,8 @@ fn an_engine_limits_that_is_busy_for_nine_tenths_of_the_time() {
     }
 }
 
-/// Kernels for 90 of 340, an upload alone for 50, then nothing for 190 while the host waits for 20.
+/// In a run of 340, kernels run for 100, and an upload runs alone for 50. Nothing runs for 190, and
+/// the host waits for 20 of that time.
 #[test]
 fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     let mut scenario = Scenario::new();
@@ -409,7 +410,7 @@ fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     assert!(shown.contains("Lost: 169.00 us idle while the host was outside of CUDA"), "{shown}");
 }
 
-/// A gap with a call of each kind, or without a call.
+/// In each case, the gap between two kernels has one call, or none.
 #[test]
 fn the_fix_of_idle_time_follows_its_cause() {
     let fix = |name: &str, memory: Option<MemoryKind>| {
@@ -603,8 +604,8 @@ fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
     assert!(text(&profile).contains("no?]0;title? ?library"), "{}", text(&profile));
 }
 
-/// Streams of two kernels, eight at a time: the first kernel of a stream starts when the first
-/// kernel of the stream eight before it ends.
+/// Each stream has two kernels, and eight streams run at a time. The first kernel of a stream
+/// starts when the first kernel of the eighth stream before it ends.
 fn in_turns(streams: u32) -> Scenario {
     let mut scenario = Scenario::new();
     for stream in 0..streams {

@@ -49,7 +49,7 @@ fn kernel(trace: &mut ProcessTrace, name: &str, stream: u32, [begin, end]: [u64;
     });
 }
 
-/// Adds a collective of these ranks: a start for each, and a common end.
+/// Adds a collective: a kernel on each rank in `of`, with the start of the rank and the common end.
 fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stream: u32, end: u64) {
     for &(rank, begin) in of {
         kernel(&mut traces[rank], name, stream, [begin, end]);
@@ -394,9 +394,9 @@ fn devices_of_one_process_are_ranks_too() {
 /// transfer.
 type Step = (Vec<u64>, u64);
 
-/// The naive evaluation of the steps, collective by collective. For each rank: how often it alone
-/// started last, its total lateness, and its exposed waiting. Each rank computes until `hidden`
-/// after the start of a step.
+/// The naive evaluation of the steps, collective by collective. For each rank: the number of
+/// collectives in which it alone was the last to start, its total lateness, and its exposed
+/// waiting. Each rank computes until `hidden` after the start of a step.
 fn oracle(steps: &[Step], hidden: u64) -> (Vec<usize>, Vec<u64>, Vec<u64>) {
     let ranks = steps[0].0.len();
     let (mut last, mut late, mut waiting) = (vec![0; ranks], vec![0; ranks], vec![0; ranks]);
@@ -458,7 +458,8 @@ proptest! {
     }
 
     /// Ranks 0 and 1 are a communicator, and ranks 2 and 3 are another. They run the same kernels
-    /// in each step, and their kernels end up to 3 apart. No figure exceeds what happened.
+    /// in each step, and their kernels end up to 3 apart. No figure exceeds the time for which a
+    /// rank was really late.
     #[test]
     fn no_rank_is_blamed_for_the_waits_of_another_communicator(
         drawn in proptest::collection::vec(

@@ -343,7 +343,7 @@ fn found(names: &[u32]) -> Option<usize> {
     Some(found.length)
 }
 
-/// No name occurs once in these steps.
+/// In these steps, no name occurs exactly once.
 #[test]
 fn a_row_of_names_may_begin_a_step() {
     for word in ["aabb", "aaab", "abcabdabd", "aabaab-aabaac-", "abacabad"] {

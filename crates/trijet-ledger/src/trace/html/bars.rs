@@ -54,7 +54,7 @@ pub(super) fn drawn(bar: &Bar) -> String {
     of_class(bar, if bar.limits { " limiting" } else { "" })
 }
 
-/// The bar as markup, with another class of `page.css`.
+/// The bar as markup, with one more class of `page.css`.
 fn of_class(Bar { name, limits, parts }: &Bar, bar_class: &str) -> String {
     let mark = if *limits { LIMITS } else { "" };
     let whole = parts.iter().map(|part| part.time.0).sum::<u64>();

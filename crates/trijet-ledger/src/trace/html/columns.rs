@@ -16,7 +16,7 @@ const LEVEL: u8 = 6;
 /// How a column relates its numbers to each other.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ColumnCode {
-    /// Not at all.
+    /// Each number is stored as it is.
     Plain = 0,
     /// Each number is the difference from the previous one.
     Difference = 1,

@@ -27,7 +27,7 @@ impl BarPart {
 pub(crate) struct Bar {
     /// The name of the bar.
     pub(crate) name: String,
-    /// Whether this engine limits the run.
+    /// Whether the engine of the bar limits the run.
     pub(crate) limits: bool,
     /// The parts, which sum to the whole.
     pub(crate) parts: Vec<BarPart>,
@@ -69,7 +69,7 @@ pub(crate) struct Note {
     pub(crate) text: String,
     /// The remedy in words; `None` if the reader cannot apply it.
     pub(crate) fix: Option<&'static str>,
-    /// The places to look at.
+    /// Links to places of the timeline.
     pub(crate) links: Vec<NoteLink>,
 }
 

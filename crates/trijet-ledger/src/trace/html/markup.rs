@@ -14,7 +14,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // HTML has no way to write these.
+            // HTML cannot represent these characters.
             '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}' => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
