@@ -294,8 +294,7 @@ fn is_copy(engine: Engine) -> bool {
 #[must_use]
 pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<Lint>) -> Summary {
     let mut metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
-    // The window includes the time of reader, writer and sync, but the work of the engines does
-    // not. So there is no figure of overlap.
+    // Reader, writer and sync lengthen the window, but are no work of the engines.
     metrics.overlap = metrics.overlap.filter(|_| settings.host.is_empty());
     let window = metrics.window.clone();
     let copy_engines = settings.parameters.copy_engines;
