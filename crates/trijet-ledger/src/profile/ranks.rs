@@ -78,7 +78,7 @@ pub struct Rank {
 pub struct AwaitedRank {
     /// The index of the other rank in the job.
     pub rank: usize,
-    /// The number of collectives with such a wait, while no kernel computed.
+    /// The number of collectives with such an exposed wait.
     pub collectives: usize,
     /// The exposed time of these waits.
     pub time: Nanos,

@@ -71,7 +71,8 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
     let of_host = add_host(page, &rows, (&mut labels, &mut kinds), &mut sheet.items);
     (sheet.labels, sheet.kinds) = (labels.words, kinds.words);
     let mut more = more(page, &tracks, &rows, &sites.words, site);
-    // The items of the engines of the host are no operations, so they have 0 in these columns.
+    // The items of the engines of the host are no operations. They have flags, and 0 in all other
+    // columns.
     more.flags.extend(of_host);
     more.columns.iter_mut().for_each(|(_, column)| column.resize(sheet.items.len(), 0));
     sheet.data(&more)
