@@ -84,7 +84,7 @@ impl<'a> CommunicatorBuilder<'a> {
     }
 
     /// Uses NCCL. The kernels of NCCL read the data of other GPUs and combine them. For small data,
-    /// NCCL is faster than the copies and kernels of this library. Its kernels occupy
+    /// NCCL is faster than the copies and kernels of this library. The kernels of NCCL occupy
     /// multiprocessors that other work could use.
     ///
     /// The library NCCL is opened at run time ([`probe::libraries`](crate::probe::libraries)).

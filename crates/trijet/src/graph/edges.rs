@@ -73,7 +73,7 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         candidates.dedup();
         let mut before = LastNodes::new();
-        // Starts with the latest node, so that nodes which it follows need no edge.
+        // Starts with the latest candidate. Nodes that this candidate follows need no edge.
         candidates.retain(|earlier| {
             let (stream, of) = &last_nodes[*earlier];
             if before.get(*stream).is_some_and(|known| *known >= Some(*earlier)) {

@@ -132,8 +132,8 @@ pub(super) struct Condition {
 pub(super) struct Node {
     work: NodeWork,
     pub(super) home: NodeHome,
-    /// The numbers of the streams to which the node's graph was added, and then the graph around
-    /// it. The innermost stream comes first.
+    /// The numbers of the streams to which graphs with this node were added. The stream for the
+    /// innermost graph comes first.
     pub(super) within: Vec<usize>,
     /// Whether the node is a dependent launch, according to its edges.
     is_dependent: bool,
@@ -250,8 +250,8 @@ impl Node {
         }
     }
 
-    /// Sets the nodes that this node follows. `is_behind_launch` is true if it follows only one
-    /// node, a launch in the same stream, as a dependent launch requires.
+    /// Sets the nodes that this node follows. `is_behind_launch` is true if there is only one such
+    /// node, and that node is a launch in the same stream. A dependent launch requires this.
     pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
         let wants = matches!(&self.work, NodeWork::Kernel { config, .. } if config.dependent);
         self.is_dependent = wants && is_behind_launch;

@@ -18,8 +18,9 @@ pub struct Recording {
 }
 
 impl Drop for Recording {
-    /// The streams of the recording may outlive it, for example after a panic of the recorded code.
-    /// From now on their operations are refused, because no graph would ever contain them.
+    /// The streams of the recording may outlive the recording, for example after a panic of the
+    /// recorded code. From now on the operations of these streams are refused, because no graph
+    /// would ever contain them.
     fn drop(&mut self) {
         drop(self.nodes.end());
     }
@@ -39,7 +40,8 @@ impl Recording {
         Graph::new(&self.device, self.nodes.take())
     }
 
-    /// Records `work`, and changes the graph to it, as [`Device::record_again`] does.
+    /// Records `work`, and changes the graph to the recorded operations, as
+    /// [`Device::record_again`] does.
     ///
     /// # Errors
     /// The outer error is the error of `work`. The inner error is the reason why the graph could
@@ -52,7 +54,8 @@ impl Recording {
         graph.change(&self.nodes, work)
     }
 
-    /// Records `work`, and changes a graph of this recording to it. The operations may differ.
+    /// Records `work`, and changes a graph of this recording to the recorded operations. They may
+    /// differ from the operations of the graph.
     ///
     /// # Errors
     /// An error of the driver. The graph is then broken.

@@ -2,10 +2,10 @@
 //! the source, and a twin: the same function over slices, for the host device.
 //!
 //! `<name>/<name>.cu` is CUDA C++ without any header. `cargo xtask ptx` generates
-//! `<name>/<name>.ptx` from it, which has the hash of its source. `<name>/host.rs` computes one
-//! tile of the output with the same arithmetic in the same order, so both devices agree bit for
-//! bit: the device sources are built with `--fmad=false`, integers wrap, and floats are rounded
-//! after every operation.
+//! `<name>/<name>.ptx` from this source. The PTX contains the hash of the source. `<name>/host.rs`
+//! computes one tile of the output with the same arithmetic in the same order, so both devices
+//! agree bit for bit: the device sources are built with `--fmad=false`, integers wrap, and floats
+//! are rounded after every operation.
 //!
 //! The library compares PTX with its device and its launches: see [`lint`] and [`PtxRule`]. Most
 //! kernels run on compute capability 8.0 and later. The documentation of a kernel states if it

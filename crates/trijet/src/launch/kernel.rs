@@ -72,11 +72,11 @@ impl<P> Kernel<P> {
     /// # Safety
     /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit
     /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each
-    /// [`Tiled`](super::Tiled) as a tensor map. It touches no bytes outside its spans, and does not
-    /// write to a [`Read`](super::Read). The caller of a launch chooses the boxes of a tiling, and
-    /// a copy of a box fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of
-    /// this holds for every list of arguments that the check of the declaration accepts, with every
-    /// configuration that its shape computes or accepts.
+    /// [`Tiled`](super::Tiled) as a tensor map. The entry point touches no bytes outside its spans,
+    /// and does not write to a [`Read`](super::Read). The caller of a launch chooses the boxes of a
+    /// tiling, and a copy of a box fills as much shared memory as the box has: see
+    /// [`ArgBlock::tiled`]. All of this holds for every list of arguments that the check of the
+    /// declaration accepts, with every configuration that its shape computes or accepts.
     ///
     /// If the entry point has a `griddepcontrol.wait`, it may be launched as a
     /// [dependent](LaunchConfig::dependent) launch. Then each thread uses memory of other kernels

@@ -21,7 +21,8 @@ pub enum Exactness {
     Relative(f64),
 }
 
-/// A check of the arguments of a launch. The text of a refusal states what is wrong with them.
+/// A check of the arguments of a launch. The text of a refusal states what is wrong with the
+/// arguments.
 pub type CheckArgs = fn(&ArgBlock) -> std::result::Result<(), String>;
 
 /// The origin of the configuration of a launch.
@@ -83,7 +84,7 @@ impl KernelSpec {
         }
     }
 
-    /// Sets the name of the file that the code was read from. Messages name it.
+    /// Sets the name of the file that the code was read from. Messages show this name.
     #[must_use]
     pub fn file(mut self, name: String) -> Self {
         self.file = Some(name);

@@ -73,7 +73,7 @@ pub(crate) fn records() -> bool {
     matches!(DOES.get(), Does::Recorded)
 }
 
-/// Runs code whose operations are recorded. It can enqueue in streams of the recording only.
+/// Runs code whose operations are recorded. The code can enqueue in streams of the recording only.
 pub(crate) fn recorded<R>(run: impl FnOnce() -> R) -> R {
     doing(Does::Recorded, run)
 }

@@ -40,7 +40,8 @@ impl Name {
         Self { of, device, stream, position: NOWHERE, text: text.to_owned() }
     }
 
-    /// Whether this is the name of the object `of`. For a stream, it is the stream of `position`.
+    /// Whether this is the name of the object `of`. A stream is identified by the lane of
+    /// `position`.
     fn names(&self, of: Named, position: Position) -> bool {
         self.of == of && self.position.lane == position.lane
     }

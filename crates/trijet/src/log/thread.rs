@@ -2,7 +2,7 @@
 //!
 //! Synchronisations, successful queries, ticket waits and futures of this thread raise the vector
 //! (law A11: a wait of the host orders the calling thread only). Work that the thread enqueues
-//! afterwards follows everything in the vector (law A2), so it needs no wait for that.
+//! afterwards follows all work in the vector (law A2), so it needs no wait for such work.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;
@@ -11,8 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of domains that a thread remembers. If it forgets one, it only makes needless
-/// waits.
+/// Maximum number of domains that a thread remembers. A thread that forgets a domain only makes
+/// needless waits.
 const DOMAINS_MAX: usize = 16;
 
 thread_local! {

@@ -132,8 +132,8 @@ impl Tracers {
         Ok(Some(tracer))
     }
 
-    /// Notes that a device that asked for the checker is gone. After the last one the checker ends;
-    /// then this returns its tracer.
+    /// Notes that a device that asked for the checker was dropped. After the last such device, the
+    /// checker ends, and this function returns the tracer of the checker.
     pub(crate) fn end_check(&self) -> Option<Arc<Tracer>> {
         let mut attached = self.attached();
         let live = attached.checker.as_mut()?;

@@ -55,12 +55,12 @@ impl Domain {
             }
     }
 
-    /// Returns a block that a lane kept to the heap.
+    /// Returns to the heap a block that a lane kept.
     pub(crate) fn give_kept_to_heap(&self, heap: &Heap, Kept { owner, .. }: &Kept) {
         self.give_to_heap(heap, owner.number(), owner.users());
     }
 
-    /// Returns all blocks that lanes keep to the heap.
+    /// Returns to the heap all blocks that lanes keep.
     pub(crate) fn gather_in_heap(&self, heap: &Heap) {
         let gathered = heap.gather();
         gathered.blocks.iter().for_each(|kept| self.give_kept_to_heap(heap, kept));

@@ -65,7 +65,8 @@ pub(super) const PENDING_MAX: u64 = 512;
 pub(crate) struct Lane {
     state: Mutex<State>,
     /// The last operation that a thread, or a query by the library, has found to be complete. It
-    /// decides about reuse and about room. It removes no wait, because that would depend on timing.
+    /// decides whether memory and lanes can be reused, and whether the stream has room. It removes
+    /// no wait, because the waits would then depend on timing.
     pub(crate) done: Watermark,
 }
 
@@ -173,7 +174,7 @@ impl Lane {
         let (seq, tenancy) = (state.seq, state.tenancy + 1);
         let earlier = opening.end.cloned().or_else(|| state.earlier.take());
         let mut vector = opening.known.clone();
-        // The work of the previous stream is complete, and its numbers continue.
+        // The work of the previous stream is complete, and the numbers of the lane continue.
         vector.raise(Position { lane: opening.id, seq });
         let all = tracers.all();
         begin(&all, seq);

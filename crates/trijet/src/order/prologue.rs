@@ -133,8 +133,8 @@ impl LaneRef {
         }
     }
 
-    /// Records the event after a timed operation. The operation is enqueued, so it does not fail if
-    /// the record does: the tracers keep the error for the call that takes the trace.
+    /// Records the event after a timed operation. The operation is already enqueued, so it does not
+    /// fail if the record fails. The tracers keep the error for the call that takes the trace.
     fn timed_end(&self, state: &mut State) -> Option<Arc<Instant>> {
         match self.instant(state) {
             Ok(end) => Some(end),

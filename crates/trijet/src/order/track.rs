@@ -1,17 +1,18 @@
 //! The track of an allocation: its stamps. For each byte range, the stamps name the operation that
-//! last wrote it, and all operations that have read it since. They decide what a new access must
-//! wait for.
+//! last wrote the bytes, and all operations that have read them since. The stamps decide for which
+//! operations a new access must wait.
 //!
 //! The last reader of each lane is kept. A lane executes in order, so its last reader stands for
-//! its earlier ones. It does not stand for the readers of other lanes.
+//! its earlier readers. It does not stand for the readers of other lanes.
 //!
 //! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
-//! atomic numbers. They cost no lock, and an atomic update only when a lane takes an empty slot.
-//! Borrows make this sound: while an allocation has one owner, an access that writes is exclusive.
-//! An access before or after it on another thread got the borrow by a hand-over, which orders the
-//! two. Only readers can come at the same time, and a reader writes the slot of its lane under the
-//! lock of its lane. Accesses of parts go to a map of byte ranges with a lock. An allocation that
-//! was split keeps all of its stamps in the map.
+//! atomic numbers, which need no lock. They need an atomic update only when a lane takes an empty
+//! slot. Borrows make this sound: while an allocation has one owner, an access that writes is
+//! exclusive. If another thread makes an access before or after that access, a hand-over passed the
+//! borrow to this thread, and the hand-over orders the two accesses. Only readers can come at the
+//! same time, and a reader writes the slot of its lane under the lock of its lane. Accesses of
+//! parts go to a map of byte ranges with a lock. An allocation that was split keeps all of its
+//! stamps in the map.
 //!
 //! *Manual memory.* The library does not know the order of its users, so no user stands for a user
 //! of another lane. The last writer and the last reader of each lane are kept, whatever bytes they
@@ -52,9 +53,9 @@ impl Stamp {
         keep_latest(&mut self.reads, position);
     }
 
-    /// Joins two stamps into one for the bytes of both. Returns `None` if they cannot be one stamp.
-    /// They can if one lane wrote both, because an access that follows the later write follows the
-    /// earlier write too. They can also if neither was written.
+    /// Joins two stamps into one stamp for the bytes of both, if one lane wrote both or if neither
+    /// was written. Otherwise returns `None`. If one lane wrote both, an access that follows the
+    /// later write follows the earlier write too.
     fn joined(&self, other: &Self) -> Option<Self> {
         let write = match (self.write, other.write) {
             (Some(one), Some(two)) if one.lane == two.lane => Some(one.max(two)),
@@ -156,9 +157,9 @@ impl Track {
         Self::following(domain, bytes, place, SmallVec::new())
     }
 
-    /// The track of an allocation of bytes that were used before: `before` are their last users,
-    /// the latest of each lane. A write follows them. A read of bytes that were not written follows
-    /// nothing, because they have no content.
+    /// The track of an allocation of bytes that were used before. `before` are the last users of
+    /// the bytes, the latest of each lane. A write follows these users. A read of bytes that this
+    /// allocation has not written follows nothing, because these bytes have no content.
     #[inline(always)]
     pub(crate) fn following(
         domain: u64,

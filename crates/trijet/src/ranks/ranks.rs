@@ -18,9 +18,9 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// other rank gets an error of kind [`PeerLost`](ErrorKind::PeerLost) that names this rank: no call
 /// waits much longer than the timeout. The end of a process closes its connections, so it is found
 /// at once. A process that freezes or cannot be reached sends no heartbeats, and is found after the
-/// timeout. The first loss is kept: each later call returns it. If a rank drops the group, it
-/// leaves the group without a loss. After its drop, rank 0 passes messages on until the other ranks
-/// have left or its process ends.
+/// timeout. The first loss is kept: each later call returns it. A rank that drops the group leaves
+/// it without a loss. After its drop, rank 0 passes messages on until the other ranks have left or
+/// its process ends.
 ///
 /// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`],
 /// [`LauncherRank`](super::LauncherRank)). The token itself is not sent. Later bytes are neither
@@ -63,9 +63,9 @@ impl Ranks {
     /// and for heartbeats.
     ///
     /// Rank 0 resolves the host name of `address`, and listens at the first address of this name
-    /// that is its own. With `127.0.0.1`, only processes of its host can reach it. Rank 0 drops
-    /// connections that are not from a rank, such as probes. If a rank is missing at the end, the
-    /// error describes some of these connections.
+    /// that is its own. With `127.0.0.1`, only processes of the same host can reach rank 0. Rank 0
+    /// drops connections that are not from a rank, such as probes. If a rank is missing at the end,
+    /// the error describes some of these connections.
     ///
     /// # Errors
     /// `InvalidValue` for a rank that is not less than the number of ranks, and for a timeout of

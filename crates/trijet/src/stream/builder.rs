@@ -108,8 +108,8 @@ impl DeviceBuilder {
     }
 
     /// Adds a checker, which reads every call on every stream of the device's driver from now on.
-    /// It keeps only accesses with which a later access may conflict, so a program may run for any
-    /// time. Its findings have no witness, because a witness needs the whole trace.
+    /// The checker keeps only accesses with which a later access may conflict, so a program may run
+    /// for any time. The findings have no witness, because a witness needs the whole trace.
     ///
     /// Devices of one driver that are checked at the same time share one checker. The checker ends
     /// when the last handle, stream and buffer of the last of these devices is dropped. A device
@@ -123,7 +123,7 @@ impl DeviceBuilder {
         self
     }
 
-    /// Opens the device. If there are several host devices, it returns the first one.
+    /// Opens the device. If there are several host devices, returns the first one.
     ///
     /// # Errors
     /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if another device of the driver

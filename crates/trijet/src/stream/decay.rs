@@ -13,10 +13,10 @@ use std::time::Duration;
 
 impl Device {
     /// Starts a thread that returns unneeded memory of the heap to the device. `after` is the
-    /// length of a period. At the end of each period, the heap keeps as much memory as was
-    /// allocated at once in the period at most. The rest returns to the device, in the pieces in
-    /// which it was taken. `None` ends the thread, and so does the drop of the last handle of the
-    /// device. An error ends the thread too, and [`Device::close`] returns the error.
+    /// length of a period. At the end of each period, the heap keeps the maximum amount of memory
+    /// that was allocated at the same time during the period. The rest returns to the device, in
+    /// the pieces in which it was taken. `None` ends the thread, and so does the drop of the last
+    /// handle of the device. An error ends the thread too, and [`Device::close`] returns the error.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -67,8 +67,8 @@ fn start(device: Weak<OpenDevice>, after: Duration) -> Result<Sender<()>> {
 }
 
 impl OpenDevice {
-    /// Ends a period. The heap keeps as much memory as was allocated at once in the period at most,
-    /// and returns the rest to the device.
+    /// Ends a period. The heap keeps the maximum amount of memory that was allocated at the same
+    /// time during the period, and returns the rest to the device.
     fn decay_once(&self) -> Result<()> {
         let MemorySource::Heap(heap) = &self.source else { return Ok(()) };
         let needed = heap.live.end_period();

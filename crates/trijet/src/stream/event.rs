@@ -195,7 +195,7 @@ macro_rules! event_verbs {
             }
 
             /// A future of the work for which the event stands at this call. A later record does
-            /// not change it.
+            /// not change the future.
             ///
             /// # Errors
             /// The future ends with the error of work that failed, or with `Stalled`.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 impl Device {
     /// A stream that another library created. Operations that are enqueued through it are ordered
     /// like operations of any other stream, and follow the work that the stream already holds.
-    /// `owner` keeps the stream alive. It is dropped after the last buffer that was allocated in
+    /// `owner` keeps the stream alive, and is dropped after the last buffer that was allocated in
     /// the stream.
     ///
     /// While the stream is being captured into a graph, copies, fills and launches become a part of

@@ -70,7 +70,7 @@ pub struct HeapStats {
 
 impl Device {
     /// The statistics of the memory that [`Stream::alloc`](super::Stream::alloc) allocates (law
-    /// M-C2). All handles of the device share it.
+    /// M-C2). All handles of the device share this memory.
     ///
     /// # Errors
     /// An error of the driver.
@@ -182,8 +182,9 @@ impl Device {
         set.map_err(|error| shared.failed(error))
     }
 
-    /// Sets the mode of the heap for later allocations. All handles of the device share it. To get
-    /// the same ranges in each run, set [`HeapMode::Deterministic`] before the first allocation.
+    /// Sets the mode of the heap for later allocations. All handles of the device share the mode.
+    /// To get the same ranges in each run, set [`HeapMode::Deterministic`] before the first
+    /// allocation.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from a pool,

@@ -181,8 +181,8 @@ impl Signal {
         is_set
     }
 
-    /// Whether the signal is set. If it is, everything that the thread did before it set the signal
-    /// comes before everything that the calling thread does next.
+    /// Whether the signal is set. If it is, everything that another thread did before it set the
+    /// signal comes before everything that the calling thread does next.
     #[track_caller]
     #[must_use]
     pub fn is_set(&self) -> bool {

@@ -192,10 +192,10 @@ impl Stream {
     }
 
     /// Runs `run` on a thread of the driver, after all work enqueued so far. Later work of this
-    /// stream waits for it (law A27). `run` must not call the driver: calls of this crate that may
-    /// do so return `InCallback` (law A28). `run` may use signals. The library catches a panic of
-    /// `run`, and the next synchronization returns it. `run` is dropped exactly once, even if the
-    /// device was lost and `run` is never called (law A29). To enqueue a function that uses
+    /// stream waits for `run` (law A27). `run` must not call the driver: calls of this crate that
+    /// may do so return `InCallback` (law A28). `run` may use signals. The library catches a panic
+    /// of `run`, and the next synchronization returns it. `run` is dropped exactly once, even if
+    /// the device was lost and `run` is never called (law A29). To enqueue a function that uses
     /// page-locked memory, call [`Stream::host_fn_with`].
     ///
     /// # Errors
@@ -239,8 +239,8 @@ impl Stream {
         self.enqueue(Action::HostFn { run: &run, touches: &[] }, &[], site)
     }
 
-    /// A future of all work enqueued so far. Later work does not delay it. The future does not
-    /// report a panic of a host function; the next synchronization does.
+    /// A future of all work enqueued so far. Later work does not delay the future. The future does
+    /// not report a panic of a host function; the next synchronization does.
     ///
     /// # Errors
     /// The future ends with an error of the driver at this call, with the error of work that

@@ -49,9 +49,9 @@ fn refused(cause: &str) -> Error {
 impl Stream {
     /// Starts workers to which the host adds tasks later. Bodies return values by
     /// `answer(w, value)`. The host gets the values in the order in which they arrive. On a GPU,
-    /// one of the workers takes up to 32 tasks at once from page-locked memory. Its warp runs no
-    /// tasks until the feed is closed, so a task costs little if each call of [`Feed::push`] has
-    /// many tasks. On a host device, a push runs its tasks.
+    /// one of the workers takes up to 32 tasks at once from page-locked memory. The warp of this
+    /// worker runs no tasks until the feed is closed, so a task costs little if each call of
+    /// [`Feed::push`] has many tasks. On a host device, a push runs its tasks.
     ///
     /// The feed borrows the arguments until it is dropped, because the kernel uses their memory
     /// until then.

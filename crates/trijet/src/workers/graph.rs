@@ -202,8 +202,8 @@ impl TaskGraph {
             edge.expect("a predecessor that is left").0
         };
         let mut node = left.iter().position(|count| *count > 0).expect("a node is left") as u32;
-        // Goes from predecessor to predecessor until it is in a cycle. Then it goes once around the
-        // cycle.
+        // The first loop goes from predecessor to predecessor until `node` is in a cycle. The
+        // second loop goes once around the cycle.
         for _ in 0..left.len() {
             node = before(node);
         }

@@ -108,11 +108,12 @@ impl<K: Kinds, P> Program<K, P> {
     /// # Safety
     /// The parameters match `P`, in order. The following holds for every list of arguments that the
     /// check accepts, with every payload and all fields of an initial task, and with every payload
-    /// of a task that a body makes: each body touches no bytes outside of their spans, writes no
-    /// bytes of a [`Read`](crate::kernels::Read), and makes only tasks of kinds that
-    /// exist. If tasks that run at the same time access the same bytes, and one of them writes,
-    /// they use only atomic operations. In CUDA C++, all lanes of the worker's first warp call
-    /// [`Worker::spawn`](super::Worker::spawn) together. The bodies of the twin do the same.
+    /// of a task that a body makes: each body touches no bytes outside of the spans of the
+    /// arguments, writes no bytes of a [`Read`](crate::kernels::Read), and makes only tasks of
+    /// kinds that exist. If tasks that run at the same time access the same bytes, and one of them
+    /// writes, these tasks use only atomic operations. In CUDA C++, all lanes of the worker's first
+    /// warp call [`Worker::spawn`](super::Worker::spawn) together. The bodies of the twin do the
+    /// same as the bodies in CUDA C++.
     #[must_use]
     pub const unsafe fn declare(spec: ProgramSpec) -> Self {
         Self { spec, kernel: OnceLock::new(), types: PhantomData }

@@ -91,11 +91,11 @@ impl MedianPixel for u16 {
 }
 
 /// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
-/// it. A window uses only pixels of one image. Beyond the edges of the image, it has the values of
-/// its [`Edges`]. With a radius alone, these are the values of the nearest pixels at the edge, as
-/// in SciPy's `median_filter(.., mode='nearest')`. `x` has the rows of `y` and all other rows that
-/// their windows reach. With [`Edges::Wrap`], if a window leaves an image, `x` has all rows of this
-/// image.
+/// it. A window uses only pixels of one image. Beyond the edges of the image, the values of a
+/// window follow from its [`Edges`]. With a radius alone, these are the values of the nearest
+/// pixels at the edge, as in SciPy's `median_filter(.., mode='nearest')`. `x` has the rows of `y`
+/// and all other rows that their windows reach. With [`Edges::Wrap`], if a window leaves an image,
+/// `x` has all rows of this image.
 ///
 /// ```
 /// use trijet::kernels::median::{Edges, Rows, Window, median};

@@ -1,5 +1,5 @@
-//! A hash `y[i] = hash(y[i], x[i], salt)`: `mix_u64`. Its result shows how many times and in which
-//! order it was applied.
+//! A hash `y[i] = hash(y[i], x[i], salt)`: `mix_u64`. The result shows how many times and in which
+//! order the hash was applied.
 
 pub(crate) mod host;
 

@@ -4,13 +4,14 @@
 //!
 //! The driver may hold such a call until other work is complete. So no lock is held during the
 //! call, neither the lock of the lane nor the turn of the legacy stream, and other threads can use
-//! the same stream. It is unknown whether the driver enqueues their operations before or after the
-//! operation of the call. The library claims no order between them:
+//! the same stream. It is unknown whether the driver enqueues the operations of these threads
+//! before or after the operation of the call. The library claims no order between the two:
 //!
 //! 1. The operation follows what the lane vector included before the call.
-//! 2. The operation gets its sequence number after the call. Operations of other threads that got
-//!    numbers during the call may be pending although this one is complete. Then the calling thread
-//!    does not learn the number, because the number would stand for those operations as well.
+//! 2. The operation gets its sequence number after the call. Operations that got numbers from other
+//!    threads during the call may still be pending when this operation is complete. If there are
+//!    such operations, the calling thread does not learn the number of this operation, because the
+//!    number would stand for all of them.
 //! 3. In the legacy stream, the operation follows the work that the blocking streams held before
 //!    the call. Operations that are enqueued in these streams after the call follow the operation.
 //!
@@ -132,7 +133,8 @@ impl LaneRef {
         let uses = submission.uses;
         let mut state = self.lane().lock();
         state.note(|| self.host_op(submission, state.seq, HostStep::Failed));
-        // Code of the program may have enqueued some of its work.
+        // Foreign work runs code of the program, which may have enqueued operations before it
+        // failed.
         let is_foreign = match submission.action {
             Action::Foreign { .. } => true,
             Action::Copy { .. }

@@ -23,8 +23,8 @@ impl LaneRef {
         recorder.take(RecordedLane { id: self.id, device: self.device }, submission)
     }
 
-    /// The error of an operation in a stream that is not part of the recording. It would run before
-    /// the operations that are recorded.
+    /// The error of an operation in a stream that is not part of the recording. The operation would
+    /// run before the operations that are recorded.
     pub(in crate::order) fn not_recorded(&self, op: &'static str) -> Error {
         let cause = "the operations of this code are recorded, and the stream does not belong to the recording";
         Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)

@@ -49,7 +49,7 @@ pub(crate) struct Temporary {
     pub(crate) home: Arc<dyn Home>,
 }
 
-/// Where the memory of a recording goes when its buffer is dropped.
+/// An owner of memory for recordings. A buffer that is dropped gives its memory back to the owner.
 pub(crate) trait Home: Debug + Send + Sync {
     /// Takes the memory back. Operations that are recorded later may use it.
     fn give_back(&self, block: BlockId);

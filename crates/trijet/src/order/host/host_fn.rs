@@ -3,11 +3,11 @@
 //! Rules of the driver that shape this module:
 //!
 //! 1. A host function must not call the driver (law A28). A flag of the thread is set while the
-//!    thread runs one, and every call of the library then returns `InCallback`.
+//!    thread runs a host function, and every call of the library then returns `InCallback`.
 //! 2. After a context error the driver never calls pending functions (law A29). So the closure
-//!    stays in a slot that the driver's callback and the domain share. It is dropped exactly once:
-//!    after it has run, when the driver refuses it, by the call that reports the loss, or with the
-//!    domain.
+//!    stays in a slot that the driver's callback and the domain share. The closure is dropped
+//!    exactly once: after it has run, when the driver refuses it, by the call that reports the
+//!    loss, or with the domain.
 //! 3. A panic must not unwind through the driver's frames. The library catches the panic and keeps
 //!    it, and the next synchronization returns it as an error.
 //!

@@ -169,8 +169,8 @@ proptest! {
 }
 
 proptest! {
-    /// An allocation that grows: users before it used all bytes, and an access of all that it has
-    /// used no later byte.
+    /// An allocation that grows. The users before it used all of its bytes. An access of all bytes
+    /// that the allocation uses now is no access of bytes that it uses later.
     #[test]
     fn the_stamps_of_a_growing_allocation_equal_one_stamp_per_byte(
         before in 0u32..12,
@@ -193,7 +193,8 @@ proptest! {
             let (range, position) = (a.min(b).min(len)..a.max(b).min(len), at(lane, index as u64 + 1));
             stamp(&track, range.start as u64..range.end as u64, mode, position);
             bytes.stamp(range, mode, position);
-            // An access lies in what it has; the next owner follows the users of all bytes.
+            // An access lies within the bytes that the allocation uses; the next owner follows the
+            // users of all bytes.
             for part in [0..64, 0..len, 0..len.min(1), len.min(31)..len.min(40)] {
                 for mode in [Mode::Read, Mode::Update] {
                     let found = needs(&track, part.start as u64..part.end as u64, mode);

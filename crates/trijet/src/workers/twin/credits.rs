@@ -1,8 +1,8 @@
 //! The detection of the end of a run. A task has a credit, from before another worker can see the
 //! task until after the task has run. So the run is over when all credits are given back. A worker
-//! uses the credits of tasks that it has run for the children that it makes. It gives back the rest
-//! before it looks for tasks of other workers. `give_back` and `take_credits` of `scheduler.cuh` do
-//! the same on a GPU.
+//! uses the credits of tasks that it has run for the children that it makes. The worker gives back
+//! the rest of its credits before it looks for tasks of other workers. `give_back` and
+//! `take_credits` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]

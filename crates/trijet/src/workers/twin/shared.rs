@@ -1,4 +1,5 @@
-//! The written spans of a run. All tasks may read and write their elements, one task at a time.
+//! The written spans of a run. All tasks may read and write the elements of these spans, one task
+//! at a time.
 #![forbid(unsafe_code)]
 
 use crate::device::asked::AskedArgument;
