@@ -20,8 +20,8 @@ pub const fn count(number: u32, base: u32, skew: u32) -> u32 {
     base << if zeros < skew { zeros } else { skew }
 }
 
-/// The result of a lane of a task: the number after all steps of the lane. It is computed by
-/// doubling the steps.
+/// The result of a lane of a task: the number after all steps of the lane. The steps are not run
+/// one by one: this function joins two steps into one, again and again.
 #[must_use]
 pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
     let mut x = number.wrapping_mul(32).wrapping_add(lane);

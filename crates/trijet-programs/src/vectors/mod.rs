@@ -61,8 +61,8 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
     elements.for_each(|at| to.set(at, value.mul_add(from.get(at), to.get(at))));
 }
 
-/// The parameters of [`VECTORS`]. A run may write only some elements of an array, and the array may
-/// have no values before.
+/// The parameters of [`VECTORS`]. The arrays need no values before a run, and a run may write only
+/// some elements of an array.
 pub type VectorsParams = (Write<f32>, Write<f32>, Write<f32>, Write<f32>);
 
 /// Operations on ranges of four arrays. Its arguments are the four arrays. Its tasks are nodes with

@@ -18,8 +18,8 @@ struct RangeUsers {
     readers: Vec<usize>,
 }
 
-/// For each stream, the last node that is complete when a certain node is complete. For the stream
-/// of the node, that is the node itself.
+/// The facts about one node: for each stream, the last node that is complete when this node is
+/// complete. In the stream of this node, it is the node itself.
 type LastNodes = Vec<Option<usize>>;
 
 /// Adds the edges to the nodes, except the edge with the number `dropped`, counted from 1.

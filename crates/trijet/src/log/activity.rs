@@ -2,9 +2,9 @@
 //! and the engines report the tag with its times. A map converts times of the engines' clock to the
 //! clock of the trace.
 //!
-//! The engines' clock is not the host's. At the start and at the end of a trace, the engines' clock
-//! is read between two readings of the host's. A time may be off by the uncertainty of these
-//! readings, and by half the drift of the two clocks between start and end.
+//! The engines have another clock than the host. At the start and at the end of a trace, the clock
+//! of the engines is read between two readings of the clock of the host. A time may be off by the
+//! uncertainty of these readings, and by half the drift of the two clocks between start and end.
 #![forbid(unsafe_code)]
 
 use super::calling;

@@ -23,11 +23,11 @@ thread_local! {
 /// The kind of code that this thread runs.
 #[derive(Debug, Clone, Copy)]
 enum Does {
-    /// It runs code of the program.
+    /// The thread runs code of the program.
     Program,
-    /// It runs a host function.
+    /// The thread runs a host function.
     HostFn(At),
-    /// It runs code of the program whose operations are recorded.
+    /// The thread runs code of the program whose operations are recorded.
     Recorded,
 }
 

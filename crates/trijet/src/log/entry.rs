@@ -248,7 +248,7 @@ impl Tracers {
     }
 }
 
-/// An entry of a call that is no operation, with the label of a call about an event.
+/// The entry of a call that is not an operation. The label is the label of a call about an event.
 pub(crate) fn plain(
     kind: impl Into<OpKind>,
     device: DeviceId,

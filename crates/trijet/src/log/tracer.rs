@@ -1,10 +1,10 @@
 //! A tracer: the ledger of some lanes, with the times of its operations. The times come from a pair
 //! of timed events around each operation, or from activities of the engines.
 //!
-//! A pair measures from the moment at which the operation is ready (the earlier work of its lane
-//! and its waits are complete) to its end. The operation may be ready before its engine takes it;
-//! if no other lane uses the engine, the two moments are the same. With activities no events are
-//! recorded, except around host functions, because CUPTI has no activities of those.
+//! A pair measures from the moment at which the operation is ready to its end. An operation is
+//! ready when the earlier work of its lane and its waits are complete. If other lanes use the same
+//! engine, the engine may take a ready operation later. With activities, no events are recorded,
+//! except around host functions, because CUPTI has no activities of host functions.
 #![forbid(unsafe_code)]
 
 use super::activity::Collection;

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct OrderingCounts {
     /// Waits for another lane that were enqueued.
     pub waits: u64,
-    /// Events recorded for such waits.
+    /// Events that were recorded for waits of other lanes.
     pub records: u64,
     /// Waits for a later operation than necessary. The necessary operation had no event of its own,
     /// because its consumer was not known when it was enqueued.

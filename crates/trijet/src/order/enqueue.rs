@@ -249,8 +249,8 @@ impl LaneRef {
             }
         }
         if matches!(action, Action::Free(_)) {
-            // A free follows every user, even of manual memory (law A22), and the users that a
-            // later user did not wait for.
+            // A free follows every user, even of manual memory (law A22). It also follows users for
+            // which a later user did not wait.
             for access in *uses {
                 access.track.all_users(&access.range, access.mode, implied, needs);
             }

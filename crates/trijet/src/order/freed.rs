@@ -43,7 +43,7 @@ impl Domain {
         state.space.give(index, users, list);
     }
 
-    /// Removes the complete ones of `users`. Returns whether `lane` may keep a freed block of a
+    /// Removes the complete users from `users`. Returns whether `lane` may keep a freed block of a
     /// heap with the remaining users.
     #[inline]
     pub(crate) fn may_keep(&self, mode: HeapMode, lane: LaneId, users: &mut Users) -> bool {

@@ -19,11 +19,13 @@ use crate::device::driver::{Driver, StreamHandle, StreamKind};
 use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A lane and its tenancy by a blocking stream. The legacy stream waits for the pending work of
-/// this stream until another stream gets the lane, even after the stream was dropped.
+/// A lane, and the tenancy in which a blocking stream has the lane. The legacy stream waits for the
+/// pending work of this stream until another stream gets the lane, even after the stream was
+/// dropped.
 type BlockingMember = (LaneId, u64);
 
-/// The lanes of one device that the legacy stream waits for, and its barrier for them.
+/// The lanes of one device for which the legacy stream waits, and the barrier of the legacy stream
+/// for these lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
     /// Locked for writing while an operation is enqueued in the legacy stream, and for reading

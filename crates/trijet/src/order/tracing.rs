@@ -67,7 +67,8 @@ impl LaneRef {
     /// device that is open and not lost gets its own origin.
     pub(crate) fn trace_all(&self, from: TimesFrom) -> Result<()> {
         let (domain, log) = (&self.domain, &self.gate().log);
-        // A trace that was never taken ends first: only one at a time can collect activities.
+        // A trace that was never taken ends first, because only one trace at a time can collect
+        // activities.
         if let Some(earlier) = log.tracers.keep(None) {
             domain.opened().for_each(|id| domain.lane(id).detach(&earlier));
         }

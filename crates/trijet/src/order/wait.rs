@@ -84,8 +84,9 @@ impl LaneRef {
             // other owners.
             let droppable = submission.action.kind().effect() != Effect::Frees;
             if self.domain.count_wait(droppable, about) {
-                // The lane vector does not include the operation whose wait is left out. So lanes
-                // that wait for this operation do not count that one as complete.
+                // The lane vector does not include the operation whose wait is left out. So a lane
+                // that waits for the present operation does not count the other operation as
+                // complete.
                 left_out.push(*need);
                 continue;
             }

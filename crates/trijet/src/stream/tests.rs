@@ -55,7 +55,8 @@ fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
     Ok(())
 }
 
-/// A checker also reads the operations of each such stream once.
+/// A checker that starts while another thread opens streams reads each operation of these streams
+/// once.
 #[test]
 fn a_checker_reads_once_what_a_stream_does_that_opens_while_it_starts() -> Result<()> {
     for round in 0..300 {

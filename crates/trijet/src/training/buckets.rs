@@ -159,7 +159,8 @@ impl Model {
     }
 }
 
-/// Demands that all ranks have the same model. All ranks return the same difference.
+/// Returns an error if two ranks have different models. The error describes the same difference on
+/// all ranks.
 fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
     let damaged = |error| {
         refused(format!("the description of the model from a rank cannot be read: {error}"))
@@ -297,7 +298,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.placement.order()
     }
 
-    /// Makes new buckets by another plan. The values of the gradients are lost.
+    /// Makes new buckets according to another plan. The values of the gradients are lost.
     ///
     /// # Errors
     /// `InvalidValue` within a step; `Unsupported` for NCCL if a communicator of NCCL could not be

@@ -78,7 +78,7 @@ pub(super) struct Setup {
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
-    /// The base-2 logarithm of the slots of the rings of a feed; 0 without a feed.
+    /// The base-2 logarithm of the number of slots of each ring of a feed; 0 without a feed.
     pub(super) feed_bits: u32,
     /// Maximum time that a worker sleeps after it has found no task, in nanoseconds.
     pub(super) nap_ns: u32,

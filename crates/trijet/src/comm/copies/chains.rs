@@ -116,7 +116,7 @@ pub(in crate::comm) fn all_to_all<T: Element>(
     Ok(())
 }
 
-/// Combines the elements of all devices: the result of part `k` of `from` is at the device
+/// Combines the elements of all devices. The result of part `k` of `from` is then at the device
 /// `roots[k]`. The elements are combined in the order of the devices, starting with the device
 /// after the root. `into` has room for the part of each device of this process that is a root.
 #[track_caller]
@@ -128,7 +128,7 @@ pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
 ) -> Result<()> {
     let (count, len) = (team.count, from[0].len() / roots.len());
     for range in chunks::<T>(len) {
-        // For each part, its partial result if a device of this process has it.
+        // The partial result of each part; `None` while no device of this process has one.
         let mut sums: Vec<Option<Buffer<T>>> = roots.iter().map(|_| None).collect();
         for step in 0..count {
             for (part, root) in roots.iter().enumerate() {

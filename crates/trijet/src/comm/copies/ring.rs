@@ -16,8 +16,8 @@ use crate::memory::{AsView, Buffer, Element, ViewMut};
 use std::ops::Range;
 
 /// The number of chunks per segment, and the maximum number of chunks at a device that are not
-/// combined yet. A kernel that fills the device can delay the combinations; the link still stays
-/// busy then.
+/// combined yet. With several such chunks, the link stays busy even if a kernel that fills the
+/// device delays the combinations.
 const CHUNKS: usize = 4;
 /// Minimum and maximum number of bytes per chunk. In addition to the time for its bytes, each copy
 /// costs about 2.6 us on the link.

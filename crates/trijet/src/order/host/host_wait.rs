@@ -57,7 +57,8 @@ impl Domain {
         needs.into_iter().map(|need| self.host_mark(need)).collect()
     }
 
-    /// The mark of an operation that the calling thread waits for. Notes the loss of a device.
+    /// Returns the mark of an operation for which the calling thread waits. If a device is lost,
+    /// notes the loss.
     pub(crate) fn host_mark(&self, need: Position) -> Result<Arc<Mark>> {
         let device = || self.lane(need.lane).device().unwrap_or(DeviceId(0));
         self.mark_for(need).map_err(|error| self.failed(device(), error))

@@ -138,8 +138,8 @@ impl Bytes {
 }
 
 proptest! {
-    /// For accesses of the whole and of parts, by one owner or several, on more lanes than
-    /// there are slots.
+    /// Tries accesses of the whole and of parts, by one owner or several, on more lanes than there
+    /// are slots.
     #[test]
     fn the_stamps_equal_one_stamp_per_byte(
         steps in vec(
