@@ -124,8 +124,8 @@ impl ProcessSide {
         while let Some((number, event)) = coming.front()
             && matches!(event.query(), Ok(Readiness::Ready))
         {
-            // `reached` is the number of collectives that the device has reached. Their numbers
-            // count from 0.
+            // `number` is the number of a collective, counted from 0. `reached` is the number of
+            // collectives that the device has reached.
             self.reached.store(number + 1, Ordering::Relaxed);
             coming.pop_front();
         }

@@ -21,9 +21,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Memory that replaces recorded memory has the same address modulo this number of bytes, if a
-/// kernel uses it. The check of the kernel saw only the recorded addresses, and may have required
-/// an alignment.
+/// If a kernel uses an argument, the memory of a launch must have the same address as the recorded
+/// memory, modulo this number of bytes. The check of the kernel saw only the recorded addresses,
+/// and may have required an alignment.
 const ALIGNMENT: u64 = 256;
 /// Maximum number of operations in the name of a graph.
 const NAMED_MAX: usize = 4;

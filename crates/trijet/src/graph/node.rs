@@ -53,8 +53,8 @@ impl std::fmt::Debug for NodeWork {
     }
 }
 
-/// The values of a node. A change can replace some of them. Two operations with a difference in the
-/// other values are different nodes.
+/// The values of a node. Some of them can be changed in a graph. If any other value differs, two
+/// operations are different nodes.
 #[derive(Debug)]
 enum NodeValues<'a> {
     Copy,

@@ -268,8 +268,8 @@ impl Untyped {
         check(args, config).map_err(|why| self.refused(&why))
     }
 
-    /// Refuses a launch for which the device has too little room. The driver would refuse it
-    /// without a reason.
+    /// Refuses a launch whose clusters do not fit onto the device, and a cooperative launch whose
+    /// blocks do not fit at the same time. The driver would refuse these launches without a reason.
     fn check_room(
         &self,
         device: &OpenDevice,

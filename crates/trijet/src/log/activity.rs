@@ -95,9 +95,9 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[EngineActivity], map: &
 }
 
 /// Removes the times of operations that end after a later operation of their stream has ended, and
-/// returns the number of these operations. CUPTI gives the copy before the first launch of a graph
-/// the end of a later launch. A dependent kernel starts before the previous kernel has ended, but
-/// ends after the previous kernel.
+/// returns the number of these operations. For a copy before the first launch of a graph, CUPTI
+/// reports the end of a later launch. A dependent kernel starts before the previous kernel has
+/// ended, but ends after the previous kernel.
 fn take_back_impossible(ops: &mut [Op], tags: &[(usize, u64)]) -> u64 {
     let mut indices: Vec<usize> = tags.iter().map(|(index, _)| *index).collect();
     indices.sort_unstable_by(|a, b| b.cmp(a));
@@ -235,8 +235,9 @@ mod tests {
         assert_eq!((map.ahead, map.error), (1_050, Nanos(2 + 51)));
     }
 
-    /// Takes the ends of operations, each with its stream. Returns for each end whether it is kept
-    /// (`None` if not), and the number of ends that are not.
+    /// Removes impossible times from operations. `ends` has the stream and the end of each
+    /// operation. Returns the end of each operation, `None` if it was removed, and the number of
+    /// removed ends.
     fn kept(ends: &[(u32, u64)]) -> (Vec<Option<u64>>, u64) {
         let op = |(seq, (lane, end)): (u64, &(u32, u64))| {
             let position = Position { lane: LaneId(*lane), seq };

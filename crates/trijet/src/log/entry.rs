@@ -189,7 +189,7 @@ impl Log {
     }
 
     /// Tells the checker, if there is one, that bytes in use now lose their content. Traces have no
-    /// such entry, because nothing was called.
+    /// such entry, because no call belongs to it.
     pub(crate) fn note_discarded(&self, device: DeviceId, describe: impl Fn(&mut Op)) {
         let Some(checker) = self.tracers.of_checker() else { return };
         let mut op = plain(DISCARD, device, StreamClass::NonBlocking, self.domain, NOWHERE);

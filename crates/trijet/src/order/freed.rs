@@ -72,7 +72,7 @@ impl Domain {
         mode.asks_for_completion() && self.is_done(user)
     }
 
-    /// Moves the free blocks of a heap that have only complete users to the shared list.
+    /// Moves free blocks of a heap to the shared list, if all users of the block are complete.
     pub(crate) fn retire_in_heap(&self, heap: &Heap, state: &mut State) {
         if heap.mode().asks_for_completion() {
             state.space.retire(|user| self.is_done(user));

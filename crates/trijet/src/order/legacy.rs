@@ -52,7 +52,8 @@ pub(crate) struct Barrier {
     version: u64,
 }
 
-/// How a lane takes part in the order with the legacy stream. Non-blocking lanes do not.
+/// How a lane takes part in the order with the legacy stream. Non-blocking lanes take no part, and
+/// have no such value.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
     class: StreamClass,

@@ -38,8 +38,8 @@ pub(crate) struct EventWork {
 impl Drop for Mark {
     fn drop(&mut self) {
         // The call never blocks (law A12). After a context error there is nothing to destroy. A
-        // host function must not call the driver (law A28), so an event that is dropped in one
-        // leaks.
+        // host function must not call the driver (law A28), so an event that is dropped in a host
+        // function leaks.
         if !calling::inside() {
             self.tracers.note_gone(self.event, self.device);
             drop(self.driver.event_destroy(self.event));

@@ -8,11 +8,10 @@
 //! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
 //! atomic numbers, which need no lock. They need an atomic update only when a lane takes an empty
 //! slot. Borrows make this sound: while an allocation has one owner, an access that writes is
-//! exclusive. If another thread makes an access before or after that access, a hand-over passed the
-//! borrow to this thread, and the hand-over orders the two accesses. Only readers can come at the
-//! same time, and a reader writes the slot of its lane under the lock of its lane. Accesses of
-//! parts go to a map of byte ranges with a lock. An allocation that was split keeps all of its
-//! stamps in the map.
+//! exclusive. If the accesses before and after it are on other threads, a hand-over passed the
+//! borrow between the threads and orders the accesses. Only readers can come at the same time, and
+//! a reader writes the slot of its lane under the lock of its lane. Accesses of parts go to a map
+//! of byte ranges with a lock. An allocation that was split keeps all of its stamps in the map.
 //!
 //! *Manual memory.* The library does not know the order of its users, so no user stands for a user
 //! of another lane. The last writer and the last reader of each lane are kept, whatever bytes they

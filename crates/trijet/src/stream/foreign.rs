@@ -262,8 +262,8 @@ impl Captured {
     /// Launches the graph.
     ///
     /// # Safety
-    /// The memory of its operations stays allocated until they are complete, and the caller orders
-    /// them with every other use of the memory.
+    /// The memory of the operations stays allocated until the operations are complete. The caller
+    /// orders the operations with every other use of the memory.
     ///
     /// # Errors
     /// An error of the driver.

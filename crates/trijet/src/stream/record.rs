@@ -36,8 +36,8 @@ impl Record {
         self.stands_for.as_ref().map(|work| &work.clock)
     }
 
-    /// Appends an entry: the calling thread waits for the event or queries it, and so its last
-    /// record.
+    /// Appends an entry: the calling thread waits for the event or queries it. The entry stands for
+    /// the last record of the event.
     pub(super) fn note(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Event(self.handle.0), site)
     }

@@ -130,8 +130,9 @@ impl Work<'_> {
                 ((graph.nodes > 0).then_some(graph.kinds), initial)
             }
         };
-        // Two numbers may not wrap around. The common counter goes past the last task. With the
-        // policy `Static`, each worker adds the number of workers to the index of its next task.
+        // The common counter is raised beyond the last task. With the policy `Static`, each worker
+        // adds the number of workers to the index of its next task. Neither of these numbers may
+        // wrap around.
         if initial > INITIAL_MAX {
             let cause = format!("{initial} initial tasks are too many; the limit is {INITIAL_MAX}");
             return Err(refused(program, &cause));
