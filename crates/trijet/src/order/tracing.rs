@@ -41,8 +41,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Records the origin of the times of another device: an event in a new stream. No work waits
-    /// for that stream.
+    /// Gives the times of another device an origin: an event in a new stream. No work waits for
+    /// that stream.
     fn begin_beside(&self, device: DeviceId, tracer: &Tracer) -> Result<()> {
         let (gate, log) = (self.gate(), &self.gate().log);
         let handle = log.driver.stream_create(device, StreamKind::NonBlocking, 0)?;

@@ -205,7 +205,8 @@ impl Track {
         self.before = users;
     }
 
-    /// Makes this the track of a new allocation of the same bytes, or of the first `bytes` of them.
+    /// Makes this the track of a new allocation in the same memory. `bytes` is the size of the new
+    /// allocation.
     #[inline]
     pub(crate) fn wake(&mut self, bytes: u64) {
         self.id = BlockId::fresh();
@@ -223,9 +224,9 @@ impl Track {
         self.bytes
     }
 
-    /// Raises the number of bytes that the allocation may use; it starts at 0. An access of all
-    /// these bytes counts as an access of the whole. Earlier accesses of the whole used none of the
-    /// new bytes. Requires exclusive access to the allocation.
+    /// Raises the number of bytes that a growing allocation may use, which is 0 at first. An access
+    /// of all these bytes counts as an access of the whole. Earlier accesses of the whole used none
+    /// of the new bytes. Requires exclusive access to the allocation.
     #[inline]
     pub(crate) fn grow(&self, extent: u64) {
         if extent > self.extent.load(Ordering::Relaxed) {

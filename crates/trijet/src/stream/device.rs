@@ -277,8 +277,8 @@ impl Device {
     }
 
     /// Starts a trace of every operation on every stream of the device's driver. The times come
-    /// from pairs of events. Time zero of this device is an event in `stream`. Time zero of each
-    /// other open device is an event in a stream of the library. The call waits for these events.
+    /// from pairs of events. Time zero is an event in `stream`. The times of each other open device
+    /// are measured from an event in a stream of the library. The call waits for these events.
     /// Operations of a device that is opened later have no times. A trace that was started before
     /// and not taken is dropped.
     ///
@@ -337,8 +337,8 @@ impl Device {
     }
 }
 
-/// Runs a thread so that its panics carry only text. A payload that no thread takes is dropped. If
-/// that drop panicked too, the process would end.
+/// Returns a function that runs `thread` and whose panics carry only text. A payload that no thread
+/// takes is dropped. If that drop panicked too, the process would end.
 fn with_text(thread: Script<'_>) -> Script<'_> {
     Box::new(move || {
         if let Err(words) = caught(thread) {
