@@ -94,7 +94,7 @@ impl Ledger {
             return index;
         }
         if inner.ops.capacity() == 0 {
-            // So a short trace allocates once.
+            // With this room, a short trace allocates once.
             inner.ops.reserve(FIRST_OPS);
         }
         inner.ops.push_back(op);

@@ -322,7 +322,7 @@ impl Rule {
         self.row().title
     }
 
-    /// The way to avoid the habit.
+    /// The change that avoids the habit.
     #[must_use]
     pub fn fix(self) -> &'static str {
         self.row().fix

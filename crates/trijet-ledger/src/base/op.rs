@@ -124,7 +124,7 @@ pub enum StreamClass {
 }
 
 impl StreamClass {
-    /// Whether it is a default stream of the device or of a thread.
+    /// Whether a stream of this class is a default stream of the device or of a thread.
     #[must_use]
     pub fn is_default(self) -> bool {
         match self {

@@ -34,8 +34,8 @@ struct DagBuilder<'a> {
     /// two nodes.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
-    /// For each lane, the numbers and the nodes of its operations. They stand for events that were
-    /// recorded before the ledger began.
+    /// For each lane, the numbers and the nodes of its operations. They are used for events that
+    /// were recorded before the ledger began.
     numbered: HashMap<LaneId, Vec<(u64, DagNode)>>,
     /// The last call of each thread.
     threads: HashMap<u64, DagNode>,

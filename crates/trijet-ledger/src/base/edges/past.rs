@@ -4,33 +4,34 @@
 /// A point of an operation, or of a call of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// Its start: everything that it follows has passed.
+    /// The start: everything that the operation or the call follows has passed.
     Begin,
     /// A point before the end, from which later operations may start. For a staged copy, it is the
     /// moment at which the copy has read its source.
     Trigger,
-    /// Its end: it is complete.
+    /// The end: the operation or the call is complete.
     End,
 }
 
 /// The reason why one point comes before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
-    /// Both are in one stream.
+    /// Both points are in one stream.
     Lane,
-    /// A record of an event, and a wait for it.
+    /// The first point is at a record of an event, and the second point is at a wait for the event.
     Event,
-    /// One is in the legacy stream, and the other in a blocking stream.
+    /// One point is in the legacy stream, and the other point is in a blocking stream.
     Legacy,
-    /// Both are launches of one graph, which runs once at a time.
+    /// Both points are in launches of one graph, which runs once at a time.
     Graph,
-    /// One is the call that enqueues the other.
+    /// The first point is in the call that enqueues the operation of the second point.
     Call,
-    /// Both are calls of one host thread.
+    /// Both points are in calls of one host thread.
     Thread,
-    /// One is what a call of the host waited for, and the other is the return of that call.
+    /// A call of the host waited for the first point, and the second point is the return of that
+    /// call.
     Waited,
-    /// No law: one engine did both, one after the other.
+    /// No law: one engine executed both operations, one after the other.
     Engine,
 }
 

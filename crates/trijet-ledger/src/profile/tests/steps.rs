@@ -374,7 +374,8 @@ proptest! {
         if let Some(length) = found(&names) {
             prop_assert!(length <= word.len(), "{length}");
         } else {
-            // Then the words, without one at each end, make up less than a third of the sequence.
+            // If nothing is found, the words except one at each end make up less than a third of
+            // the sequence.
             prop_assert!(word.len() * (times - 2) * 3 < names.len(), "{word:?}");
         }
     }
