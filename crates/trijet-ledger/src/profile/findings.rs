@@ -84,7 +84,7 @@ pub(super) fn all(
         pageable(operations, calls),
         legacy(operations, facts),
         over_sync(operations, calls),
-        gaps(operations, idle),
+        gaps(operations, calls, idle),
         exposed_copies(operations),
         exposed_communication(operations, communication),
         allocations(operations, calls),
@@ -141,9 +141,16 @@ fn is_waited_for(one: &Activity, calls: &ProgramCalls) -> bool {
     calls.enqueuing(one).is_some_and(|call| call.class == Class::CopySync)
 }
 
+/// The asynchronous copies between host and device that are staged by the driver.
+fn staged_copies<'a>(
+    operations: &Operations<'a>,
+    calls: &ProgramCalls,
+) -> impl Iterator<Item = &'a Activity> {
+    over_the_link(operations).filter(move |one| is_pageable(one) && !is_waited_for(one, calls))
+}
+
 fn pageable(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> {
-    let wanted = |one: &&Activity| is_pageable(one) && !is_waited_for(one, calls);
-    let list: Vec<_> = over_the_link(operations).filter(wanted).collect();
+    let list: Vec<_> = staged_copies(operations, calls).collect();
     let (calling, either) = with_calls(&list, calls);
     let ran = operations.ran(list.iter().copied()).length();
     let bytes = bytes(list.iter().copied());
@@ -224,14 +231,14 @@ fn over_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit>
 
 /// The cause of the largest part of the idle time in words, and its fix. A cause that is a habit of
 /// its own has the fix of that habit.
-fn idle_words(cause: IdleCause, has_pageable: bool) -> (&'static str, &'static str) {
+fn idle_words(cause: IdleCause, has_staged: bool) -> (&'static str, &'static str) {
     match cause {
         IdleCause::Waits => ("while the host waited for the GPU", Rule::OverSync.fix()),
         IdleCause::Allocations => {
             ("while the host allocated or freed memory", Rule::SyncAlloc.fix())
         }
         IdleCause::Copies => {
-            let rule = if has_pageable { Rule::Pageable } else { Rule::SyncCopy };
+            let rule = if has_staged { Rule::Pageable } else { Rule::SyncCopy };
             ("while the host was in calls that copy", rule.fix())
         }
         IdleCause::Launches => {
@@ -246,11 +253,11 @@ fn idle_words(cause: IdleCause, has_pageable: bool) -> (&'static str, &'static s
     }
 }
 
-fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Habit> {
+fn gaps(operations: &Operations<'_>, calls: &ProgramCalls, idle: &Idle) -> Option<Habit> {
     let gaps = operations.idle.intervals();
-    let has_pageable = over_the_link(operations).any(is_pageable);
+    let has_staged = staged_copies(operations, calls).next().is_some();
     let (cause, part) = idle.cause();
-    let (meanwhile, fix) = idle_words(cause, has_pageable);
+    let (meanwhile, fix) = idle_words(cause, has_staged);
     let shorter = match gaps.len() - idle.gaps {
         0 => String::new(),
         1 => "; 1 shorter than 5 us is not counted".to_owned(),

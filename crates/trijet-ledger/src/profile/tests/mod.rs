@@ -430,7 +430,8 @@ fn the_fix_of_idle_time_follows_its_cause() {
         ("", None, Rule::HostLate.fix()),
         ("cudaDeviceSynchronize", None, Rule::OverSync.fix()),
         ("cudaMalloc", None, Rule::SyncAlloc.fix()),
-        ("cudaMemcpy", Some(MemoryKind::Pageable), Rule::Pageable.fix()),
+        ("cudaMemcpyAsync", Some(MemoryKind::Pageable), Rule::Pageable.fix()),
+        ("cudaMemcpy", Some(MemoryKind::Pageable), Rule::SyncCopy.fix()),
         ("cudaMemcpy", Some(MemoryKind::Pinned), Rule::SyncCopy.fix()),
         ("cudaGraphInstantiate", None, "first launch loads it"),
     ] {
