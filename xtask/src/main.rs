@@ -57,6 +57,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   tasks [PROGRAMS]
                compare random programs of tasks with a serial run of each: PROGRAMS in random orders of
                the device, and half as many on threads (default: 5000)
+  tenancy      run every short sequence of steps on lanes; `cargo test` runs a part of them
   verdicts PROGRAM [DEVICE [RUNS]]
                print the limits that runs of the same job of `trijet map` report, and how much time
                following their advice saves (default: 20 runs of each job on the device of `auto`)
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         ["staged", rest @ ..] => staged::pipelines(rest),
         ["graphs", rest @ ..] => staged::graphs(rest),
         ["tasks", rest @ ..] => staged::tasks(rest),
+        ["tenancy"] => staged::tenancy(),
         ["verdicts", rest @ ..] => verdicts::run(rest),
         _ => Err(USAGE.into()),
     };

@@ -63,7 +63,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
     ("graphs", &["a_launch_follows"]),
     ("faults", &["a_fault", "a_loss"]),
-    ("host_device", &["states::"]),
+    ("host_device", &["states::", "twins::"]),
     ("tenancy", &[]),
 ];
 
@@ -131,6 +131,7 @@ fn failing(programs: &[(&str, PathBuf)], fault: Option<usize>) -> Result<Option<
         let mut command = Command::new("timeout");
         command.arg(PATIENCE).arg(program(programs, name)?).args(*filters).arg("--quiet");
         command.env("TRIJET_SEEDS", PROGRAMS).env("PROPTEST_CASES", "64");
+        command.env("TRIJET_ALL_SEQUENCES", "1");
         command.env("RUST_BACKTRACE", "0").current_dir(copy().join("crates/trijet"));
         if let Some(id) = fault {
             command.env("TRIJET_MUTANT", id.to_string());

@@ -1,5 +1,5 @@
-//! `staged`, `graphs` and `tasks`: random pipelines over items, random graphs and random programs
-//! of tasks, compared with a serial run of each.
+//! `staged`, `graphs`, `tasks` and `tenancy`: random pipelines over items, random graphs and random
+//! programs of tasks, compared with a serial run of each, and all short sequences of steps on lanes.
 //!
 //! The tests of the library run a few of them. These tasks run any number of them.
 #![forbid(unsafe_code)]
@@ -23,6 +23,11 @@ pub(crate) fn graphs(arguments: &[&str]) -> Result<()> {
 /// Runs this many random programs of tasks.
 pub(crate) fn tasks(arguments: &[&str]) -> Result<()> {
     run(["task", "random"], "TRIJET_TASKS", arguments)
+}
+
+/// Runs all short sequences of steps on lanes, of which `cargo test` draws a part.
+pub(crate) fn tenancy() -> Result<()> {
+    run(["tenancy", ""], "TRIJET_ALL_SEQUENCES", &["1"])
 }
 
 fn run([program, filter]: [&str; 2], variable: &str, arguments: &[&str]) -> Result<()> {
