@@ -58,10 +58,10 @@ impl Policy {
 ///
 /// ```
 /// use trijet::workers::{Policy, RunOptions};
-/// let options = RunOptions::new().policy(Policy::Sharing).workers(8);
-/// assert_ne!(options, RunOptions::new());
+/// let few = RunOptions::new().policy(Policy::Sharing).workers(8);
+/// let many = few.workers(None);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 #[must_use = "nothing runs yet"]
 pub struct RunOptions {
     pub(crate) policy: Policy,

@@ -169,10 +169,13 @@ fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> 
     };
     let rows = compared(&device, &program)?;
     show("one stream, another engine each time", &rows);
+    let mut changes = 0.0;
     for (name, pair, engine) in rows.iter().skip(1) {
         let change = *pair as f64 - *engine as f64;
         assert!((-0.01 * *engine as f64..30e3).contains(&change), "{name}: {pair} and {engine} ns");
+        changes += change;
     }
+    assert!(changes > 0.0, "the pairs of events contain no time of a change: {changes} ns");
     Ok(())
 }
 
@@ -237,7 +240,7 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     // of two runs, and the link may be slower in one of them: other guests of the host use it.
     for (pair, whole) in by_pair.iter().zip(&whole) {
         let ratio = *pair as f64 / *whole as f64;
-        assert!((0.7..=1.5).contains(&ratio), "{by_pair:?} {whole:?}");
+        assert!((0.8..=1.25).contains(&ratio), "{by_pair:?} {whole:?}");
     }
     let warned =
         |recording: &Trace| queued(&recording.ops).iter().any(|one| one.engine.1 == Engine::Upload);

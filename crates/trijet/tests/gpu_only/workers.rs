@@ -22,14 +22,14 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
         let policy = Policy::ALL[seed as usize % 5];
         // There are few workers with small queues, or as many workers as fit.
         let workers = [Some(8), Some(100), None][seed as usize / 5 % 3];
-        let queue = if policy == Policy::Static { 1 << 14 } else { 1 << (seed / 5 % 4 * 3) };
+        let queue = 1 << (seed / 5 % 4 * 3);
         let chunk = 1 + seed % 7;
-        let mut options = RunOptions::new().policy(policy).queue(queue).chunk(chunk);
+        let mut options = RunOptions::new().chunk(chunk);
         options = options.workers(workers).seed(seed);
         if seed % 2 == 0 {
             options = options.statistics();
         }
-        answers::every(&device, &options, seed + 1)
+        answers::every(&device, (policy, Some(queue)), &options, seed + 1)
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
     Ok(())

@@ -216,12 +216,21 @@ pub(crate) fn pair(device: &Device, options: &RunOptions, n: u8) -> Result<RunRe
     Ok(report)
 }
 
-/// Every program that the policy allows, with small drawn sizes. The queues of a static run must hold
-/// all tasks that it spawns.
-pub(crate) fn every(device: &Device, options: &RunOptions, seed: u32) -> Result<()> {
+/// The size of the queues of a run, if the test sets it.
+pub(crate) type Queue = Option<u32>;
+
+/// Every program that the policy and the queues allow, with small drawn sizes. The queues of a static
+/// run must hold all tasks that it spawns. `options` has no policy and no queues yet.
+pub(crate) fn every(
+    device: &Device,
+    (policy, queue): (Policy, Queue),
+    options: &RunOptions,
+    seed: u32,
+) -> Result<()> {
+    let options = options.policy(policy);
+    let options = &queue.map_or(options, |queue| options.queue(queue));
     let drawn = |salt: u32, most: u32| mix(seed.wrapping_mul(31) ^ salt) % most;
-    let is = |policy| *options == options.policy(policy);
-    if is(Policy::Levels) {
+    if policy == Policy::Levels {
         layered(device, options, 1 + drawn(0, 9), 1 + drawn(1, 40))?;
         return Ok(());
     }
@@ -230,11 +239,13 @@ pub(crate) fn every(device: &Device, options: &RunOptions, seed: u32) -> Result<
     lengths(device, options, drawn(5, 200), drawn(6, 8))?;
     rows(device, options, 1 + drawn(7, 200), seed)?;
     attention(device, options, 1 + drawn(8, 40), seed)?;
-    tree(device, options, seed, 1 + drawn(9, 7))?;
-    search(device, options, 1 + drawn(10, 200), seed)?;
-    experts(device, options, 1 + drawn(11, 20), drawn(12, 300))?;
-    pair(device, options, [0, 1, 2, 5, 11][drawn(13, 5) as usize])?;
-    if !is(Policy::Static) {
+    if policy != Policy::Static || queue.is_none_or(|queue| queue >= 256) {
+        tree(device, options, seed, 1 + drawn(9, 7))?;
+        search(device, options, 1 + drawn(10, 200), seed)?;
+        experts(device, options, 1 + drawn(11, 20), drawn(12, 300))?;
+        pair(device, options, [0, 1, 2, 5, 11][drawn(13, 5) as usize])?;
+    }
+    if policy != Policy::Static {
         layered(device, options, 1 + drawn(0, 9), 1 + drawn(1, 40))?;
     }
     Ok(())

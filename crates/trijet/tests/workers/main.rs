@@ -27,9 +27,9 @@ fn device() -> Result<Device> {
 fn every_program_has_its_answer_under_every_policy() -> Result<()> {
     let device = device()?;
     for policy in Policy::ALL {
-        let options = RunOptions::new().policy(policy).workers(16);
-        answers::every(&device, &options, 1)?;
-        answers::every(&device, &options.statistics(), 1)?;
+        let options = RunOptions::new().workers(16);
+        answers::every(&device, (policy, None), &options, 1)?;
+        answers::every(&device, (policy, None), &options.statistics(), 1)?;
     }
     demand_clean(&device);
     Ok(())
@@ -42,17 +42,12 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
     for seed in 0..60 {
         let policy = Policy::ALL[seed as usize % 5];
         let workers = 8 << (seed % 3);
-        let queue = if policy == Policy::Static { 1 << 14 } else { 1 << (seed / 5 % 4 * 3) };
+        let queue = 1 << (seed / 5 % 4 * 3);
         // A ring for all children that have no room in the queues: without one, children are
         // refused.
-        let options = RunOptions::new()
-            .policy(policy)
-            .queue(queue)
-            .ring(1 << 16)
-            .chunk(1 + seed % 7)
-            .workers(workers)
-            .seed(seed);
-        answers::every(&device, &options, seed + 1)
+        let options =
+            RunOptions::new().ring(1 << 16).chunk(1 + seed % 7).workers(workers).seed(seed);
+        answers::every(&device, (policy, Some(queue)), &options, seed + 1)
             .map_err(|e| e.context(format!("seed {seed}")))?;
     }
     Ok(())
@@ -75,7 +70,7 @@ fn every_program_has_its_answer_on_threads() -> Result<()> {
     let executor = Executor::Threads;
     let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
     for policy in Policy::ALL {
-        answers::every(&device, &RunOptions::new().policy(policy), 3)?;
+        answers::every(&device, (policy, None), &RunOptions::new(), 3)?;
     }
     Ok(())
 }
