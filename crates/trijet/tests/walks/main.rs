@@ -147,7 +147,7 @@ fn a_collective_goes_down_the_floors() -> Result<()> {
 }
 
 #[test]
-fn a_freed_block_goes_up_through_the_door_of_its_owner_only() -> Result<()> {
+fn a_freed_block_goes_down_the_floors() -> Result<()> {
     programs::freed_block().map(|stacks| check("freed block", &stacks))
 }
 
