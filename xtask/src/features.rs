@@ -6,19 +6,17 @@ use crate::tools::{self, Result};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// Packages that name features of the library. A build of the whole workspace has all features, so
-/// only a build of one package shows that it names enough.
-const USERS: [&str; 6] =
-    ["trijet-alloc", "trijet-io", "trijet-tools", "trijet-programs", "trijet-bench", "trijet-cli"];
-
 /// Compiles all combinations, and prints what fails.
 pub(crate) fn run() -> Result<()> {
-    let features = features(&output(&["metadata", "--format-version=1", "--no-deps"])?)?;
+    let metadata =
+        serde_json::from_str(&output(&["metadata", "--format-version=1", "--no-deps"])?)?;
+    let packages = packages(&metadata)?;
+    let features = features(packages)?;
     let mut mistakes = check("trijet", &["--no-default-features"])?;
     for feature in &features {
         mistakes += check("trijet", &["--no-default-features", "--features", feature])?;
     }
-    for package in USERS {
+    for package in users(packages) {
         mistakes += check(package, &[])?;
     }
     match mistakes {
@@ -27,10 +25,24 @@ pub(crate) fn run() -> Result<()> {
     }
 }
 
-/// The features of the library, other than the default.
-fn features(metadata: &str) -> Result<Vec<String>> {
-    let metadata: Value = serde_json::from_str(metadata)?;
+fn packages(metadata: &Value) -> Result<&[Value]> {
     let packages = metadata["packages"].as_array().ok_or("cargo metadata has no packages")?;
+    Ok(packages)
+}
+
+/// Packages that depend on the library, other than this one. A build of the whole workspace has all
+/// features, so only a build of one package shows that it names enough.
+fn users(packages: &[Value]) -> impl Iterator<Item = &str> {
+    let uses = |package: &&Value| {
+        let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
+        dependencies.any(|one| one["name"] == "trijet" && one["kind"].is_null())
+    };
+    let names = packages.iter().filter(uses).filter_map(|package| package["name"].as_str());
+    names.filter(|name| *name != env!("CARGO_PKG_NAME"))
+}
+
+/// The features of the library, other than the default.
+fn features(packages: &[Value]) -> Result<Vec<String>> {
     let library = packages.iter().find(|package| package["name"] == "trijet");
     let features = library.and_then(|library| library["features"].as_object());
     let features = features.ok_or("cargo metadata has no features of trijet")?;
@@ -78,15 +90,28 @@ fn output(arguments: &[&str]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{diagnostics, features};
+    use super::{diagnostics, features, packages, users};
+    use serde_json::json;
 
     #[test]
     fn the_features_of_the_library_are_those_of_its_manifest() {
-        let metadata = r#"{"packages": [
+        let metadata = json!({"packages": [
             {"name": "other", "features": {"z": []}},
-            {"name": "trijet", "features": {"default": ["a", "b"], "a": [], "b": ["a"]}}]}"#;
-        assert_eq!(features(metadata).unwrap(), ["a", "b"]);
-        assert!(features(r#"{"packages": []}"#).is_err());
+            {"name": "trijet", "features": {"default": ["a", "b"], "a": [], "b": ["a"]}}]});
+        assert_eq!(features(packages(&metadata).unwrap()).unwrap(), ["a", "b"]);
+        assert!(features(&[]).is_err());
+        assert!(packages(&json!({})).is_err());
+    }
+
+    #[test]
+    fn a_package_that_uses_the_library_in_its_tests_only_is_no_user() {
+        let packages = [
+            json!({"name": "a", "dependencies": [{"name": "trijet", "kind": null}]}),
+            json!({"name": "b", "dependencies": [{"name": "trijet", "kind": "dev"}]}),
+            json!({"name": "c", "dependencies": [{"name": "other", "kind": null}]}),
+            json!({"name": "xtask", "dependencies": [{"name": "trijet", "kind": null}]}),
+        ];
+        assert_eq!(Vec::from_iter(users(&packages)), ["a"]);
     }
 
     #[test]
