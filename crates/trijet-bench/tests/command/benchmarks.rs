@@ -1,5 +1,6 @@
 //! The benchmarks on the host device.
 
+use crate::on_terminal::{Shown, WIDTHS, fits, on_terminal};
 use crate::ran::{Ran, quiet};
 use crate::tables::{Reader, is_of_benchmarks};
 use crate::workdir::{Workdir, empty_driver};
@@ -132,6 +133,23 @@ fn results_are_a_table_or_rows_of_csv_or_json() {
     let json = workdir.bench(&[&call[..], &["--json"]].concat()).json();
     assert_eq!(json["rows"].as_array().unwrap().len(), csv.lines().count() - 1);
     assert_eq!(printed.lines().count(), csv.lines().count() - 1 + 4, "{printed}");
+}
+
+/// The list, the help, the help of a benchmark, and an error.
+#[test]
+fn what_is_printed_fits_into_a_terminal() {
+    let workdir = Workdir::new();
+    for (args, shown) in [
+        (&[][..], Shown::Both),
+        (&["--help"], Shown::Out),
+        (&["overlap", "--help"], Shown::Out),
+        (&["pitfalls", "--help"], Shown::Out),
+        (&["no-such-benchmark"], Shown::Err),
+    ] {
+        for columns in WIDTHS {
+            fits(columns, &on_terminal(workdir.command(args), columns, shown));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
+use trijet_bench::benchmarks::named;
 
 /// A folder with the command, and with a program of this name beside it if one is given.
 struct Installed(TempDir);
@@ -86,5 +87,7 @@ fn the_help_names_the_program_and_its_examples_are_passed_on() {
         let args: Vec<&str> = call.split_whitespace().collect();
         let ran = Ran::from(installed.bench(&args, Path::new("/nowhere")).output().unwrap());
         assert_eq!(ran.done(), format!("{call}\n"));
+        let name = args.first().filter(|name| !name.starts_with('-'));
+        assert!(name.is_none_or(|name| named(name).is_some()), "no benchmark of `{call}`");
     }
 }

@@ -20,6 +20,8 @@ mod held;
 mod interruption;
 mod json;
 mod map;
+#[path = "../../../trijet-tools/tests/common/terminal.rs"]
+mod on_terminal;
 mod outputs;
 mod overlap;
 mod overwrite;

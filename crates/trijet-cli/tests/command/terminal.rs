@@ -1,50 +1,8 @@
 //! On a terminal no line is wider than the terminal, and lines break between words.
 
+use crate::on_terminal::{Shown, WIDTHS, fits, on_terminal, sent};
 use crate::outputs::two_ranks;
 use crate::workdir::{Workdir, noise};
-use nix::pty::{Winsize, openpty};
-use std::fs::File;
-use std::io::Read;
-use std::process::Stdio;
-
-/// The widths of terminals that people have.
-const WIDTHS: [u16; 3] = [80, 100, 160];
-
-/// The streams of the command that are a terminal. The other stream is discarded.
-#[derive(Clone, Copy)]
-enum Shown {
-    Out,
-    Err,
-    Both,
-}
-
-/// The output of the command on a terminal of this width with colours. The colours are removed.
-fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
-    let text = sent(workdir, columns, shown, args);
-    anstream::adapter::strip_str(&text).to_string().replace("\r\n", "\n")
-}
-
-/// Everything that the command sends to a terminal of this width.
-fn sent(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
-    let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let terminal = openpty(Some(&size), None).unwrap();
-    let mut command = workdir.command(args);
-    match shown {
-        Shown::Out => command.stdout(terminal.slave).stderr(Stdio::null()),
-        Shown::Err => command.stderr(terminal.slave).stdout(Stdio::null()),
-        Shown::Both => command.stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave),
-    };
-    let mut child = command.env("TERM", "xterm").spawn().unwrap();
-    // This drops the last copy of the command's end here, so the reading ends when the command
-    // ends.
-    drop(command);
-    let mut bytes = Vec::new();
-    let mut terminal = File::from(terminal.master);
-    // The end of a terminal is an error.
-    let _end = terminal.read_to_end(&mut bytes);
-    child.wait().unwrap();
-    String::from_utf8(bytes).unwrap()
-}
 
 /// The lines that a terminal shows after this text.
 fn remaining(text: &str) -> Vec<String> {
@@ -60,16 +18,6 @@ fn remaining(text: &str) -> Vec<String> {
         String::from_iter(cells)
     };
     text.split("\r\n").map(line).collect()
-}
-
-/// Asserts that all lines fit into the width.
-#[track_caller]
-fn fits(columns: u16, text: &str) {
-    assert!(!text.is_empty());
-    for line in text.lines() {
-        let width = line.chars().count();
-        assert!(width <= usize::from(columns), "{width} columns of {columns}: {line}\n\n{text}");
-    }
 }
 
 fn words(text: &str) -> Vec<&str> {
@@ -95,7 +43,7 @@ fn errors_break_between_words() {
             "{piped:?}"
         );
         for columns in WIDTHS {
-            let shown = on_terminal(&workdir, columns, Shown::Err, args);
+            let shown = on_terminal(workdir.command(args), columns, Shown::Err);
             fits(columns, &shown);
             assert_eq!(words(&shown), words(&piped.err));
         }
@@ -135,7 +83,7 @@ fn no_progress_bar_stays_on_the_terminal() {
         // It fails after its last step.
         (&["--drop-wait=100000", "--overwrite"], "no wait 100000"),
     ] {
-        let sent = sent(&workdir, 160, Shown::Both, &[&overlap, more].concat());
+        let sent = sent(workdir.command(&[&overlap, more].concat()), 160, Shown::Both);
         assert!(sent.contains(is_of_bar), "{more:?}: no bar was shown: {sent}");
         let lines = remaining(&sent);
         let stale = lines.iter().find(|line| line.contains(is_of_bar) || line.contains("0/0"));
@@ -188,7 +136,7 @@ fn a_sentence_of_a_trace_is_a_line_where_no_terminal_breaks_it() {
         "{piped}"
     );
     for columns in WIDTHS {
-        let shown = on_terminal(&workdir, columns, Shown::Out, &args);
+        let shown = on_terminal(workdir.command(&args), columns, Shown::Out);
         fits(columns, &shown);
         assert_eq!(words(&shown), words(&piped));
     }
@@ -202,7 +150,7 @@ fn help_fills_the_lines_of_a_terminal() {
     let help = help.map(|command| vec![command, "--help"]);
     for args in help.iter().chain([&vec!["--help"]]) {
         for columns in WIDTHS {
-            let shown = on_terminal(&workdir, columns, Shown::Out, args);
+            let shown = on_terminal(workdir.command(args), columns, Shown::Out);
             fits(columns, &shown);
             // Help has at most 100 columns.
             let width = usize::from(columns.min(100));
