@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A pixel type that has a median filter.
 pub trait Median: Pixel {
-    /// Writes the medians of the rows `out_rows` to `y`. `window` has the radius and the edges. The
+    /// Writes the medians of the rows `out_rows` to `y`. The
     /// window of a pixel is the square of `2 * radius + 1` by `2 * radius + 1` pixels around it, in
     /// the same image. Rows are numbered over the whole stack. The first row of `x` is
     /// `geometry.first_in_row`.
@@ -40,7 +40,7 @@ macro_rules! filters {
             fn median(
                 geometry: &Geometry,
                 radius: u32,
-        edges: Edges,
+                edges: Edges,
                 x: &[Self],
                 out_rows: Range<u64>,
                 y: &mut [Self],

@@ -17,8 +17,6 @@ mod plan;
 pub(crate) mod report;
 mod run;
 
-#[cfg(feature = "staged")]
-pub(crate) use describe::cancel::Cancel;
 pub use describe::host_work::HostWork;
 pub use describe::progress::Progress;
 pub use describe::replay::{Replay, Replayed};

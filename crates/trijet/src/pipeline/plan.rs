@@ -157,7 +157,8 @@ impl Plan {
         let is_cut = |row: u64| row < layout.rows && !row.is_multiple_of(granule);
         if let Some(range) = options.todo.iter().find(|r| is_cut(r.start) || is_cut(r.end)) {
             return Err(invalid(&format!(
-                "rows {range:?} begin or end inside of a granule of {granule} rows; give whole ones"
+                "rows {range:?} begin or end inside of a granule of {granule} rows; give whole \
+                 granules"
             )));
         }
         let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total));

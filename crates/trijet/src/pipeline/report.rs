@@ -477,8 +477,11 @@ impl Report {
     /// requested source; a trace that was left out because of its size.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut words: Vec<_> =
-            self.instead.iter().map(|why| format!("not CUPTI: {why}")).collect();
+        let mut words: Vec<_> = self
+            .instead
+            .iter()
+            .map(|why| format!("these times do not come from CUPTI: {why}"))
+            .collect();
         if self.times == TimeSource::EventPairs {
             words.extend(queued(&self.ops).iter().map(ToString::to_string));
         }

@@ -6,7 +6,7 @@ use super::run;
 use super::stage::{ItemCx, Parts, Stage, StageBody};
 use super::value::{HeldValue, Inputs, Value, Values};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::pipeline::Cancel;
+use crate::pipeline::describe::cancel::Cancel;
 use crate::stream::{Device, Stream};
 use std::any::TypeId;
 use std::collections::BTreeMap;

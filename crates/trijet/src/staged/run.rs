@@ -12,7 +12,7 @@ use super::stage::{Compute, ItemCx, Parts, Stage, StageBody};
 use super::value::{HeldValue, Values};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::{called, caught};
-use crate::pipeline::Cancel;
+use crate::pipeline::describe::cancel::Cancel;
 use crate::stream::{Device, Stream};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;

@@ -4,7 +4,7 @@
 use super::order::{Issue, StageShape};
 use super::value::{HeldValue, Values};
 use crate::base::error::Result;
-use crate::pipeline::Cancel;
+use crate::pipeline::describe::cancel::Cancel;
 use crate::stream::{Device, Stream};
 use std::any::TypeId;
 use std::collections::BTreeMap;

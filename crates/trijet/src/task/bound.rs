@@ -6,12 +6,9 @@ use super::declared::{AllDeclared, DeclaredUse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::launch::ArgsFor;
 use crate::stream::Stream;
-use crate::workers::{Kinds, Program, Run, RunOptions, TaskGraph, Work};
+use crate::workers::{FIELDS, Kinds, Program, Run, RunOptions, TaskGraph, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex};
-
-/// The number of fields of a node. Fields that the task leaves out are zero.
-const FIELDS: usize = 8;
 
 /// A program for workers that is bound to data; see [`Task::bind`](super::Task::bind). A clone is a
 /// handle of the same bound program.

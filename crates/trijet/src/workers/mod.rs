@@ -66,6 +66,8 @@ mod twin;
 
 pub use chooser::{Chooser, Chosen};
 pub use feed::Feed;
+#[cfg(feature = "task")]
+pub(crate) use graph::FIELDS;
 pub use graph::{LoadedGraph, TaskGraph, TaskNode};
 pub use options::{Policy, RunOptions};
 pub use program::{Program, ProgramSpec};

@@ -305,7 +305,8 @@ impl<T: Element> Sink for [T] {
         results.check_elements::<T>()?;
         let (wanted, held) = (results.bytes()?, size_of_val(self));
         if wanted > held as u64 {
-            let cause = format!("the results are {wanted} bytes and the slice has {held}");
+            let cause =
+                format!("the results have {wanted} bytes, but the slice has only {held} bytes");
             return Err(invalid("sink", cause));
         }
         Ok(())

@@ -40,8 +40,9 @@ use std::ops::Range;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no sink of a pipeline",
     label = "no sink",
-    note = "a vector or a slice of elements takes results as `&mut results`, a function by `rows_to_fn`; a page-locked \
-            buffer goes to `Pipeline::pinned_sink`"
+    note = "pass a vector or a slice as `&mut results`, and a function with `rows_to_fn`; for a \
+            page-locked \
+            buffer, use `Pipeline::pinned_sink`"
 )]
 pub trait Sink: Send {
     /// Returns an error if the sink cannot take the results. Called before anything is allocated,

@@ -43,8 +43,10 @@ use std::ops::Range;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no source of a pipeline",
     label = "no source",
-    note = "rows of a slice, an array or a vector are `rows_of(&data, row_len)`, those of an iterator or a function \
-            `rows_from_iter` and `rows_from_fn`; a page-locked buffer goes to `Pipeline::pinned_source`"
+    note = "for rows of a slice, an array or a vector use `rows_of(&data, row_len)`, for an \
+            iterator or a function \
+            `rows_from_iter` or `rows_from_fn`, and for a page-locked buffer \
+            `Pipeline::pinned_source`"
 )]
 pub trait Source: Send + Sync {
     /// The layout of the data.

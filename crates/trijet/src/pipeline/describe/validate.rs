@@ -104,7 +104,9 @@ fn check_pinned(results: Layout, held: u64, element: ElementKind) -> Result<()> 
     results.check_element(element).map_err(refused)?;
     let wanted = results.bytes()?;
     if held < wanted {
-        return Err(refused(format!("the results are {wanted} bytes and the buffer has {held}")));
+        return Err(refused(format!(
+            "the results have {wanted} bytes, but the buffer has only {held} bytes"
+        )));
     }
     Ok(())
 }

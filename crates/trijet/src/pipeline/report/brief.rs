@@ -25,7 +25,7 @@ impl Report {
         let to_do = match advice.first() {
             Some(first) => format!("to do: {first}"),
             None if self.summary.is_none() => {
-                "the run was not traced, so its causes are not known".to_owned()
+                "the run was not traced, so it is not known what limits it".to_owned()
             }
             None => "to do: nothing; no known change saves 1 % of the time".to_owned(),
         };
@@ -86,16 +86,14 @@ impl Report {
             _ => time(name).map_or(String::new(), part),
         };
         let name = limit.name();
-        match limit.nearest() {
-            Some([first, second]) => format!(
+        match limit {
+            Limit::NoSingle([first, second]) => format!(
                 "no single limit: {first}{}, and {second}{}, are nearest",
                 busy(first),
                 busy(second)
             ),
-            None if limit == Limit::Unclear => {
-                "the busy times do not show what limits the run".to_owned()
-            }
-            None => format!("limited by {name}{}", busy(limit.key())),
+            Limit::Unclear => "the busy times do not show what limits the run".to_owned(),
+            _ => format!("limited by {name}{}", busy(limit.key())),
         }
     }
 }

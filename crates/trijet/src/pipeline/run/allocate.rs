@@ -14,7 +14,7 @@ use crate::pipeline::plan::Plan;
 use crate::pipeline::plan::schedule::Table;
 
 /// Everything a run allocates.
-pub(in crate::pipeline) struct Resources {
+pub(super) struct Resources {
     pub(super) plan: Plan,
     pub(super) streams: Streams,
     /// The pace of a bulk run, which leaves time for small jobs; `None` for other runs.

@@ -58,7 +58,7 @@ pub struct Tried {
 
 /// Chooses a plan for the job. Returns the allocated resources of the plan, and the ways that were
 /// measured.
-pub(in crate::pipeline) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
+pub(super) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     let steady = job.device.info().clock != Clock::Processor;
     let is_open = job.settings.plan.schedule == Schedule::Tuned && job.layout.rows > 0;
     let (way, tried) = if steady && is_open { remembered(job)? } else { (None, Vec::new()) };

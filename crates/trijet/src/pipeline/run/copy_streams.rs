@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The largest copy of a bulk run beside small jobs. It takes 20 us on PCIe 5.
-pub(in crate::pipeline) const PIECE: Bytes = Bytes(1 << 20);
+pub(super) const PIECE: Bytes = Bytes(1 << 20);
 
 /// The shared streams of a device. They exist as long as a run uses them.
-pub(in crate::pipeline) struct CopyStreams {
+pub(super) struct CopyStreams {
     pub(super) up: Arc<Stream>,
     pub(super) down: Arc<Stream>,
     /// The number of small jobs that copy in the streams now.
@@ -40,7 +40,7 @@ impl CopyStreams {
     }
 
     /// The size of the largest copy that a bulk run may enqueue now, in bytes.
-    pub(in crate::pipeline) fn piece(&self) -> usize {
+    pub(super) fn piece(&self) -> usize {
         match self.small.load(Ordering::Relaxed) {
             0 => usize::MAX,
             _ => PIECE.to_usize(),

@@ -38,9 +38,9 @@ pub(super) struct SideWork<'env> {
 
 /// The bytes of a row, and the number of rows of a granule. Parts begin at multiples of a granule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pipeline) struct Grain {
-    pub(in crate::pipeline) row_bytes: u64,
-    pub(in crate::pipeline) granule: u64,
+pub(super) struct Grain {
+    pub(super) row_bytes: u64,
+    pub(super) granule: u64,
 }
 
 /// Threads that work on the parts of a chunk.

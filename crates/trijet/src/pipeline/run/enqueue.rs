@@ -14,12 +14,12 @@ use crate::pipeline::plan::schedule::StageId;
 use std::ops::Range;
 
 /// The memory of the device for one chunk in flight.
-pub(in crate::pipeline) struct Slot {
+pub(super) struct Slot {
     /// The input of the first stage, then the output of each stage.
     pub(super) buffers: Vec<Buffer<u8>>,
     /// Whether the stages use the memory of source and sink in place. Then the first and the last
     /// buffer are empty.
-    pub(in crate::pipeline) in_place: bool,
+    pub(super) in_place: bool,
 }
 
 /// Enqueues the upload, the kernels and the download of one chunk.
@@ -45,7 +45,7 @@ pub(super) fn submit(
 
 /// Enqueues the kernels of a chunk. `in_place` is the input, which the first stage reads, and the
 /// output, which the last stage writes. If it is `None`, both stages use the memory of the slot.
-pub(in crate::pipeline) fn kernels(
+pub(super) fn kernels(
     chunk: &Chunk,
     streams: &Streams,
     slot: &mut Slot,
@@ -84,11 +84,7 @@ pub(in crate::pipeline) fn kernels(
 }
 
 /// Calls every stage with an empty chunk. This loads the kernels of the stages.
-pub(in crate::pipeline) fn load(
-    streams: &Streams,
-    slots: &mut [Slot],
-    stages: &Stages<'_>,
-) -> Result<()> {
+pub(super) fn load(streams: &Streams, slots: &mut [Slot], stages: &Stages<'_>) -> Result<()> {
     let chunk = Chunk { index: 0, rows: 0..0, input: 0..0 };
     let stream = streams.first();
     let Some(slot) = slots.first_mut() else { return Ok(()) };

@@ -35,23 +35,19 @@ impl Drop for HostCalls {
 }
 
 /// A run that is being measured.
-pub(in crate::pipeline) struct Measurement {
+pub(super) struct Measurement {
     tracer: Arc<Tracer>,
     host_calls: Option<HostCalls>,
     ordering: OrderingCounts,
     begin: TimedEvent,
     setup: Duration,
     start: Instant,
-    pub(in crate::pipeline) host_work: HostSpans,
+    pub(super) host_work: HostSpans,
 }
 
 impl Measurement {
     /// Begins to measure, before the first chunk. `setup` is the time at which the run started.
-    pub(in crate::pipeline) fn begin(
-        job: &Job<'_, '_>,
-        streams: &Streams,
-        setup: Instant,
-    ) -> Result<Self> {
+    pub(super) fn begin(job: &Job<'_, '_>, streams: &Streams, setup: Instant) -> Result<Self> {
         let setup = setup.elapsed();
         let (device, settings) = (&job.device, &job.settings);
         let traced = settings.traced == Traced::Yes;
@@ -74,7 +70,7 @@ impl Measurement {
     }
 
     /// Waits for the end of the run and reports on it.
-    pub(in crate::pipeline) fn end(
+    pub(super) fn end(
         self,
         job: &Job<'_, '_>,
         resources: Resources,

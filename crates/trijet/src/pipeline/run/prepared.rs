@@ -113,7 +113,8 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
         if (x.len(), y.len()) != self.lens {
             let (x, y, (len_in, len_out)) = (x.len(), y.len(), self.lens);
             return Err(invalid(format!(
-                "it was prepared for {len_in} elements in and {len_out} out, and got {x} and {y}"
+                "the pipeline was prepared for {len_in} input elements and {len_out} results, \
+                 but the buffers have {x} and {y} elements"
             )));
         }
         let Self { device, sharing, stages, resources, reads, replayer, .. } = self;

@@ -16,8 +16,8 @@ use std::path::Path;
 
 /// A schedule, a chunk size and a number of slots, which a tuner can choose for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pipeline) struct Way {
-    pub(in crate::pipeline) schedule: Schedule,
+pub(super) struct Way {
+    pub(super) schedule: Schedule,
     pub(super) chunk: Bytes,
     pub(super) depth: usize,
 }
@@ -82,7 +82,7 @@ impl ChoiceKey {
 }
 
 /// Returns the remembered choice for a job, if the job has a file and the file has the choice.
-pub(in crate::pipeline) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
+pub(super) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
     let Some((file, name)) = &job.settings.remember else { return Ok(None) };
     let key = ChoiceKey::of(job, name);
     let found = read(file)?.entries.into_iter().find(|entry| entry.key == key);
@@ -128,6 +128,6 @@ fn read(file: &Path) -> Result<Choices> {
 }
 
 fn failed(what: &'static str, file: &Path, error: io::Error) -> Error {
-    let cause = format!("{}, which remembers choices: {error}", file.display());
+    let cause = format!("the file of choices {}: {error}", file.display());
     Error::new(ErrorKind::Io, what, cause).caused_by(error)
 }

@@ -224,10 +224,7 @@ impl Replayer {
 }
 
 /// Returns the reason as an error if runs cannot be launches of a graph.
-pub(in crate::pipeline) fn check(
-    sharing: Sharing,
-    schedule: Schedule,
-) -> std::result::Result<(), &'static str> {
+pub(super) fn check(sharing: Sharing, schedule: Schedule) -> std::result::Result<(), &'static str> {
     match (sharing, schedule) {
         (Sharing::Bulk, _) => Err("a bulk run waits between its operations; a graph cannot"),
         (Sharing::Alone, _) | (Sharing::Latency, Schedule::InPlace) => Ok(()),

@@ -7,17 +7,17 @@ use crate::pipeline::plan::Chunk;
 use std::ops::Range;
 
 /// Computes which bytes of the input and of the output belong to a chunk.
-pub(in crate::pipeline) struct Spans<'a>(pub(super) &'a Stages<'a>);
+pub(super) struct Spans<'a>(pub(super) &'a Stages<'a>);
 
 impl Spans<'_> {
     /// The bytes that the first stage reads.
-    pub(in crate::pipeline) fn input(&self, chunk: &Chunk) -> Range<usize> {
+    pub(super) fn input(&self, chunk: &Chunk) -> Range<usize> {
         let row = self.0.row_in();
         Bytes(chunk.input.start * row).to_usize()..Bytes(chunk.input.end * row).to_usize()
     }
 
     /// The bytes that the last stage writes.
-    pub(in crate::pipeline) fn output(&self, chunk: &Chunk) -> Range<usize> {
+    pub(super) fn output(&self, chunk: &Chunk) -> Range<usize> {
         let row = self.0.row_out();
         Bytes(chunk.rows.start * row).to_usize()..Bytes(chunk.rows.end * row).to_usize()
     }

@@ -11,7 +11,7 @@ use crate::stream::{Device, Event, Stream, StreamOptions};
 use std::sync::Arc;
 
 /// The streams of a run. The table of its schedule assigns them to stages and chunks.
-pub(in crate::pipeline) struct Streams {
+pub(super) struct Streams {
     table: Table,
     streams: Vec<Arc<Stream>>,
     /// The streams that are shared with other runs.
@@ -31,7 +31,7 @@ struct SharedCopies {
 impl Streams {
     /// Opens the streams. Runs with [`Sharing::Latency`] or [`Sharing::Bulk`] copy in the shared
     /// streams of the device, unless they copy in the streams of their kernels or copy nothing.
-    pub(in crate::pipeline) fn open(
+    pub(super) fn open(
         device: &Device,
         table: Table,
         schedule: Schedule,
@@ -77,7 +77,7 @@ impl Streams {
     }
 
     /// The stream on which the start of the run is recorded.
-    pub(in crate::pipeline) fn first(&self) -> &Stream {
+    pub(super) fn first(&self) -> &Stream {
         &self.streams[0]
     }
 
@@ -98,7 +98,7 @@ impl Streams {
     /// Waits for all operations of the run, even after an error. In the shared streams, it does not
     /// wait for later operations of other runs. It does not return panics of host functions: see
     /// `take_panic`.
-    pub(in crate::pipeline) fn wait(&self) -> Result<()> {
+    pub(super) fn wait(&self) -> Result<()> {
         let Some(SharedCopies { copies, ends, .. }) = &self.shared else {
             return self.streams.iter().map(|s| s.complete()).fold(Ok(()), Result::and);
         };

@@ -85,13 +85,13 @@ impl CostLine {
 
 /// The model of a run: upload, compute, download.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::pipeline) struct Model([CostLine; 3]);
+pub(super) struct Model([CostLine; 3]);
 
 impl Model {
     /// The time in nanoseconds of a run with `depth` slots. `sizes` has the rows of each chunk.
     /// Each stage of a chunk waits for the previous chunk in its stream, for the previous stage of
     /// its chunk, and for its slot.
-    pub(in crate::pipeline) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
+    pub(super) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
         let mut ends = vec![[0.0f64; 3]; sizes.len()];
         for (k, rows) in sizes.iter().enumerate() {
             let last = if k > 0 { ends[k - 1] } else { [0.0; 3] };
@@ -163,7 +163,7 @@ pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
 
 /// Measures the probes, and returns the model. `None` if a probe does not fit into the device's
 /// memory.
-pub(in crate::pipeline) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
+pub(super) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
     for size in PROBES {
         let options = PlanOptions {
