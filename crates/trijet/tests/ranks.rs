@@ -323,8 +323,18 @@ fn a_stranger_that_claims_large_frames_or_many_ranks_gets_nothing() {
     });
 }
 
+/// All of these wait for a timeout, so they wait at the same time.
 #[test]
-fn ranks_that_do_not_come_are_named() {
+fn a_rank_that_others_wait_for_is_named() {
+    std::thread::scope(|scope| {
+        scope.spawn(ranks_that_do_not_join_are_named);
+        scope.spawn(a_rank_that_is_late_is_named_on_all_ranks);
+        scope.spawn(a_rank_that_does_not_come_to_a_collective_is_named);
+        scope.spawn(a_frozen_process_is_named_by_all_others);
+    });
+}
+
+fn ranks_that_do_not_join_are_named() {
     let few = || {
         for error in errors(&[(0, 4), (1, 4)], SHORT) {
             assert_eq!(error.kind(), ErrorKind::PeerLost);
@@ -344,7 +354,6 @@ fn ranks_that_do_not_come_are_named() {
 }
 
 /// Each rank in turn does not come to a call, but lives.
-#[test]
 fn a_rank_that_is_late_is_named_on_all_ranks() {
     let test = |late: usize| {
         // The late one waits here until the others have their errors.
@@ -363,7 +372,7 @@ fn a_rank_that_is_late_is_named_on_all_ranks() {
             error.to_string()
         });
         for told in told {
-            let expected = format!("rank {late} of 3 did not come to `barrier` within 5s");
+            let expected = format!("rank {late} of 3 did not call `barrier` within 5s");
             assert!(told.contains(&expected), "{told}");
         }
     };
@@ -741,7 +750,6 @@ fn a_rank_that_panics_in_a_collective_ends_the_group() {
     }
 }
 
-#[test]
 fn a_rank_that_does_not_come_to_a_collective_is_named() {
     // Rank 2 waits here until the others have their errors.
     static TOLD: Barrier = Barrier::new(3);
@@ -905,7 +913,6 @@ fn a_killed_process_is_named_by_all_others() {
     });
 }
 
-#[test]
 fn a_frozen_process_is_named_by_all_others() {
     // The processes have as long to join as the others wait for the frozen one.
     std::thread::scope(|scope| {
