@@ -212,7 +212,7 @@ pub const BENCHMARKS: [Benchmark; 21] = [
     },
     Benchmark {
         name: "gradients",
-        measures: "a backward pass with the sums of its gradients under it, compared with PyTorch",
+        measures: "a backward pass that overlaps the sums of its gradients, compared with PyTorch",
         definition: include_str!("../definitions/gradients.toml"),
         runs: Runs::OwnDevices,
         read: |text| by_device(text, crate::gradients::run),

@@ -179,7 +179,7 @@ pub(crate) fn run(
     };
     steps.expect((definition.lengths.len() * links.len()) as u64 + 5);
     let mut results = Results::of_device(device);
-    results.note("verified", "the words of every sample, and those of the peers");
+    results.note("verified", "the words of every sample, and the words of the peers");
     let lab = match device.info().compute.0 {
         0 => None,
         _ => Some(Lab::new(device.id().0)?),

@@ -146,8 +146,11 @@ fn measure(
 ) -> Result<Results> {
     steps.expect(1 + size.repeats as u64);
     let mut results = Results::of_device(setting.device);
-    results
-        .note("verified", "every byte came back once in every run, and the copies brought theirs");
+    results.note(
+        "verified",
+        "every run of a pipeline returned every byte once, and every run of \
+                           copies returned the bytes of its source",
+    );
     steps.begin("writing the array, and a run of each program");
     let piece = definition.piece_mib << 18;
     let counts = if devices.len() > 1 { vec![1, devices.len()] } else { vec![1] };

@@ -270,7 +270,7 @@ pub(crate) fn run(
 ) -> Result<Results> {
     steps.expect(CASES.len() as u64);
     let mut results = Results::of_device(setting.device);
-    results.note("verified", "every answer, and what the bulk job computed last");
+    results.note("verified", "every answer to a request, and the last result of the bulk job");
     let mut alone = None;
     for one in &CASES {
         steps.begin(one.0);

@@ -120,7 +120,8 @@ pub(crate) fn measure(
     }
     results.note(
         "replays verified",
-        "every kernel of a replay found the tag of its owner in its memory, at its begin and at its end",
+        "every kernel of a replay found the tag of its owner in its memory, at its start and at \
+         its end",
     );
     steps.begin("graphs");
     graphs(heap, definition, setting, results)?;

@@ -40,7 +40,7 @@ const LONG_ABOUT: &str = "\
 Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download and \
 writing overlap. Without a GPU the same commands run on the CPU.
 
-Exit status: 0 on success, 1 on failure, 2 for wrong usage, which the command line alone shows, 3 if `map` has checked a kernel of yours and \
+Exit status: 0 on success, 1 on failure, 2 for a wrong command line, 3 if `map` has checked a kernel of yours and \
 has no GPU to run it on, 4 if `map --skip-bad` has skipped damaged images and done all others, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after SIGTERM \
 (`map --resume` continues such a run).";
 
@@ -201,7 +201,8 @@ impl ExplainOptions {
     fn wrong_word(&self) -> Option<String> {
         let text = self.word.join(" ");
         let is_wrong = !self.word.is_empty() && named(&text).is_empty();
-        is_wrong.then(|| format!("`{text}` is no word of a report; `trijet explain` lists them"))
+        is_wrong
+            .then(|| format!("no report has the word `{text}`; `trijet explain` lists all words"))
     }
 }
 
@@ -310,12 +311,12 @@ pub(crate) struct OverlapOptions {
     /// picture.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) drop_wait: Option<u64>,
-    /// The file of that picture.
+    /// The file of the picture that --drop-wait saves.
     #[arg(long, value_name = "FILE", default_value = "damaged.png")]
     pub(crate) picture: PathBuf,
-    /// Save a trace of the tuned schedule, or of the run without a wait. The extension chooses the
-    /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
-    /// PyTorch's traces, .ledger for `trijet check`.
+    /// Save a trace of the tuned schedule, or of the run that leaves out a wait. Its extension sets
+    /// the format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that
+    /// read PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE", value_parser = timeline_file())]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]

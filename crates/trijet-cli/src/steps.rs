@@ -175,10 +175,12 @@ impl TypedValueParser for OpParser {
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let median = "The median of the square of 2R+1 by 2R+1 pixels around each pixel, which removes \
                       salt-and-pepper noise; for u8 and u16. The square stays within the pixel's own image, \
-                      and --edges says what it has beyond the edges: the default, nearest, is that of SciPy's \
+                      and --edges sets the pixels beyond the edges: the default, nearest, does \
+                      the same as SciPy's \
                       median_filter with mode='nearest'. median:3 has radius 3, and median:3,reflect other edges";
         let affine = "scale * x + offset: a product and a sum in f32, each rounded. For integers the \
-                      result is rounded to the nearest one, ties to even, and held to the range of \
+                      result is rounded to the nearest integer, ties to even, and limited to the \
+                      range of \
                       the type. affine:0.5,3 has scale 0.5 and offset 3";
         let values = [("median", median), ("affine", affine)];
         Some(Box::new(values.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))

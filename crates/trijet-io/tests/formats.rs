@@ -264,8 +264,7 @@ fn what_a_folder_has_beside_its_stack_is_named() {
         fs::write(folder.join(name), "").unwrap();
     }
     let left_out = || Input::open(&folder, None).unwrap().left_out().join("; ");
-    let files =
-        "images of other formats (s5.tif, s6.JPG); missing numbers of the sequence (s3.png)";
+    let files = "images of other formats (s5.tif, s6.JPG); images whose numbers are missing in the sequence (s3.png)";
     assert_eq!(left_out(), files);
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let length = u32::try_from(data.len()).unwrap().to_be_bytes();
@@ -281,7 +280,7 @@ fn what_a_folder_has_beside_its_stack_is_named() {
         fs::write(folder.join(name), [&file[..33], &chunks.concat(), &file[33..]].concat())
             .unwrap();
     }
-    let rest = "; all frames but one of 1 animation; the chunks pHYs, tEXt, tRNS of 2 images";
+    let rest = "; all frames but one of 1 animation; the PNG chunks pHYs, tEXt, tRNS of 2 images";
     assert_eq!(left_out(), format!("{files}{rest}"));
 }
 

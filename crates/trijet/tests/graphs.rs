@@ -425,7 +425,7 @@ fn a_condition_that_stays_set_is_an_error_of_the_host_device() -> Result<()> {
     s.launch_graph(&mut graph, Uses::new().read(flag.view()).write(x.view_mut()))?;
     let error = s.synchronize().expect_err("a million turns have passed");
     assert_eq!(error.kind(), ErrorKind::Launch, "{error}");
-    assert!(error.to_string().contains("still set after 1000000 turns"), "{error}");
+    assert!(error.to_string().contains("still set after 1000000 repeats"), "{error}");
     Ok(())
 }
 

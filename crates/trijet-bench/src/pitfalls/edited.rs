@@ -40,7 +40,7 @@ impl Edited {
             false => format!("FLAGGED: {}", good.list()),
         };
         [
-            (format!("{name}, the record without the library's wait"), bad),
+            (format!("{name}, the ledger without the library's wait"), bad),
             (format!("{name}, as it ran"), good),
         ]
     }

@@ -15,9 +15,9 @@ use trijet_tools::command::device::{LiveCheck, ONE_OR_ALL, proposing};
 /// A kernel that `trijet map --kernel-template` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KernelTemplate {
-    /// Each element from one element.
+    /// A kernel that computes each element from one element of the input.
     Element,
-    /// Each element from its row and the rows around it.
+    /// A kernel that computes each element from its row and the rows around it.
     Halo,
 }
 

@@ -34,13 +34,13 @@ default: it has sizes and addresses, and no times.";
 /// The mode of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeName {
-    /// New memory before memory in use.
+    /// Take new memory of the device before memory that other streams still use.
     Speed,
-    /// Memory in use before new memory, in small pieces.
+    /// Take memory that other streams still use before new memory, which is taken in small pieces.
     Footprint,
-    /// The same memory in each run.
+    /// Give each allocation the same memory in each run.
     Deterministic,
-    /// No memory that other streams use.
+    /// Never take memory that other streams use: refuse the allocation instead.
     NeverWait,
 }
 

@@ -17,13 +17,14 @@ Examples:
   trijet trace --read run.trijet --json
   trijet trace --read run.trijet -o part.html --from 2s --to 3s
 
-The figures are those of the steps of the program, which are found by the names of its kernels; the \
-start is stated apart. --whole takes the whole run.
+The figures are about the steps of the program, which are found by the names of its kernels. The \
+time before the steps is stated separately. With --whole, the figures are about the whole run.
 
 The program may be written in any language: the CUDA driver loads the tracing library into it. The \
 program keeps its standard input and output. The summary goes to standard error; JSON goes to standard \
-output, after the output of the program. Signals that other processes send are sent on to the program. \
-Processes in the background are waited for; Ctrl-C ends the wait.
+output, after the output of the program. Signals from other processes are forwarded to the \
+program. \
+The command waits for processes in the background; Ctrl-C ends the wait.
 
 The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the program \
 was not found, 126 if it could not be started. If the program succeeded and nothing was traced, it is 1.";
@@ -69,10 +70,10 @@ impl TraceOptions {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
         let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));
         if self.read.is_some() {
-            return refused("a saved trace can be written as a page");
+            return refused("a saved trace can only be written as a page");
         }
         if self.from.is_some() || self.to.is_some() {
-            return refused("--from and --to choose the timeline of a page");
+            return refused("--from and --to need a page as the output");
         }
         None
     }

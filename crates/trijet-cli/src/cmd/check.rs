@@ -112,7 +112,7 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     match lints {
         Some(lints) if lints.is_empty() => print("performance: no remarks"),
         Some(lints) => {
-            print("performance remarks, each with the most that it could save:")?;
+            print("performance remarks, each with the maximum time that it could save:")?;
             lints.iter().try_for_each(|lint| match checked.audience() {
                 Audience::User => print(format_args!(
                     "  {}: {} (up to {})",

@@ -34,7 +34,9 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
         Err(error) if options.verbose || !is_absent(error) => {
             print(format_args!("cuda: none ({error})"))?;
         }
-        Err(_) => print("no GPU, and nothing to do: the commands run on the CPU")?,
+        Err(_) => {
+            print("no GPU was found: the commands run on the CPU, and you need not do anything")?
+        }
     }
     print_device("host", host.info())?;
     print("")?;
@@ -54,10 +56,10 @@ fn is_absent(error: &Error) -> bool {
 /// The purpose of a library, and how to install it.
 fn purpose(library: Library) -> &'static str {
     match library {
-        Library::Driver => "comes with a GPU",
+        Library::Driver => "comes with the NVIDIA driver of a GPU",
         Library::Nvrtc => "compiles your kernels: pip install nvidia-cuda-nvrtc",
         Library::Nccl => "is for several GPUs: pip install nvidia-nccl-cu13",
-        Library::Cupti => "has the times of engines: pip install nvidia-cuda-cupti",
+        Library::Cupti => "times the engines: pip install nvidia-cuda-cupti",
         _ => "is not needed",
     }
 }

@@ -109,7 +109,7 @@ fn few_open_files_end_a_run_with_nothing_left_that_has_no_rows() {
             assert_eq!(workdir.names(), ["in", "in.npy", "out"], "{files} files");
         } else if ran
             .err
-            .contains("out.partial is left, without a finished row; --restart discards it")
+            .contains("out.partial remains without a finished row; --restart deletes it")
         {
             // The command cannot delete the new files either, and the message reports no more than
             // that.

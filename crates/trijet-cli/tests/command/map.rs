@@ -100,7 +100,8 @@ fn affine_is_rounded_and_saturated_as_its_help_says() {
     let workdir = Workdir::new();
     let help = workdir.trijet(&["map", "--help"]).done();
     let help: Vec<&str> = help.split_whitespace().collect();
-    for rule in ["a product and a sum in f32, each rounded", "ties to even, and held to the range"]
+    for rule in
+        ["a product and a sum in f32, each rounded", "ties to even, and limited to the range"]
     {
         assert!(help.join(" ").contains(rule), "{rule}");
     }
@@ -265,7 +266,7 @@ fn a_report_says_what_of_the_input_is_not_in_the_output() {
     workdir.images("in", [4, 4], &Images::U8(&noise(5 * 16, 15)));
     std::fs::remove_file(workdir.path("in/2.png")).unwrap();
     workdir.file("in/5.tif", b"");
-    let line = "not in the output: images of other formats (5.tif); missing numbers of the sequence (2.png)\n";
+    let line = "not in the output: images of other formats (5.tif); images whose numbers are missing in the sequence (2.png)\n";
     let call =
         |out, more: &[&str]| workdir.map(&[&["in", "-o", out, "--op", "affine"], more].concat());
     for (out, more) in [("a", &[][..]), ("b", &["--report=full"]), ("c", &["--plan"])] {
@@ -273,7 +274,7 @@ fn a_report_says_what_of_the_input_is_not_in_the_output() {
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), line), "{}", ran.out);
     }
     let json = call("d", &["--json"]).json();
-    assert_eq!(json["left_out"][1], "missing numbers of the sequence (2.png)");
+    assert_eq!(json["left_out"][1], "images whose numbers are missing in the sequence (2.png)");
     let whole = workdir.map(&["a", "-o", "e.npy", "--op", "affine", "--json"]).json();
     assert_eq!(whole["left_out"].as_array().map(Vec::len), Some(1), "{whole}");
 }

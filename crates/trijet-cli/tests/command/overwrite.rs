@@ -82,5 +82,5 @@ fn a_rank_is_refused_to_write_over_an_output() {
         command.env(name, value);
     }
     let ran = Ran::from(command.output().unwrap());
-    ran.refused(1, &["--overwrite is for one process, and this is rank 1 of 2 (torchrun)"]);
+    ran.refused(1, &["--overwrite needs a job of one process, but this is rank 1 of 2 (torchrun)"]);
 }

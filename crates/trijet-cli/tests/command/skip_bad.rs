@@ -168,7 +168,7 @@ fn rows_that_were_changed_since_are_computed_again() {
     repair(&workdir, "in/1.png", &good);
     let ran = run(&workdir, "out.raw", &["--resume"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.contains("are not as they were written"), "{}", ran.err);
+    assert!(ran.err.contains("the file has other bytes now"), "{}", ran.err);
     right_but(&workdir, "out.raw", &all, &[]);
 }
 
@@ -258,10 +258,10 @@ fn the_option_is_refused_where_it_cannot_hold() {
         command.env(name, value);
     }
     let ran = Ran::from(command.output().unwrap());
-    ran.refused(1, &["--skip-bad is for one process, and this is rank 1 of 2 (torchrun)"]);
+    ran.refused(1, &["--skip-bad needs a job of one process, but this is rank 1 of 2 (torchrun)"]);
     workdir.file("blur.cu", b"extern \"C\" __global__ void blur() {}");
     let halo =
         ["in", "-o", "out", "--kernel", "blur.cu", "--entry", "blur", "--halo=1", "--skip-bad"];
-    workdir.map(&halo).refused(1, &["--skip-bad", "--halo", "images beside a damaged one"]);
+    workdir.map(&halo).refused(1, &["--skip-bad", "--halo", "images next to a damaged image"]);
     assert_eq!(workdir.names(), ["blur.cu", "in", "in.npy"]);
 }

@@ -511,7 +511,7 @@ const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 fn changed_items(used: &Stamps, fingerprint: &Fingerprint) -> Option<String> {
     let stamps = used.iter().map(|(index, stamp)| (*index, stamp));
     let Changes { changed, doubtful } = fingerprint.changes_since(stamps);
-    let since = "since its rows were done";
+    let since = "since rows that depend on it were written";
     if !changed.is_empty() {
         return Some(format!("the input has changed {since}: {}", fingerprint.names_of(changed)));
     }

@@ -284,7 +284,7 @@ impl Output {
         if let Some(journal) = self.left.take() {
             let partial = &self.target.place.partial;
             let left = |error: Error| {
-                let way = "is left, without a finished row; --restart discards it";
+                let way = "remains without a finished row; --restart deletes it";
                 error.context(format!("{} {way}", shown(partial)))
             };
             self.target.plan.discard(partial).and_then(|()| journal.remove()).map_err(left)?;
@@ -583,13 +583,15 @@ impl Output {
             }
             self.is_complete.store(true, Ordering::Relaxed);
             if is_at(root, &place.partial).unwrap_or(true) {
-                return Err(error.context(format!("{complete}, but its old name was not deleted")));
+                return Err(error.context(format!(
+                    "{complete}, but the name of its partial output was not deleted"
+                )));
             }
         }
         self.is_complete.store(true, Ordering::Relaxed);
         let named = if is_durable { partial.sync_names() } else { Ok(()) };
         named.map_err(|error| {
-            error.context(format!("{complete}, but may lose its name with a loss of power"))
+            error.context(format!("{complete}, but a loss of power may take its name away"))
         })?;
         forget(partial).map_err(|error| {
             error.context(format!("{complete}, but its journal could not be deleted"))

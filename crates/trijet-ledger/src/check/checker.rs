@@ -435,7 +435,7 @@ impl Checker {
         let mut finding =
             Finding::new(FindingClass::BatchDependent, self.current_party(), vec!["A19"]);
         finding.block = Some(block);
-        finding.known = "a batch has no order inside".to_owned();
+        finding.known = "the copies of a batch run in any order".to_owned();
         finding.fix = format!("split the batch of #{index} in two");
         finding.add_range(range);
         self.add(finding);

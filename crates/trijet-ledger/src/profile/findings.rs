@@ -219,8 +219,9 @@ fn over_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit>
     let (caused, cover) = (Union::all(&caused), calls.waiting());
     let seen = format!(
         "{of_device} waits for the whole device, {of_streams} for a stream or an event; the host \
-         waited for {}, and the GPU was idle for {} of that time; this idle time ends if the next \
-         work is enqueued before the wait: {} in and after the waits, for each at most its length",
+         waited for {}, and the GPU was idle for {} of that time; if the next \
+         work is enqueued before the wait, this idle time can be saved: {} in and after the \
+         waits, at most the length of each wait",
         Nanos(cover.within(&operations.window)),
         Nanos(cover.within_all(&operations.idle)),
         caused.length()

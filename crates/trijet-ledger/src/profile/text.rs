@@ -62,7 +62,10 @@ pub(super) fn contradiction(found: &Contradiction) -> String {
     let Contradiction { law, count, examples, .. } = found;
     let more = if examples.len() < *count { ", and others" } else { "" };
     let examples = examples.join("; ");
-    format!("wrong and in no figure: {count} x records that {law}: {examples}{more}")
+    format!(
+        "left out of all figures because they are wrong: {count} x records that {law}: \
+         {examples}{more}"
+    )
 }
 
 /// The command line, cut to fit on a line.
@@ -271,15 +274,16 @@ impl RankJob {
                 count(self.kernels as u64, "kernel")
             ),
             format!(
-                "exposed on all ranks: {}; {} of it waiting for later ranks, {} transfers, {} unknown",
+                "communication on all ranks while no other kernel ran (exposed): {}; {} of it \
+                 waiting for later ranks, {} transfers, {} unknown",
                 sum(|rank| rank.exposed),
                 sum(|rank| rank.waiting),
                 sum(|rank| rank.transfer),
                 sum(|rank| rank.unknown)
             ),
-            "`last in` counts the collectives that this rank alone started last; `late by` sums its \
-             delays after the rank before it; `awaited` sums the time in which others waited for it \
-             alone and ran no other kernel"
+            "`last in` counts the collectives in which this rank alone was the last to start; \
+             `late by` sums its delays after the rank before it; `awaited` sums the time in which \
+             others waited for it alone and ran no other kernel"
                 .to_owned(),
         ]
     }

@@ -72,7 +72,7 @@ impl DeviceProfile {
             (Some(engine), _) => format!("limited by {}", engine.name),
             (None, Some(LostTime { what, time, .. })) => {
                 let share = percent_of(*time, self.elapsed);
-                format!("nothing on the device limits; {share} was lost: {what}")
+                format!("nothing on the device limits the run; {share} was lost: {what}")
             }
             (None, None) => "nothing on the device limits".to_owned(),
         }
@@ -93,7 +93,8 @@ impl DeviceProfile {
         let named = losses.iter().take(NAMED_MAX);
         let named: Vec<String> = named.map(|loss| format!("{} {}", loss.time, loss.what)).collect();
         Some(format!(
-            "nothing on the device limits: the longest engine, {name}, was busy for {share} of the time. \
+            "nothing on the device limits the run: the engine with the longest busy time, \
+             {name}, was busy for {share} of the time. \
              Lost: {}. Lower bound for the same work: {busy}",
             named.join(", ")
         ))

@@ -168,7 +168,7 @@ pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
     match (cause, audience) {
         (Cause::Resource | Cause::Unknown, _) | (_, Audience::User) => None,
         (Cause::Fill | Cause::Drain, Audience::Author) => {
-            Some("use smaller chunks, at least first and last")
+            Some("use smaller chunks, at least for the first and the last chunk")
         }
         (Cause::HostLate(category), Audience::Author) => Some(match category {
             Category::Sync => Rule::OverSync.fix(),
@@ -370,7 +370,7 @@ impl Summary {
                 efficiency * 100.0
             ),
             (None, Some(Limit::Unclear)) => {
-                format!("{elapsed} {kind}, busy times do not tell what limits")
+                format!("{elapsed} {kind}, the busy times do not show what limits the run")
             }
             (None, Some(Limit::NoSingle([first, second]))) => {
                 format!("{elapsed} {kind}, no single limit: {first} and {second} are nearest")

@@ -71,7 +71,9 @@ fn tokens(w: &mut Worker<'_>, payload: u64) {
 fn check(args: &ArgBlock) -> Result<(), String> {
     let [_, x, y] = [0, 1, 2].map(|at| args.spans()[at].elements);
     if x != y || !x.is_multiple_of(WIDTH as u64) {
-        return Err(format!("{x} words of tokens and {y} results; equal rows of 32 are needed"));
+        return Err(format!(
+            "x has {x} words and y has {y}; both need the same number of words, a multiple of 32"
+        ));
     }
     Ok(())
 }

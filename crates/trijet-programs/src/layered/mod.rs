@@ -107,7 +107,7 @@ fn node(w: &mut Worker<'_>, payload: u64) {
 fn check(args: &ArgBlock) -> std::result::Result<(), String> {
     let [ends, _, values] = [0, 1, 2].map(|at| args.spans()[at].elements);
     if ends != values + 1 {
-        return Err(format!("{ends} ends of edges for {values} values; one more is needed"));
+        return Err(format!("{ends} ends for {values} values; one end more than values is needed"));
     }
     Ok(())
 }

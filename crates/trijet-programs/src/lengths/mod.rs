@@ -55,7 +55,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
         || base.checked_shl(skew).is_none_or(|n| n >> skew != base)
     {
         return Err(format!(
-            "{length} words, a base of {base} and a skew of {skew}; multiples of 32, and lengths below 2^32 are needed"
+            "out has {length} words, the base is {base} and the skew is {skew}; the words must \
+             be a multiple of 32, the skew at most 31, and `base << skew` less than 2^32"
         ));
     }
     Ok(())

@@ -39,7 +39,7 @@ fn row(w: &mut Worker<'_>, payload: u64) {
 fn check(args: &ArgBlock) -> Result<(), String> {
     let (ends, rows) = (args.spans()[0].elements, args.spans()[3].elements);
     if ends != rows + 1 {
-        return Err(format!("{ends} ends of rows for {rows} rows; one more is needed"));
+        return Err(format!("{ends} ends for {rows} rows; one end more than rows is needed"));
     }
     Ok(())
 }

@@ -86,7 +86,9 @@ fn visit(w: &mut Worker<'_>, payload: u64) {
 fn check(args: &ArgBlock) -> Result<(), String> {
     let [ends, _, distances] = [0, 1, 2].map(|at| args.spans()[at].elements);
     if ends != distances + 1 {
-        return Err(format!("{ends} ends of edges for {distances} vertices; one more is needed"));
+        return Err(format!(
+            "{ends} ends for {distances} vertices; one end more than vertices is needed"
+        ));
     }
     Ok(())
 }

@@ -131,7 +131,10 @@ impl Names {
         }
         let number = self.0.len();
         if number == NAMES_MAX {
-            return Err(format!("`{name}` is one {what} more than {NAMES_MAX}"));
+            return Err(format!(
+                "`{name}`: a trace can have at most {NAMES_MAX} names of one kind, and this \
+                 {what} is one more"
+            ));
         }
         let number = u16::try_from(number).map_err(|_| format!("too many {what}s"))?;
         self.0.insert(name.to_owned(), number);
@@ -204,7 +207,10 @@ impl Reader {
         let known = |live: &HashMap<u64, u32>| {
             let (pointer, text) = pointer()?;
             live.get(&pointer).copied().ok_or_else(|| {
-                format!("{} is not allocated: it was never, or was freed before", shown(text))
+                format!(
+                    "{} is not allocated: it was never allocated, or it was freed before",
+                    shown(text)
+                )
             })
         };
         let action = match cell("action") {
@@ -475,7 +481,10 @@ mod tests {
         let long = format!("{head}{}\n", "x".repeat(LINE_MAX + 1));
         assert!(refusal(&long).contains("line 2: it is longer"));
         let many: String = (0..300).map(|n| format!("synchronize,,,{n},\n")).collect();
-        assert!(refusal(&format!("{head}{many}")).contains("one stream more than 256"));
+        assert!(
+            refusal(&format!("{head}{many}"))
+                .contains("at most 256 names of one kind, and this stream")
+        );
     }
 
     /// A spreadsheet writes such a text. The byte order mark was once read as a part of the first

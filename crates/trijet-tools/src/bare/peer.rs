@@ -63,7 +63,8 @@ impl<'a> Peers<'a> {
                 ask!(
                     self.from.table,
                     peer_copy(dst, to, src, from, bytes, stream),
-                    "`count * bytes` lie within both allocations, as `measure` chooses them"
+                    "the callers choose `count` and `bytes` so that all copies lie within both \
+                     allocations"
                 )?;
             }
             Ok(())

@@ -108,8 +108,9 @@ fn chunk(f: &Findings) -> Option<Advice> {
     let bytes = chunk_size(f)?;
     let each = |path| size_for(&f.curve(path), PEAK_SHARE).map_or("-".into(), |b| b.to_string());
     let text = format!(
-        "chunks of {bytes} or more: in the row of {bytes}, the smallest measured size at which copies \
-         reach 95 % of their peak (H2D {}, D2H {}, both at once {})",
+        "chunks of {bytes} or more (the numbers are in the row of {bytes}): the smallest sizes \
+         at which copies \
+         reach 95 % of their peak are H2D {}, D2H {}, both at once {}",
         each(Path::Upload),
         each(Path::Download),
         each(Path::Duplex)
@@ -128,13 +129,14 @@ fn slot_count(f: &Findings) -> Option<Advice> {
     let handover = hop_ns.map_or(0.0, |ns| ns / (bytes.0 as f64 / both));
     let count = slots(share >= DUPLEX_SHARE_MIN, handover);
     let duplex = format!(
-        "in copies of {bytes} each direction keeps {:.0} % of its rate beside the other",
+        "in copies of {bytes}, each direction keeps {:.0} % of its rate while the other \
+         direction copies",
         share * 100.0
     );
     let text = match hop_ns {
         Some(ns) => format!(
-            "{count} slots: {duplex}, and handing a chunk to the next engine ({:.1} us) costs \
-             {:.1} % of moving it",
+            "{count} slots: {duplex}, and handing a chunk to the next engine ({:.1} us) takes \
+             {:.1} % of the time of its copy",
             ns / 1e3,
             handover * 100.0
         ),
@@ -216,8 +218,8 @@ fn load(f: &Findings) -> Option<Advice> {
     let held: Vec<&str> = held.map(|b| b.call.as_str()).collect();
     let text = if !held.is_empty() {
         format!(
-            "load every kernel before the pipeline (Device::load): running work had to end first \
-             for: {}",
+            "load every kernel before the pipeline (Device::load): these calls waited for the end \
+             of running work: {}",
             held.join(", ")
         )
     } else if slowest > 100.0 {
@@ -238,7 +240,10 @@ fn waiting_calls(f: &Findings) -> Option<Advice> {
     if f.blocked.is_empty() || waits.is_empty() {
         return None;
     }
-    let text = format!("avoid in a running pipeline, the host waited: {}", waits.join(", "));
+    let text = format!(
+        "avoid these calls in a running pipeline, because the host waited in them: {}",
+        waits.join(", ")
+    );
     Some(Advice::resting_on("calls_that_wait_count", waits.len() as f64, text, []))
 }
 
@@ -257,8 +262,10 @@ fn holding_calls(f: &Findings) -> Option<Advice> {
     if held.is_empty() {
         return None;
     }
-    let text =
-        format!("use non-blocking streams, other streams were held back by: {}", held.join(", "));
+    let text = format!(
+        "use non-blocking streams, because these calls held back other streams: {}",
+        held.join(", ")
+    );
     Some(Advice::resting_on("calls_that_hold_back_count", held.len() as f64, text, []))
 }
 
@@ -268,8 +275,9 @@ fn streams(f: &Findings) -> Option<Advice> {
         return None;
     }
     let recorded = f.limits.resident_recorded.filter(|recorded| *recorded < resident);
-    let recorded = recorded
-        .map_or(String::new(), |recorded| format!(", {recorded} with an event record behind each"));
+    let recorded = recorded.map_or(String::new(), |recorded| {
+        format!(", but only {recorded} if an event was recorded after each kernel")
+    });
     let cost = f.limits.stream_bytes.map_or(String::new(), |bytes| {
         format!("; each stream took {} of device memory", Bytes(bytes))
     });
@@ -287,7 +295,7 @@ fn launching(f: &Findings) -> Option<Advice> {
     let dependent = dependent.filter(|c| c.way == GRAPH);
     let least = dependent.min_by(|a, b| median(a).total_cmp(&median(b)));
     let more = least.map_or(String::new(), |c| {
-        format!(", {:.2} us with dependent launches in it", median(c) / 1e3)
+        format!(", {:.2} us with dependent launches in the graph", median(c) / 1e3)
     });
     let text = format!(
         "kernels shorter than {:.1} us are bound by their launch: {:.2} us each as a graph{more}",

@@ -138,7 +138,8 @@ impl Communicator {
                 {
                     let (device, len) = (member.device.id(), shape.1);
                     let cause = format!(
-                        "the result has {len} elements; it must be on {device}, and as long as its data"
+                        "`into` has {len} elements; it must be on {device}, with as many \
+                         elements as the data of {device}"
                     );
                     return Err(refused(OP, cause));
                 }

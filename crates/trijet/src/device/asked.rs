@@ -126,7 +126,11 @@ impl ArgBlock {
         if self.count() == count {
             return Ok(());
         }
-        Err(format!("the twin takes {count} arguments of {}: {}", self.count(), self.listed()))
+        Err(format!(
+            "the twin takes {count} arguments, but the kernel has {}: {}",
+            self.count(),
+            self.listed()
+        ))
     }
 
     /// The parameter that the kernel declares for argument `index`; `None` if there is no such

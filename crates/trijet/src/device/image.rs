@@ -51,7 +51,10 @@ impl File<'_> {
 
     fn cut(&self, what: &str, at: u64, bytes: u64) -> Refusal {
         let end = u128::from(at) + u128::from(bytes);
-        format!("it is cut: {what} ends at byte {end}, and the file has {}", self.len())
+        format!(
+            "it is cut off: {what} ends at byte {end}, but the file has only {} bytes",
+            self.len()
+        )
     }
 
     /// Refuses the file unless it has a table of `count` headers of `size` bytes at offset `at`.
@@ -117,7 +120,9 @@ impl File<'_> {
     fn fatbin(&self) -> Result<(), Refusal> {
         let (mut at, bytes) = (self.number(6, 2)?, self.number(8, 8)?);
         if at < FATBIN_HEADER {
-            return Err(format!("the header of the fatbin has {at} bytes"));
+            return Err(format!(
+                "the header of the fatbin has {at} bytes; {FATBIN_HEADER} are needed"
+            ));
         }
         self.holds("the fatbin", at, bytes)?;
         let end = at + bytes;
@@ -125,7 +130,10 @@ impl File<'_> {
             self.holds("an entry of the fatbin", at, FATBIN_ENTRY)?;
             let (header, payload) = (self.number(at + 4, 4)?, self.number(at + 8, 8)?);
             if header < FATBIN_ENTRY {
-                return Err(format!("the header of an entry of the fatbin has {header} bytes"));
+                return Err(format!(
+                    "the header of an entry of the fatbin has {header} bytes; {FATBIN_ENTRY} are \
+                     needed"
+                ));
             }
             let entry = header.saturating_add(payload);
             if entry > end - at {

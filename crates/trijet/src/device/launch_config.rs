@@ -77,7 +77,11 @@ impl LaunchConfig {
     /// `InvalidValue` when `block` is 0, or when the grid would have more than 2^31 - 1 blocks.
     pub fn over(elements: usize, block: u32) -> Result<Self> {
         if block == 0 {
-            return Err(Error::new(ErrorKind::InvalidValue, "launch", "a block of 0 threads"));
+            return Err(Error::new(
+                ErrorKind::InvalidValue,
+                "launch",
+                "the block has 0 threads; it needs at least 1",
+            ));
         }
         Self::covering(elements as u64, u64::from(block), block)
     }
@@ -89,7 +93,8 @@ impl LaunchConfig {
             Ok(blocks) => Ok(Self::new([blocks.cast_unsigned(), 1, 1], [block, 1, 1])),
             Err(_) => {
                 let cause = format!(
-                    "{elements} elements at {per_block} for each block are more than 2^31 - 1 blocks"
+                    "{elements} elements, with {per_block} in each block, need more than 2^31 - \
+                     1 blocks"
                 );
                 Err(Error::new(ErrorKind::InvalidValue, "launch", cause))
             }

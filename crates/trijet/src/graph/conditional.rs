@@ -98,7 +98,8 @@ impl Stream {
     ) -> Result<()> {
         calling::refuse("conditional")?;
         let Some(recorder) = self.lane().recorder() else {
-            let cause = "the stream belongs to no recording; only a graph has conditions";
+            let cause =
+                "the stream belongs to no recording; only a graph can have a conditional node";
             return Err(Error::new(ErrorKind::Unsupported, "conditional", cause));
         };
         graph.demand(self, arguments)?;

@@ -472,7 +472,8 @@ impl Graph {
             let moves = alike(span) != alike(was);
             if moves && self.nodes.iter().any(|node| node.is_kernel_with(number)) {
                 return Err(invalid(format!(
-                    "argument {number} begins at another place within {ALIGNMENT} bytes than while the graph \
+                    "the address of argument {number} modulo {ALIGNMENT} differs from the \
+                     address with which the graph \
                      was recorded, and a kernel uses it"
                 )));
             }

@@ -150,7 +150,7 @@ impl Node {
             NodeAction::Copy { .. } => NodeWork::Copy,
             NodeAction::Fill { value, .. } => NodeWork::Fill(value),
             NodeAction::HostFn(run) => NodeWork::HostFn(Arc::clone(run)),
-            NodeAction::Conditional(_) => return Err(unsupported("a condition")),
+            NodeAction::Conditional(_) => return Err(unsupported("a conditional node")),
             NodeAction::Captured(_) => return Err(unsupported("captured work")),
             NodeAction::Launch(launch) => {
                 let Launch { function, name, config, args } = launch;

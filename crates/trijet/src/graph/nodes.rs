@@ -408,14 +408,15 @@ impl Nodes {
         state.refuse_ended("conditional")?;
         if graph.nodes.is_empty() {
             return Err(invalid(
-                "the graph has no operations, so it cannot run on a condition".to_owned(),
+                "the graph has no operations, so it cannot be the body of a conditional node"
+                    .to_owned(),
             ));
         }
         if graph.nodes.iter().any(Node::is_captured) {
             return Err(unsupported("the work of another library in a graph within a graph"));
         }
         if graph.nodes.iter().any(Node::is_host_fn) {
-            return Err(unsupported("a host function in a graph with a condition"));
+            return Err(unsupported("a host function in a conditional node"));
         }
         let (at, lent) = self.locations(&state, graph, arguments)?;
         let (argument, range) = at[condition.argument].clone();
@@ -426,7 +427,7 @@ impl Nodes {
         touches.iter_mut().for_each(|touch| shift(touch, &at));
         let device = body[0].home.device;
         if body.iter().any(|node| node.home.device != device) {
-            return Err(unsupported("operations of several devices on a condition"));
+            return Err(unsupported("a conditional node with operations of several devices"));
         }
         let home = NodeHome { stream: state.stream(lane), device };
         state.take(Node::conditional(condition.repeats, word, body, touches, home));

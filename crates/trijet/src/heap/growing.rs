@@ -34,7 +34,8 @@ impl Heap {
         }
         let sizes = self.range_sizes(driver)?;
         let too_large = || {
-            let cause = format!("a range of {} needs more addresses than there are", Bytes(bytes));
+            let cause =
+                format!("there are not enough free addresses for a range of {}", Bytes(bytes));
             Error::new(ErrorKind::OutOfMemory, "growing", cause)
         };
         let whole = bytes.max(1).checked_next_multiple_of(sizes.granule.0).ok_or_else(too_large)?;

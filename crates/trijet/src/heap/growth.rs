@@ -145,7 +145,11 @@ impl State {
         if self.mapped.saturating_add(granules * GRANULE) <= limit {
             return Ok(());
         }
-        let cause = format!("the heap may hold {} and holds {}", Bytes(limit), Bytes(self.mapped));
+        let cause = format!(
+            "the limit of the heap is {}, and it has {} already",
+            Bytes(limit),
+            Bytes(self.mapped)
+        );
         Err(Error::new(ErrorKind::OutOfMemory, "alloc", cause))
     }
 

@@ -218,7 +218,8 @@ impl Heap {
     /// Takes the blocks that other threads left, each with its users.
     pub(crate) fn take_left(&self) -> SmallVec<[(Index, Users); 2]> {
         let mut left = SmallVec::new();
-        let place = |index: u32| self.returns.get(index as usize).expect("it was left there");
+        let place =
+            |index: u32| self.returns.get(index as usize).expect("the block was left in this list");
         self.returned.take(
             |index| &place(index).next,
             |index| {

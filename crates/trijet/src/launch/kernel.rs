@@ -262,7 +262,8 @@ impl Untyped {
         let (asked, most) = (config.shared_bytes, self.spec.shared_bytes_max);
         if asked > most {
             return Err(self.refused(&format!(
-                "{asked} bytes of dynamic shared memory; its declaration allows {most}"
+                "the launch asks for {asked} bytes of dynamic shared memory; the declaration \
+                 allows at most {most}"
             )));
         }
         check(args, config).map_err(|why| self.refused(&why))
@@ -489,7 +490,7 @@ impl Stream {
             return Ok(());
         }
         if let Some(number) = args.block.tiled().iter().position(|arg| arg.tiling.is_empty()) {
-            return Err(kernel.refused(&format!("tiling {number} is of a matrix without elements")));
+            return Err(kernel.refused(&format!("the matrix of tiling {number} has no elements")));
         }
         loaded.check_config(&config).map_err(|why| kernel.refused(&why))?;
         if config.dependent && !LaunchConfig::has_dependents(self.device().info.compute) {

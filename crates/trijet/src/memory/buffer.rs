@@ -42,7 +42,8 @@ use std::sync::Arc;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no element of a buffer: not all bytes that a device may write are values of it",
+    message = "`{Self}` cannot be an element of a buffer: a device may write bytes that are no \
+               value of this type",
     label = "no element",
     note = "elements are numbers, arrays of them, and structures of them without padding: `#[repr(C)] \
             #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]`"
@@ -135,10 +136,7 @@ pub(crate) fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize>
         Bound::Excluded(end) => *end,
         Bound::Unbounded => len,
     };
-    assert!(
-        start <= end && end <= len,
-        "elements {start}..{end} do not exist in a length of {len}"
-    );
+    assert!(start <= end && end <= len, "elements {start}..{end} are not in the range 0..{len}");
     start..end
 }
 

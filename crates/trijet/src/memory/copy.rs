@@ -194,7 +194,8 @@ impl Stream {
         }
         for copy in &batch.copies {
             if self.reach(&copy.dst, &copy.src)? == Reach::None {
-                let cause = "there is no link between the devices; copy one by one, which goes through the host";
+                let cause = "there is no link between the devices; enqueue the copies one by \
+                             one, then they go through the host";
                 return Err(Error::new(ErrorKind::Unsupported, "batch", cause));
             }
         }
@@ -293,6 +294,6 @@ fn check_reach(span: &Span, device: DeviceId) -> Result<()> {
     if span.is_reached_by(device) {
         return Ok(());
     }
-    let cause = format!("{span} is out of reach of {device}");
+    let cause = format!("{device} cannot access {span}");
     Err(Error::new(ErrorKind::InvalidValue, "fill", cause))
 }

@@ -161,10 +161,14 @@ const fn type_of<T: DlElement>() -> DlType {
         // A complex number has the alignment of its parts. Parts of less than a byte need no
         // alignment.
         let part = if code == COMPLEX { bits / 2 } else { bits };
-        assert!(part <= 8 * align_of::<T>(), "an element is aligned as its type in DLPack");
+        assert!(
+            part <= 8 * align_of::<T>(),
+            "the alignment of the element type is too small for its DLPack type"
+        );
         assert!(
             code != HANDLE && code != BOOL,
-            "every value of an element is one of its type in DLPack"
+            "the DLPack type (a handle or a truth value) does not allow every value of the \
+             element type"
         );
     }
     T::TYPE

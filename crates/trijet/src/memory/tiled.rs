@@ -21,11 +21,16 @@ pub struct TiledViewMut<'a, T> {
 }
 
 fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Result<()> {
-    const { assert!(size_of::<T>() as u64 == T::TYPE.bytes(), "an element has the size of its type") };
+    const {
+        assert!(
+            size_of::<T>() as u64 == T::TYPE.bytes(),
+            "the element type and its type in a tiling differ in size"
+        )
+    };
     let why = match span.memory().space() {
         Space::Device(_) | Space::Pinned => tiling.check(T::TYPE, span.address(), elements).err(),
         Space::Pageable => {
-            Some(format!("{span}; a tiling needs page-locked memory or that of a device"))
+            Some(format!("{span}; a tiling needs page-locked memory or memory of a device"))
         }
     };
     match why {
@@ -74,7 +79,8 @@ impl<'a, T: TiledElement> ViewMut<'a, T> {
         let (end, elements) = (tiling.written_end(T::TYPE), self.len());
         if end > elements as u128 {
             let cause = format!(
-                "boxes are written in whole units of 16 bytes, up to element {end}, and the view has {elements}"
+                "boxes are written in whole units of 16 bytes, up to element {end}, but the view \
+                 has only {elements} elements"
             );
             return Err(Error::new(ErrorKind::InvalidValue, "tiling", cause));
         }

@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug, Default)]
-#[must_use = "it declares the memory of work that is enqueued with it"]
+#[must_use = "`Uses` only declares memory; pass it to the call that enqueues the work"]
 pub struct Uses<'a> {
     pub(crate) all: SmallVec<[UsedMemory<'a>; 8]>,
 }

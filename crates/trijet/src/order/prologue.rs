@@ -115,8 +115,8 @@ impl LaneRef {
         if state.records == Records::AtOnce
             && let Err(error) = state.record(self.gate(), self.id)
         {
-            // The operation is enqueued nevertheless. Until the next record, a call that needs an event
-            // of the operation fails.
+            // The operation is enqueued nevertheless. Until the next record, a call that needs an
+            // event of the operation fails.
             drop(error);
         }
     }

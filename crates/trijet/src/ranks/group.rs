@@ -63,7 +63,7 @@ pub(super) struct Inbox {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(super) struct State {
     pub(super) lost: Option<Error>,
     /// Whether a loss is found. The loss is first told to the other ranks, and then stored in
     /// `lost`.
@@ -98,7 +98,7 @@ fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
     for (rank, call) in calls {
         if call.what != own.what || call.number != own.number {
             return Err(format!(
-                "rank {rank} makes call {} `{}`, and rank 0 call {} `{}`",
+                "rank {rank} makes call {} `{}`, but rank 0 makes call {} `{}`",
                 call.number, call.what, own.number, own.what
             ));
         }
@@ -112,7 +112,7 @@ fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
 
 impl Group {
     /// Starts the threads of a rank: one per connection, and one for heartbeats.
-    pub(crate) fn start(
+    pub(super) fn start(
         own: ProcessRank,
         streams: BTreeMap<usize, TcpStream>,
     ) -> Result<Arc<Self>> {
@@ -183,7 +183,7 @@ impl Group {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -394,7 +394,7 @@ impl Group {
             let late = state.calls.values().next().filter(|_| is_late).map(|call| {
                 let missing = (0..count).filter(|rank| !state.calls.contains_key(rank));
                 let missing = named(&missing.collect::<Vec<_>>(), count);
-                format!("{missing} did not come to `{}` within {timeout:?}", call.what)
+                format!("{missing} did not call `{}` within {timeout:?}", call.what)
             });
             let late = late.or_else(|| state.steps.missing(&state.has_left, timeout, last));
             let present: Vec<usize> =
@@ -568,7 +568,7 @@ impl Group {
     }
 
     /// Leaves the group: sends a goodbye to the other ranks.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         if self.is_forked() {
             return;
         }

@@ -52,7 +52,7 @@ fn failed(cause: String, source: io::Error) -> Error {
 
 /// Joins the other ranks, and returns the connections by rank. Rank 0 has a connection to each
 /// other rank. Each other rank has one to rank 0.
-pub(crate) fn join(
+pub(super) fn join(
     own: ProcessRank,
     address: &str,
     token: &Token,

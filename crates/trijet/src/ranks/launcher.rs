@@ -155,7 +155,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         if rank >= count {
             let name = launcher.rank;
             return Err(refused(format!(
-                "{name} is {rank} and {of_count} is {count}: a rank is less than the number of ranks"
+                "{name} is {rank} and {of_count} is {count}: a rank must be less than the number \
+                 of ranks"
             )));
         }
         let local_count = self.number(launcher.local_count)?;
@@ -163,7 +164,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             && local >= count
         {
             return Err(refused(format!(
-                "{name} is {local} and {of_count} is {count}: a rank is less than the number of ranks"
+                "{name} is {local} and {of_count} is {count}: a rank must be less than the \
+                 number of ranks"
             )));
         }
         if let Some((name, there)) = local_count.filter(|one| one.1 > count) {
@@ -225,7 +227,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         match u16::try_from(port) {
             Ok(port) => Ok(Some(format!("{host}:{port}"))),
             Err(_) => Err(refused(format!(
-                "port {port} for ranks: 65535 is the largest; set MASTER_PORT to less"
+                "the ranks would use port {port}, but 65535 is the largest; set MASTER_PORT to \
+                 less than 65535"
             ))),
         }
     }

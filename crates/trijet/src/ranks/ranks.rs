@@ -93,7 +93,7 @@ impl Ranks {
         Self::with(ProcessRank { rank, count, timeout }, address, &Token::new(token))
     }
 
-    pub(crate) fn with(own: ProcessRank, address: &str, token: &Token) -> Result<Self> {
+    pub(super) fn with(own: ProcessRank, address: &str, token: &Token) -> Result<Self> {
         const OP: &str = "join ranks";
         let ProcessRank { rank, count, timeout } = own;
         if rank >= count || u32::try_from(count).is_err() {

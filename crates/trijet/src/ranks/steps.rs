@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// Names ranks in a text: `ranks 2, 3 of 4`.
-pub(crate) fn named(ranks: &[usize], count: usize) -> String {
+pub(super) fn named(ranks: &[usize], count: usize) -> String {
     let all: Vec<_> = ranks.iter().map(ToString::to_string).collect();
     let noun = if let [_] = ranks { "rank" } else { "ranks" };
     format!("{noun} {} of {count}", all.join(", "))
@@ -112,7 +112,7 @@ struct Channel {
 /// The communicators, by channel. Each has the collectives that some but not all of its ranks have
 /// called.
 #[derive(Debug, Default)]
-pub(crate) struct Steps(BTreeMap<u64, Channel>);
+pub(super) struct Steps(BTreeMap<u64, Channel>);
 
 impl Steps {
     /// Adds a communicator of these ranks. Each rank announces the communicator, and only the first
@@ -195,7 +195,7 @@ impl Steps {
     /// Describes ranks that have left or dropped the communicator before a collective, ranks that
     /// have not called a collective within the timeout, or ranks whose device has not reached a
     /// collective within the timeout.
-    pub(crate) fn missing(
+    pub(super) fn missing(
         &self,
         has_left: &[bool],
         timeout: Duration,
@@ -243,7 +243,8 @@ impl Steps {
             if !behind.is_empty() && began.is_some_and(is_over) {
                 let late = named(&behind, count);
                 return Some(format!(
-                    "the device of {late} has not come to collective {} within {timeout:?}; others wait for it there",
+                    "the device of {late} has not reached collective {} within {timeout:?}, in \
+                     which other devices wait for it",
                     last - 1
                 ));
             }
@@ -375,7 +376,7 @@ mod tests {
         let later = now + LIMIT + Duration::from_secs(1);
         let told = steps.missing(&left, LIMIT, later).unwrap();
         assert!(
-            told.starts_with("the device of rank 2 of 4 has not come to collective 2"),
+            told.starts_with("the device of rank 2 of 4 has not reached collective 2"),
             "{told}"
         );
         // The device has reached another collective in the meantime.

@@ -14,7 +14,7 @@ pub(super) const PROOF: usize = blake3::OUT_LEN;
 
 /// The token of a job, as the key of a hash. Its text never appears in messages.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token([u8; blake3::KEY_LEN]);
+pub(super) struct Token([u8; blake3::KEY_LEN]);
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -302,8 +302,8 @@ impl Device {
         let (shared, other) = (self.shared(), peer.shared());
         shared.domain.own("peer access", other.domain.id())?;
         if shared.id == other.id || access == PoolAccess::Read {
-            let cause =
-                "only the access of another device can be set, to none or to reading and writing";
+            let cause = "only the access of another device can be set: `PoolAccess::None` or \
+                         `PoolAccess::ReadWrite`";
             return Err(Error::new(ErrorKind::InvalidValue, "peer access", cause));
         }
         let domain = &shared.domain;

@@ -80,7 +80,8 @@ impl Explanation {
                 )
             }
             Hazard::Raw => format!(
-                "nothing, if `{to}` needs what `{from}` wrote; a `write` in place of an `update`, or smaller ranges, if not"
+                "if `{to}` needs what `{from}` wrote: nothing; if not: a `write` instead of an \
+                 `update`, or smaller ranges"
             ),
         })
     }
@@ -99,7 +100,7 @@ impl fmt::Display for Explanation {
                     let between = if at > 0 { "; " } else { "" };
                     write!(
                         f,
-                        "{between}`{to}` {hazard}, as `{from}` did: bytes {start} to {end} of {datum}"
+                        "{between}`{to}` {hazard} (`{from}`): bytes {start} to {end} of {datum}"
                     )?;
                     if let Some(kept_by) = kept_by {
                         write!(f, " ({kept_by})")?;

@@ -494,7 +494,7 @@ impl Tasks {
     /// let why = tasks.explain(a, b)?;
     /// assert_eq!(
     ///     why.to_string(),
-    ///     "`again #2` reads what it wrote, as `fill #1` did: bytes 0 to 16 of data 0 \
+    ///     "`again #2` reads what the earlier task wrote (`fill #1`): bytes 0 to 16 of data 0 \
     ///      (they are on one stream)"
     /// );
     /// # Ok::<(), trijet::Error>(())

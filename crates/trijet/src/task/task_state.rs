@@ -163,10 +163,10 @@ impl Hazard {
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Raw => "reads what it wrote",
-            Self::War => "writes what it read",
-            Self::Waw => "writes what it wrote",
-            Self::Reduction => "combines into the same elements",
+            Self::Raw => "reads what the earlier task wrote",
+            Self::War => "writes what the earlier task read",
+            Self::Waw => "writes what the earlier task wrote",
+            Self::Reduction => "combines into the same elements as the earlier task",
         })
     }
 }
@@ -177,11 +177,11 @@ impl fmt::Display for KeptBy {
             Self::SameStream => "they are on one stream",
             Self::Implied => "an earlier wait of the later task's stream implies this order",
             Self::Complete => "the earlier task was complete",
-            Self::Waits => "its stream waits",
+            Self::Waits => "the stream of the later task waits for the earlier task",
             Self::HeldBack => "the later task was held back until the earlier task was complete",
             Self::Workers => "an edge of their run of workers orders them",
             Self::Graph => "an edge of their graph orders them",
-            Self::HostWaits => "its thread waits",
+            Self::HostWaits => "the thread of the later task waits for the earlier task",
         })
     }
 }

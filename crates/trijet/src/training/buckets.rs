@@ -189,12 +189,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     #[track_caller]
     pub fn new(devices: &[Device], lens: &[usize], how: R) -> Result<Self> {
         let copies = Communicator::builder().devices(devices).open()?;
-        let nccl = Communicator::builder()
-            .devices(devices)
-            .nccl()
-            .open()
-            .ok()
-            .filter(|_| R::NCCL.is_some());
+        let nccl =
+            R::NCCL.and_then(|_| Communicator::builder().devices(devices).nccl().open().ok());
         Self::with(copies, nccl, None, devices, how, lens, BucketPlan::default())
     }
 
@@ -307,7 +303,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     pub fn set_plan(&mut self, plan: BucketPlan) -> Result<()> {
         if !self.ready.is_empty() {
             return Err(refused(
-                "a plan cannot be set within a step; `finish` ends a step".to_owned(),
+                "a plan cannot be set within a step; call `finish` first".to_owned(),
             ));
         }
         if plan.transport == Transport::Nccl && self.nccl.is_none() {
@@ -369,7 +365,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.demand_whole()?;
         let (bucket, _) = self.placement.of(gradient);
         if self.ready.contains(&gradient) {
-            let cause = format!("gradient {gradient} is ready twice; `finish` ends a step");
+            let cause = format!(
+                "gradient {gradient} is ready twice in one step; call `finish` to end the step"
+            );
             return Err(refused(cause));
         }
         self.ready.push(gradient);
@@ -445,7 +443,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         }
         if !self.ready.is_empty() {
             return Err(refused(
-                "a step cannot begin within another one; `finish` ends a step".to_owned(),
+                "a step cannot begin within another step; call `finish` first".to_owned(),
             ));
         }
         let other = match &self.ranks {
@@ -502,7 +500,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     ) -> Result<()> {
         if !self.ready.is_empty() || self.placement.has_other_order() {
             return Err(refused(
-                "a step is recorded only as a whole; call `begin` first".to_owned(),
+                "the recording of a step must start at its beginning; call `begin` first"
+                    .to_owned(),
             ));
         }
         let transport = self.plan.transport;
@@ -579,7 +578,11 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             times.push((*plan, least));
         }
         let Some((best, _)) = times.iter().min_by_key(|(_, time)| *time) else {
-            return Err(refused("no plan is left to measure".to_owned()));
+            return Err(refused(
+                "no plan can be measured: the list is empty, or all plans need \
+                 NCCL, which cannot be used; add a plan for copies"
+                    .to_owned(),
+            ));
         };
         self.set_plan(*best)?;
         Ok(times)

@@ -106,7 +106,8 @@ impl Stream {
         }
         if options.workers.is_some_and(|workers| workers < 2) {
             return Err(refused(
-                "one worker only takes the tasks from the host; allow at least two workers",
+                "a feed needs at least two workers, because one worker only takes the tasks from \
+                 the host",
             ));
         }
         let mut collected = Args::new();

@@ -316,7 +316,10 @@ impl Stream {
             return Err(refused(cause));
         }
         let GraphOrder { ends, successors, degrees, nodes, levels, .. } = graph.order()?;
-        let count = |len: usize| u32::try_from(len).map_err(|_| refused(format!("{len} words")));
+        let count = |len: usize| {
+            let cause = || format!("the graph needs {len} words; the limit is 2^32 - 1");
+            u32::try_from(len).map_err(|_| refused(cause()))
+        };
         let (first_successor, roots) = (count(ends.len())?, levels.get(1).copied().unwrap_or(0));
         let order = first_successor + count(successors.len())?;
         let level = order + count(nodes.len())?;

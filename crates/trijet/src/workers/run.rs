@@ -141,7 +141,7 @@ impl Work<'_> {
         if let Some(kind) = kind.filter(|kind| usize::from(*kind) >= kinds) {
             return Err(refused(
                 program,
-                &format!("there is no kind {kind}; it has {kinds} kinds"),
+                &format!("there is no kind {kind}; the program has {kinds} kinds, counted from 0"),
             ));
         }
         let is_graph = matches!(self, Self::Graph(_));
@@ -204,7 +204,8 @@ fn workers<K: Kinds, P>(
         return Err(refused(
             program,
             &format!(
-                "no room for a block of workers: {fit} fit onto each of {left} multiprocessors, of {all} with {reserve} \
+                "no room for a block of workers: {fit} blocks fit onto a multiprocessor, and \
+                 {left} of {all} multiprocessors can be used, with {reserve} \
                  reserved{asked}"
             ),
         ));

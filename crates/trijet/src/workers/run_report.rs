@@ -109,9 +109,10 @@ pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error 
             ErrorKind::Stalled,
             format!("worker {worker} found no task and no worker ran one, although tasks are left"),
         ),
-        other => {
-            failed(ErrorKind::Stalled, format!("the workers left before the end (code {other})"))
-        }
+        other => failed(
+            ErrorKind::Stalled,
+            format!("the workers left before all tasks had run (code {other})"),
+        ),
     }
 }
 

@@ -241,11 +241,16 @@ pub(crate) fn what_has_no_condition_is_refused(device: &Device) -> Result<()> {
         g.argument(&s.alloc_zeroed::<f32>(LEN)?)
     };
     let mut empty = device.record(arguments)?;
-    told(0, &mut empty, invalid, "the graph has no operations, so it cannot run on a condition");
+    told(
+        0,
+        &mut empty,
+        invalid,
+        "the graph has no operations, so it cannot be the body of a conditional node",
+    );
     let mut calls = device.record(|g| {
         arguments(g)?;
         g.host_fn(&g.stream()?, || ())
     })?;
-    told(0, &mut calls, ErrorKind::Unsupported, "a host function in a graph with a condition");
+    told(0, &mut calls, ErrorKind::Unsupported, "a host function in a conditional node");
     Ok(())
 }

@@ -183,7 +183,7 @@ pub(crate) fn a_product_of_bf16_refuses_what_does_not_fit(device: &Device) -> Re
     let error = left(x.view(), [16, 20], 20).expect_err("rows of 40 bytes");
     assert!(error.to_string().contains("a multiple of 16 bytes"), "{error}");
     let error = result(d.slice_mut(..16 * 15 + 12), [16, 12], 16).expect_err("a part of a unit");
-    assert!(error.to_string().contains("up to element 256, and the view has 252"), "{error}");
+    assert!(error.to_string().contains("up to element 256, but the view has only 252"), "{error}");
     let given = config(16, 16, 4);
     let mut told = |sizes: [u32; 3], config: LaunchConfig, why: &str| -> Result<()> {
         let args = (

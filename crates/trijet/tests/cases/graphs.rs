@@ -332,7 +332,7 @@ pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -
         "argument 0 has elements of u32, and a buffer of f32 was given",
     );
     let long = s.alloc_zeroed::<u32>(LEN + 1)?;
-    let (moved, why) = (long.slice(1..), "argument 0 begins at another place within 256 bytes");
+    let (moved, why) = (long.slice(1..), "the address of argument 0 modulo 256 differs");
     refused(Uses::new().read(moved).write(y.view_mut()), why);
     let host = device.pinned::<u32>(LEN)?;
     refused(

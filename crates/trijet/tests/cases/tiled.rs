@@ -331,7 +331,7 @@ pub(crate) fn tilings_and_matrices_that_do_not_fit_are_refused(device: &Device) 
     // 399 elements end within a unit of 16 bytes, which a write of the last box would fill.
     let ragged = Tiling::new([10, 39], [8, 32]).pitch(40);
     let error = x.slice_mut(..399).tiled(ragged).expect_err("its last unit ends beyond the view");
-    assert!(error.to_string().contains("up to element 400, and the view has 399"), "{error}");
+    assert!(error.to_string().contains("up to element 400, but the view has only 399"), "{error}");
     x.slice(..399).tiled(ragged)?;
     x.view_mut().tiled(ragged)?;
     let tiling = Tiling::new([10, 40], [8, 32]);
@@ -355,7 +355,7 @@ pub(crate) fn tilings_and_matrices_that_do_not_fit_are_refused(device: &Device) 
     told([10, 40, 9], given, "w has 40 rows of 8; 40 rows of 9 are needed")?;
     told([10, 40, 8], given.cluster([1, 1, 1]).cluster([1, 1, 2]), "grid.z is 1")?;
     told([10, 40, 8], config(10, 8, 3), "clusters of [3, 1, 1] blocks; 1, 2, 4 or 8")?;
-    told([10, 40, 8], LaunchConfig::new([1; 3], [256, 1, 1]), "[288, 1, 1], is needed")?;
+    told([10, 40, 8], LaunchConfig::new([1; 3], [256, 1, 1]), "[288, 1, 1] threads, is needed")?;
     let boxes = x.view().tiled(Tiling::new([10, 40], [16, 32]))?;
     let args = (boxes, right(w.view(), [40, 8], 8)?, &mut y, [10, 40, 8]);
     let error = s.launch_with(&MATMUL, given, args).expect_err("a box beyond its shared memory");

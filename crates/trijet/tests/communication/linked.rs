@@ -326,7 +326,7 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
     gradients.ready(1)?;
     assert!(told(gradients.ready(1)).contains("gradient 1 is ready twice"));
     assert!(told(gradients.finish()).contains("gradients 0, 2 are not ready"));
-    assert!(told(gradients.begin()).contains("within another one"));
+    assert!(told(gradients.begin()).contains("within another step"));
     assert!(told(gradients.set_plan(BucketPlan::default())).contains("within a step"));
     gradients.ready(0)?;
     gradients.ready(2)?;

@@ -152,7 +152,7 @@ fn a_tuple_of_other_parameters_ends_with_the_list_of_arguments() -> Result<()> {
     let cases: [(Body, &str); 4] = [
         (takes::<(Read<f32>, Write<f32>, f64)>, "`scalar::<f64>(4)` does not fit"),
         (takes::<(Write<f32>, Read<f32>, f32)>, "`write::<f32>(0)` does not fit"),
-        (takes::<(Read<f32>, Write<f32>)>, "the twin takes 4 arguments of 5"),
+        (takes::<(Read<f32>, Write<f32>)>, "the twin takes 4 arguments, but the kernel has 5"),
         (takes::<(Read<f32>, Write<f32>, f32, f32)>, "there is no argument 5"),
     ];
     for (run, wanted) in cases {

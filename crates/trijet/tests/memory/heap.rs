@@ -448,7 +448,7 @@ fn the_heap_holds_no_more_than_its_limit() -> Result<()> {
         }
     };
     assert_eq!(live.len(), 4, "the limit is used up");
-    assert!(error.to_string().contains("the heap may hold 256 KiB"), "{error}");
+    assert!(error.to_string().contains("the limit of the heap is 256 KiB"), "{error}");
     device.limit_memory(None)?;
     live.push(s.alloc::<u8>(BYTES)?);
     Ok(())

@@ -248,7 +248,7 @@ fn kernels_that_were_busy_for_little_longer_than_the_copies_are_named_only_if_me
     assert!(is_compute(&alone), "{alone}");
     let nothing = job.run(&device, None);
     assert_eq!(nothing.limit, Some(Limit::Unclear), "{nothing}");
-    assert!(nothing.to_string().contains("busy times do not tell what limits"), "{nothing}");
+    assert!(nothing.to_string().contains("busy times do not show what limits"), "{nothing}");
 }
 
 /// Kernels take longer than the bytes of the copies, and less than the copies with the cost of

@@ -664,7 +664,7 @@ fn page_locked_memory_too_short_for_the_results_is_refused() {
     let error = run.expect_err("100 elements into 99");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
     assert!(
-        error.to_string().contains("the results are 400 bytes and the buffer has 396"),
+        error.to_string().contains("the results have 400 bytes, but the buffer has only 396"),
         "{error}"
     );
 }

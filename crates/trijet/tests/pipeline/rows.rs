@@ -312,7 +312,7 @@ fn refused(words: &str, run: impl FnOnce(&dyn Source) -> Result<()>) {
 fn a_slice_that_is_too_short_is_refused_before_anything_is_read() {
     let device = threads();
     for held in [0, 1, 4 * WIDTH - 1] {
-        let words = format!("the results are 48 bytes and the slice has {}", 4 * held);
+        let words = format!("the results have 48 bytes, but the slice has only {} bytes", 4 * held);
         refused(&words, |source| {
             copying(&device, source).sink(&mut vec![0u32; held][..]).run().map(drop)
         });

@@ -275,7 +275,8 @@ fn an_explanation_names_the_bytes_the_order_and_a_remedy() -> Result<()> {
     assert_eq!(tasks.explain(next, other)?.remedy(), None);
     let text = tasks.explain(fill, other)?.to_string();
     assert!(
-        text.contains("`copy #2` reads what it wrote") && text.contains("`other #4` reads"),
+        text.contains("`copy #2` reads what the earlier task wrote")
+            && text.contains("`other #4` reads"),
         "{text}"
     );
     Ok(())

@@ -58,7 +58,7 @@ fn a_feed_that_cannot_take_tasks_is_refused() -> Result<()> {
     }
     let alone = RunOptions::new().workers(1);
     let refused = s.feed_workers(&ECHO, &alone, (&mut sum,)).unwrap_err();
-    assert!(refused.to_string().contains("allow at least two workers"), "{refused}");
+    assert!(refused.to_string().contains("a feed needs at least two workers"), "{refused}");
     let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     let refused = feed.push(&[WorkerTask::new(9, 0)]).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidValue);

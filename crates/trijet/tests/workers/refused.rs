@@ -25,7 +25,7 @@ fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {
     for (work, kind) in rows {
         let refused = run(work);
         assert_eq!(refused.kind(), ErrorKind::InvalidValue);
-        let words = format!("there is no kind {kind}; it has 1 kinds");
+        let words = format!("there is no kind {kind}; the program has 1 kinds");
         assert!(refused.to_string().contains(&words), "{refused}");
     }
     Ok(())
@@ -123,6 +123,6 @@ fn arguments_that_the_program_refuses_are_named() -> Result<()> {
     let work = Work::Range { kind: 0, count: 1 };
     let run = s.run_workers(&LENGTHS, work, &RunOptions::default(), (&mut out, 1u32, 0u32));
     let refused = run.unwrap_err().to_string();
-    assert!(refused.contains("`lengths`: 33 words"), "{refused}");
+    assert!(refused.contains("`lengths`: out has 33 words"), "{refused}");
     Ok(())
 }

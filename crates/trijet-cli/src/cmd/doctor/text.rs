@@ -434,8 +434,8 @@ fn limits(limits: &Value, page: &mut Page) {
 }
 
 fn queues(f: &Findings, tree: &Value, page: &mut Page) {
-    let title =
-        "Shared hardware queues: kernels at once, a stream for each, and one operation behind it";
+    let title = "Shared hardware queues: kernels at once, each in its own stream with one \
+                 operation after it";
     let Some(rows) = page.section(tree, "shared_hardware_queues", title) else { return };
     let at_once: Words = |row, key| {
         let is_all = row["agreeing_repeats"] == row["repeats"];

@@ -61,8 +61,9 @@ fn check_skipping(options: &MapOptions, chain: &Chain, layout: Layout) -> Result
     if !options.skip_bad || chain.reach(layout) == 0 {
         return Ok(());
     }
-    let cause = "--skip-bad cannot be used with a kernel with --halo: it computes the images beside a damaged one \
-                 from rows of that one";
+    let cause = "--skip-bad cannot be used with a kernel with --halo: the kernel would compute \
+                 the images next to a damaged image \
+                 from the rows of the damaged image";
     Err(Error::new(ErrorKind::InvalidValue, "map", cause))
 }
 
@@ -113,7 +114,7 @@ fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Res
         None => Ok(target),
         Some(rank) if options.overwrite || options.skip_bad => {
             let option = if options.overwrite { "--overwrite" } else { "--skip-bad" };
-            let cause = format!("{option} is for one process, and this is {rank}");
+            let cause = format!("{option} needs a job of one process, but this is {rank}");
             Err(Error::new(ErrorKind::InvalidValue, "map", cause))
         }
         Some(rank) => Ok(target.of_shard(rank.shard)),

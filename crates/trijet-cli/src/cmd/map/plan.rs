@@ -27,6 +27,9 @@ fn refused(options: &MapOptions, target: &Target) -> Option<String> {
     if options.resume { None } else { target.check_free().err().map(|error| error.to_string()) }
 }
 
+/// The words of a plan whose memory limit has no room for a trace.
+const NO_TRACE: &str = "and none for a trace, which does not fit into the limit, so the report has no figures of engines";
+
 /// Prints the plan of a job on a modelled H200.
 pub(super) fn show(
     options: &MapOptions,
@@ -79,10 +82,8 @@ pub(super) fn show(
         });
         return print_json("map", &plan).map(|()| ExitCode::SUCCESS);
     }
-    let trace_words = trace.map_or_else(
-        || "and none for a trace, which does not fit: the report has no engines".to_owned(),
-        |bytes| format!("about {bytes} for the trace"),
-    );
+    let trace_words =
+        trace.map_or_else(|| NO_TRACE.to_owned(), |bytes| format!("about {bytes} for the trace"));
     print(job_words(target, chain))?;
     say_left_out(input);
     print(format_args!(

@@ -63,7 +63,8 @@ impl Done<'_> {
             false => format!("zeros in {out}"),
         };
         format!(
-            "skipped: {}, {place}; repair and --resume add them:{}{more}",
+            "skipped: {}, {place}; to add them, repair the images and run again with \
+             --resume:{}{more}",
             count(images as u64, "damaged image"),
             named.collect::<String>()
         )
@@ -228,7 +229,8 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
         more => format!(" and {}", count(more as u64, "more range")),
     };
     format!(
-        "{}: rows {named}{more} were done, but are not as they were written; they are computed again",
+        "{}: rows {named}{more} were written, but the file has other bytes now; they are \
+         computed again",
         shown(target.path())
     )
 }

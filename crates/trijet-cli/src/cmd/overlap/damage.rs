@@ -126,7 +126,7 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
     match races.split_first() {
         Some((race, more)) => {
             print(format_args!(
-                "the checker, which looks at the calls alone, reports:\n\n{}",
+                "the checker, which examines the calls and not the results, reports:\n\n{}",
                 race.text(names)
             ))?;
             match more.len() {

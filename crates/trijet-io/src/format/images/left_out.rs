@@ -73,7 +73,10 @@ impl LeftOut {
         }
         let missing = missing(names);
         if !missing.is_empty() {
-            words.push(format!("missing numbers of the sequence ({})", few(missing.iter())));
+            words.push(format!(
+                "images whose numbers are missing in the sequence ({})",
+                few(missing.iter())
+            ));
         }
         if self.animations > 0 {
             words.push(format!(
@@ -84,7 +87,7 @@ impl LeftOut {
         if !self.chunks.is_empty() {
             let chunks = self.chunks.into_iter().collect::<Vec<_>>().join(", ");
             words.push(format!(
-                "the chunks {chunks} of {}",
+                "the PNG chunks {chunks} of {}",
                 count(self.with_chunks as u64, "image")
             ));
         }

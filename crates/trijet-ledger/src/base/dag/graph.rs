@@ -30,7 +30,7 @@ impl DagNode {
     /// If `op` is 2^31 or more.
     #[must_use]
     pub fn call(op: usize) -> Self {
-        Self(u32::try_from(2 * op).expect("fewer than 2^31 records"))
+        Self(u32::try_from(2 * op).expect("fewer than 2^31 entries"))
     }
 
     /// The work of the entry at index `op`.
@@ -39,7 +39,7 @@ impl DagNode {
     /// If `op` is 2^31 or more.
     #[must_use]
     pub fn work(op: usize) -> Self {
-        Self(u32::try_from(2 * op + 1).expect("fewer than 2^31 records"))
+        Self(u32::try_from(2 * op + 1).expect("fewer than 2^31 entries"))
     }
 
     /// The index of the entry.

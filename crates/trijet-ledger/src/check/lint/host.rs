@@ -43,7 +43,7 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
         let saved = Union::of(spans.iter().cloned()).and(&idle).length().0;
         let each = saved / spans.len().max(1) as u64;
         let text = format!(
-            "{} waits for a whole stream or device, {} idle after each",
+            "{} waits for a whole stream or device; the busiest engine was idle for {} per wait",
             waits.len(),
             Nanos(each)
         );

@@ -61,8 +61,10 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
     let more = found.streams.len() - named.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
-        "{} streams had operations in a row, and there are {queues} hardware queues; {} kernels were \
-         ready and waited for {} in total, during {saved}, while exactly {queues} kernels ran: the \
+        "{} streams had operations in a row, but there are only {queues} hardware queues; {} \
+         kernels were \
+         ready but waited for {} in total, within {saved} of the run, while exactly {queues} \
+         kernels ran: the \
          kernels of {}{more}",
         found.in_row,
         found.runs.len(),

@@ -134,7 +134,7 @@ fn a_copy_that_claims_the_time_of_later_operations_is_counted_and_named_and_in_n
         let shown = text(&profile).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(law) && shown.contains(&example), "{shown}");
         let page = String::from_utf8(page(&traces, &profile, &PageOptions::default())).unwrap();
-        assert!(page.contains(law) && page.contains("wrong and in no figure: 1 x records"));
+        assert!(page.contains(law) && page.contains("because they are wrong: 1 x records"));
     }
 }
 

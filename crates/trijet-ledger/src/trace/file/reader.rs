@@ -170,10 +170,9 @@ impl<R: Read> Reader<R> {
     }
 
     fn begin_ops(&mut self) -> Result<()> {
-        let (count, _) = self
-            .payload
-            .split_first_chunk()
-            .ok_or_else(|| damaged(self.at, "a block of operations without their number"))?;
+        let (count, _) = self.payload.split_first_chunk().ok_or_else(|| {
+            damaged(self.at, "a block of operations that does not state how many operations it has")
+        })?;
         self.left = u32::from_le_bytes(*count);
         if usize::try_from(self.left).is_ok_and(|count| count > OPS_MAX) || self.left == 0 {
             return Err(damaged(

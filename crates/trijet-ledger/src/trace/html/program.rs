@@ -47,7 +47,7 @@ impl ProgramPage {
             "verdict" => sections::verdict(&self.verdict, self.remarks.iter().cloned()),
             "ranks" => self.ranks(),
             "engines" => self.engines(),
-            "lost" => "Remarks by cost, which may overlap".to_owned(),
+            "lost" => "Remarks by cost (costs may overlap)".to_owned(),
             "losses" => self.habits(),
             "more" => "Kernels".to_owned(),
             "remarks" => self.kernels(),

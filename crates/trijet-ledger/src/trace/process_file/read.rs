@@ -55,7 +55,8 @@ pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
 /// The reason to refuse a file that has more bytes at `at`, after the end of its last trace.
 fn beyond(at: u64) -> String {
     format!(
-        "the file goes on after the end of its trace, and not with another trace; make a copy again, or \
+        "the file has bytes after the end of its trace that do not begin another trace; copy the \
+         file again, or \
          cut the file with `truncate --size={at}`"
     )
 }

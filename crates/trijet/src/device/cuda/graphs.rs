@@ -280,7 +280,7 @@ impl CudaDriver {
             // A graph never replaces a host function.
             NodeAction::HostFn(_) => Ok(()),
             NodeAction::Conditional(_) => {
-                let cause = "the operations on a condition cannot be changed; make another graph";
+                let cause = "a conditional node cannot be changed; make another graph";
                 Err(refused("graph update", NOT_SUPPORTED, cause))
             }
             NodeAction::Captured(_) => {

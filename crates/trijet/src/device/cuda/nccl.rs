@@ -102,8 +102,10 @@ pub(super) fn functions() -> Result<&'static Nccl> {
     // SAFETY: the call writes the local variable `version`.
     let code = unsafe { (nccl.version)(&raw mut version) };
     if code != 0 || version < OLDEST {
-        let cause =
-            format!("the library says version {version} (code {code}); 21800 is the oldest");
+        let cause = format!(
+            "NCCL reports version {version} (error {code}); the oldest version that can be used \
+             is 21800"
+        );
         return Err(unsupported(cause));
     }
     if !library::is_multicast_set() {

@@ -65,8 +65,13 @@ pub(crate) struct NcclGroup {
 unsafe impl Send for NcclGroup {}
 
 fn number(value: usize, what: &'static str) -> Result<c_int> {
-    c_int::try_from(value)
-        .map_err(|_| Error::new(ErrorKind::InvalidValue, "NCCL", format!("{what} {value}")))
+    c_int::try_from(value).map_err(|_| {
+        Error::new(
+            ErrorKind::InvalidValue,
+            "NCCL",
+            format!("{what} {value} is more than NCCL can count"),
+        )
+    })
 }
 
 fn unset(count: usize) -> Box<[AtomicPtr<c_void>]> {
@@ -90,7 +95,8 @@ impl NcclGroup {
         let ordinals: Vec<c_int> = devices
             .iter()
             .map(|device| {
-                c_int::try_from(*device).map_err(|_| unsupported("a device number".into()))
+                c_int::try_from(*device)
+                    .map_err(|_| unsupported("a device number is more than NCCL can count".into()))
             })
             .collect::<Result<_>>()?;
         let count = number(ordinals.len(), "devices")?;

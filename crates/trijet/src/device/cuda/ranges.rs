@@ -56,7 +56,8 @@ impl CudaDriver {
                 || self.peer_possible(device, other)? && self.peer_possible(other, device)?;
             if !is_linked {
                 let cause = format!(
-                    "ranges of addresses are used where all GPUs have links, and {other} has none"
+                    "memory is mapped into ranges of addresses only if all GPUs can access each \
+                     other, but this GPU and {other} cannot"
                 );
                 return Err(Error::new(ErrorKind::Unsupported, "range sizes", cause).on(device));
             }

@@ -34,7 +34,7 @@ fn place(granules: u64) -> (usize, usize) {
 
 /// A number below `CELLS` as an index.
 fn at(cell: u64) -> usize {
-    usize::try_from(cell).expect("it is below the number of cells")
+    usize::try_from(cell).expect("the cell is below the number of cells")
 }
 
 /// Rounds `granules` up, so that all blocks in the cell of the result have at least `granules`.

@@ -75,7 +75,8 @@ fn check_shape(args: &ArgBlock, given: &LaunchConfig) -> Result<(), String> {
     let wanted = config(rows(args), args.scalar(1), cluster);
     if (given.grid, given.block) != (wanted.grid, wanted.block) {
         return Err(format!(
-            "a grid of {:?} blocks of {:?}; {:?} of {:?} are needed",
+            "a grid of {:?} blocks of {:?} threads; a grid of {:?} blocks of {:?} threads is \
+             needed",
             given.grid, given.block, wanted.grid, wanted.block
         ));
     }

@@ -132,7 +132,8 @@ fn check_shape(_: &ArgBlock, given: &LaunchConfig) -> std::result::Result<(), St
     }
     if given.grid[1..] != [1, 1] || given.block != [THREADS, 1, 1] {
         return Err(format!(
-            "a grid of {:?} blocks of {:?}; one in x only, of [{THREADS}, 1, 1], is needed",
+            "a grid of {:?} blocks of {:?} threads; a grid in x only, with blocks of [{THREADS}, \
+             1, 1] threads, is needed",
             given.grid, given.block
         ));
     }

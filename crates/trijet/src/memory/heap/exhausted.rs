@@ -53,7 +53,7 @@ pub(super) fn exhausted(
             Bytes(wanted)
         );
     } else if run >= wanted || state.movable() >= wanted {
-        cause += "; `alloc_waiting` would wait until enough memory is complete";
+        cause += "; `alloc_waiting` would wait until no work uses enough of the free memory";
     }
     Error::new(ErrorKind::OutOfMemory, "alloc", cause).on(lane.device)
 }

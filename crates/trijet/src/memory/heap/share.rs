@@ -32,7 +32,7 @@ impl Deref for Share {
 
     #[inline]
     fn deref(&self) -> &Arc<Block> {
-        self.0.as_ref().expect("it is there until it is dropped")
+        self.0.as_ref().expect("a share has its block until the share is dropped")
     }
 }
 

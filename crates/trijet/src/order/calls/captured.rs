@@ -29,7 +29,8 @@ impl LaneRef {
         let label = action.label();
         let node = action.as_node().ok().filter(|node| !matches!(node, NodeAction::HostFn(_)));
         if node.is_none() {
-            let cause = "the stream is being captured into a graph, and this cannot become a part of it; end the \
+            let cause = "the stream is being captured into a graph, and this call cannot become \
+                         a part of the graph; end the \
                          capture first";
             return Err(Error::new(ErrorKind::Capturing, label, cause)
                 .with_code(CAPTURE_UNSUPPORTED)

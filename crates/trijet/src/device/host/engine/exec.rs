@@ -73,7 +73,9 @@ fn conditional(body: &ConditionalBody, threads: usize) -> Result<()> {
             return Ok(());
         }
     }
-    let cause = format!("the condition of a graph was still set after {REPEATS_MAX} turns");
+    let cause = format!(
+        "a loop of a graph does not end: its condition was still set after {REPEATS_MAX} repeats"
+    );
     Err(Error::new(ErrorKind::Launch, what, cause))
 }
 
@@ -91,7 +93,7 @@ fn lock<'a>(span: &'a Span, part: Range<u64>, mode: Mode, what: &str) -> Result<
 #[cold]
 fn excluded(what: &str) -> Error {
     let cause =
-        format!("the bytes of `{what}` overlap each other, or those of a running operation");
+        format!("two arguments of `{what}` overlap, or a running operation uses their bytes");
     Error::new(ErrorKind::Launch, "run", cause)
 }
 

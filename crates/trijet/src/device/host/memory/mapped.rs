@@ -70,12 +70,18 @@ impl Ranges {
         let found = self.get(op, range)?;
         let whole = at.start.is_multiple_of(GRANULE) && at.end.is_multiple_of(GRANULE);
         if !whole || at.is_empty() || at.end > found.bytes {
-            let cause = format!("{at:?} is no part of the range, in units of {GRANULE} bytes");
+            let cause = format!(
+                "the bytes {at:?} are not inside of the range, or do not start and end at \
+                 multiples of {GRANULE} bytes"
+            );
             return Err(refuse::value(op, cause));
         }
         let before = found.pieces.range(..at.end).next_back();
         if before.is_some_and(|(_, end)| *end > at.start) {
-            return Err(refuse::value(op, format!("{at:?} has memory already")));
+            return Err(refuse::value(
+                op,
+                format!("the bytes {at:?} of the range have memory already"),
+            ));
         }
         let wanted = at.end - at.start;
         if wanted > free {
@@ -90,7 +96,9 @@ impl Ranges {
         let op = "range unmap";
         let found = self.get(op, range)?;
         if found.pieces.get(&at.start) != Some(&at.end) {
-            let cause = format!("{at:?} is not the memory of one call that maps");
+            let cause = format!(
+                "the bytes {at:?} were not mapped by one call; unmap exactly the bytes of one call"
+            );
             return Err(refuse::value(op, cause));
         }
         found.pieces.remove(&at.start);

@@ -143,7 +143,8 @@ impl HostDriver {
         if config.shared_bytes > function.shared_bytes {
             let (asked, most) = (config.shared_bytes, function.shared_bytes);
             let cause = format!(
-                "`{name}` with {asked} bytes of shared memory; it was loaded for at most {most}"
+                "the launch of `{name}` asks for {asked} bytes of shared memory, but the kernel \
+                 was loaded for at most {most}"
             );
             return Err(refuse::value("launch", cause));
         }
@@ -185,8 +186,10 @@ impl HostDriver {
                 }
                 OwnedNode::Conditional(inner) => OpWork::Conditional(Box::new(self.body(inner)?)),
                 OwnedNode::HostFn(_) | OwnedNode::Captured(_) => {
-                    let cause =
-                        format!("a {} cannot be performed on a condition", node.node().label());
+                    let cause = format!(
+                        "a conditional node cannot contain this operation: {}",
+                        node.node().label()
+                    );
                     return Err(refuse::unsupported("conditional", cause));
                 }
             });

@@ -150,7 +150,7 @@ impl State {
         let node = action.as_node().ok().filter(|node| !matches!(node, NodeAction::HostFn(_)));
         let Some(node) = node else {
             capture.is_invalid = true;
-            let cause = "a capture on a host device takes copies, fills and launches";
+            let cause = "a capture on a host device can contain only copies, fills and launches";
             return Err(error(op, UNSUPPORTED, cause));
         };
         let number = capture.nodes.len();
@@ -202,7 +202,11 @@ impl State {
                 if let Some(other) = of_stream.filter(|other| *other != number) {
                     self.invalidate_one(number);
                     self.invalidate_one(other);
-                    return Err(error(op, MERGE, "the stream and the event have two captures"));
+                    return Err(error(
+                        op,
+                        MERGE,
+                        "the stream and the event belong to different captures",
+                    ));
                 }
                 let capture = self.going_on.get_mut(&number).expect("found above");
                 let blocks = at.kind == Kind::Blocking;
@@ -305,7 +309,8 @@ impl State {
         }
         let capture = self.going_on.remove(&number).expect("found above");
         if capture.mode != CaptureMode::Relaxed && capture.thread != at.thread {
-            let cause = "another thread began the capture, which is not relaxed";
+            let cause = "another thread began the capture; end it in that thread, or begin it in \
+                         relaxed mode";
             return Err(error(op, WRONG_THREAD, cause));
         }
         if capture.is_invalid {

@@ -104,7 +104,8 @@ impl Graphs for HostDriver {
         after: &[usize],
     ) -> Result<()> {
         if let NodeAction::Captured(_) = node {
-            let cause = "a host device does not run what other libraries enqueue on a GPU";
+            let cause =
+                "a host device cannot run captured work of another library; run the graph on a GPU";
             return Err(refuse::unsupported("graph add", cause));
         }
         let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
@@ -145,7 +146,11 @@ impl Graphs for HostDriver {
                 }
             }
             _ => {
-                let cause = format!("node {number} is no `{}`", node.label());
+                let cause = format!(
+                    "node {number} does not exist, or differs from `{}` in its kind or its \
+                     kernel, which an update cannot change",
+                    node.label()
+                );
                 return Err(refuse::value("graph update", cause));
             }
         }

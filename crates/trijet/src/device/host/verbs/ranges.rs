@@ -18,7 +18,7 @@ impl Ranges for HostDriver {
     fn range_sizes(&self, device: DeviceId) -> Result<RangeSizes> {
         self.check_device("range sizes", device)?;
         if !self.config.ranges {
-            let cause = "the configuration says that memory cannot be mapped into ranges";
+            let cause = "the host device was configured without ranges of addresses";
             return Err(Error::new(ErrorKind::Unsupported, "range sizes", cause).on(device));
         }
         Ok(mapped::sizes())
