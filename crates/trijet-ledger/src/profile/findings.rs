@@ -243,7 +243,7 @@ fn idle_words(cause: IdleCause, has_staged: bool) -> (&'static str, &'static str
             ("while the host was in calls that copy", rule.fix())
         }
         IdleCause::Launches => {
-            ("in gaps of less than 50 us, about as long as a launch takes", FEWER_LAUNCHES)
+            ("in gaps of less than 50 us, as they occur between launches", FEWER_LAUNCHES)
         }
         IdleCause::Calls => (
             "while the host was in calls that neither wait, allocate nor copy",

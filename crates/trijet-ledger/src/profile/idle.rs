@@ -23,7 +23,8 @@ pub(super) enum IdleCause {
     Allocations,
     /// The host was in calls that copy.
     Copies,
-    /// Gaps between launches that are about as long as a launch takes.
+    /// More than half of the idle time is in gaps of less than 50 us, as they occur between
+    /// launches.
     Launches,
     /// The host was in other calls.
     Calls,

@@ -298,7 +298,8 @@ fn launching(f: &Findings) -> Option<Advice> {
         format!(", {:.2} us with dependent launches in the graph", median(c) / 1e3)
     });
     let text = format!(
-        "kernels shorter than {:.1} us are bound by their launch: {:.2} us each as a graph{more}",
+        "kernels shorter than {:.1} us are bound by their launches; launch chains of them as a \
+         graph: {:.2} us per kernel{more}",
         one / 1e3,
         graph / 1e3
     );

@@ -21,8 +21,8 @@ const NONE_YET: u64 = u64::MAX;
 #[derive(Debug, Clone)]
 pub(crate) struct LoadedModule {
     pub(crate) handle: ModuleHandle,
-    /// The content of its PTX. `None` for a binary, and for a source that a host device does not
-    /// compile.
+    /// The scanned PTX. `None` for a cubin, and for a source on a host device, because a host
+    /// device compiles no sources.
     pub(crate) ptx: Option<Arc<ptx::Module>>,
 }
 

@@ -42,8 +42,8 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// The number of a node's stream, the numbers of the streams to which the node's graph was added,
-/// and the ranges that the node touches.
+/// One node: the number of its stream, the numbers of the streams that contain its graph (empty
+/// unless the node comes from a graph within the graph), and the ranges that the node touches.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, the latest first.

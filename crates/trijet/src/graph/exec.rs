@@ -508,7 +508,8 @@ impl Graph {
         if let Some(node) = self.nodes.iter().find(|node| node.is_captured() && moves(node)) {
             let name = node.label();
             return Err(invalid(format!(
-                "`{name}` of the graph uses the memory of its recording; record it again for other memory"
+                "`{name}` is captured work, which always uses the memory of the recording; record the \
+                 graph again to use other memory"
             )));
         }
         if self.nodes.iter().any(|node| node.is_conditional() && moves(node)) {

@@ -20,7 +20,8 @@ pub(crate) struct GrowingRange {
     pub(super) number: u32,
     /// The number of mapped bytes. Changed under the lock of the heap.
     pub(super) mapped: AtomicU64,
-    /// Whether the range is parked. Used under the lock of the heap.
+    /// Whether the range has no user and is in the list of parked ranges. The flag is accessed
+    /// under the lock of the heap.
     pub(super) is_parked: AtomicBool,
     /// The end of each piece of memory, in bytes from the start of the range. The lock is held
     /// while memory is mapped into this range or unmapped from it. Enqueue calls do not take the

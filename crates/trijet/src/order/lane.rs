@@ -314,8 +314,9 @@ impl State {
         Ok(())
     }
 
-    /// Prepares the lane for a wait for an event that follows these host functions. If the lane
-    /// does not follow one of them yet, an event is recorded first.
+    /// Prepares the lane for a wait for an event that comes after `host_fns`. If at least one of
+    /// these host functions is new to the lane, first records an event for the earlier work of the
+    /// lane. So a consumer of that work does not wait for the host function.
     pub(super) fn follow_host(
         &mut self,
         gate: &Gate,

@@ -286,8 +286,8 @@ impl Group {
                 Ok(Frame::Lost(cause)) => self.lose(cause),
                 Ok(Frame::Goodbye) => {
                     self.leave(peer, &stream);
-                    // Rank 0 passes messages on until the last rank has left, or until its process
-                    // ends.
+                    // After its goodbye, rank 0 still passes messages on, until the last rank has
+                    // left or the process of rank 0 ends. So keep reading from rank 0.
                     if peer != 0 {
                         return;
                     }

@@ -16,7 +16,8 @@ const READERS_KEPT: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Last {
     writer: Option<Number>,
-    /// Whether the writer combined a part into the bytes.
+    /// Whether the writer is a task of a reduction: the library combined the part of the task into
+    /// the bytes.
     reduced: bool,
     /// The tasks that have read the bytes since the writer.
     readers: SmallVec<[Number; 4]>,

@@ -103,7 +103,6 @@ impl Runner {
     }
 
     /// A whole family.
-
     fn with(order: fn(u64) -> Order) -> Self {
         let threads = HostThreads::new();
         let (waiting, wrong) = (Vec::new(), Vec::new());

@@ -177,7 +177,11 @@ mod tests {
             assert_eq!((trace.allocations, trace.streams, trace.threads), (3, 2, 1));
             assert_eq!(trace.rows[0].action, Action::Allocate { id: 0, bytes: 4096, stream: 0 });
             let frees = trace.rows.iter().filter(|row| matches!(row.action, Action::Free { .. }));
-            assert_eq!(frees.count(), 2, "one free was lost, and one was of nothing");
+            assert_eq!(
+                frees.count(),
+                2,
+                "the missing free is added, and the free of an unknown address is left out"
+            );
         }
         assert_eq!(read_all(text_of(&traces).as_bytes())?.devices, traces, "it is a trace");
         let error = traces_of(&[]).expect_err("nothing was allocated");

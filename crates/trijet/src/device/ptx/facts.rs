@@ -117,7 +117,8 @@ impl fmt::Display for WaitFault<'_> {
             ),
             Self::EarlyUse(used) => write!(
                 f,
-                "`{used}` on a path before `griddepcontrol.wait`; use what other kernels write after the wait"
+                "a path has `{used}` before `griddepcontrol.wait`; move each access to memory that other \
+                 kernels write to a point after the wait"
             ),
             Self::SkippedWait => f.write_str(
                 "a path ends without `griddepcontrol.wait`; let every thread wait before it returns",

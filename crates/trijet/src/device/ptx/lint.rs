@@ -318,7 +318,7 @@ mod tests {
         let wait = "\tgriddepcontrol.wait;";
         let early = entry("a", &format!("{load}\n{wait}"));
         assert_eq!(flagged(&early), ["a"]);
-        let text = "PDL/EARLY-USE: `a`: `ld.global.nc.u32` on a path before `griddepcontrol.wait`";
+        let text = "PDL/EARLY-USE: `a`: a path has `ld.global.nc.u32` before `griddepcontrol.wait`";
         assert!(lint(&early)[0].to_string().starts_with(text), "{}", lint(&early)[0]);
         assert_eq!(flagged(&entry("a", &format!("{wait}\n{load}"))), [""; 0]);
         assert_eq!(flagged(&(entry("a", load) + &entry("b", wait))), [""; 0]);

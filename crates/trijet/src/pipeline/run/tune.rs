@@ -281,7 +281,8 @@ mod tests {
         assert_eq!(dear.choose(1 << 18, gib(1), 3, CHUNK_MAX).0, CHUNK_MAX);
     }
 
-    /// Runs with threads that copy between ordinary and page-locked memory have a smaller limit.
+    /// Runs that copy between ordinary and page-locked memory have a smaller maximum chunk,
+    /// [`STAGED_MAX`].
     #[test]
     fn a_largest_size_is_kept_and_tried() {
         let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));

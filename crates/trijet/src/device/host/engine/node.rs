@@ -30,7 +30,8 @@ pub(in crate::device::host) struct Node {
     pub(in crate::device::host) after: SmallVec<[NodeId; 2]>,
     /// The steps of an exploration that this operation comes directly after.
     pub(in crate::device::host) causes: Causes,
-    /// The position of the operation for errors, if the layers above set one (see `culprit`).
+    /// The position of the operation, which errors name. `None` if the layers above have not set
+    /// one (module `device::culprit`).
     pub(in crate::device::host) culprit: Option<Position>,
     pub(in crate::device::host) work: OpWork,
 }
