@@ -45,17 +45,29 @@ impl TimeSource {
 
 /// The source that a trace takes the times of operations from.
 ///
-/// ``` use trijet::trace::TimeSource; use trijet::Device; use trijet::sim::{Executor, HostConfig,
-/// Order}; use trijet::trace::TimesFrom; let executor = Executor::Virtual(Order::Greedy); let
-/// device = Device::host(HostConfig::new().executor(executor))?.remove(0); let (a, b) =
-/// (device.stream()?, device.stream()?); let h = device.pinned::<u8>(1 << 20)?; let (mut x, mut y)
-/// = (a.alloc::<u8>(1 << 20)?, b.alloc::<u8>(1 << 20)?); let mut run = |from| {
-/// device.start_trace_from(&a, from)?; a.copy(&h, &mut x)?; b.copy(&h, &mut y)?;
-/// device.synchronize()?; device.take_trace() }; let (pairs, engines) = (run(TimesFrom::Events)?,
-/// run(TimesFrom::Activity)?); assert_eq!((pairs.times, engines.times), (TimeSource::Model,
-/// TimeSource::Activity)); let lengths = |ops: &[trijet::trace::Op]| -> u64 {
-/// ops.iter().filter_map(|op| op.times).map(|times| times.end.0 - times.begin.0).sum() }; // The
-/// second copy queued for the engine. Its pair of events includes that time.
+/// ```
+/// use trijet::trace::TimeSource;
+/// use trijet::Device;
+/// use trijet::sim::{Executor, HostConfig, Order};
+/// use trijet::trace::TimesFrom;
+/// let executor = Executor::Virtual(Order::Greedy);
+/// let device = Device::host(HostConfig::new().executor(executor))?.remove(0);
+/// let (a, b) = (device.stream()?, device.stream()?);
+/// let h = device.pinned::<u8>(1 << 20)?;
+/// let (mut x, mut y) = (a.alloc::<u8>(1 << 20)?, b.alloc::<u8>(1 << 20)?);
+/// let mut run = |from| {
+///     device.start_trace_from(&a, from)?;
+///     a.copy(&h, &mut x)?;
+///     b.copy(&h, &mut y)?;
+///     device.synchronize()?;
+///     device.take_trace()
+/// };
+/// let (pairs, engines) = (run(TimesFrom::Events)?, run(TimesFrom::Activity)?);
+/// assert_eq!((pairs.times, engines.times), (TimeSource::Model, TimeSource::Activity));
+/// let lengths = |ops: &[trijet::trace::Op]| -> u64 {
+///     ops.iter().filter_map(|op| op.times).map(|times| times.end.0 - times.begin.0).sum()
+/// };
+/// // The second copy queued for the engine. Its pair of events includes that time.
 /// assert!(lengths(&pairs.ops) > lengths(&engines.ops));
 /// # Ok::<(), trijet::Error>(())
 /// ```
