@@ -53,6 +53,8 @@ impl Trials {
         let (runs, mean) = self.measured.entry(policy).or_insert((0, 0.0));
         *mean = match *runs {
             0 | 1 => time,
+            // A run with an error, whose time is infinite, has no part in a mean.
+            _ if mean.is_infinite() => time,
             measured => *mean + (time - *mean) * LAST.max(1.0 / measured as f64),
         };
         *runs += 1;
@@ -198,5 +200,20 @@ mod tests {
         assert_eq!(chosen.iter().filter(|(_, is_measured)| *is_measured).count(), 1);
         (0..10).for_each(|_| trials.note(Policy::Sharing, 9.0));
         assert_ne!(trials.next(&allowed).0, Policy::Sharing, "it became slower");
+    }
+
+    #[test]
+    fn a_policy_that_failed_once_and_is_the_fastest_otherwise_is_chosen() {
+        let allowed = [Policy::Stealing, Policy::Sharing];
+        let mut trials = Trials::default();
+        for number in 0..allowed.len() * TRIES {
+            let (policy, _) = trials.next(&allowed);
+            let is_failed = policy == Policy::Stealing && number == 2 * allowed.len();
+            let time = if policy == Policy::Stealing { 1.0 } else { 2.0 };
+            trials.note(policy, if is_failed { f64::INFINITY } else { time });
+        }
+        assert_eq!(trials.next(&allowed).0, Policy::Stealing);
+        trials.note(Policy::Stealing, f64::INFINITY);
+        assert_eq!(trials.next(&allowed).0, Policy::Sharing, "its newest run failed");
     }
 }
