@@ -22,13 +22,11 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
 use trijet_io::{Dtype, is_plain, shown};
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
-use trijet_tools::command::usage::{parsed, version_of};
-use trijet_tools::origin::COMMIT;
+use trijet_tools::command::usage::{parsed, version};
 
 /// The first lines of `trijet -h`.
 const ABOUT: &str = "\
@@ -96,13 +94,6 @@ impl Command {
             | Self::Man(_) => None,
         }
     }
-}
-
-/// The version, with the commit if it is known.
-fn version() -> &'static str {
-    static VERSION: LazyLock<String> =
-        LazyLock::new(|| version_of(env!("CARGO_PKG_VERSION"), COMMIT));
-    &VERSION
 }
 
 /// Options of operations, and the operation that each belongs to.

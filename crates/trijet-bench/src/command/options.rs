@@ -5,10 +5,8 @@ use crate::benchmarks::{BENCHMARKS, Runs, named};
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind as Wrong;
 use clap::{CommandFactory, Parser};
-use std::sync::LazyLock;
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
-use trijet_tools::command::usage::{parsed, version_of};
-use trijet_tools::origin::COMMIT;
+use trijet_tools::command::usage::{parsed, version};
 
 /// The end of `trijet-bench --help`.
 const HELP: &str = "\
@@ -75,11 +73,4 @@ impl BenchOptions {
             )
         })
     }
-}
-
-/// The version, with the commit if it is known.
-fn version() -> &'static str {
-    static VERSION: LazyLock<String> =
-        LazyLock::new(|| version_of(env!("CARGO_PKG_VERSION"), COMMIT));
-    &VERSION
 }

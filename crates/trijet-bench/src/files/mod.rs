@@ -27,6 +27,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
+use trijet_tools::command::usage::version;
 use trijet_tools::progress::Steps;
 
 /// The free space that a folder needs, in multiples of the size of the stack: the input, the
@@ -66,8 +67,19 @@ pub(crate) fn run(
 /// The reason why the command cannot be measured on this machine; `None` if it can be.
 fn missing(trijet: &Path) -> Option<String> {
     let words = [trijet.display().to_string(), "--version".to_owned()];
-    let why = process::run(&words, VERSION_LIMIT).err()?;
+    let why = match process::run(&words, VERSION_LIMIT) {
+        Ok(ran) => {
+            another(ran.out.lines().next().unwrap_or_default(), &format!("trijet {}", version()))?
+        }
+        Err(why) => why,
+    };
     Some(format!("not run: {why}; `cargo build --release -p trijet-cli` builds it"))
+}
+
+/// The reason why a command with another version cannot be measured: the results would name the
+/// commit of this benchmark.
+fn another(found: &str, expected: &str) -> Option<String> {
+    (found != expected).then(|| format!("the command is `{found}`, not `{expected}`"))
 }
 
 /// A folder with the input, and its parent folder; or the reason why there is none.

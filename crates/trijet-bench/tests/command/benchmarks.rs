@@ -205,6 +205,19 @@ fn without_the_command_that_it_measures_a_benchmark_is_not_run() {
     assert!(printed.contains("`cargo build --release -p trijet-cli` builds it"), "{printed}");
 }
 
+/// The results of a benchmark name its own commit.
+#[test]
+fn a_command_of_another_version_is_not_measured() {
+    let workdir = Workdir::new();
+    let alone = workdir.path("trijet-bench");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_trijet-bench"), &alone).unwrap();
+    std::os::unix::fs::symlink("/bin/echo", workdir.path("trijet")).unwrap();
+    let command = &mut quiet(&alone, &["files", "--device", "host"], &workdir.path("."));
+    let printed = Ran::from(command.output().unwrap()).done();
+    assert!(printed.contains("\nfiles: not run: the command is `"), "{printed}");
+    assert!(printed.contains(concat!("not `trijet ", env!("CARGO_PKG_VERSION"))), "{printed}");
+}
+
 #[test]
 fn help_that_cannot_be_written_is_an_error() {
     let full = File::options().write(true).open("/dev/full").unwrap();

@@ -4,19 +4,28 @@
 use super::print::print_stderr;
 use super::stop;
 use super::wrap::wrapped;
+use crate::origin::COMMIT;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use std::process::{ExitCode, exit};
+use std::sync::LazyLock;
 use trijet::{Error, ErrorKind};
 use trijet_io::shown;
 
 /// The exit status for wrong usage, the same as in `clap`.
 const WRONG_USAGE: u8 = 2;
 
-/// The text of a version: its number, and the commit if it is known.
+/// The version of this build: its number, and the commit if it is known. All commands of the
+/// workspace have the same number.
 #[must_use]
-pub fn version_of(number: &str, commit: &str) -> String {
+pub fn version() -> &'static str {
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| version_of(env!("CARGO_PKG_VERSION"), COMMIT));
+    &VERSION
+}
+
+fn version_of(number: &str, commit: &str) -> String {
     match commit {
         "unknown" => number.to_owned(),
         commit => format!("{number} ({commit})"),
