@@ -196,10 +196,10 @@ fn group(process: u32, device: u32) -> String {
 
 fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Section {
     let mut whole = vec![BarPart::new(Look::Busy, "busy", device.busy)];
-    for (number, idle) in device.idle.parts().into_iter().enumerate() {
-        let look = match number {
-            0 if device.idle.waiting.0 > 0 => Look::Waiting,
-            _ if idle.host.starts_with("outside") => Look::Other,
+    for idle in device.idle.parts() {
+        let look = match idle.key {
+            "idle_waiting_for_the_gpu" => Look::Waiting,
+            "idle_outside_of_cuda" => Look::Other,
             _ => Look::Host,
         };
         whole.push(BarPart::new(look, format!("idle, the host {}", idle.host), idle.time));
