@@ -1,17 +1,9 @@
-//! Comments and documents are understood at the first reading: phrases that send a reader back only
-//! become fewer.
-//!
-//! The table `english.txt` has the number of such phrases, and of comment lines that are too long,
-//! for each folder of the sources and of the documents. A folder may have neither more nor fewer
-//! than its line, so each number falls with the sentences that are rewritten. A folder without a
-//! line may have none.
-
-use std::collections::BTreeMap;
+//! Comments and documents are understood at the first reading: no phrase sends a reader back, and
+//! no comment is too long for a line.
 
 use crate::source::mask;
 use crate::{File, Finding, demand_none, files, lines};
 
-const TABLE: &str = "crates/trijet/tests/tidy/english.txt";
 /// The maximum number of characters of a line with a comment.
 const COLUMNS: usize = 100;
 
@@ -45,14 +37,13 @@ const PHRASES: &[(&str, &str)] = &[
 /// Words after which ` of which ` is plain: "each of which".
 const PLAIN_BEFORE: [&str; 4] = ["all", "each", "none", "one"];
 
-/// The folder of a source file of a crate, or of a document.
-fn folder(file: &File) -> Option<&str> {
-    let (folder, _) = file.path.rsplit_once('/').unwrap_or((".", ""));
-    if is_document(file) {
-        return (!folder.starts_with("crates/")).then_some(folder);
+/// Whether a file is a source of a crate, or a document outside of the crates.
+fn is_judged(file: &File) -> bool {
+    let of_crate = file.path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+    match of_crate {
+        Some((_, below)) => file.is_rust() && below.starts_with("src/"),
+        None => is_document(file),
     }
-    let (_, below) = folder.strip_prefix("crates/")?.split_once('/')?;
-    (file.is_rust() && (below == "src" || below.starts_with("src/"))).then_some(folder)
 }
 
 /// Whether a file is a document, in Markdown.
@@ -188,53 +179,13 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-/// The lines of the table, with their folders and counts.
-fn listed(table: &File) -> impl Iterator<Item = (usize, &str, usize)> {
-    let lines = table.text.lines().zip(1..).filter(|(line, _)| !line.starts_with('#'));
-    lines.filter_map(|(line, number)| {
-        let (folder, count) = line.rsplit_once(' ')?;
-        Some((number, folder, count.parse().expect("a line ends with a number")))
-    })
-}
-
-/// Folders with more or fewer findings than their lines have. Of a folder with more, its findings
-/// are listed as well.
-fn changed(files: &[File], table: &File) -> Vec<Finding> {
-    let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
-    for file in files {
-        if let Some(folder) = folder(file) {
-            found.entry(folder).or_default().extend(unclear(file));
-        }
-    }
-    let mut findings = Vec::new();
-    let mut judge = |line: usize, folder: &str, limit: usize, own: Vec<Finding>| {
-        let count = own.len();
-        if count < limit {
-            let message =
-                format!("{folder} has {count}: lower the number, or remove the line at 0");
-            findings.push(table.finding(line, message));
-        } else if count > limit {
-            let message =
-                format!("{folder} has {count}, and {limit} are allowed: rewrite sentences");
-            findings.push(table.finding(line, message));
-            findings.extend(own);
-        }
-    };
-    for (line, folder, limit) in listed(table) {
-        judge(line, folder, limit, found.remove(folder).unwrap_or_default());
-    }
-    for (folder, own) in found {
-        judge(1, folder, 0, own);
-    }
-    findings
-}
-
 #[test]
-fn sentences_that_must_be_read_twice_only_become_fewer() {
+fn no_sentence_must_be_read_twice() {
     let files = files();
-    let table = files.iter().find(|file| file.path == TABLE).expect("the table is there");
-    assert!(listed(table).all(|(.., count)| count > 0), "a line of {TABLE} with 0 is removed");
-    demand_none("sentences are understood at the first reading", &changed(&files, table));
+    let judged: Vec<&File> = files.iter().filter(|file| is_judged(file)).collect();
+    assert!(judged.len() > 500, "{} files are judged", judged.len());
+    let findings: Vec<Finding> = judged.into_iter().flat_map(unclear).collect();
+    demand_none("sentences are understood at the first reading", &findings);
 }
 
 /// The lines of a source file with findings.
@@ -271,9 +222,11 @@ fn phrases_of_documents_are_found_and_code_is_not() {
     assert_eq!(judged("# What is it?\n| What waits for `a.b`, and why? | it |\n"), [0; 0]);
     let good = "Copy `what says it`.\n\n```\nWhat says it, too.\n```\n\n    What says it\n";
     assert_eq!(judged(good), [0; 0]);
-    assert_eq!(folder(&File::new("README.md", "")), Some("."));
-    assert_eq!(folder(&File::new("docs/design/a.md", "")), Some("docs/design"));
-    assert_eq!(folder(&File::new("crates/a/README.md", "")), None);
+    let is_judged = |path: &str| is_judged(&File::new(path, ""));
+    assert!(["README.md", "docs/design/a.md", "crates/a/src/b/c.rs"].into_iter().all(is_judged));
+    assert!(
+        !["crates/a/README.md", "crates/a/tests/b.rs", "xtask/src/a.rs"].into_iter().any(is_judged)
+    );
 }
 
 #[test]
@@ -281,25 +234,4 @@ fn long_comments_are_found_and_long_code_is_not() {
     let long = "a".repeat(COLUMNS);
     assert_eq!(judged(&format!("/// {long}\n//! ```\n//! {long}\nlet {long} = 1;\n")), [1, 3]);
     assert_eq!(judged(&format!("/// {}\n", &long[4..])), [0; 0]);
-}
-
-#[test]
-fn a_count_that_rises_or_falls_is_found() {
-    let files = [
-        File::new("crates/a/src/x/one.rs", "// What is it.\n\n// What is it.\n"),
-        File::new("crates/a/src/lib.rs", "// That is it.\n"),
-        File::new("crates/a/tests/main.rs", "// What is it.\n"),
-    ];
-    let judge = |table: &str| {
-        let findings = changed(&files, &File::new(TABLE, table));
-        findings.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    assert!(judge("# Folders.\ncrates/a/src/x 2\n").is_empty());
-    let risen = judge("# Folders.\ncrates/a/src/x 1\n");
-    assert!(risen[0].starts_with("crates/trijet/tests/tidy/english.txt:2: "), "{risen:?}");
-    assert!(risen[2].starts_with("crates/a/src/x/one.rs:3: "), "{risen:?}");
-    let fallen = judge("crates/a/src/x 3\n");
-    assert!(fallen.len() == 1 && fallen[0].contains("has 2: lower the number"), "{fallen:?}");
-    assert_eq!(judge("").len(), 3, "a folder without a line has none");
-    assert!(judge("crates/a/src/x 2\ncrates/b/src 1\n")[0].contains("crates/b/src has 0"));
 }

@@ -1,8 +1,8 @@
 //! How many names a user of the library can meet: modules, types, traits, functions, constants and
 //! macros that have a path from the root of the crate. A name that has two paths counts twice.
 //!
-//! `probe` and `testing` are for tools and for tests, and have a number of their own. Methods are
-//! counted, and have no limit. Names that are hidden from the documentation count too, apart.
+//! `probe` and `testing` are for tools and for tests, and have a number of their own. Names
+//! that are hidden from the documentation count separately.
 //!
 //! `cargo test -p trijet --test tidy names:: -- --nocapture` prints all names by module.
 
@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{attributes_before, ident_at, is_word, occurrences, skip_space};
 use crate::tree::{Code, Target, Tree};
-use crate::verbs::functions;
 use crate::{File, files};
 
 const ROOT: &str = "crates/trijet/src/lib.rs";
@@ -186,17 +185,8 @@ fn the_library_has_few_names() {
     let hidden = all.iter().filter(|one| one.is_hidden).count();
     let for_tools = all.iter().filter(|one| !one.is_hidden && is_for_tools(one)).count();
     let for_users = all.len() - hidden - for_tools;
-    let types: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
-    let library = files.iter().filter(|file| !file.is_test());
-    let methods = library.flat_map(functions).flat_map(|one| one.names);
-    let is_of_type = |name: &String| {
-        name.split("::").next().is_some_and(|owner| {
-            owner.starts_with(|c: char| c.is_uppercase()) && types.contains(owner)
-        })
-    };
-    let methods = methods.filter(is_of_type).count();
     let list = listed(&all);
-    println!("{list}{for_users} names, {for_tools} for tools, {hidden} hidden, {methods} methods");
+    println!("{list}{for_users} names, {for_tools} for tools, {hidden} hidden");
     for (what, count, limit) in [
         ("names for users", for_users, NAMES),
         ("names in `probe` and `testing`", for_tools, NAMES_FOR_TOOLS),

@@ -199,9 +199,9 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
 ];
 
 /// A function, with its line and its names: more than one if a macro defines it for several types.
-pub(crate) struct Function {
+struct Function {
     line: usize,
-    pub(crate) names: Vec<String>,
+    names: Vec<String>,
 }
 
 /// The block around an offset: its header and its range. Only blocks that `word` starts at the
@@ -250,7 +250,7 @@ fn types(code: &str, header: &str, at: usize) -> Vec<String> {
 }
 
 /// The public functions of a file of the library.
-pub(crate) fn functions(file: &File) -> Vec<Function> {
+fn functions(file: &File) -> Vec<Function> {
     let Some(below) = file.in_library() else { return Vec::new() };
     let code = blank_tests(&mask(&file.text));
     let mut found = Vec::new();
