@@ -1,4 +1,4 @@
-//! What a command shows on a terminal of some width.
+//! The output of a command on a terminal of a given width.
 
 use nix::pty::{Winsize, openpty};
 use std::fs::File;

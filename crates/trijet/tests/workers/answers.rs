@@ -216,14 +216,11 @@ pub(crate) fn pair(device: &Device, options: &RunOptions, n: u8) -> Result<RunRe
     Ok(report)
 }
 
-/// The size of the queues of a run, if the test sets it.
-pub(crate) type Queue = Option<u32>;
-
 /// Every program that the policy and the queues allow, with small drawn sizes. The queues of a static
 /// run must hold all tasks that it spawns. `options` has no policy and no queues yet.
 pub(crate) fn every(
     device: &Device,
-    (policy, queue): (Policy, Queue),
+    (policy, queue): (Policy, Option<u32>),
     options: &RunOptions,
     seed: u32,
 ) -> Result<()> {
