@@ -83,8 +83,8 @@ impl<'a> CommunicatorBuilder<'a> {
         self
     }
 
-    /// Uses NCCL. The kernels of NCCL read the data of other GPUs and combine them. For small data,
-    /// NCCL is faster than the copies and kernels of this library. The kernels of NCCL occupy
+    /// Uses NCCL. The kernels of NCCL read the data of other GPUs and combine the data. For small
+    /// data, NCCL is faster than the copies and kernels of this library. The kernels of NCCL occupy
     /// multiprocessors that other work could use.
     ///
     /// The library NCCL is opened at run time ([`probe::libraries`](crate::probe::libraries)).
@@ -92,20 +92,20 @@ impl<'a> CommunicatorBuilder<'a> {
     /// the order in which it adds floating-point numbers. The bits of a sum are the same on all
     /// devices.
     ///
-    /// NCCL has no combinations that a program defines. A call with such a combination runs as
-    /// without NCCL: between processes, it waits for its data and for other ranks. Minima and
-    /// maxima of floating-point numbers run as without NCCL too, because NCCL ignores a NaN, and
-    /// [`Min`](crate::kernels::Min) does not.
+    /// NCCL does not have the combinations that a program defines. A call with such a combination
+    /// uses the copies and kernels of this library. Between processes, the call then waits for its
+    /// data and for the other ranks. Minima and maxima of floating-point numbers also use these
+    /// copies and kernels, because NCCL ignores a NaN, and [`Min`](crate::kernels::Min) does not.
     ///
-    /// NCCL may call any function of the driver while it makes a communicator. Such a call ends
-    /// captures that another library has begun in the global mode.
+    /// NCCL may call any function of the driver while it makes a communicator. Such a call can
+    /// invalidate a capture that another library has begun in the global mode.
     ///
-    /// Between processes, neither [`CommunicatorBuilder::open`] nor a later call waits longer for
-    /// another rank than the timeout of the ranks. [`Communicator::close`] frees the memory of
-    /// NCCL. Without this call, the memory stays until the end of the process, because other ranks
-    /// may still read it. After the end of the group, the drop of the communicator waits up to 5 s
-    /// until NCCL has aborted the communicator: NCCL may crash a process that exits during the
-    /// abort.
+    /// Between processes, [`CommunicatorBuilder::open`] and all later calls wait for another rank
+    /// at most for the timeout of the ranks. [`Communicator::close`] frees the memory of NCCL.
+    /// Without this call, the memory stays until the end of the process, because other ranks may
+    /// still read it. If the group has ended, the drop of the communicator waits up to 5 s until
+    /// NCCL has aborted the communicator. Otherwise, NCCL could crash a process that exits during
+    /// the abort.
     pub fn nccl(mut self) -> Self {
         self.uses_nccl = true;
         self
@@ -115,9 +115,9 @@ impl<'a> CommunicatorBuilder<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for no device, for a device that is given twice, or for devices of different
-    /// drivers; errors of the driver. With ranks, `PeerLost`. With NCCL, `NoTwin` for host devices;
-    /// `Unsupported` if NCCL is missing or older than 2.18; `Unsupported` on all other ranks if one
-    /// rank has either of these errors; errors of NCCL.
+    /// drivers. Errors of the driver. With ranks, `PeerLost`. With NCCL, `NoTwin` for host devices,
+    /// `Unsupported` if NCCL is missing or older than 2.18, and errors of NCCL. If one rank has
+    /// `NoTwin` or `Unsupported`, all other ranks have `Unsupported`.
     pub fn open(self) -> Result<Communicator> {
         match (self.over, self.uses_nccl) {
             (Participants::Devices(devices), false) => Communicator::of_devices(devices),

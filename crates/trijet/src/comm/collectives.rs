@@ -25,9 +25,10 @@ struct CollectiveCall {
     element_bytes: usize,
     by: Option<fn() -> String>,
     root: Option<usize>,
-    /// Whether NCCL runs the collective. Such a call does not wait for other ranks.
+    /// Whether NCCL runs the collective. A collective of NCCL does not wait for the calls of other
+    /// ranks.
     is_nccl: bool,
-    /// The number of collectives that the communicator had called before.
+    /// The number of earlier collectives of the communicator.
     number: u64,
 }
 
@@ -53,9 +54,10 @@ impl Communicator {
     /// The elements are cut into as many segments as there are devices, with lengths as equal as
     /// possible. The elements of segment `k` are combined in the order of the devices, starting
     /// with device `k`; after the last device comes device 0. So the result has the same bits in
-    /// each run and on each device, even if the sum of floating-point numbers depends on the order.
+    /// each run and on each device, even though a sum of floating-point numbers depends on the
+    /// order.
     ///
-    /// This order holds without NCCL. Without NCCL, transfers use copy engines, and only
+    /// With NCCL, NCCL chooses the order. Without NCCL, transfers use copy engines, and only
     /// combinations use multiprocessors. Each of `n` devices sends `2 (n - 1) / n` of the data, and
     /// combines `(n - 1) / n` of the data.
     ///
@@ -112,7 +114,7 @@ impl Communicator {
     /// is a device of this process, and `None` otherwise.
     ///
     /// The elements are combined in the order of the devices, starting with the device after `root`
-    /// and ending with `root`. With NCCL, the order is the choice of NCCL.
+    /// and ending with `root`. With NCCL, NCCL chooses the order.
     ///
     /// # Errors
     /// As for [`Communicator::broadcast`]; `InvalidValue` if `into` is `Some` in a process without
@@ -199,7 +201,8 @@ impl Communicator {
     /// view of `from` has as many parts as there are devices. The result of part `k` is written to
     /// `into` of device `k`.
     ///
-    /// The elements of part `k` are combined as by [`Communicator::reduce`] with `k` as the root.
+    /// The elements of part `k` are combined in the same order as by [`Communicator::reduce`] with
+    /// the root `k`.
     ///
     /// # Errors
     /// As for [`Communicator::all_reduce`].
@@ -276,8 +279,8 @@ impl Communicator {
     ///
     /// # Errors
     /// `InvalidValue` for a view that is not in the memory of a device of this process, for a
-    /// device that does not exist, for more than 2000 messages, and, within the process, for a
-    /// message that no receive of the same length matches; otherwise as for
+    /// device that does not exist, or for more than 2000 messages. `InvalidValue` for a message
+    /// between devices of this process that no receive of the same length matches. Otherwise as for
     /// [`Communicator::all_reduce`].
     #[track_caller]
     pub fn exchange<T: Element>(&self, messages: Exchange<'_, T>) -> Result<()> {
@@ -331,7 +334,7 @@ impl Communicator {
         }
     }
 
-    /// A call of a collective that moves elements.
+    /// Describes a call of a collective that moves elements.
     fn call<T>(&self, op: &'static str, root: Option<usize>) -> CollectiveCall {
         let (element, element_bytes, is_nccl) =
             (type_named::<T>, size_of::<T>(), self.nccl.is_some());
@@ -347,7 +350,7 @@ impl Communicator {
         }
     }
 
-    /// A call of a collective that combines elements.
+    /// Describes a call of a collective that combines elements.
     fn call_by<T: Element, R: Reduction<T>>(
         &self,
         op: &'static str,
@@ -358,8 +361,8 @@ impl Communicator {
         CollectiveCall { by, is_nccl, ..self.call::<T>(op, root) }
     }
 
-    /// Returns NCCL, and its names of the element and the combination; `None` if the communicator
-    /// does not use NCCL, or if NCCL does not have the combination.
+    /// Returns NCCL, and the numbers of NCCL for the element type and for the combination. `None`
+    /// if the communicator does not use NCCL, or if NCCL does not have the combination.
     fn nccl_by<T: Element, R: Reduction<T>>(&self) -> Option<(&Nccl, NcclNames<T>)> {
         self.nccl.as_deref().zip(R::NCCL)
     }
@@ -424,7 +427,8 @@ impl Communicator {
     }
 }
 
-/// For each receive, the index in `out` of its message; `None` if another process sends it.
+/// Returns, for each receive, the index of its message in `out`. The index is `None` if another
+/// process sends the message.
 ///
 /// # Errors
 /// A message between devices of this process that no receive matches, or a receive that no message
@@ -465,7 +469,7 @@ fn pairs<T: Element>(
     Ok(matching)
 }
 
-/// Sends all messages to other processes, and then waits for the messages to this process.
+/// Sends all messages to other processes. Then waits for all messages to this process.
 #[track_caller]
 fn sent_and_received<T: Element>(
     team: &Team<'_>,

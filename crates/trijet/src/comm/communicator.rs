@@ -26,26 +26,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// All processes must make the same calls in the same order: each call has the same collective, the
 /// same number and type of elements, the same combination and the same root. Each process describes
 /// its call to rank 0. If two calls differ, the group ends, and the error names both calls and
-/// their ranks. A call through host memory moves no data before all ranks agree. NCCL does not wait
-/// for this agreement, so a difference may be found after the work has run. The results are right
-/// once a later call that waits has succeeded, such as [`Communicator::close`].
+/// their ranks. Without NCCL, a call moves no data before all ranks agree. NCCL does not wait for
+/// this agreement, so a difference may be found after the work has run. The results are certain to
+/// be right once a later call that waits has succeeded, such as [`Communicator::close`].
 ///
 /// The group also ends if a rank ends, freezes, or comes too late ([`Ranks`]). The devices of NCCL
-/// communicators are then lost ([`ErrorKind::PeerLost`]): pending work ends early, each wait for
-/// the work returns an error, and no host function that was enqueued after the work runs. So a
-/// program never uses a result that lacks the part of a rank.
+/// communicators are then lost ([`ErrorKind::PeerLost`]). Pending work ends early, and each wait
+/// for this work returns an error. Host functions that were enqueued after this work do not run. So
+/// a program never uses a result that lacks the part of a rank.
 #[derive(Debug)]
 pub struct Communicator {
     members: Vec<Member>,
-    /// The rank of the first device of this process. `count` is the number of ranks.
+    /// The rank of the first device of this process.
     first: usize,
+    /// The number of ranks.
     count: usize,
     /// The connection to the other processes; `None` within one process.
     mail: Option<Mail>,
-    /// `None` if this library makes the collectives by copies and kernels.
+    /// NCCL. `None` if the communicator uses the copies and kernels of this library.
     pub(super) nccl: Option<Arc<Nccl>>,
-    /// The number of collectives so far. The next field is the number of splits.
+    /// The number of collectives so far.
     called: AtomicU64,
+    /// The number of splits so far.
     splits: AtomicU64,
 }
 
@@ -53,7 +55,8 @@ pub(super) fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
-/// Hashes two numbers, so that each pair of numbers has a channel of its own.
+/// Hashes two numbers. The hash is the number of a channel, so different pairs get different
+/// channels.
 fn mixed(a: u64, b: u64) -> u64 {
     let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
@@ -110,8 +113,8 @@ impl Communicator {
         Nccl::of_rank(&self.members[0], mail)
     }
 
-    /// Opens a communicator over one device of each process, without NCCL. All ranks must open it
-    /// with the same `what`.
+    /// Opens a communicator over one device of each process, without NCCL. `what` describes the
+    /// communicator, and must be the same on all ranks.
     pub(super) fn of_rank(device: &Device, ranks: &Arc<Ranks>, what: &str) -> Result<Self> {
         ranks.0.refuse("communicator")?;
         let members = vec![Member::new(device)?];
@@ -133,10 +136,10 @@ impl Communicator {
         communicator
     }
 
-    /// Splits the devices into parts. Each part becomes a communicator of the same kind. `parts`
-    /// has, for each device of this process, the number of its part. Returns the communicators of
-    /// these parts, in ascending order of the numbers. The ranks in a part keep the order of the
-    /// ranks in the whole. All ranks make this call.
+    /// Splits the devices into parts. Each part becomes a communicator, with NCCL if this
+    /// communicator uses NCCL. `parts` has the number of the part for each device of this process.
+    /// Returns the communicators of these parts, in ascending order of the numbers of the parts.
+    /// The devices of a part keep their order. All ranks make this call.
     ///
     /// ```
     /// use trijet::comm::Communicator;
@@ -164,7 +167,7 @@ impl Communicator {
         numbers.dedup();
         let mut made = Vec::with_capacity(numbers.len());
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
-        // The number of the part of each rank. Empty within one process.
+        // For each rank, the number of its part. Empty within one process.
         let all = match &self.mail {
             Some(mail) => {
                 self.announce(|| Step::new("split"))?;
@@ -222,13 +225,13 @@ impl Communicator {
         Ok(())
     }
 
-    /// Returns the same communicator for streams of a recording: its operations become parts of the
-    /// graph. The data must be [arguments](Recording::argument) of the graph, or memory of the
-    /// graph.
+    /// Returns a communicator of the same devices for a recording. Its operations become parts of
+    /// the graph that is recorded. The data must be [arguments](Recording::argument) of the graph,
+    /// or memory of the graph.
     ///
-    /// The driver captures the work of NCCL. This work keeps the memory with which it was recorded:
-    /// a launch with other memory is refused. Such a graph cannot become a part of another graph,
-    /// and keeps the memory of NCCL until the end of the process.
+    /// The driver captures the work of NCCL. The captured work always uses the memory of the
+    /// recording, so a launch with other memory is refused. A graph with work of NCCL cannot become
+    /// a part of another graph. The memory of NCCL is then kept until the end of the process.
     ///
     /// # Errors
     /// `Unsupported` for a communicator of several processes; `InvalidValue` for devices of another
@@ -251,7 +254,7 @@ impl Communicator {
         self.count
     }
 
-    /// Whether there are no devices, which never holds.
+    /// Always false: a communicator has at least one device.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -268,18 +271,19 @@ impl Communicator {
         Team { members, first: *first, count: *count, mail: mail.as_ref() }
     }
 
-    /// The error with which the group of processes ended, as soon as this process knows it; `None`
-    /// within one process.
+    /// The error that ended the group of processes. `None` until this process knows of an error,
+    /// and always `None` within one process.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.mail.as_ref().and_then(|mail| mail.group.failure())
     }
 
     /// Announces the next call of this rank to rank 0, and returns the number of earlier calls. If
-    /// the call must wait for the other ranks, returns only when all ranks agree.
+    /// the collective waits for other ranks, returns only after all ranks have announced the same
+    /// call.
     pub(super) fn announce(&self, step: impl FnOnce() -> Step) -> Result<u64> {
-        // A host function may not make this call. If it announced the call, the other ranks would
-        // wait for it.
+        // A host function may not call a collective. The call is refused before the announcement,
+        // because the other ranks would wait for an announced call.
         calling::refuse("collective")?;
         let number = self.called.fetch_add(1, Ordering::Relaxed);
         if let Some(error) = self.failure() {
@@ -296,21 +300,22 @@ impl Communicator {
     }
 
     /// Begins a collective by copies and kernels of this library. [`Left::end`] ends the
-    /// collective. If this process leaves the collective early, the group ends: the other ranks
-    /// would wait for the messages of this collective, or confuse them with messages of the next
-    /// call.
+    /// collective. If this process leaves the collective before its end, the group ends. Otherwise,
+    /// the other ranks would wait for the missing messages, or take messages of the next collective
+    /// for the missing messages.
     pub(super) fn by_copies(&self, op: &'static str) -> Left<'_> {
         let group = self.mail.as_ref().map(|mail| &*mail.group.0);
         Left { group, op, cause: String::new() }
     }
 }
 
-/// A collective that this process may leave early. The drop then ends the group.
+/// A collective by copies and kernels that has begun. The drop ends the group, unless [`Left::end`]
+/// was called with success.
 pub(super) struct Left<'a> {
     /// The group of ranks; `None` within one process, and after the end of the collective.
     group: Option<&'a Group>,
     op: &'static str,
-    /// The error that ended the collective, with a colon; empty if it is not known.
+    /// A colon and the error of the collective; empty without an error.
     cause: String,
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Mail {
     pub(super) group: Arc<Ranks>,
-    /// The number of the communicator, which is the same on all ranks.
+    /// The channel of the communicator: a number that is the same on all ranks.
     pub(super) channel: u64,
     /// For each rank of the communicator, the rank of its process in the group.
     pub(super) processes: Vec<usize>,
@@ -33,7 +33,7 @@ impl Mail {
         self.processes.iter().map(|process| group.take(*process, self.channel)).collect()
     }
 
-    /// Waits until the elements are complete, and sends them to a rank.
+    /// Waits until the elements are written, and sends the elements to a rank.
     #[track_caller]
     pub(super) fn post<T: Element>(
         &self,
@@ -45,7 +45,7 @@ impl Mail {
         self.group.0.post(self.processes[to], self.channel, bytemuck::cast_slice(&elements))
     }
 
-    /// Waits for a message of a rank, and enqueues the copy of its elements.
+    /// Waits for the next message from a rank, and enqueues the copy of its elements into `into`.
     #[track_caller]
     pub(super) fn take<T: Element>(
         &self,

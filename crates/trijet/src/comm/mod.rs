@@ -1,12 +1,12 @@
 //! Communication between devices of one process or of several processes. Collectives combine or
 //! move data, and each device gets its part of the result.
 //!
-//! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all
-//! others: they come after the work that wrote the data, and later uses of the data wait for them.
-//! A program calls [`Communicator::all_reduce`] for a part of its data as soon as it has enqueued
-//! the work that writes the part. The communication then overlaps with the work that the program
-//! enqueues afterwards. [`GradientBuckets`](crate::training::GradientBuckets) do this for the
-//! gradients of a training.
+//! A [`Communicator`] has two streams on each of its devices. Its operations are ordered like all
+//! other operations: they come after the work that wrote the data, and later uses of the data wait
+//! for them. A program calls [`Communicator::all_reduce`] for a part of its data as soon as it has
+//! enqueued the work that writes the part. The communication then overlaps with the work that the
+//! program enqueues afterwards. [`GradientBuckets`](crate::training::GradientBuckets) do this for
+//! the gradients of a training.
 //!
 //! With [`CommunicatorBuilder::rank`], a communicator has one device of each process of a group of
 //! [`Ranks`](crate::ranks::Ranks).

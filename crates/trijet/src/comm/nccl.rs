@@ -1,13 +1,13 @@
 //! Collectives by NCCL, as operations of the streams of a communicator.
 //!
 //! One call enqueues work in the streams of all devices of this process. The work in each stream is
-//! an operation that declares the memory of its device, so it is ordered as all other operations.
-//! The operations of a call are nested, one per stream. The innermost operation calls NCCL: at that
-//! moment, the waits of all streams are enqueued.
+//! an operation that declares the memory of its device, so the work is ordered like all other
+//! operations. The function of one operation enqueues the next operation. The function of the last
+//! operation calls NCCL. At that moment, all streams have their waits.
 //!
 //! Between processes, calls of NCCL do not block. This library queries NCCL until the calls are
-//! enqueued. When the group of processes ends, the thread that finds the end first marks the device
-//! as lost, and then aborts the communicator.
+//! enqueued. If the group of processes ends, the thread that notices the end first marks the device
+//! as lost. Another thread then aborts the communicator.
 
 use super::exchange::DeviceMessage;
 use super::mail::Mail;
@@ -31,14 +31,16 @@ use std::time::{Duration, Instant};
 
 /// The number of `ncclUint8`, the element type for bytes.
 const BYTES: i32 = 1;
-/// For this time, the library queries without a pause whether a call is enqueued. Most calls are
-/// enqueued within this time. `PAUSE` is the pause between two later queries.
+/// The time for which the library queries without a pause whether a call of NCCL is enqueued. Most
+/// calls are enqueued within this time.
 const SPIN: Duration = Duration::from_micros(200);
+/// The pause between two queries after [`SPIN`].
 const PAUSE: Duration = Duration::from_micros(100);
-/// Maximum time to wait for an abort. An abort waits for the device.
+/// Maximum time to wait until another thread has aborted a communicator. The abort waits for the
+/// device.
 const ABORT_MAX: Duration = Duration::from_secs(5);
-/// Maximum number of collectives that have an event. The event of a collective shows that the
-/// device has reached it.
+/// Maximum number of collectives that have an event and that the device has not reached. The event
+/// of a collective shows when the device reaches the collective.
 const NOTED_MAX: usize = 1000;
 
 /// The communicators of NCCL. One thread at a time uses them.
@@ -47,8 +49,8 @@ pub(super) struct Nccl {
     group: Mutex<NcclGroup>,
     /// The state of this process in a communicator of several processes; `None` within one process.
     side: Option<ProcessSide>,
-    /// Whether graphs contain work of NCCL. NCCL would wait for the end of these graphs before it
-    /// ends a communicator.
+    /// Whether a graph contains work of NCCL. The end of a communicator would wait until no such
+    /// graph exists.
     is_captured: AtomicBool,
 }
 
@@ -58,15 +60,16 @@ struct ProcessSide {
     ranks: Arc<Ranks>,
     channel: u64,
     device: Device,
-    /// Collectives that the device has not reached, in ascending order of their numbers. Each has
-    /// its number and an event before its work.
+    /// Collectives that the device has not reached, in ascending order of their numbers. Each entry
+    /// has the number of a collective, and an event before the work of the collective.
     coming: Mutex<VecDeque<(u64, Event)>>,
+    /// The number of collectives that the device has reached.
     reached: AtomicU64,
     is_aborted: Mutex<bool>,
     aborted: Condvar,
 }
 
-/// A collective, with the number of earlier collectives.
+/// A collective, with the number of earlier collectives of the communicator.
 #[derive(Debug, Clone, Copy)]
 struct NumberedCall {
     collective: Collective,
@@ -104,36 +107,36 @@ impl ProcessSide {
 }
 
 impl ProcessSide {
-    /// Adds an event before the work of a collective.
+    /// Records an event before the work of the collective `number`.
     fn note(&self, number: u64, member: &Member) -> Result<()> {
         let event = self.device.event()?;
         event.record(&member.kernels)?;
         let mut coming = locked(&self.coming);
         if coming.len() == NOTED_MAX {
-            // The last collective always has an event. Without this event, rank 0 would conclude
-            // that the device is late.
+            // The new event replaces the event of the collective before. If the newest collective
+            // had no event, rank 0 would conclude that the device is late.
             coming.pop_back();
         }
         coming.push_back((number, event));
         Ok(())
     }
 
-    /// Notes which collectives the device has reached, by their events.
+    /// Queries the events in order, and notes the number of collectives that the device has
+    /// reached.
     fn look(&self) {
         let mut coming = locked(&self.coming);
         while let Some((number, event)) = coming.front()
             && matches!(event.query(), Ok(Readiness::Ready))
         {
-            // `number` is the number of a collective, counted from 0. `reached` is the number of
-            // collectives that the device has reached.
+            // `number` is counted from 0, and `reached` is a number of collectives.
             self.reached.store(number + 1, Ordering::Relaxed);
             coming.pop_front();
         }
     }
 }
 
-/// Looks repeatedly which collectives the device has reached. A thread of its own does this: a call
-/// of the driver may wait for other calls of the driver, and heartbeats must not wait.
+/// Notes again and again which collectives the device has reached, until the group ends. A separate
+/// thread does this: a query may wait for other calls of the driver, and heartbeats must not wait.
 fn watch(nccl: &Weak<Nccl>) {
     while let Some(nccl) = nccl.upgrade() {
         let Some(side) = nccl.side.as_ref().filter(|side| !side.ranks.0.is_losing()) else {
@@ -208,7 +211,7 @@ impl Nccl {
         Self::attached(group, ProcessSide::new(member, mail))
     }
 
-    /// Registers the communicator with the group, and waits until NCCL has made it.
+    /// Adds the communicator to the group, and waits until NCCL has opened the communicator.
     fn attached(group: NcclGroup, side: ProcessSide) -> Result<Arc<Self>> {
         let nccl = Arc::new(Self::of(group, Some(side)));
         if let Some(side) = &nccl.side {
@@ -225,8 +228,8 @@ impl Nccl {
         Ok(nccl)
     }
 
-    /// Opens the communicators of the parts, in ascending order of the numbers of the parts.
-    /// `mails` has, for each part, the connection to other processes.
+    /// Opens the communicators of the parts, in ascending order of the numbers of the parts. For
+    /// each part, `mails` has the connection to other processes.
     pub(super) fn split(
         &self,
         members: &[Member],
@@ -250,10 +253,11 @@ impl Nccl {
             .collect()
     }
 
-    /// Makes calls of NCCL. If the calls do not complete in time, the group of processes ends.
+    /// Makes calls of NCCL. If the calls do not complete in time, this ends the group of processes.
     fn with<R>(&self, calls: impl FnOnce(&mut NcclGroup) -> Result<R>) -> Result<R> {
         let outcome = calls(&mut locked(&self.group));
-        // The lock is released here, because the end of the group aborts the communicators.
+        // The lock is released here, because the end of the group aborts the communicators, and
+        // an abort takes this lock.
         match (&self.side, outcome) {
             (Some(ProcessSide { ranks, .. }), Err(error))
                 if error.kind() == ErrorKind::PeerLost =>
@@ -261,8 +265,8 @@ impl Nccl {
                 ranks.0.lose(error.to_string());
                 Err(ranks.failure().unwrap_or(error))
             }
-            // NCCL may notice the end of another process first. The error of NCCL does not name the
-            // process.
+            // NCCL may notice the end of another process before this library does. The error of
+            // NCCL does not name the process, so `unfit` first waits for an error of the group.
             (Some(ProcessSide { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
                 let (rank, count) = (ranks.rank(), ranks.count());
                 Err(ranks.0.unfit(format!("on rank {rank} of {count}: {error}")))
@@ -407,7 +411,7 @@ impl Nccl {
         self.run(team, NumberedCall { collective: Collective::Reduce, number }, parts.collect())
     }
 
-    /// A collective that reads one view and writes another view on each device.
+    /// Runs a collective that reads one view and writes another view on each device.
     #[track_caller]
     fn moved<T: Element>(
         &self,
@@ -536,7 +540,7 @@ impl Nccl {
         self.run(team, NumberedCall { collective: Collective::Exchange, number }, parts)
     }
 
-    /// Waits after the end of the group, up to [`ABORT_MAX`], until another thread has aborted the
+    /// After the end of the group, waits up to [`ABORT_MAX`] until another thread has aborted the
     /// communicator. NCCL may crash a process that exits during the abort.
     pub(super) fn end(&self) {
         let Some(side) = self.side.as_ref().filter(|side| side.ranks.0.is_losing()) else { return };
@@ -545,7 +549,7 @@ impl Nccl {
     }
 
     /// Ends the communicators of NCCL if no work is pending and no graph contains work of NCCL.
-    /// Otherwise the communicators leak, because their end would wait for this work.
+    /// Otherwise leaks the communicators, because their end would wait for this work.
     pub(super) fn close(&self, members: &[Member]) {
         let is_done = |member: &Member| matches!(member.kernels.query(), Ok(Readiness::Ready));
         if !self.is_captured.load(Ordering::Relaxed) && members.iter().all(is_done) {
@@ -554,8 +558,8 @@ impl Nccl {
     }
 }
 
-/// Enqueues an operation in the stream of each member, each operation within the operation before,
-/// and calls `run` in the innermost operation.
+/// Enqueues one operation in the stream of each member. The function of each operation enqueues the
+/// next operation. The function of the last operation calls `run`.
 #[track_caller]
 fn nested<'a>(
     collective: Collective,

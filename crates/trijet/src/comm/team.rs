@@ -25,8 +25,8 @@ pub(super) struct Team<'a> {
 }
 
 impl<'a> Team<'a> {
-    /// The index of the device of a rank among the devices of this process; `None` in another
-    /// process.
+    /// The index of the device with rank `rank` in `members`. `None` if the device belongs to
+    /// another process.
     pub(super) fn local(&self, rank: usize) -> Option<usize> {
         rank.checked_sub(self.first).filter(|at| *at < self.members.len())
     }
@@ -35,8 +35,8 @@ impl<'a> Team<'a> {
         self.local(rank).map(|at| &self.members[at])
     }
 
-    /// Sends elements from one device to another device. `None` is the view of a device of another
-    /// process.
+    /// Sends elements from the device `from` to the device `to`. The view of a device of another
+    /// process is `None`.
     #[track_caller]
     pub(super) fn hop<T: Element>(
         &self,

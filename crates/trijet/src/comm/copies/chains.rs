@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Maximum number of bytes per chunk.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// The chunks of `len` elements.
+/// The chunks of `len` elements, as ranges of indices.
 pub(super) fn chunks<T>(len: usize) -> impl Iterator<Item = Range<usize>> {
     let chunk = (CHUNK_BYTES / size_of::<T>().max(1)).max(1);
     (0..len).step_by(chunk).map(move |begin| begin..len.min(begin + chunk))
@@ -118,7 +118,8 @@ pub(in crate::comm) fn all_to_all<T: Element>(
 
 /// Combines the elements of all devices. The result of part `k` of `from` is then at the device
 /// `roots[k]`. The elements are combined in the order of the devices, starting with the device
-/// after the root. `into` has room for the part of each device of this process that is a root.
+/// after the root. `into` has, for each device of this process, the memory for the result; `None`
+/// if the device is not a root.
 #[track_caller]
 pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
     team: &Team<'_>,
@@ -128,7 +129,7 @@ pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
 ) -> Result<()> {
     let (count, len) = (team.count, from[0].len() / roots.len());
     for range in chunks::<T>(len) {
-        // The partial result of each part; `None` while no device of this process has one.
+        // The partial result of each part; `None` while no device of this process has the result.
         let mut sums: Vec<Option<Buffer<T>>> = roots.iter().map(|_| None).collect();
         for step in 0..count {
             for (part, root) in roots.iter().enumerate() {
@@ -150,7 +151,8 @@ pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
                 let kernels = &team.members[at].kernels;
                 let mut sum = match (rank == *root, step) {
                     (true, _) => None,
-                    // The first device of the chain sends its own elements.
+                    // The first device of a chain sends its own elements, and needs no memory for a
+                    // result.
                     (false, 0) => continue,
                     (false, _) => Some(kernels.alloc::<T>(range.len())?),
                 };

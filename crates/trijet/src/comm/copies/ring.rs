@@ -15,23 +15,23 @@ use crate::kernels::Reduction;
 use crate::memory::{AsView, Buffer, Element, ViewMut};
 use std::ops::Range;
 
-/// The number of chunks per segment, and the maximum number of chunks at a device that are not
-/// combined yet. With several such chunks, the link stays busy even if a kernel that fills the
-/// device delays the combinations.
+/// The desired number of chunks per segment, and the maximum number of slots per device. A slot has
+/// a chunk that is not combined yet. With several slots, the link stays busy even if a kernel that
+/// fills the device delays the combinations.
 const CHUNKS: usize = 4;
 /// Minimum and maximum number of bytes per chunk. In addition to the time for its bytes, each copy
 /// costs about 2.6 us on the link.
 const CHUNK_BYTES: [usize; 2] = [4 << 20, 16 << 20];
 
-/// Part `k` of `count` parts of `len` elements. The lengths of two parts differ by at most one
-/// element.
+/// The indices of part `k` if `len` elements are cut into `count` parts. The lengths of two parts
+/// differ by at most one element.
 fn part(len: usize, count: usize, k: usize) -> Range<usize> {
     let (each, more) = (len / count, len % count);
     let begin = each * k + more.min(k);
     begin..begin + each + usize::from(k < more)
 }
 
-/// The chunks of a range.
+/// Cuts a range into ranges of `chunk` indices. The last of these ranges may be shorter.
 fn chunks(range: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range.step_by(chunk).map(move |begin| begin..end.min(begin + chunk))
@@ -89,8 +89,8 @@ pub(in crate::comm) fn all_reduce<T: Element, R: Reduction<T>>(
     Ok(())
 }
 
-/// Calls `send` for each pair of a device and the next device, chunk by chunk. The third argument
-/// of `send` is a function that returns the current chunk of a segment.
+/// Calls `send(from, to, at)` for each chunk and for each device `from`; `to` is the next device.
+/// `at(k)` returns the current chunk of segment `k`, or `None` if segment `k` has fewer chunks.
 fn exchange(
     count: usize,
     len: usize,
