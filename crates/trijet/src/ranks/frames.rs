@@ -18,7 +18,7 @@ pub(crate) struct Call {
     pub(super) number: u64,
     pub(super) what: String,
     pub(super) value: u64,
-    /// The bytes that rank 0 passes to the other ranks.
+    /// The bytes of this rank. The answer to all ranks has the bytes of rank 0.
     #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
 }
@@ -40,16 +40,17 @@ pub(crate) struct Part {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Frame {
-    /// The sender is alive. For each communicator, the frame has its channel and the number of
-    /// collectives that the device has reached.
+    /// A heartbeat. For each communicator of the sender, the frame has its channel and the number
+    /// of collectives that the device of the sender has reached.
     Beat(Vec<(u64, u64)>),
     Call(Call),
     Answer(Answer),
-    /// A rank is lost. The text names the rank, and how the loss was found.
+    /// A rank is lost. The text names the rank, and describes how the loss was found.
     Lost(String),
     /// The sender leaves the group, without a loss.
     Goodbye,
-    /// A new communicator: its channel, and the process of each of its ranks.
+    /// A new communicator: its channel and, for each of its ranks, the rank of the process in the
+    /// group.
     Open(u64, Vec<u32>),
     /// The sender has dropped the communicator with this channel.
     Leave(u64),

@@ -2,8 +2,9 @@
 //! other ranks.
 //!
 //! One thread per connection reads frames. One more thread sends heartbeats; on rank 0, this thread
-//! also ends calls that a rank does not make in time. The first loss of a rank is kept: rank 0
-//! tells it to all other ranks, and each later call of a rank returns it.
+//! also ends calls that a rank does not make in time. The first loss of a rank is kept. Rank 0
+//! reports this loss to all other ranks, and each later call of a rank returns the loss as its
+//! error.
 #![forbid(unsafe_code)]
 
 use super::frames::{Answer, Call, Frame};
@@ -17,18 +18,18 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// The time between two heartbeats. The shortest timeout is five times this.
+/// The time between two heartbeats. The shortest timeout is five times as long.
 pub(crate) const BEAT: Duration = Duration::from_millis(200);
-/// The time beyond the timeout that a rank waits for an answer of rank 0. With this time, rank 0
-/// can report first which rank is late.
+/// A rank waits for an answer of rank 0 for the timeout and this time. So rank 0 can report which
+/// rank is late before the wait ends.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// An object that ends with the group: a communicator.
 pub(crate) trait Dependent: Send + Sync + std::fmt::Debug {
     /// The channel of the communicator, and the number of collectives that its device has reached.
     fn reached(&self) -> (u64, u64);
-    /// Marks the communicator as lost, because the group has ended. The results of pending work may
-    /// have any values.
+    /// Marks the device of the communicator as lost, because the group has ended. The results of
+    /// pending work may have any values.
     fn lose(&self, error: &Error);
     /// Ends the pending work that waits for other ranks.
     fn abort(&self, error: &Error);
@@ -37,21 +38,20 @@ pub(crate) trait Dependent: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) own: ProcessRank,
-    /// The id of the process that joined. A child of `fork` shares the connections of this process,
-    /// but has none of its threads.
+    /// The id of the process that joined. A child of `fork` has another id. The child shares the
+    /// connections of its parent, but has none of the threads of its parent.
     process: u32,
-    /// The write half of the connection to each rank.
+    /// The write half of each connection. The key is the rank at the other end.
     links: BTreeMap<usize, Mutex<TcpStream>>,
     state: Mutex<State>,
     pub(super) changed: Condvar,
-    /// The number of calls so far. The lock is held during a call, so that there is one call at a
-    /// time.
+    /// The number of calls so far. The lock is held during a call, so there is one call at a time.
     turn: Mutex<u64>,
-    /// Held while rank 0 sends an answer or a loss to all ranks, and stores it for itself. So if
-    /// one rank has seen an answer, each rank gets this answer before a loss that follows.
+    /// Rank 0 holds this lock while it sends an answer or a loss to all ranks and stores the answer
+    /// or the loss for itself. So all ranks get answers and losses in the same order.
     telling: Mutex<()>,
     dependents: Mutex<Vec<Weak<dyn Dependent>>>,
-    /// Held while announcements are sent, so that a goodbye is sent after them.
+    /// Held while announcements are sent. So a goodbye is sent after all earlier announcements.
     flushing: Mutex<()>,
 }
 
@@ -65,26 +65,27 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) lost: Option<Error>,
-    /// Whether a loss is found. The loss is first told to the other ranks, and then stored in
+    /// Whether a loss was found. The loss is first sent to the other ranks, and then stored in
     /// `lost`.
     is_losing: bool,
     is_closing: bool,
     has_left: Vec<bool>,
-    /// Whether rank 0 has left and passes no more messages on.
+    /// Whether the connection to rank 0 has ended after the goodbye of rank 0. Then no more
+    /// messages arrive.
     pub(super) is_cut: bool,
-    /// On rank 0: the calls that wait for other ranks, by the rank that made the call. `since` is
-    /// the time of the first of these calls.
+    /// On rank 0: the calls that wait for other ranks. The key is the rank that made the call.
     calls: BTreeMap<usize, Call>,
+    /// On rank 0: the time of the first call in `calls`; `None` if `calls` is empty.
     since: Option<Instant>,
     answer: Option<Answer>,
-    /// The messages for this rank, by the channel and the rank of the sender.
+    /// The messages for this rank. The key is the channel and the rank of the sender.
     pub(super) inboxes: BTreeMap<(u64, usize), Inbox>,
     /// Announcements of communicators and collectives that are not yet sent to rank 0.
     outbox: Vec<Frame>,
     /// On rank 0: the collectives that ranks have called.
     steps: Steps,
-    /// The collectives on which all ranks agree and for which this rank waits: the channel and the
-    /// number of each.
+    /// Collectives for which this rank waits and that all ranks have called: the channel and the
+    /// number of each collective.
     agreed: BTreeSet<(u64, u64)>,
 }
 
@@ -92,7 +93,7 @@ fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), Kind::WouldBlock | Kind::TimedOut)
 }
 
-/// Compares the calls of all ranks with the call of rank 0, and returns the answer to all of them.
+/// Compares the calls of all ranks with the call of rank 0, and returns the answer to all ranks.
 fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
     let own = &calls[&0];
     for (rank, call) in calls {
@@ -161,9 +162,9 @@ impl Group {
         Ok(group)
     }
 
-    /// Whether this process is a child of the process that joined. A child locks nothing, because a
-    /// thread of the parent may hold the lock. A child sends nothing, because the parent uses the
-    /// connections.
+    /// Whether this process is a child of the process that joined. A child must not lock, because a
+    /// thread of the parent may have held the lock at the fork. A child must not send, because the
+    /// parent uses the connections.
     fn is_forked(&self) -> bool {
         fork::is_child() || std::process::id() != self.process
     }
@@ -202,10 +203,10 @@ impl Group {
     pub(super) fn send(&self, to: usize, frame: &Frame) {
         let Some(link) = self.links.get(&to) else { return };
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);
-        // A failed write is not reported here: the reading thread finds the end of the connection,
-        // perhaps after a goodbye. If only a part of a frame was written, the connection is
-        // useless. Then the connection is shut down, so that the reading thread finds the end of
-        // it.
+        // A failed write is not reported here: the thread that reads from this connection finds its
+        // end, perhaps after a goodbye. After a timeout, only a part of the frame may be written,
+        // and the connection is useless. So the connection is shut down, and the reading thread
+        // finds its end.
         if frame.write(&mut *stream).is_err_and(|error| is_late(&error)) {
             drop(stream.shutdown(Shutdown::Both));
         }
@@ -234,22 +235,22 @@ impl Group {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Ends the group with this loss, unless there was an earlier loss. Tells the loss to the other
-    /// ranks, and then stores it.
+    /// Ends the group with this loss, unless there was an earlier loss. Sends the loss to the other
+    /// ranks, and then stores the loss.
     pub(crate) fn lose(&self, cause: String) {
         if self.is_forked() {
             return;
         }
         let mut state = self.lock();
-        // Rank 0 tells the other ranks even after it has left.
+        // Rank 0 reports a loss even after it has left.
         if state.is_losing || (state.is_closing && self.own.rank != 0) {
             return;
         }
         state.is_losing = true;
         drop(state);
         let error = Error::new(ErrorKind::PeerLost, "ranks", cause.clone());
-        // First, the devices are marked as lost. So no result of work that is aborted below is
-        // used.
+        // Marks the devices as lost before the work on the devices is aborted. So no result of
+        // aborted work is used.
         self.dependents().iter().for_each(|one| one.lose(&error));
         let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         match self.own.rank {
@@ -259,7 +260,8 @@ impl Group {
         self.lock().lost = Some(error.again());
         self.changed.notify_all();
         drop(telling);
-        // An abort waits for the device, which may never finish. So a thread of its own makes it.
+        // An abort waits for the device, which may never finish. So a separate thread makes the
+        // abort.
         let dependents = self.dependents();
         let abort = move || {
             for one in dependents {
@@ -329,13 +331,15 @@ impl Group {
         if let Some(cause) = cause {
             self.lose(cause);
         }
-        // The peer waits for this shutdown before it ends its thread. The peer may be gone already.
+        // The connection thread of the peer waits for this shutdown. The shutdown fails if the peer
+        // has already ended.
         if peer != 0 {
             drop(stream.shutdown(Shutdown::Write));
         }
     }
 
-    /// On rank 0: finds a rank that has left without a call that other ranks have made.
+    /// On rank 0: describes a rank that has left the group although other ranks wait for its call.
+    /// `None` if there is no such rank.
     fn left_out(&self, state: &State) -> Option<String> {
         let what = &state.calls.values().next()?.what;
         let is_gone = |rank: &usize| state.has_left[*rank] && !state.calls.contains_key(rank);
@@ -364,8 +368,8 @@ impl Group {
         self.answer(answer);
     }
 
-    /// Sends heartbeats and announcements until the end. On rank 0, ends the group if a rank does
-    /// not make a call in time.
+    /// Sends heartbeats and announcements until this process leaves the group. On rank 0, ends the
+    /// group if a rank does not make a call in time.
     fn beat(&self) {
         let ProcessRank { rank, count, timeout } = self.own;
         let mut last = Instant::now();
@@ -454,8 +458,8 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// Waits until all ranks have called a collective that this rank has announced. Returns an
-    /// error if rank 0 has found a difference.
+    /// Waits until all ranks have called a collective that this rank has announced. `at` is the
+    /// channel and the number of the collective. Returns an error if rank 0 has found a difference.
     pub(crate) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
         self.refuse("ranks")?;
         self.flush();
@@ -479,8 +483,8 @@ impl Group {
         Err(self.ended(cause))
     }
 
-    /// Ends the group. Returns the error with which the group has ended. If the group had ended
-    /// before, this is the earlier error.
+    /// Ends the group because of `cause`, and returns the error of the group. If the group had
+    /// ended before, returns the earlier error.
     pub(super) fn ended(&self, cause: String) -> Error {
         self.lose(cause.clone());
         self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))
@@ -494,8 +498,8 @@ impl Group {
         cause.into_iter().for_each(|cause| self.lose(cause));
     }
 
-    /// On rank 0: finds a collective that a rank did not call before it left or dropped the
-    /// communicator.
+    /// On rank 0: describes a collective that a rank did not call before the rank left the group or
+    /// dropped the communicator.
     fn missed(&self, state: &State) -> Option<String> {
         let State { steps, has_left, .. } = state;
         let any_left = has_left.contains(&true) || steps.has_quitters();
@@ -519,9 +523,9 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// Ends the group because of a message that does not fit, and returns the error. In most cases
-    /// rank 0 finds the cause at the same time. So this call first waits a moment for a loss from
-    /// rank 0.
+    /// Ends the group because of `cause`, for example a message of a wrong length, and returns the
+    /// error of the group. In most cases, rank 0 finds a clearer cause at the same time. So this
+    /// call first waits up to [`GRACE`] for a loss from rank 0.
     pub(crate) fn unfit(&self, cause: String) -> Error {
         if let Err(error) = self.refuse("ranks") {
             return error;
@@ -531,7 +535,7 @@ impl Group {
         self.ended(cause)
     }
 
-    /// Makes a call together with all other ranks.
+    /// Makes a call together with all other ranks, and returns the bytes of rank 0.
     pub(super) fn call(&self, what: &str, value: u64, bytes: &[u8]) -> Result<Vec<u8>> {
         self.refuse("ranks")?;
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -551,7 +555,8 @@ impl Group {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        // An answer counts even if a loss came after it. The next call returns the loss.
+        // If there are an answer and a loss, this call returns the answer. The next call returns
+        // the loss.
         if let Some(answer) = state.answer.take() {
             return answer.map_err(|cause| Error::new(ErrorKind::InvalidValue, "ranks", cause));
         }
@@ -576,7 +581,8 @@ impl Group {
         self.flush();
         self.changed.notify_all();
         self.send_all(&Frame::Goodbye);
-        // Rank 0 keeps passing messages on. Its threads end when all other ranks have left.
+        // Rank 0 keeps passing messages on. The threads of rank 0 end when all other ranks have
+        // left.
         if self.own.rank == 0 {
             let mut state = self.lock();
             state.has_left[0] = true;
@@ -586,7 +592,7 @@ impl Group {
         }
         for link in self.links.values() {
             let stream = link.lock().unwrap_or_else(PoisonError::into_inner);
-            // The peer may have closed the connection already.
+            // The shutdown fails if the peer has already closed the connection.
             drop(stream.shutdown(Shutdown::Write));
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Any program may connect to the port. Rank 0 drops a connection that is not from a rank of this
 //! job, limits the number and the time of such connections, and continues. If a rank is missing at
-//! the end, the error describes the first of these connections.
+//! the end, the error describes some of these connections.
 #![forbid(unsafe_code)]
 
 use super::frames::Frame;
@@ -26,16 +26,17 @@ const HELLO: usize = WORD.len() + 8 + ONCE;
 const ANSWER: usize = WORD.len() + ONCE;
 /// The pause between two checks of all connections, and between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The time beyond the timeout that a rank waits for the answer of rank 0. Rank 0 itself waits no
-/// longer than the timeout.
+/// The other ranks wait for an answer of rank 0 for the timeout and this time. Rank 0 itself waits
+/// no longer than the timeout. After a contradiction, rank 0 accepts late ranks for this time.
 const GRACE: Duration = Duration::from_secs(1);
 /// Maximum time from a connection to its proof. A rank that is slower connects again.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
-/// Maximum number of connections without a proof. If there are more, the oldest one is dropped.
+/// Maximum number of connections without a proof. If there are more, rank 0 drops one of them.
 const UNKNOWN_MAX: usize = 256;
 /// Maximum number of connections that are accepted between two checks of all connections.
 const TAKEN_MAX: usize = 64;
-/// Maximum number of strangers that an error describes.
+/// Maximum number of strangers that an error describes. A stranger is a connection that is not from
+/// a rank of the job.
 const NAMED_MAX: usize = 3;
 
 /// A process that joins the group: its rank, the number of ranks, and the timeout.
@@ -50,8 +51,8 @@ fn failed(cause: String, source: io::Error) -> Error {
     Error::new(ErrorKind::Io, OP, format!("{cause}: {source}")).caused_by(source)
 }
 
-/// Joins the other ranks, and returns the connections by rank. Rank 0 has a connection to each
-/// other rank. Each other rank has one to rank 0.
+/// Joins the other ranks, and returns the connections by the rank at the other end. Rank 0 has a
+/// connection to each other rank. Each other rank has a connection to rank 0 only.
 pub(super) fn join(
     own: ProcessRank,
     address: &str,
@@ -98,8 +99,8 @@ struct Proven {
 /// The result of a check of a connection without a proof.
 enum ConnectionLook {
     Nothing,
-    /// The connection must be dropped: it has closed, or is from a stranger. The text describes a
-    /// stranger that is worth a report.
+    /// The connection must be dropped, because it has closed or is from a stranger. The text
+    /// describes the stranger. There is no text if the error need not describe the connection.
     Gone(Option<String>),
     /// The connection is from a rank of the job. The fields are the rank, the number of ranks, and
     /// the proof of rank 0 for this connection.
@@ -115,7 +116,7 @@ impl Unknown {
             match self.stream.read(&mut bytes[..wanted - self.said.len()]) {
                 Ok(read @ 1..) => self.said.extend(&bytes[..read]),
                 Err(error) if is_pause(&error) => break,
-                // A connection that closes too early is not worth a report.
+                // The error need not describe a connection that closes too early.
                 Ok(0) | Err(_) => return ConnectionLook::Gone(None),
             }
             let word = &self.said[..WORD.len().min(self.said.len())];
@@ -146,7 +147,7 @@ impl Unknown {
         )))
     }
 
-    /// Sends the answer to the hello, which asks for the proof.
+    /// Answers the hello. The other end sends its proof after this answer.
     fn ask(&mut self) -> io::Result<[u8; ANSWER]> {
         let mut answer = [0; ANSWER];
         answer[..WORD.len()].copy_from_slice(&WORD);
@@ -191,15 +192,16 @@ struct Door<'a> {
     listener: TcpListener,
     unknown: Vec<Unknown>,
     joined: BTreeMap<usize, Proven>,
-    /// Ranks of the job whose rank or number of ranks contradicts another rank.
+    /// Ranks of the job that cannot join. Their rank is not valid or has already joined, or their
+    /// number of ranks differs from the number of rank 0.
     refused: Vec<Proven>,
-    /// Descriptions of strangers, at most [`NAMED_MAX`]. The next field is the number of all
-    /// strangers.
+    /// Descriptions of strangers, at most [`NAMED_MAX`].
     strangers: Vec<String>,
+    /// The number of all strangers.
     strangers_count: usize,
 }
 
-/// Accepts the connections of the other ranks on rank 0, and tells each rank the outcome.
+/// On rank 0: accepts the connections of the other ranks, and sends each rank the outcome.
 fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usize, TcpStream>> {
     let cannot = |error| failed(format!("rank 0 cannot listen at {address}"), error);
     let listener = TcpListener::bind(address).map_err(cannot)?;
@@ -222,13 +224,16 @@ fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usi
             stream.write_all(proof)?;
             Frame::Answer(told.clone()).write(stream)
         };
-        // A rank that does not get the answer has ended. Its connection will show this.
+        // This write fails if the rank has ended. A later read from the connection then shows the
+        // end.
         drop(tell());
     }
     outcome.map(|()| joined.into_iter().map(|(rank, one)| (rank, one.stream)).collect())
 }
 
 impl Door<'_> {
+    /// Accepts connections until all ranks have joined.
+    ///
     /// # Errors
     /// Ranks that are missing, or a contradiction between ranks.
     fn gather(&mut self) -> std::result::Result<(), (ErrorKind, String)> {
@@ -261,7 +266,8 @@ impl Door<'_> {
         [cause].iter().chain(&self.strangers).chain(&more).cloned().collect::<Vec<_>>().join("; ")
     }
 
-    /// Accepts ranks for a moment after a contradiction was found, so that they get the error too.
+    /// After a contradiction, accepts more ranks for up to [`GRACE`], so that these ranks get the
+    /// error.
     fn take_late(&mut self) {
         let deadline = Instant::now() + GRACE;
         while self.joined.len() + self.refused.len() + 1 < self.own.count
@@ -272,8 +278,9 @@ impl Door<'_> {
         }
     }
 
-    /// Accepts new connections. Most errors come from a connection that has already ended, or from
-    /// a limit of the system that other programs have reached for a while.
+    /// Accepts new connections. After an error, a later call may succeed: in most cases, a
+    /// connection has already ended, or other programs have reached a limit of the system for a
+    /// while.
     fn take(&mut self) -> io::Result<()> {
         for _ in 0..TAKEN_MAX {
             let (stream, from) = match self.listener.accept() {
@@ -285,8 +292,8 @@ impl Door<'_> {
                 continue;
             }
             if self.unknown.len() == UNKNOWN_MAX {
-                // Prefers to drop a connection without a hello, because one with a hello is more
-                // likely a rank.
+                // Drops the oldest connection without a hello, or else the oldest connection. A
+                // connection with a hello is more likely from a rank.
                 let oldest = self.unknown.iter().position(|one| one.answer.is_none());
                 self.unknown.remove(oldest.unwrap_or(0));
                 self.strangers_count += 1;
@@ -299,9 +306,8 @@ impl Door<'_> {
 
     /// Checks all connections that have not sent a proof.
     ///
-    /// # Errors
-    /// A contradiction of a rank of this job. The error is returned after all connections have been
-    /// checked.
+    /// A rank of this job that contradicts rank 0 or another rank. The error is returned after all
+    /// connections have been checked.
     fn look(&mut self) -> std::result::Result<(), String> {
         let mut outcome = Ok(());
         for mut one in std::mem::take(&mut self.unknown) {
@@ -337,7 +343,7 @@ impl Door<'_> {
     }
 }
 
-/// Connects to rank 0, and waits for the outcome of the join.
+/// On the other ranks: connects to rank 0, and waits for the outcome of the join.
 fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> {
     let ProcessRank { count, timeout, .. } = own;
     let lost = |cause: String| Error::new(ErrorKind::PeerLost, OP, cause);
@@ -347,7 +353,7 @@ fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> 
         let greeted = attempt(address, deadline).and_then(|stream| greet(stream, own));
         let reason = match greeted {
             Ok(greeted) => break greeted,
-            // Another program listens at this address. A later attempt would fail too.
+            // Another program listens at this address, so a later attempt would fail.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(lost(without(error.to_string())).caused_by(error));
             }
@@ -386,8 +392,8 @@ fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> 
     }
 }
 
-/// Sends the hello, and waits for the answer of rank 0, which asks for the proof. Returns the
-/// connection, the hello and the answer.
+/// Sends the hello, and waits for the answer of rank 0. Returns the connection, the hello and the
+/// answer.
 ///
 /// # Errors
 /// `InvalidData` if another program than rank 0 answers. After any other error, a later attempt may

@@ -8,8 +8,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// The default port of PyTorch. Ranks use the port after it if neither a variable nor a job of
-/// Slurm determines a port.
+/// The default port of PyTorch. If neither a variable nor a job of Slurm determines a port, the
+/// ranks use the port after this one.
 const PORT: u16 = 29500;
 
 /// The rank of this process, as the environment variables of its launcher set it.
@@ -41,25 +41,25 @@ pub struct LauncherRank {
     /// The names of the variables that set `rank` and `count`.
     pub variables: [&'static str; 2],
     /// The number of this process among the processes on this host; `None` if the launcher does not
-    /// set it. In most programs it is the number of the GPU.
+    /// set a number. Most programs use the GPU with this number.
     pub local: Option<usize>,
     /// The host and port at which rank 0 listens; `None` if no variable names the host of rank 0.
-    /// If the variables show that all processes are on this host, the host is `127.0.0.1`, whatever
-    /// the value of `MASTER_ADDR`.
+    /// If the variables show that all processes are on this host, the host is `127.0.0.1`, and
+    /// `MASTER_ADDR` is not used.
     pub address: Option<String>,
     /// The secret of the job, which only its processes know.
     token: Token,
 }
 
-/// The variables of a launcher.
+/// The names of the variables that a launcher sets.
 struct Launcher {
     name: &'static str,
     rank: &'static str,
     count: &'static [&'static str],
     local: &'static [&'static str],
     local_count: &'static [&'static str],
-    /// Lists of variables that name the job. The first list with a variable that is set is used.
-    /// All variables of this list that are set form the name of the job.
+    /// Lists of variables that name the job. The first list that has a variable with a value is
+    /// used. The values of all variables of this list form the name of the job.
     job: &'static [&'static [&'static str]],
 }
 
@@ -96,8 +96,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
         job: &[&["PMI_JOBID"]],
     },
-    // PMIx has no variable for the number of processes. `srun --mpi=pmix` sets the variable of
-    // Slurm.
+    // PMIx defines no variable for the number of processes. With `srun --mpi=pmix`, Slurm sets
+    // `SLURM_STEP_NUM_TASKS`.
     Launcher {
         name: "PMIx",
         rank: "PMIX_RANK",
@@ -106,8 +106,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["PMIX_LOCAL_SIZE"],
         job: &[&["PMIX_NAMESPACE"]],
     },
-    // srun sets the number of tasks of the step. A batch script runs once, without a step, and has
-    // only the other two variables.
+    // Only srun sets `SLURM_STEP_NUM_TASKS`. A batch script runs once, and has only the other two
+    // variables, so a batch script has no rank.
     Launcher {
         name: "Slurm",
         rank: "SLURM_PROCID",
@@ -130,7 +130,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    /// The first of these variables that is set, and its value as a number.
+    /// The first of these variables that is set, and its value as a number; `None` if none is set.
     fn number(&self, names: &[&'static str]) -> Result<Option<(&'static str, usize)>> {
         for name in names {
             let Some(text) = self.text(name) else { continue };
@@ -140,7 +140,9 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(None)
     }
 
-    /// The rank that a launcher has set, without the address; `None` if its variables are not set.
+    /// The rank that a launcher has set; `None` if its variables are not set. The address is
+    /// `127.0.0.1`, without a port, if all processes are on this host. Otherwise there is no
+    /// address yet.
     fn of(&self, launcher: &Launcher) -> Result<Option<LauncherRank>> {
         let (Some((of_rank, rank)), Some((of_count, count))) =
             (self.number(&[launcher.rank])?, self.number(launcher.count)?)
@@ -173,7 +175,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 "{name} is {there} and {of_count} is {count}: a host cannot have more ranks than the job"
             )));
         }
-        // srun sets the number of hosts of the step.
+        // srun sets `SLURM_STEP_NUM_NODES`, the number of hosts of the step.
         let hosts = match launcher.name {
             "Slurm" => self.number(&["SLURM_STEP_NUM_NODES"])?.map(|one| one.1),
             _ => None,
@@ -218,7 +220,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             }
             (None, None) => (slurm(), port),
         };
-        // With all processes on one host, no other host needs to reach the port.
+        // `one_host` comes first: if all processes are on one host, no other host needs to reach
+        // the port.
         let Some(host) = one_host.or(host) else { return Ok(None) };
         // Different jobs of Slurm on one host have different numbers, and so different ports.
         let of_job = self.number(&["SLURM_JOB_ID"])?.map(|one| 15_000 + one.1 % 10_000);
@@ -256,7 +259,8 @@ impl LauncherRank {
         Self::of(|name| std::env::var_os(name).map(|value| value.display().to_string()))
     }
 
-    /// Reads the rank from the values that `value` returns, instead of from the environment.
+    /// Reads the rank as [`LauncherRank::of_environment`] does. `value` returns the value of a
+    /// variable, instead of the environment.
     ///
     /// # Errors
     /// As for [`LauncherRank::of_environment`].
@@ -287,9 +291,9 @@ impl LauncherRank {
     /// token is the value of `TRIJET_JOB_TOKEN`, or else the name of the job from the launcher:
     /// `TORCHELASTIC_RUN_ID` of torchrun, `SLURM_JOB_ID` and `SLURM_STEP_ID` of Slurm,
     /// `PMIX_NAMESPACE`, `OMPI_MCA_ess_base_jobid`, `PMI_JOBID` or `MPIRUN_ID` of an MPI. The name
-    /// or number of a job is no secret: it keeps out other jobs, but not an attacker. Only a random
-    /// token keeps all others out. If none of these variables is set, there is no token, as for
-    /// [`Ranks::join`].
+    /// of a job is not secret: it keeps out other jobs, but not an attacker. Only a random token in
+    /// `TRIJET_JOB_TOKEN` keeps out all other processes. If none of these variables is set, there
+    /// is no token, as for [`Ranks::join`].
     ///
     /// # Errors
     /// `InvalidValue` without an address; otherwise as for [`Ranks::join_with_token`].
@@ -324,7 +328,8 @@ mod tests {
         })
     }
 
-    /// Rank, count, number on the host, launcher and address.
+    /// The rank, the count, the number on the host, the launcher and the address that these
+    /// variables set.
     fn said(variables: &[(&str, &str)]) -> (usize, usize, Option<usize>, &'static str, String) {
         let rank = of(variables).expect("well").expect("a job");
         let address = rank.address.unwrap_or("none".into());
@@ -371,7 +376,7 @@ mod tests {
         }
     }
 
-    /// A batch script runs once, whatever the number of tasks it may start.
+    /// A batch script runs once, even if its job has several tasks.
     #[test]
     fn one_process_is_no_rank() {
         assert_eq!(of(&[]).unwrap(), None);

@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use std::sync::PoisonError;
 
 impl Group {
-    /// Stores a part of a message if it is for this rank; otherwise sends it on.
+    /// Stores a part of a message for this rank. Sends a part for another rank on to that rank.
     pub(super) fn pass(&self, part: Part) {
         let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.own.count);
         let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
@@ -26,12 +26,12 @@ impl Group {
         }
     }
 
-    /// Sends a message to a rank. The call does not wait for the rank.
+    /// Sends a message to a rank. The call does not wait for the receiver.
     pub(crate) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        // Rank 0 must know the call of this rank before other ranks get its data.
+        // Rank 0 must know the call of this rank before another rank gets data of the call.
         self.flush();
         let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
         let (from, to, count) =
@@ -48,7 +48,7 @@ impl Group {
         Ok(())
     }
 
-    /// Waits for the next message of a rank.
+    /// Waits for the next message from a rank in this channel.
     pub(crate) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
         self.refuse("ranks")?;
         let ProcessRank { count, timeout, .. } = self.own;

@@ -15,18 +15,19 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// A group of processes, which are called ranks. TCP connections connect them to rank 0.
 ///
 /// All ranks make the same calls in the same order. If a rank ends, freezes or comes too late, each
-/// other rank gets an error of kind [`PeerLost`](ErrorKind::PeerLost) that names this rank: no call
-/// waits much longer than the timeout. The end of a process closes its connections, so it is found
-/// at once. A process that freezes or cannot be reached sends no heartbeats, and is found after the
-/// timeout. The first loss is kept: each later call returns it. A rank that drops the group leaves
-/// it without a loss. After its drop, rank 0 passes messages on until the other ranks have left or
-/// its process ends.
+/// other rank gets an error of kind [`PeerLost`](ErrorKind::PeerLost) that names the lost rank. No
+/// call waits much longer than the timeout. The end of a process closes its connections, so the
+/// other ranks notice the end at once. A process that freezes or cannot be reached sends no
+/// heartbeats, so the other ranks notice this after the timeout. After the first loss of a rank,
+/// each later call returns the error of this loss. A rank that drops the group leaves the group
+/// without a loss. After its drop, rank 0 passes messages on until the other ranks have left or the
+/// process of rank 0 ends.
 ///
 /// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`],
 /// [`LauncherRank`](super::LauncherRank)). The token itself is not sent. Later bytes are neither
 /// encrypted nor authenticated, so use ranks only in a network that you trust. Rank 0 listens at
 /// its address until all ranks have joined, and at no other address. In a child of `fork`, each
-/// call returns an error of kind [`Forked`](ErrorKind::Forked), and sends nothing.
+/// call sends nothing, and returns an error of kind [`Forked`](ErrorKind::Forked).
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,9 +59,9 @@ impl Ranks {
     /// can connect to the address can join. `address` is a host and a port: rank 0 listens there,
     /// and the other ranks connect to it.
     ///
-    /// The ranks may start in any order, as far apart as the timeout: a rank waits that long for
-    /// rank 0, and rank 0 waits that long for all other ranks. The timeout also holds for all calls
-    /// and for heartbeats.
+    /// The ranks may start in any order. Each rank waits for rank 0, and rank 0 waits for all other
+    /// ranks, at most for the timeout. The same timeout holds for all later calls and for
+    /// heartbeats.
     ///
     /// Rank 0 resolves the host name of `address`, and listens at the first address of this name
     /// that is its own. With `127.0.0.1`, only processes of the same host can reach rank 0. Rank 0
@@ -78,7 +79,7 @@ impl Ranks {
     }
 
     /// Joins as [`Ranks::join`] does, but only with processes that have the same token. The token
-    /// is any text that others do not know.
+    /// is any text that other processes do not know.
     ///
     /// # Errors
     /// As for [`Ranks::join`]; `PeerLost` if a process has another token, which rank 0 reports
@@ -122,7 +123,7 @@ impl Ranks {
         self.0.own.count
     }
 
-    /// The maximum time that a rank may show no sign of life.
+    /// Maximum time that a rank may send no heartbeat or not make a call that other ranks make.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.0.own.timeout
@@ -163,9 +164,9 @@ impl Ranks {
     /// Demands that all ranks pass the same value. `what` names the value in the error.
     ///
     /// # Errors
-    /// `InvalidValue` on all ranks if two values differ, with both values and a rank, and if
-    /// another rank makes another call. `InvalidValue` if `what` has more than 1024 bytes. The
-    /// group stays usable after these errors. `PeerLost`.
+    /// `InvalidValue` on all ranks if two values differ: the error has both values and a rank.
+    /// `InvalidValue` if another rank makes another call, or if `what` has more than 1024 bytes.
+    /// The group stays usable after these errors. `PeerLost`.
     pub fn agree(&self, what: &str, value: u64) -> Result<()> {
         const NAME_BYTES_MAX: usize = 1024;
         if what.len() > NAME_BYTES_MAX {

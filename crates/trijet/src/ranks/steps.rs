@@ -34,18 +34,22 @@ pub(crate) fn type_named<T: ?Sized>() -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) what: String,
-    /// The number of elements; `None` if it differs between ranks.
+    /// The number of elements. `None` for messages, where the number differs between ranks, and for
+    /// a call without elements.
     pub(crate) elements: Option<u64>,
-    /// The name of the type of the elements. `element_bytes` is the number of bytes of an element.
+    /// The name of the type of the elements.
     pub(crate) element: String,
+    /// The number of bytes of an element.
     pub(crate) element_bytes: u32,
-    /// The name of the type of the combination, if there is one.
+    /// The name of the type of the combination; `None` if the call combines nothing.
     pub(crate) by: Option<String>,
-    /// The rank of the device that sends or gets all elements, if there is one.
+    /// The rank of the root, which sends or gets all elements; `None` for a call without a root.
     pub(crate) root: Option<u32>,
-    /// The messages to other ranks: the rank and the number of elements of each. They differ
-    /// between ranks. `receives` has the messages from other ranks.
+    /// The messages that this rank sends. Each entry has the rank of the receiver in the
+    /// communicator and the number of elements.
     pub(crate) sends: Vec<(u32, u64)>,
+    /// The messages that this rank receives. Each entry has the rank of the sender in the
+    /// communicator and the number of elements.
     pub(crate) receives: Vec<(u32, u64)>,
     /// Whether the rank waits until all ranks have made the call.
     pub(crate) is_awaited: bool,
@@ -81,50 +85,53 @@ impl Step {
         }
     }
 
-    /// Whether ranks can run these two calls together. Messages are not compared.
+    /// Whether two ranks can make these two calls of the same collective. Messages are not
+    /// compared.
     fn fits(&self, other: &Self) -> bool {
         let without = |one: &Self| Self { sends: Vec::new(), receives: Vec::new(), ..one.clone() };
         without(self) == without(other)
     }
 }
 
-/// The calls of one collective, by the rank in the communicator; `None` for a rank that has not
-/// called. `since` is the time of the first call.
+/// A collective that some but not all ranks of a communicator have called.
 #[derive(Debug)]
 struct PendingCalls {
+    /// The call of each rank of the communicator; `None` for a rank that has not called.
     steps: Vec<Option<Step>>,
+    /// The time of the first call.
     since: Instant,
 }
 
-/// A communicator of some ranks.
+/// A communicator, as rank 0 knows it.
 #[derive(Debug)]
 struct Channel {
     /// For each rank of the communicator, the rank of its process.
     processes: Vec<usize>,
+    /// The collectives that some but not all ranks have called. The key is the number of the
+    /// collective.
     pending: BTreeMap<u64, PendingCalls>,
-    /// For each rank: the number of collectives that its device has reached, and the time of the
-    /// last change.
+    /// For each rank of the communicator, the number of collectives that its device has reached,
+    /// and the time of the last change of this number.
     reached: Vec<(u64, Instant)>,
-    /// For each rank: whether its process has dropped the communicator.
+    /// For each rank of the communicator, whether its process has dropped the communicator.
     has_quit: Vec<bool>,
 }
 
-/// The communicators, by channel. Each has the collectives that some but not all of its ranks have
-/// called.
+/// The communicators of the group. The key is the channel.
 #[derive(Debug, Default)]
 pub(super) struct Steps(BTreeMap<u64, Channel>);
 
 impl Steps {
-    /// Adds a communicator of these ranks. Each rank announces the communicator, and only the first
-    /// announcement counts.
+    /// Adds a communicator. `ranks` has the process of each rank of the communicator. Each rank
+    /// announces the communicator, and only the first announcement counts.
     pub(super) fn open(&mut self, channel: u64, ranks: Vec<usize>, now: Instant) {
         let (reached, has_quit) = (vec![(0, now); ranks.len()], vec![false; ranks.len()]);
         let pending = BTreeMap::new();
         self.0.entry(channel).or_insert(Channel { processes: ranks, pending, reached, has_quit });
     }
 
-    /// Notes that a rank has dropped a communicator. The communicator is forgotten when all ranks
-    /// have dropped it.
+    /// Notes that a rank has dropped the communicator with the channel `number`. After all ranks
+    /// have dropped the communicator, this removes the communicator.
     pub(super) fn quit(&mut self, process: usize, number: u64) {
         let Some(channel) = self.0.get_mut(&number) else { return };
         if let Some(rank) = channel.processes.iter().position(|one| *one == process) {
@@ -140,8 +147,8 @@ impl Steps {
         self.0.values().any(|channel| channel.has_quit.contains(&true))
     }
 
-    /// Notes a call of a rank. If all ranks have made the call and wait for it, returns these
-    /// ranks.
+    /// Notes a call of a rank. If all ranks have made the call and wait for it, returns the
+    /// processes of these ranks. Otherwise returns an empty list.
     ///
     /// # Errors
     /// The difference between this call and the call of another rank.
@@ -192,9 +199,10 @@ impl Steps {
         }
     }
 
-    /// Describes ranks that have left or dropped the communicator before a collective, ranks that
-    /// have not called a collective within the timeout, or ranks whose device has not reached a
-    /// collective within the timeout.
+    /// Describes ranks that are missing in a collective. Such a rank has left the group or dropped
+    /// the communicator before the collective, has not called the collective within the timeout, or
+    /// has a device that has not reached the collective within the timeout. `None` if no rank is
+    /// missing.
     pub(super) fn missing(
         &self,
         has_left: &[bool],
@@ -230,8 +238,8 @@ impl Steps {
                     ));
                 }
             }
-            // A rank that has dropped the communicator no longer reports which collective its
-            // device has reached.
+            // After a rank has dropped the communicator, it no longer reports which collective its
+            // device has reached. So such a rank does not count as late.
             let last = channel.reached.iter().map(|one| one.0).max().unwrap_or(0);
             let began = channel.reached.iter().filter(|one| one.0 == last).map(|one| one.1).min();
             let is_behind =
@@ -253,8 +261,8 @@ impl Steps {
     }
 }
 
-/// Finds two ranks whose messages do not match: the messages that one rank sends differ from the
-/// messages that the other rank receives from it.
+/// Describes two ranks whose messages do not match: the messages that one rank sends differ from
+/// the messages that the other rank receives from this rank. `None` if all messages match.
 fn mismatch(all: &[Step], ranks: &[usize]) -> Option<String> {
     let of = |list: &[(u32, u64)], rank: usize| -> Vec<u64> {
         let is_his = |one: &&(u32, u64)| usize::try_from(one.0) == Ok(rank);
@@ -384,8 +392,8 @@ mod tests {
         assert_eq!(steps.missing(&left, LIMIT, later), None);
     }
 
-    /// A rank may drop a communicator without being late. It is late if other ranks call a
-    /// collective of the communicator.
+    /// A rank is not late because it drops a communicator. The rank is late if other ranks then
+    /// call a collective of the communicator.
     #[test]
     fn a_communicator_that_is_given_up_is_missed_only_by_later_collectives() {
         let now = Instant::now();

@@ -7,12 +7,12 @@
 
 use std::{fmt, io};
 
-/// The number of bytes of a random number that is used once. The next constant is the number of
-/// bytes of a proof.
+/// The number of bytes of a random number that is used once.
 pub(super) const ONCE: usize = 16;
+/// The number of bytes of a proof.
 pub(super) const PROOF: usize = blake3::OUT_LEN;
 
-/// The token of a job, as the key of a hash. Its text never appears in messages.
+/// The token of a job, as the key of a hash. The text of the token never appears in messages.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Token([u8; blake3::KEY_LEN]);
 
