@@ -65,8 +65,9 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Places the gradients into buckets, in this order. A bucket is filled before the next one
-    /// begins.
+    /// Places the gradients into buckets in the given order. `lens` has the number of elements of
+    /// each gradient, and `element` is the number of bytes of an element. A bucket is filled before
+    /// the next bucket begins.
     pub(super) fn new(order: Vec<usize>, lens: &[usize], element: usize, plan: BucketPlan) -> Self {
         let mut locations = vec![(0, 0..0); lens.len()];
         let mut buckets: Vec<(usize, usize)> = Vec::new();
@@ -107,7 +108,8 @@ impl Placement {
         self.other.is_some()
     }
 
-    /// Takes the order of the last step, if it differs from the order of the buckets.
+    /// Returns the order of the last step, and forgets this order. `None` if the order does not
+    /// differ from the order of the buckets.
     pub(super) fn take_other_order(&mut self) -> Option<Vec<usize>> {
         self.other.take()
     }

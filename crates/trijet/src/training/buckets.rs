@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The number of steps per plan before the measurement. The next constant is the number of measured
-/// steps per plan.
+/// The number of steps per plan before the measurement.
 const WARM_UP: usize = 1;
+/// The number of measured steps per plan.
 const MEASURED: usize = 3;
 
-/// A bucket: the memory of some gradients, one after another, on each device.
+/// A bucket: the memory of some gradients on each device. The gradients of a bucket are contiguous.
 #[derive(Debug)]
 struct Bucket<T> {
     data: Vec<Buffer<T>>,
@@ -75,18 +75,20 @@ pub struct GradientBuckets<T, R> {
     ready: Vec<usize>,
     /// The number of the next bucket to combine. All devices combine buckets in the same order.
     next: usize,
-    /// Whether a combination of this step ended with an error or a panic. Its bucket may then have
-    /// any values.
+    /// Whether a combination of this step ended with an error or a panic. The bucket of this
+    /// combination may then have any values.
     has_failed: bool,
-    /// The group of processes; `None` within one process. The next field states whether a step has
-    /// ended. The field after it states whether the ranks have compared the order of that step.
+    /// The group of processes; `None` within one process.
     ranks: Option<Arc<Ranks>>,
+    /// Whether a step has ended.
     has_finished: bool,
+    /// Whether the ranks have compared the order of the first step that has ended.
     has_agreed: bool,
 }
 
-/// The buckets during a recording, with the communicator of the recording. The drop restores the
-/// eager communicator, even if a step panics or sets a plan with another transport.
+/// The buckets while a step is recorded with the communicator of the recording. The drop restores
+/// the communicator `eager`, which was used before. This holds even if the step panics or sets a
+/// plan with another transport.
 struct RecordedBuckets<'a, T: Element, R: Reduction<T> + Copy> {
     of: &'a mut GradientBuckets<T, R>,
     transport: Transport,
@@ -111,7 +113,7 @@ fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "gradient buckets", cause)
 }
 
-/// Returns the order of the gradients on rank 0.
+/// Returns the order of the gradients on rank 0. `own` is the order on this rank.
 fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     let bytes: Vec<u8> = own.iter().flat_map(|one| (*one as u64).to_le_bytes()).collect();
     let all = ranks.gather(&bytes)?;
@@ -131,7 +133,8 @@ fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
-/// The model of a rank: the type of the elements, the combination, and the length of each gradient.
+/// The model of a rank: the type of the elements, the combination, and the number of elements of
+/// each gradient.
 #[derive(Serialize, Deserialize)]
 struct Model {
     elements: String,
@@ -199,8 +202,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// calls of this type together, with the same arguments; only the order of
     /// [`GradientBuckets::ready`] may differ.
     ///
-    /// After a complete step, the first [`GradientBuckets::begin`] puts the gradients into buckets
-    /// in the order in which they became ready on rank 0.
+    /// The first [`GradientBuckets::begin`] after a complete step puts the gradients into buckets
+    /// again. The order is then the order in which the gradients became ready on rank 0.
     ///
     /// # Errors
     /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the
@@ -331,7 +334,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.allocate()
     }
 
-    /// The gradient with this number on the device with this number.
+    /// Gradient `gradient` on device `device`. Both are counted from 0.
     ///
     /// # Panics
     /// If there is no such device or gradient.
@@ -341,7 +344,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets[bucket].data[device].slice(range)
     }
 
-    /// The gradient with this number on the device with this number, to be written.
+    /// Gradient `gradient` on device `device`, for writing. Both are counted from 0.
     ///
     /// # Panics
     /// If there is no such device or gradient.
@@ -389,8 +392,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
 
     /// Ends a step. All gradients must be ready. The call does not wait.
     ///
-    /// The gradients stay until the next step writes them. If they became ready in an order that
-    /// differs from the order of the buckets, [`GradientBuckets::begin`] makes new buckets for the
+    /// The gradients stay until the next step writes them. If the gradients became ready in another
+    /// order than the order of the buckets, [`GradientBuckets::begin`] makes new buckets for the
     /// next step.
     ///
     /// # Errors
@@ -429,9 +432,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.next = 0;
     }
 
-    /// Begins a step. If the gradients of the last step became ready in another order, new buckets
-    /// are made, and the values of the gradients are lost. A step with a failed combination ends
-    /// here.
+    /// Begins a step. If the gradients of the last step became ready in another order, this call
+    /// makes new buckets, and the values of the gradients are lost. If a combination of the last
+    /// step failed, this call ends that step.
     ///
     /// # Errors
     /// `InvalidValue` within a step; `OutOfMemory`; errors of the driver.
@@ -461,8 +464,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     }
 
     /// Records a step. Its combinations become parts of the graph, like the operations that `step`
-    /// enqueues in other streams of the recording. The buckets become arguments of the graph, in
-    /// the order of [`GradientBuckets::arguments`].
+    /// enqueues in other streams of the recording. The buckets become arguments of the graph.
+    /// [`GradientBuckets::arguments`] passes the buckets in the same order.
     ///
     /// ```
     /// use trijet::training::GradientBuckets;
@@ -540,8 +543,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// cannot be used.
     ///
     /// `step` must run a whole step, from [`GradientBuckets::begin`] to
-    /// [`GradientBuckets::finish`]. Its time is measured on the host, until the work of all devices
-    /// is complete.
+    /// [`GradientBuckets::finish`]. The time of a step is measured on the host. The time ends when
+    /// the work of all devices is complete.
     ///
     /// # Errors
     /// Errors of a step and of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan can be
@@ -569,7 +572,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 }
             }
             if let Some(ranks) = &self.ranks {
-                // The time of the slowest rank counts, so that all ranks choose the same plan.
+                // The time of the slowest rank counts, so all ranks choose the same plan.
                 for of_rank in ranks.gather(&least.0.to_le_bytes())? {
                     let nanos = of_rank[..].try_into().map_or(u64::MAX, u64::from_le_bytes);
                     least = least.max(Nanos(nanos));

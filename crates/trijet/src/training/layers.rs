@@ -7,7 +7,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
 
-/// Buffers that successive micro-batches use in turn.
+/// Buffers for micro-batches. Each micro-batch uses the buffer after the buffer of the micro-batch
+/// before.
 #[derive(Debug)]
 struct BufferRing<T>(Vec<Buffer<T>>);
 
@@ -37,9 +38,9 @@ struct LayerStage<T> {
     back: Stream,
     /// Activations from the previous stage; `None` for the first stage.
     inputs: Option<BufferRing<T>>,
-    /// Activations for the next stage; `None` for the last stage. The next field has the gradients
-    /// that come back.
+    /// Activations for the next stage; `None` for the last stage.
     outputs: Option<BufferRing<T>>,
+    /// Gradients from the next stage; `None` for the last stage.
     incoming: Option<BufferRing<T>>,
     /// Gradients for the previous stage; `None` for the first stage.
     outgoing: Option<BufferRing<T>>,
@@ -71,8 +72,8 @@ pub struct StageWork<'a, T> {
 ///
 /// A stage computes on its device, in its own stream. Its result is copied into one of several
 /// slots on the next device, while the stage computes the next micro-batch. The copy waits for the
-/// work that writes its source, and for the last work that reads its slot: the order of all
-/// accesses ensures this.
+/// work that writes its source, and for the last work that reads its slot. The order of all
+/// accesses ensures both waits.
 ///
 /// ```
 /// use trijet::training::{LayerPipeline, MicroBatchOrder};
@@ -109,11 +110,11 @@ pub struct LayerPipeline<T> {
 impl<T: Element> LayerPipeline<T> {
     /// Makes a pipeline with one stage on each of these devices. The first device has the first
     /// stage. A device may have several stages. `lens[i]` is the number of elements per micro-batch
-    /// that pass from stage `i` to stage `i + 1`. As many gradients pass back.
+    /// that pass from stage `i` to stage `i + 1`. The same number of gradients passes back.
     ///
     /// # Errors
-    /// `InvalidValue` for no device, no micro-batch, a length of 0, or a wrong number of lengths
-    /// (one less than devices is right); `OutOfMemory`; errors of the driver.
+    /// `InvalidValue` for no device, no micro-batch, a length of 0, or if the number of lengths is
+    /// not the number of devices minus 1; `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn new(
         devices: &[Device],

@@ -35,7 +35,7 @@ pub enum MicroBatchOrder {
     /// all micro-batches.
     FillDrain,
     /// One micro-batch forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs
-    /// of at most `p - s` micro-batches, and one input that arrives.
+    /// of at most `p - s` micro-batches. It has memory for one more input, which arrives meanwhile.
     InTurn,
 }
 
@@ -92,8 +92,8 @@ pub(super) const IN_FLIGHT: usize = 2;
 /// The number of micro-batches that have passed each stage in each direction.
 ///
 /// An operation may write a slot only after all readers of the last content of the slot are
-/// enqueued. That holds if the stages are asked in turn, starting with the first stage. The test
-/// below tracks the contents of all slots.
+/// enqueued. This holds if [`MicroBatchProgress::take`] is called for the stages in turn, starting
+/// with the first stage. The test below tracks the contents of all slots.
 #[derive(Debug)]
 pub(super) struct MicroBatchProgress {
     lists: Vec<VecDeque<(Direction, usize)>>,
@@ -112,7 +112,7 @@ impl MicroBatchProgress {
         self.lists.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns the next work of a stage, if it can be enqueued now.
+    /// Returns the next work of a stage; `None` if this work cannot be enqueued yet.
     pub(super) fn take(&mut self, stage: usize) -> Option<(Direction, usize)> {
         let (direction, m) = *self.lists[stage].front()?;
         if !self.is_there(direction, stage, m) {
@@ -125,7 +125,8 @@ impl MicroBatchProgress {
         Some((direction, m))
     }
 
-    /// Whether the neighbour has already enqueued the work that writes the data.
+    /// Whether the neighbouring stage has already enqueued the work that writes the input of this
+    /// work.
     fn is_there(&self, direction: Direction, stage: usize, m: usize) -> bool {
         match direction {
             Direction::Forward => stage == 0 || self.forward[stage - 1] > m,

@@ -18,7 +18,7 @@ const TRIES: usize = 4;
 /// After the choice, one of this many runs is measured. Not every run is measured, because the
 /// events around a short run take a tenth of its time.
 const EVERY: usize = 16;
-/// The weight of the latest time in the mean time of a policy, after the first runs.
+/// Minimum weight of the latest run in the mean time of a policy.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 
 /// The key of a choice: the program, whether it runs a graph, and the base-2 logarithm of the
@@ -26,11 +26,12 @@ const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 /// advance.
 type Key = (&'static str, bool, u32);
 
-/// The trials of one key. For each policy, `measured` has the number of measured runs and their
-/// weighted mean time in seconds. `runs` is the number of all runs.
+/// The trials of one key.
 #[derive(Debug, Default)]
 struct Trials {
+    /// For each policy, the number of measured runs and their weighted mean time in seconds.
     measured: BTreeMap<Policy, (usize, f64)>,
+    /// The number of all runs, including runs that were not measured.
     runs: usize,
 }
 
@@ -53,7 +54,8 @@ impl Trials {
         let (runs, mean) = self.measured.entry(policy).or_insert((0, 0.0));
         *mean = match *runs {
             0 | 1 => time,
-            // A run with an error, whose time is infinite, has no part in a mean.
+            // After a run with an error, the mean time is infinite. The time of the next run
+            // replaces this mean.
             _ if mean.is_infinite() => time,
             measured => *mean + (time - *mean) * LAST.max(1.0 / measured as f64),
         };
@@ -63,7 +65,7 @@ impl Trials {
 
 /// Chooses the policy of runs by measurement. The first runs of a program try each policy that the
 /// work allows. Later runs use the fastest policy. All policies compute the same results, so the
-/// runs of the measurement are useful runs. Runs with twice as many initial tasks, or with a graph,
+/// results of the measured runs are valid. Runs with twice as many initial tasks, or with a graph,
 /// are measured separately, because the fastest policy depends on the number of tasks.
 ///
 /// ```
@@ -106,8 +108,8 @@ impl Chooser {
         Self::default()
     }
 
-    /// Runs tasks as [`Stream::run_workers`] does, with a policy that the measurements determine.
-    /// The policy in `options` is not used.
+    /// Runs tasks as [`Stream::run_workers`] does. The measurements determine the policy, and the
+    /// policy in `options` is not used.
     ///
     /// # Errors
     /// As for [`Stream::run_workers`].
@@ -158,8 +160,8 @@ impl Chosen<'_> {
     }
 
     /// Waits for the end of the run, and notes its time. A run with an error counts as infinitely
-    /// slow, so that another policy is chosen: the queues of one policy may have room where the
-    /// queues of another policy have none.
+    /// slow, so that the next runs use another policy. For example, the queues may be too small
+    /// with one policy, and large enough with another policy.
     ///
     /// # Errors
     /// As for [`Run::wait`].

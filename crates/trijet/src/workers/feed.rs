@@ -24,16 +24,18 @@ pub struct Feed<'a, K, P> {
     program: &'a Program<K, P>,
     options: RunOptions,
     args: Args<'a>,
-    /// The run that gets the tasks. `None` on a host device, where each push is a run of its own.
+    /// The run that gets the tasks. `None` on a host device, where each call of [`Feed::push`]
+    /// makes a run of its own.
     resident: Option<Run>,
-    /// The number of tasks that the host has fed, modulo 2^32. `taken` is the number of answers
-    /// that the host has taken, modulo 2^32.
+    /// The number of tasks that the host has fed, modulo 2^32.
     fed: u32,
+    /// The number of answers that the host has taken, modulo 2^32.
     taken: u32,
-    /// The number of tasks that the workers had taken when the host last read this number.
+    /// The number of tasks that the workers had taken when the host last read this number, modulo
+    /// 2^32.
     seen: u32,
     answers: Vec<u64>,
-    /// The totals of the runs that ended.
+    /// The totals of the runs that have ended.
     report: RunReport,
 }
 
@@ -49,9 +51,9 @@ fn refused(cause: &str) -> Error {
 impl Stream {
     /// Starts workers to which the host adds tasks later. Bodies return values by
     /// `answer(w, value)`. The host gets the values in the order in which they arrive. On a GPU,
-    /// one of the workers takes up to 32 tasks at once from page-locked memory. The warp of this
-    /// worker runs no tasks until the feed is closed, so a task costs little if each call of
-    /// [`Feed::push`] has many tasks. On a host device, a push runs its tasks.
+    /// the warp of one worker copies up to 32 tasks at once from page-locked memory. This warp runs
+    /// no tasks until the feed is closed. A task costs little if each call of [`Feed::push`] has
+    /// many tasks. On a host device, a push runs its tasks before it returns.
     ///
     /// The feed borrows the arguments until it is dropped, because the kernel uses their memory
     /// until then.
@@ -112,8 +114,8 @@ impl Stream {
         }
         let mut collected = Args::new();
         args.push_all(&mut collected)?;
-        // On a host device, the twin of the kernel does not see words that the host writes while it
-        // runs.
+        // The twin of the kernel does not see words that the host writes while the twin runs. So a
+        // host device has no resident run.
         let resident = if self.device().info.clock == Clock::Device {
             Some(start(self, program, Work::Tasks(&[]), options, BITS, collected.again())?)
         } else {
@@ -137,8 +139,8 @@ impl Stream {
 }
 
 impl<K: Kinds, P> Feed<'_, K, P> {
-    /// Adds tasks for the workers. While the ring is full of tasks that the workers have not taken,
-    /// this call takes answers and waits.
+    /// Adds tasks for the workers. If the ring is full of tasks that the workers have not taken,
+    /// this call waits, and takes answers meanwhile.
     ///
     /// # Errors
     /// `InvalidValue` for a kind that the program lacks; on a GPU, the error of work that failed;
@@ -215,8 +217,7 @@ fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
     let before = *taken;
     loop {
         let at = host::answer(BITS, *taken);
-        // A slot has an answer when its first word is the number of this round of the ring, counted
-        // from 1.
+        // The first word of an answer is the number of its round of the ring, counted from 1.
         if run.host.get(at) != (*taken >> BITS) + 1 {
             break;
         }
@@ -228,8 +229,8 @@ fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
     }
 }
 
-/// If the feed was not finished, its drop asks the workers to leave. The remaining tasks do not
-/// run.
+/// If the feed was not finished, its drop asks the workers to leave. Tasks that have not started do
+/// not run.
 impl<K, P> Drop for Feed<'_, K, P> {
     fn drop(&mut self) {
         if let Some(run) = &self.resident {

@@ -13,8 +13,8 @@ use std::ops::Range;
 
 /// The number of fields of a node. A field has 64 bits.
 pub(crate) const FIELDS: usize = 8;
-/// The number of 32-bit words of the fields of a node. The fields of a node start at a multiple of
-/// this number.
+/// The number of 32-bit words of the fields of a node. The index of the first of these words is a
+/// multiple of this number.
 const FIELD_WORDS: usize = 2 * FIELDS;
 
 /// A task of a [`TaskGraph`].
@@ -38,7 +38,7 @@ struct ResourceAccess {
     writes: bool,
 }
 
-/// Tasks with an order.
+/// Tasks, and edges that order the tasks.
 ///
 /// ```
 /// use trijet::workers::TaskGraph;
@@ -65,7 +65,7 @@ pub struct TaskGraph {
 /// The nodes of a graph, in an order that its edges allow.
 #[derive(Debug)]
 struct GraphOrder {
-    /// The edges of node `n` are `successors[ends[n]..ends[n + 1]]`.
+    /// The successors of node `n` are `successors[ends[n]..ends[n + 1]]`.
     ends: Vec<u32>,
     successors: Vec<u32>,
     degrees: Vec<u32>,
@@ -100,8 +100,8 @@ impl TaskGraph {
         TaskNode(number)
     }
 
-    /// Adds a task of the kind with index `kind`, and with fields of 64 bytes in all. The body of
-    /// the task reads them with [`Worker::fields`](super::Worker::fields).
+    /// Adds a task of the kind with index `kind`, with eight fields of 64 bits. The body of the
+    /// task reads the fields with [`Worker::fields`](super::Worker::fields).
     ///
     /// # Panics
     /// As for [`TaskGraph::node`].
@@ -194,7 +194,7 @@ impl TaskGraph {
     }
 
     /// Describes a cycle. `left` has, for each node, the number of predecessors that could not be
-    /// ordered.
+    /// put into an order.
     fn cycle(&self, left: &[u32]) -> String {
         let before = |node: u32| {
             let mut edges = self.edges.iter();
@@ -255,8 +255,8 @@ impl TaskGraph {
 }
 
 impl GraphOrder {
-    /// Whether there is a path between two nodes. `seen[n]` is the number of the last search that
-    /// reached node `n`; `search` is the number of this search.
+    /// Whether there is a path from one of the two nodes to the other. `seen[n]` is the number of
+    /// the last search that reached node `n`. `search` is the number of this search.
     fn follows(&self, one: u32, other: u32, seen: &mut [u32], search: u32) -> bool {
         let level = |node: u32| self.level_of[node as usize];
         let (from, to) = if level(one) <= level(other) { (one, other) } else { (other, one) };
@@ -289,7 +289,8 @@ pub struct LoadedGraph {
     pub(super) levels: u32,
     /// The number of nodes in the widest level.
     pub(super) width: u32,
-    /// The following numbers are indices in `words`.
+    /// The index in `words` of the first successor. The next three fields are also indices in
+    /// `words`.
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
@@ -303,8 +304,8 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidValue` if the graph has a cycle, which the error names, or an edge to a node that
-    /// does not exist, or if two nodes conflict by their declarations and no path orders them;
-    /// `OutOfMemory`; an error of the driver.
+    /// does not exist. `InvalidValue` if two nodes have declared accesses that conflict, and no
+    /// path orders the two. `OutOfMemory`; an error of the driver.
     #[track_caller]
     pub fn load_graph(&self, graph: &TaskGraph) -> Result<LoadedGraph> {
         if let Some((a, b)) = graph.conflict()? {

@@ -7,21 +7,23 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Worker `w` of `n` runs the initial tasks `w`, `w + n`, `w + 2 n`, and so on. Children stay
-    /// with the worker that made them. Workers do not communicate. So this policy has the least
-    /// overhead for tasks of equal length, and is the worst policy for other tasks.
+    /// Worker `w` of `n` runs the initial tasks `w`, `w + n`, `w + 2 n`, and so on. Tasks that a
+    /// body makes stay with the worker of this body. Workers do not communicate. So this policy has
+    /// the least overhead for tasks of equal length, and is the worst policy for other tasks.
     Static,
-    /// Work sharing: all workers take initial tasks from one counter, and children from one queue.
+    /// Work sharing: all workers take initial tasks from one counter. Tasks that bodies make are in
+    /// one common queue.
     Sharing,
-    /// Work stealing: each worker has a range of the initial tasks, and a queue of its own
-    /// children. A worker without tasks takes tasks from other workers.
+    /// Work stealing: each worker has a range of the initial tasks, and a queue of the tasks that
+    /// its bodies make. A worker without tasks takes tasks from other workers.
     #[default]
     Stealing,
-    /// Three quarters of the initial tasks are dealt to the workers in ranges. The rest comes from
-    /// one counter, and children may be stolen.
+    /// Each worker gets a range of the initial tasks. All ranges together have three quarters of
+    /// the initial tasks. The rest comes from one counter. Workers may steal the tasks that bodies
+    /// make.
     Hybrid,
     /// The levels of a graph run one after another, with a barrier after each level. Bodies cannot
-    /// make child tasks: the queues have no room.
+    /// make tasks, because there are no queues.
     Levels,
 }
 
@@ -138,10 +140,10 @@ impl RunOptions {
         self
     }
 
-    /// Sets the limit of the watchdog. A worker that has found no task for this time, although
-    /// tasks are left, checks the other workers. If no worker runs a task, the run ends with an
-    /// error. If a worker still runs the same task when the limit has passed once more, the run
-    /// ends with an error too. Zero turns the watchdog off. The default is 5 s.
+    /// Sets the limit of the watchdog. A worker checks the other workers if it has found no task
+    /// for this time, although tasks are left. If no worker runs a task, the run ends with an
+    /// error. The run also ends with an error if another worker still runs the same task after this
+    /// time has passed again. Zero turns the watchdog off. The default is 5 s.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.watchdog = limit;
         self
@@ -154,8 +156,8 @@ impl RunOptions {
         self
     }
 
-    /// Sets the number of last tasks per worker whose times are kept; see
-    /// [`RunReport::tasks`](super::RunReport::tasks). Each of these tasks takes 24 bytes. A number
+    /// Keeps the times of the last `tasks` tasks of each worker; see
+    /// [`RunReport::tasks`](super::RunReport::tasks). The times of a task need 24 bytes. A number
     /// above 0 turns the statistics on.
     pub fn trace(mut self, tasks: u32) -> Self {
         self.trace = tasks;

@@ -70,9 +70,9 @@ impl ProgramSpec {
     }
 
     /// Makes the compiler limit the registers, so that `blocks` blocks fit onto a multiprocessor.
-    /// The default is 4. Blocks have 256 threads unless a worker is a block. With more blocks, more
-    /// workers run while others look for tasks. A body that needs many registers is faster with
-    /// fewer blocks.
+    /// The default is 4 blocks. A block has 256 threads, or the number that [`ProgramSpec::blocks`]
+    /// sets. With more blocks, some workers run tasks while others look for tasks. A body that
+    /// needs many registers is faster with fewer blocks.
     #[must_use]
     pub const fn blocks_min(mut self, blocks: u32) -> Self {
         self.blocks_min = blocks;
@@ -106,11 +106,11 @@ impl<K: Kinds, P> Program<K, P> {
     /// Declares a program.
     ///
     /// # Safety
-    /// The parameters match `P`, in order. The following holds for every list of arguments that the
-    /// check accepts, with every payload and all fields of an initial task, and with every payload
-    /// of a task that a body makes: each body touches no bytes outside of the spans of the
+    /// The parameters match `P`, in order. Each body touches no bytes outside of the spans of the
     /// arguments, writes no bytes of a [`Read`](crate::kernels::Read), and makes only tasks of
-    /// kinds that exist. If tasks that run at the same time access the same bytes, and one of them
+    /// kinds that exist. These rules hold for every list of arguments that the check accepts. They
+    /// hold for every payload and all fields of an initial task, and for every payload of a task
+    /// that a body makes. If tasks that run at the same time access the same bytes, and one of them
     /// writes, these tasks use only atomic operations. In CUDA C++, all lanes of the worker's first
     /// warp call [`Worker::spawn`](super::Worker::spawn) together. The bodies of the twin do the
     /// same as the bodies in CUDA C++.
@@ -165,7 +165,7 @@ impl<K: Kinds, P> Program<K, P> {
         )
     }
 
-    /// The kernel of the program. The first call makes it.
+    /// The kernel of the program. The first call makes the kernel.
     pub(super) fn kernel(&self) -> &Kernel<Dynamic> {
         self.kernel.get_or_init(|| {
             let code = match self.spec.ptx {

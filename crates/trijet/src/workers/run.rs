@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Work<'a> {
-    /// For each payload from 0 up to, but not including, `count`, a task of the kind `kind`.
+    /// One task of the kind `kind` for each payload from 0 to `count - 1`.
     Range {
         /// The index of the kind in [`Kinds::KINDS`].
         kind: u8,
@@ -58,7 +58,7 @@ fn refused<K: Kinds, P>(program: &Program<K, P>, cause: &str) -> Error {
     Error::new(ErrorKind::InvalidValue, "run_workers", cause)
 }
 
-/// The memory of the initial tasks. Parts that a run does not need are small placeholders.
+/// The memory of the initial tasks. A buffer that a run does not need is a small placeholder.
 struct Initial {
     words: Buffer<u32>,
     list: Buffer<u64>,
@@ -104,8 +104,8 @@ impl Work<'_> {
         }
     }
 
-    /// Refuses kinds that the program lacks, and policies that this work does not allow. Returns
-    /// the number of initial tasks.
+    /// Refuses kinds of tasks that the program does not have, and policies that this work does not
+    /// allow. Returns the number of initial tasks.
     pub(super) fn check<K: Kinds, P>(
         &self,
         program: &Program<K, P>,
@@ -123,8 +123,8 @@ impl Work<'_> {
                 })?;
                 (kinds.max(), count)
             }
-            // With the policy `Levels`, each node is an initial task. With other policies, only
-            // nodes without predecessors are.
+            // With the policy `Levels`, all nodes are initial tasks. With other policies, only
+            // nodes without predecessors are initial tasks.
             Self::Graph(graph) => {
                 let initial = if policy == Policy::Levels { graph.nodes } else { graph.roots };
                 ((graph.nodes > 0).then_some(graph.kinds), initial)
@@ -265,8 +265,8 @@ pub(super) fn start<K: Kinds, P>(
 ) -> Result<Run> {
     stream.lane().refuse_recorded("run_workers")?;
     let initial = work.check(program, options.policy)?;
-    // The common queue has room for all nodes of a graph. Workers beyond the width of the graph
-    // would only search for tasks.
+    // The common queue has room for all nodes of a graph. There are at most as many workers as
+    // nodes in the widest level, because more workers would only search for tasks.
     let (nodes, width) = match work {
         Work::Graph(graph) => (graph.nodes, graph.width.max(1)),
         Work::Range { .. } | Work::Tasks(_) => (0, u32::MAX),
@@ -288,7 +288,8 @@ pub(super) fn start<K: Kinds, P>(
     let args = args.scalar(setup)?.update(state.view_mut())?.write(tasks.view_mut())?;
     let args = args.read(list)?.read(graph)?.update(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;
-    // From here on, the workers use the words of the host, so an error must not free these words.
+    // From here on, the workers use the words of the host. So the words must not be freed after an
+    // error.
     let words = ManuallyDrop::new(words);
     let ticket = stream.ticket()?;
     let host = ManuallyDrop::into_inner(words);
@@ -306,8 +307,8 @@ pub(super) fn start<K: Kinds, P>(
 /// The number of queries for the end of a run before the thread yields to other threads.
 const QUESTIONS: u64 = 64;
 
-/// The host words of runs that were dropped before their end. The workers of these runs may still
-/// use them.
+/// The host words of runs that were dropped before their end, because the workers of these runs may
+/// still use the words.
 static LEFT: Mutex<Vec<(Ticket, Arc<HostWords>)>> = Mutex::new(Vec::new());
 
 impl Run {
@@ -321,7 +322,7 @@ impl Run {
         self.end()
     }
 
-    /// Waits as [`Run::wait`] does, but keeps the run.
+    /// Waits as [`Run::wait`] does, but does not consume the run.
     #[track_caller]
     pub(crate) fn end(&self) -> Result<RunReport> {
         if self.watchdog.is_zero() {
@@ -341,7 +342,7 @@ impl Run {
         !matches!(self.ticket.query(), Ok(Readiness::NotReady))
     }
 
-    /// The payload of the task that the report of the end names; `None` if it names no task.
+    /// The payload of the task in the report of the end; `None` if the report has no task.
     pub(crate) fn reported_task(&self) -> Option<u64> {
         let report = twin::report(self.host.address()).unwrap_or_else(|| self.report());
         (report.task != 0).then_some(report.task & PAYLOAD)
@@ -355,8 +356,8 @@ impl Run {
         EndReport { code: word(0), worker: word(1), credits: word(2), task: long(3), totals }
     }
 
-    /// Waits for the end of the run. If the watchdog has found a task that runs too long, waits
-    /// only for the limit of the watchdog once more, and then returns an error.
+    /// Waits for the end of the run. After the watchdog has found a task that runs too long, this
+    /// call waits at most for the limit of the watchdog. Then it returns an error.
     fn watch(&self) -> Result<()> {
         let (mut found, mut asked): (Option<Instant>, u64) = (None, 0);
         while self.ticket.query()? == Readiness::NotReady {
@@ -364,8 +365,8 @@ impl Run {
                 let error = run_report::error(&self.report(), &self.setup, &self.kinds);
                 return Err(error.context("the kernel does not end"));
             }
-            // A device in modelled time works only during queries. A yield after each query would
-            // cost a time slice of a busy processor.
+            // A device in modelled time works only during queries. The thread does not yield after
+            // each query, because a yield costs a time slice of a busy processor.
             asked += 1;
             if asked.is_multiple_of(QUESTIONS) {
                 std::thread::yield_now();
@@ -379,7 +380,8 @@ impl Run {
         self.host.get(host::REPORTED) == HUNG
     }
 
-    /// Asks the workers to leave. Tasks that have started run to their end. Other tasks do not run.
+    /// Asks the workers to leave. Tasks that have started run to their end. Tasks that have not
+    /// started do not run.
     pub fn cancel(&self) {
         if calling::forked() {
             return;

@@ -18,8 +18,8 @@ use std::ops::Range;
 pub struct RunReport {
     /// The number of tasks that ran.
     pub ran: u64,
-    /// The number of tasks that bodies made. This includes nodes of a graph that became ready when
-    /// their last predecessor had run.
+    /// The number of tasks that bodies made. In a graph, each node that became ready when its last
+    /// predecessor had run counts as such a task.
     pub spawned: u64,
     /// The number of times that workers took a task, or a range of initial tasks, from another
     /// worker.
@@ -47,7 +47,8 @@ pub struct TaskSpan {
     /// The kind and the payload of the task.
     pub task: WorkerTask,
     /// The start and the end of the task, on the clock of the device. A host device has no such
-    /// clock: there, the n-th task of a run lasts from nanosecond n - 1 to n.
+    /// clock. There, the first task of a run lasts from nanosecond 0 to 1, the second from 1 to 2,
+    /// and so on.
     pub span: Range<Nanos>,
 }
 
@@ -62,7 +63,8 @@ pub struct WorkerReport {
     /// The number of times that the worker took a task, or a range of initial tasks, from another
     /// worker.
     pub stolen: u64,
-    /// The start and the end of the worker, on the clock of the device. Zero on a host device.
+    /// The start and the end of the worker, on the clock of the device. On a host device, both are
+    /// 0.
     pub span: Range<Nanos>,
     /// The time that the worker spent in bodies of tasks.
     pub busy: Nanos,
@@ -128,8 +130,8 @@ impl RunReport {
         self.tasks.extend_from_slice(&other.tasks);
     }
 
-    /// Reads the report of a run from the report of the last worker and from the statistics of all
-    /// workers. Returns the error of a run that failed.
+    /// Makes the report of a run from the end report of the last worker and from the statistics of
+    /// all workers. Returns an error for a run that failed.
     pub(super) fn read(
         setup: &Setup,
         kinds: &[&'static str],
@@ -145,7 +147,7 @@ impl RunReport {
             stats.chunks_exact(STATS).map(WorkerReport::read).collect();
         let spans = (0..).zip(spans.chunks_exact(SPAN * setup.traced.max(1) as usize));
         let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerReport)| {
-            // A worker that ran fewer tasks than its slots has not written the other slots.
+            // A worker that ran fewer tasks than it has slots has not written the last slots.
             let kept = own.chunks_exact(SPAN).zip(0..counts.ran);
             kept.filter_map(|(words, _)| TaskSpan::read(worker, words, kinds)).collect::<Vec<_>>()
         };
@@ -155,8 +157,8 @@ impl RunReport {
     }
 
     /// Returns [`RunReport::tasks`] as operations of a trace. Each worker becomes a stream of the
-    /// timeline. The first task starts at `begin`, for a timeline that also has the kernel of the
-    /// run. The streams are numbered from `first`.
+    /// timeline; `first` is the number of the first stream. The first task starts at `begin`, for a
+    /// timeline that also has the kernel of the run.
     ///
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, chrome};

@@ -12,36 +12,38 @@ const LINE: usize = 32;
 /// a line of its own.
 const COMMON: usize = 13 * LINE;
 
-/// Indices of 32-bit words in the memory of the host.
+/// Indices of words in the host words of a run. A word has 32 bits.
 pub(super) mod host {
     use super::LINE;
     /// Nonzero if the host has asked the workers to leave.
     pub(in crate::workers) const ASKED: usize = 0;
-    /// The report of the end: the code of the end, the worker, the number of credits that were
-    /// given back, the task in two words, and the total of each count in two words.
+    /// The first word of the report of the end. The report has the code of the end, the worker, the
+    /// number of credits that were given back, the task in two words, and the total of each count
+    /// in two words.
     pub(in crate::workers) const REPORTED: usize = 1;
-    /// The number of tasks that the host has fed. `TAKEN` is the number of answers that the host
-    /// has taken. `CLOSED` is nonzero if the host will feed no more tasks.
+    /// The number of tasks that the host has fed.
     pub(in crate::workers) const FED: usize = LINE;
+    /// The number of answers that the host has taken.
     pub(in crate::workers) const TAKEN: usize = LINE + 1;
+    /// Nonzero if the host will feed no more tasks.
     pub(in crate::workers) const CLOSED: usize = LINE + 2;
     /// The number of fed tasks that the workers have taken.
     pub(in crate::workers) const SEEN: usize = 2 * LINE;
-    /// The ring of tasks. The ring of answers follows it.
+    /// The first word of the ring of tasks. The ring of answers follows the ring of tasks.
     pub(in crate::workers) const RINGS: usize = 3 * LINE;
 
-    /// The number of words for rings of `1 << bits` slots each. With 0 bits, there is no feed and
-    /// no ring.
+    /// The number of host words of a run. With a feed, the two rings have `1 << bits` slots each.
+    /// Without a feed, `bits` is 0, and there are no rings.
     pub(in crate::workers) fn words(bits: u32) -> usize {
         if bits == 0 { RINGS } else { RINGS + (6 << bits) }
     }
 
-    /// The index of the first word of a task. `number` is the number of tasks before it.
+    /// The index of the first word of a task. `number` is the number of earlier tasks.
     pub(in crate::workers) fn task(bits: u32, number: u32) -> usize {
         RINGS + 2 * (number as usize & ((1 << bits) - 1))
     }
 
-    /// The index of the first word of an answer. `number` is the number of answers before it.
+    /// The index of the first word of an answer. `number` is the number of earlier answers.
     pub(in crate::workers) fn answer(bits: u32, number: u32) -> usize {
         RINGS + (2 << bits) + 4 * (number as usize & ((1 << bits) - 1))
     }
@@ -51,7 +53,8 @@ pub(super) mod host {
 pub(super) const COUNTS: usize = 5;
 /// The number of 64-bit words in the statistics of a worker.
 pub(super) const STATS: usize = 8;
-/// The number of 64-bit words per task whose times are kept: its word, its start and its end.
+/// The number of 64-bit words per task whose times are kept: the word of the task, its start and
+/// its end.
 pub(super) const SPAN: usize = 3;
 
 /// The structure `Setup` of `scheduler.cuh`.
@@ -71,7 +74,8 @@ pub(super) struct Setup {
     running: u32,
     ring: u32,
     has_stats: u32,
-    /// The index of the statistics in `tasks`.
+    /// The index of the first word of the statistics in the memory of the queues (see `tasks` of
+    /// [`WorkersLayout`]).
     pub(super) stats: u32,
     pub(super) is_graph: u32,
     pub(super) levels: u32,
@@ -82,13 +86,13 @@ pub(super) struct Setup {
     pub(super) feed_bits: u32,
     /// Maximum time that a worker sleeps after it has found no task, in nanoseconds.
     pub(super) nap_ns: u32,
-    /// The index of the fields of the nodes in the words of the graph. `with_fields` is the number
-    /// of nodes that have fields there.
+    /// The index of the fields of the nodes in the words of the graph.
     pub(super) fields: u32,
+    /// The number of nodes that have fields in the words of the graph.
     pub(super) with_fields: u32,
     /// The number of last tasks per worker whose times are kept.
     pub(super) traced: u32,
-    /// The word of the initial task 0, if the initial tasks are a range of payloads.
+    /// The word of initial task 0, if the initial tasks are a range of payloads.
     pub(super) first: u64,
 }
 
@@ -102,14 +106,14 @@ const _: fn() = || {
 pub(super) struct WorkersLayout {
     /// The number of 32-bit words of the common memory, which are 0 at the start.
     pub(super) state: usize,
-    /// The number of 64-bit words for the queues of all workers, their statistics, and the times of
-    /// tasks.
+    /// The number of 64-bit words for the queues of all workers, the statistics of all workers, and
+    /// the times of tasks.
     pub(super) tasks: usize,
 }
 
 impl Setup {
-    /// The number of credits that have been given back when a run is over. An open feed has a
-    /// credit of its own.
+    /// The number of credits of a run. The run is over when all credits are given back. A feed has
+    /// one credit until it is closed.
     pub(super) fn credits(&self) -> u32 {
         self.initial + u32::from(self.feed_bits != 0)
     }
@@ -133,7 +137,7 @@ impl Setup {
     ) -> Option<(Self, WorkersLayout)> {
         let (deque_bits, ring_bits) = (bits(options.queue), bits(options.ring));
         let mut next = COMMON;
-        // Each part starts at the start of a line.
+        // Each part starts at a multiple of [`LINE`].
         let mut part = |words: usize| {
             let at = next;
             next = next.checked_add(words)?.checked_next_multiple_of(LINE)?;
@@ -170,8 +174,8 @@ impl Setup {
             order: 0,
             level: 0,
             feed_bits: 0,
-            // Workers that search for tasks slow down the workers of the same multiprocessor. Few
-            // workers may search often.
+            // Workers that search for tasks slow down the workers of the same multiprocessor. If
+            // there are few workers, they may search often.
             nap_ns: if workers > 1024 { 1024 } else { 256 },
             fields: 0,
             with_fields: 0,

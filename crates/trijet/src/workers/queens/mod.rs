@@ -11,7 +11,7 @@ use crate::device::args::ArgBlock;
 use crate::launch::Update;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
-/// The one kind of [`QUEENS`].
+/// The kinds of tasks of [`QUEENS`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Boards;
 
@@ -102,9 +102,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 pub type QueensParams = (Update<u64>, u32);
 
 /// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are
-/// `(&mut total, cut)`. The number of ways is added to `total`. A board with fewer than `cut`
-/// queens makes a task for each next board. Other boards are counted in their task. Its initial
-/// task is [`root`].
+/// `(&mut total, cut)`. The number of ways is added to `total`. If a board has fewer than `cut`
+/// queens, its task makes a task for each next board. Otherwise, its task counts the solutions. The
+/// initial task is [`root`].
 pub static QUEENS: Program<Boards, QueensParams> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");
