@@ -50,9 +50,9 @@ impl Element for f32 {
 const NO_FRACTION: f32 = 8_388_608.0;
 
 /// The integer nearest to `v`, ties to even, limited to `0..=max`; 0 for NaN. The integer is in the
-/// low bits of the result. `max` must be less than 2^23. Rounding by an addition lets the compiler
-/// use vector instructions. The instructions that every x86-64 processor has do not allow that for
-/// `round_ties_even`.
+/// low bits of the result. `max` must be less than 2^23. The rounding by an addition lets the
+/// compiler use vector instructions. `round_ties_even` would need vector instructions that not
+/// every x86-64 processor has.
 fn rounded(v: f32, max: f32) -> u32 {
     let held = if v > 0.0 { v } else { 0.0 };
     let held = if held < max { held } else { max };
@@ -108,7 +108,7 @@ mod tests {
         y[0]
     }
 
-    /// The rule, as the documentation states it.
+    /// Computes the rule as the documentation states it.
     #[test]
     #[expect(
         clippy::cast_possible_truncation,

@@ -53,7 +53,7 @@ impl Edges {
         self as u32
     }
 
-    /// The variant with this number; `None` if there is none.
+    /// The variant with this number; `None` if no variant has this number.
     #[must_use]
     pub fn numbered(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|edges| edges.number() == number)

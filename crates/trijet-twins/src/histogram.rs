@@ -1,9 +1,9 @@
 //! A histogram of a window, from which the median of the window is found. It has two levels of
-//! counts, and a running count `below`. Counts fit in a byte, because a window has at most 225
-//! pixels. The coarse level counts blocks of values. `below` counts the pixels in the blocks before
-//! the current block. It is updated while the window slides, so that the search starts at the last
-//! median. Inside a block, sixteen counts are summed at a time, which is one instruction on common
-//! processors.
+//! counts. Counts fit in a byte, because a window has at most 225 pixels. The fine level counts
+//! each value. The coarse level counts blocks of values. In addition, `below` is the number of
+//! pixels in the blocks before the current block. All counts are updated while the window slides,
+//! so the search starts at the last median. Inside a block, sixteen counts are summed at a time,
+//! which is one instruction on common processors.
 #![forbid(unsafe_code)]
 
 use super::pixel::Pixel;
@@ -11,8 +11,8 @@ use super::pixel::Pixel;
 /// The number of counts that are summed at a time inside a block.
 const GROUP: usize = 16;
 
-/// The numbers of pixels of a window: `fine` for each value, `coarse` for each block of `1 <<
-/// shift` values. The current block is `block`.
+/// The numbers of pixels of a window: `fine` for each value, `coarse` for each block of
+/// `1 << shift` values. `block` is the number of the current block.
 #[derive(Debug)]
 pub(super) struct Histogram {
     fine: Vec<u8>,
@@ -55,7 +55,7 @@ impl Histogram {
         self.below = self.below.wrapping_sub(u32::from(block < self.block));
     }
 
-    /// The pixel of rank `rank`, counted from 0. The histogram must hold at least `rank + 1`
+    /// The pixel of rank `rank`, counted from 0. The histogram must have at least `rank + 1`
     /// pixels.
     pub(super) fn select<T: Pixel>(&mut self, rank: u32) -> T {
         while self.below > rank {

@@ -1,6 +1,6 @@
 //! The computations of kernels of [trijet](https://docs.rs/trijet), over slices, on one processor:
-//! an exact median of images, an affine map and rounds of arithmetic. Host devices run them in
-//! place of the kernels.
+//! an exact median of images, an affine map and rounds of arithmetic. Host devices run these
+//! computations in place of the kernels.
 //!
 //! This crate is separate so that every profile can optimise it. Tests of other crates then stay
 //! fast, even in profiles that do not optimise those crates. A generic function would be compiled

@@ -8,10 +8,9 @@ use std::ops::Range;
 
 /// A pixel type that has a median filter.
 pub trait Median: Pixel {
-    /// Writes the medians of the rows `out_rows` to `y`. The
-    /// window of a pixel is the square of `2 * radius + 1` by `2 * radius + 1` pixels around it, in
-    /// the same image. Rows are numbered over the whole stack. The first row of `x` is
-    /// `geometry.first_in_row`.
+    /// Writes the medians of the rows `out_rows` to `y`. The window of a pixel is the square of
+    /// `2 * radius + 1` by `2 * radius + 1` pixels around it, in the same image. Rows are numbered
+    /// over the whole stack. The first row of `x` is `geometry.first_in_row`.
     ///
     /// ```
     /// use trijet_twins::{Edges, Geometry, Median};

@@ -19,9 +19,9 @@ const SIDE_MAX: usize = 2 * RADIUS_MAX as usize + 1;
 /// A stack of images, and the part of the stack that an input slice has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Pixels in a row.
+    /// The number of pixels of a row.
     pub width: u32,
-    /// Rows in an image.
+    /// The number of rows of an image.
     pub height: u32,
     /// The number of the first row of the input, counted over the whole stack.
     pub first_in_row: u64,
@@ -29,9 +29,9 @@ pub struct Geometry {
 
 impl Geometry {
     /// The input rows that the windows of the output rows `out_rows` reach. Rows are numbered over
-    /// the whole stack. The rows of a window are the rows of its image within `radius`, and with
-    /// [`Edges::Wrap`] all rows of the image if the window leaves it. The input must have at least
-    /// these rows.
+    /// the whole stack. A window has the rows of its image that are at most `radius` rows away.
+    /// With [`Edges::Wrap`], if a window leaves its image, it has all rows of the image. The input
+    /// must have at least these rows.
     #[must_use]
     pub fn in_rows(&self, radius: u32, edges: Edges, out_rows: Range<u64>) -> Range<u64> {
         if out_rows.is_empty() {
@@ -136,8 +136,8 @@ impl<T: Pixel> Filter<T> {
     }
 }
 
-/// The column that is used at index `at` of a row. If a zero is used there, a column beyond the
-/// row.
+/// The index of the column that is used at index `at` of a row. If a zero is used there, the index
+/// is beyond the end of the row.
 fn column_at(edges: Edges, at: i64, width: usize) -> usize {
     let beyond = usize::MAX;
     edges.at(at, width as i64).map_or(beyond, |from| usize::try_from(from).unwrap_or(beyond))
@@ -148,12 +148,13 @@ fn pixel<T: Pixel>(line: &[T], column: usize) -> T {
     line.get(column).map_or(T::default(), |pixel| *pixel)
 }
 
-/// The sorted columns of a window of radius 1, with one column more at either edge.
+/// The sorted columns of the windows of radius 1 in one row, with one more column before and after
+/// the row.
 struct Columns<T> {
     least: Vec<T>,
     middle: Vec<T>,
     most: Vec<T>,
-    /// The columns that are used before the first column and after the last one.
+    /// The indices of the columns that are used before the first column and after the last column.
     ends: [usize; 2],
 }
 
@@ -196,8 +197,8 @@ fn median3<T: Pixel>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 
-/// Computes one row with a sliding histogram, which is empty before and after. `columns` has the
-/// columns of the windows from left to right.
+/// Computes one row with a sliding histogram. The histogram is empty before and after the call.
+/// `columns` has the indices of the columns of the windows, from left to right.
 fn slide<T: Pixel>(histogram: &mut Histogram, columns: &[usize], window: &[&[T]], out: &mut [T]) {
     let rank =
         u32::try_from(window.len() * window.len() / 2).expect("a window has at most 225 pixels");
@@ -243,8 +244,8 @@ mod tests {
         }
     }
 
-    /// A line with `more` pixels before and after it, as in the documentation of `scipy.ndimage`:
-    /// the line in the middle of its continuation. `None` stands for a zero.
+    /// A line with `more` pixels before and after it, as in the documentation of `scipy.ndimage`.
+    /// The line is in the middle of the result. `None` stands for a zero.
     fn continued(edges: Edges, line: &[usize], more: usize) -> Vec<Option<usize>> {
         let reversed: Vec<usize> = line.iter().rev().copied().collect();
         let inner = reversed.get(1..line.len().max(2) - 1).unwrap_or_default();
@@ -298,7 +299,8 @@ mod tests {
         window[window.len() / 2]
     }
 
-    /// A random stack, a random run of its rows, and only the input rows that the run needs.
+    /// Compares a random range of the rows of a random stack. The input has only the rows that this
+    /// range needs.
     fn agrees_with_sorting<T: Pixel + std::fmt::Debug>(seed: u64, radius: u32, edges: Edges) {
         let mut draw = Draw(seed);
         // Sides start at 1, so some are smaller than the window, and even smaller than half of it.
@@ -335,8 +337,8 @@ mod tests {
         }
     }
 
-    /// The examples of `scipy.ndimage`: a line of 4 with 6 positions on either side, and a line of
-    /// one.
+    /// The examples of `scipy.ndimage`: a line of 4 pixels with 6 positions on either side, and a
+    /// line of one pixel.
     #[test]
     fn lines_are_continued_as_scipy_does() {
         let cases = [
@@ -389,7 +391,7 @@ mod tests {
         }
     }
 
-    /// A window that leaves its image reaches the rows of the other side.
+    /// A window that leaves its image reaches rows of the other side of the image.
     #[test]
     fn images_that_go_round_are_needed_whole_where_a_window_leaves_them() {
         let geometry = Geometry { width: 5, height: 10, first_in_row: 0 };

@@ -1,8 +1,8 @@
 //! Rounds of integer arithmetic: a kernel whose running time can be chosen.
 #![forbid(unsafe_code)]
 
-/// Number of words whose rounds are computed together. A round of a word needs the result of the
-/// round before, so with one word at a time a processor would wait.
+/// The number of words whose rounds are computed together. A round of a word needs the result of
+/// the previous round. With one word at a time, the processor would wait for each round.
 const TOGETHER: usize = 32;
 
 /// `y[i]` is `x[i]` after `rounds` rounds of xorshift32 and an odd multiply, over the shorter of

@@ -4,7 +4,7 @@
 use trijet::kernels::{ArgBlock, Read, Write};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The one kind of [`ATTENTION`].
+/// The kinds of tasks of [`ATTENTION`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Queries;
 
@@ -70,9 +70,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 pub type AttentionParams = (Read<u32>, Read<f32>, Read<f32>, Read<f32>, Write<f32>);
 
 /// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are
-/// `(&ends, &q, &k, &v, &mut out)`. Query `i` attends to the rows of `k` and `v` from `ends[i]` up
-/// to, but not including, `ends[i + 1]`. A task is a query. The scores must be small, because no
-/// maximum is subtracted before the exponential.
+/// `(&ends, &q, &k, &v, &mut out)`. Query `i` attends to the rows of `k` and `v` from `ends[i]` to
+/// `ends[i + 1] - 1`. Each task computes one query. The scores must be small, because no maximum is
+/// subtracted before the exponential.
 pub static ATTENTION: Program<Queries, AttentionParams> = {
     let parameters = "const u32* ends, u64 marks, const float* q, u64 queries, const float* k, u64 all, \
                       const float* v, u64 others, float* out, u64 results";

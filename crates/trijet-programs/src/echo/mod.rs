@@ -1,9 +1,9 @@
-//! Tasks that only answer, for tests and benchmarks of feeds.
+//! Tasks that only send an answer, for tests and benchmarks of feeds.
 
 use trijet::kernels::{ArgBlock, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The one kind of [`ECHO`].
+/// The kinds of tasks of [`ECHO`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Echoes;
 

@@ -1,11 +1,11 @@
-//! A batch for a mixture of experts. A few experts get most of the tokens (Zipf). There are two
-//! kinds of tasks.
+//! A batch for a mixture of experts. A few experts get most of the tokens (Zipf). A task of kind 0
+//! is one expert. It makes tasks of kind 1, which are up to 16 tokens of the expert.
 
 use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Read, Write};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The kinds of [`EXPERTS`].
+/// The kinds of tasks of [`EXPERTS`].
 #[derive(Debug, Clone, Copy)]
 pub struct Experts;
 
@@ -43,7 +43,7 @@ pub fn routed(expert: u32, token: &[u32]) -> Vec<u32> {
     (0..WIDTH as u32).map(sum).collect()
 }
 
-/// The number of tokens that have both words and room for results.
+/// The number of whole tokens in `x`, or in `y` if `y` is shorter.
 fn all_tokens(w: &Worker<'_>) -> usize {
     w.read::<u32>(2).len().min(w.shared::<u32>(4).len()) / WIDTH
 }
@@ -81,9 +81,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`EXPERTS`].
 pub type ExpertsParams = (Read<u32>, Read<u32>, Write<u32>);
 
-/// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are
-/// `(&ends, &x, &mut y)`. Expert `i` gets the tokens from `ends[i]` up to, but not including,
-/// `ends[i + 1]`. The initial tasks are one task of kind 0 per expert.
+/// Multiplies tokens by the weights of their experts, in 32-bit words that wrap around. Its
+/// arguments are `(&ends, &x, &mut y)`. Expert `i` gets the tokens from `ends[i]` to
+/// `ends[i + 1] - 1`. The initial tasks are one task of kind 0 per expert.
 pub static EXPERTS: Program<Experts, ExpertsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("experts.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* x, u64 length, u32* y, u64 results";

@@ -6,7 +6,7 @@ use trijet::Result;
 use trijet::kernels::{ArgBlock, Read, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
 
-/// The one kind of [`LAYERED`].
+/// The kinds of tasks of [`LAYERED`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct LayeredNodes;
 
@@ -59,7 +59,7 @@ impl Layered {
         &self.before[self.ends[number] as usize..self.ends[number + 1] as usize]
     }
 
-    /// The expected value of each node.
+    /// The value of each node that a correct run computes.
     #[must_use]
     pub fn values(&self) -> Vec<u32> {
         let mut values = vec![0_u32; self.len()];

@@ -1,11 +1,11 @@
-//! Independent tasks whose lengths are powers of two. Tasks of twice the length are half as
-//! frequent.
+//! Independent tasks whose lengths are powers of two. If the length doubles, the number of tasks
+//! halves.
 
 use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Write};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The one kind of [`LENGTHS`].
+/// The kinds of tasks of [`LENGTHS`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths;
 
@@ -20,8 +20,8 @@ pub const fn count(number: u32, base: u32, skew: u32) -> u32 {
     base << if zeros < skew { zeros } else { skew }
 }
 
-/// The result of a lane of a task: the number after all steps of the lane. The steps are not run
-/// one by one: this function joins two steps into one, again and again.
+/// The result of a lane of a task: the random number after all steps of the lane. This function
+/// does not run the steps one by one. It joins two steps into one step, again and again.
 #[must_use]
 pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
     let mut x = number.wrapping_mul(32).wrapping_add(lane);
@@ -31,7 +31,7 @@ pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
         if left & 1 == 1 {
             x = x.wrapping_mul(factor).wrapping_add(term);
         }
-        // Two steps in one.
+        // Joins two steps into one step.
         term = term.wrapping_mul(factor).wrapping_add(term);
         factor = factor.wrapping_mul(factor);
         left >>= 1;

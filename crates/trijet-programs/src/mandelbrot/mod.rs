@@ -4,7 +4,7 @@
 use trijet::kernels::{ArgBlock, Write};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The one kind of [`MANDELBROT`].
+/// The kinds of tasks of [`MANDELBROT`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Tiles;
 
@@ -62,8 +62,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 pub type MandelbrotParams = (Write<u32>, u32, u32);
 
 /// Counts, for each pixel of a square image, the iterations until the point leaves a circle. Its
-/// arguments are `(&mut counts, width, limit)`. The workers are blocks. A task is a tile: [`tiles`]
-/// returns the number of tiles.
+/// arguments are `(&mut counts, width, limit)`. The workers are blocks. Each task computes one
+/// tile, and [`tiles`] returns the number of tiles.
 pub static MANDELBROT: Program<Tiles, MandelbrotParams> = {
     let (bodies, parameters) =
         (include_str!("mandelbrot.cu"), "u32* counts, u64 pixels, u32 width, u32 limit");

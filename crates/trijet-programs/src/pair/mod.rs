@@ -1,9 +1,10 @@
-//! Two kinds of tasks that make each other, like the two procedures in Whippletree.
+//! Two kinds of tasks. Each kind makes tasks of the other kind, like the two procedures in
+//! Whippletree.
 
 use trijet::kernels::{ArgBlock, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
-/// The kinds of [`PAIR`].
+/// The kinds of tasks of [`PAIR`].
 #[derive(Debug, Clone, Copy)]
 pub struct PairKinds;
 
@@ -21,8 +22,8 @@ pub const fn first(n: u8) -> WorkerTask {
 /// The number of tasks of each kind in the recursion from `n`.
 #[must_use]
 pub fn counts(n: u8) -> [u64; 2] {
-    // For a task at `n`: the number of tasks of its own kind, including itself, and of the other
-    // kind.
+    // For a task at `n`: the number of tasks of its own kind, including itself, and the number of
+    // tasks of the other kind.
     let mut of = vec![[1, 0], [1, 0]];
     for at in 2..=usize::from(n) {
         let (a, b): ([u64; 2], [u64; 2]) = (of[at - 1], of[at - 2]);
@@ -49,8 +50,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`PAIR`].
 pub type PairParams = (Update<u64>,);
 
-/// Counts the tasks of two kinds that make each other. Its argument is `(&mut counts,)`, and its
-/// initial task is [`first`].
+/// Counts the tasks of each kind. Its argument is `(&mut counts,)`, and its initial task is
+/// [`first`].
 pub static PAIR: Program<PairKinds, PairParams> = {
     let spec = ProgramSpec::new("pair", include_str!("pair.cu"), "u64* counts, u64 length");
     // SAFETY: the bodies add to the first two words only, atomically, and the check demands two.

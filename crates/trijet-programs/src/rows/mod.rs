@@ -5,7 +5,7 @@ use crate::part::part;
 use trijet::kernels::{ArgBlock, Read, Write};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The one kind of [`ROWS`].
+/// The kinds of tasks of [`ROWS`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct RowsKind;
 
@@ -47,9 +47,9 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`ROWS`].
 pub type RowsParams = (Read<u32>, Read<u32>, Read<u32>, Write<u32>);
 
-/// Multiplies a sparse matrix by a vector, in words that wrap around. Its arguments are
-/// `(&ends, &columns, &x, &mut y)`. The value of an entry is a hash of its row and its column. A
-/// task is a row.
+/// Multiplies a sparse matrix by a vector, in 32-bit words that wrap around. Its arguments are
+/// `(&ends, &columns, &x, &mut y)`. The value of an entry is a hash of its row and its column. Each
+/// task computes one row.
 pub static ROWS: Program<RowsKind, RowsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("rows.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* columns, u64 entries, const u32* x, u64 length, \

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use trijet::kernels::{ArgBlock, Read, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
-/// The one kind of [`SEARCH`].
+/// The kinds of tasks of [`SEARCH`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Visits;
 
@@ -24,8 +24,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Makes a graph of `vertices` vertices. The numbers of neighbours follow a power law, up to
-    /// 1024: twice the number is half as frequent.
+    /// Makes a graph of `vertices` vertices. The numbers of neighbours follow a power law: twice
+    /// the number is half as frequent. A vertex has at most 1024 neighbours.
     #[must_use]
     pub fn power_law(vertices: u32, seed: u32) -> Self {
         let (mut ends, mut neighbours) = (vec![0], Vec::new());
@@ -58,7 +58,7 @@ impl Neighbours {
 }
 
 /// The initial task, which starts the search at a vertex. Set the distance of this vertex to 0
-/// before.
+/// before the run.
 #[must_use]
 pub const fn first(vertex: u32) -> WorkerTask {
     WorkerTask::new(0, vertex as u64)

@@ -4,7 +4,7 @@ use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Update};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
-/// The one kind of [`TREE`].
+/// The kinds of tasks of [`TREE`]. There is one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeNodes;
 
@@ -18,7 +18,8 @@ pub const fn root(seed: u32) -> WorkerTask {
     WorkerTask::new(0, mix(seed) as u64)
 }
 
-/// The hashes of the children of a node; at most `most` children.
+/// The hashes of the children of a node. A node has at most `most` children, and no children at the
+/// depth `limit`.
 fn children(hash: u32, depth: u32, limit: u32, most: u32) -> impl Iterator<Item = u32> {
     let most = if depth < limit { most } else { 0 };
     let many = if most == 0 { 0 } else { mix(hash ^ 0x9e37_79b9) % (most + 1) };
@@ -61,8 +62,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 pub type TreeParams = (Update<u64>, u32, u32);
 
 /// Visits a tree. Its arguments are `(&mut sums, depth, children)`. The number of nodes and the sum
-/// of their hashes are added to `sums`. A node above the depth has 0 to `children` children. Its
-/// initial task is [`root`].
+/// of their hashes are added to `sums`. A node at a smaller depth than `depth` has 0 to `children`
+/// children. The initial task is [`root`].
 pub static TREE: Program<TreeNodes, TreeParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("tree.cu"));
     let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");

@@ -3,7 +3,7 @@
 use trijet::kernels::Write;
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Shared, Worker};
 
-/// The kinds of [`VECTORS`].
+/// The kinds of tasks of [`VECTORS`].
 #[derive(Debug, Clone, Copy)]
 pub struct Vectors;
 
@@ -19,8 +19,8 @@ pub const COPY: u8 = 1;
 /// The kind that adds the elements of array `from`, times a number, to the elements of array `to`.
 pub const AXPY: u8 = 2;
 
-/// The fields of a task that uses the elements from `begin` up to, but not including, `end`. If the
-/// task reads no other array, pass `to` as `from`.
+/// The fields of a task that uses the elements from `begin` to `end - 1`. If the task reads no
+/// other array, pass `to` as `from`.
 #[must_use]
 pub fn fields(to: usize, from: usize, (begin, end): (usize, usize), value: f32) -> [u64; 5] {
     [to as u64, from as u64, begin as u64, end as u64, u64::from(value.to_bits())]

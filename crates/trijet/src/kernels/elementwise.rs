@@ -24,7 +24,7 @@ fn bytes_moved(args: &ArgBlock) -> Cost {
     Cost { bytes: bytes.sum(), ops: 0 }
 }
 
-/// A twin that runs tile by tile, with the bytes that it moves as its cost.
+/// A twin that runs tile by tile. Its cost is the number of bytes that it moves.
 pub(super) const fn twin(run: fn(&mut Tile<'_>)) -> Twin {
     Twin { tile_elements: tile, run, cost: bytes_moved }
 }

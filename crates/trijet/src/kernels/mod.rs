@@ -3,13 +3,13 @@
 //!
 //! `<name>/<name>.cu` is CUDA C++ without any header. `cargo xtask ptx` generates
 //! `<name>/<name>.ptx` from this source. The PTX contains the hash of the source. `<name>/host.rs`
-//! computes one tile of the output with the same arithmetic in the same order, so both devices
+//! computes one tile of the output with the same arithmetic in the same order. So both devices
 //! agree bit for bit: the device sources are built with `--fmad=false`, integers wrap, and floats
 //! are rounded after every operation.
 //!
 //! The library compares PTX with its device and its launches: see [`lint`] and [`PtxRule`]. Most
-//! kernels run on compute capability 8.0 and later. The documentation of a kernel states if it
-//! needs 9.0. An older GPU refuses to load such a kernel, with [`PtxRule::Target`].
+//! kernels run on compute capability 8.0 and later. The documentation of a kernel states if the
+//! kernel needs 9.0. An older GPU refuses to load such a kernel, with [`PtxRule::Target`].
 //!
 //! Every pointer parameter of an entry is followed by its length in elements. No entry reads or
 //! writes beyond these lengths.

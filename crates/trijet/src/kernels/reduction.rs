@@ -10,7 +10,7 @@ use crate::stream::Stream;
 use half::bf16;
 use std::marker::PhantomData;
 
-/// The numbers that NCCL uses for the elements `T` and for an operation: `ncclDataType_t` and
+/// The numbers of NCCL for the element type `T` and for an operation: `ncclDataType_t` and
 /// `ncclRedOp_t` of `nccl.h`.
 ///
 /// NCCL accesses memory according to the number of the element type. Only this library makes such
@@ -33,7 +33,7 @@ impl<T: TiledElement> NcclNames<T> {
     }
 }
 
-/// The member of `ncclDataType_t`.
+/// The number of an element type in `ncclDataType_t`; `None` if NCCL lacks the type.
 pub(crate) const fn nccl_type(dtype: Dtype) -> Option<i32> {
     match dtype {
         Dtype::U8 => Some(1),
@@ -53,10 +53,12 @@ pub(crate) const fn nccl_type(dtype: Dtype) -> Option<i32> {
 /// ([`Data::reduce`](crate::task::Data::reduce)), or the data of several devices
 /// ([`Communicator::all_reduce`](crate::comm::Communicator::all_reduce)).
 pub trait Reduction<T: Element>: Send + Sync + 'static {
-    /// The identity. Combining it with a value does not change the value: 0 for a sum.
+    /// The identity. A combination of the identity with a value is the value. For a sum, the
+    /// identity is 0.
     const IDENTITY: T;
 
-    /// The numbers of NCCL for this combination of these elements; `None` if NCCL does not have it.
+    /// The numbers of NCCL for this combination of these elements; `None` if NCCL lacks the
+    /// combination or the elements.
     const NCCL: Option<NcclNames<T>> = None;
 
     /// Combines the elements of `part` into the elements of `total`, which has the same length.
@@ -70,17 +72,18 @@ pub trait Reduction<T: Element>: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 pub struct Sum;
 /// The minimum. For floating-point numbers it is `minimum` of IEEE 754-2019, as in NumPy and
-/// PyTorch: a NaN wins, and -0 is less than 0. A NaN in the result has the bits of the canonical
-/// NaN (`0x7fff_ffff`, or `0x7fff` for bf16). So the result has the same bits in every order.
+/// PyTorch: if one number is a NaN, the result is a NaN, and -0 is less than 0. A NaN in the result
+/// has the bits of the canonical NaN (`0x7fff_ffff`, or `0x7fff` for bf16). So the result has the
+/// same bits in every order.
 #[derive(Debug, Clone, Copy)]
 pub struct Min;
-/// The maximum, with the rule of [`Min`] for floating-point numbers: a NaN wins, and 0 is greater
-/// than -0.
+/// The maximum. For floating-point numbers, if one number is a NaN, the result is a NaN, as for
+/// [`Min`]. 0 is greater than -0.
 #[derive(Debug, Clone, Copy)]
 pub struct Max;
 
-// NCCL ignores a NaN in minima and maxima of floating-point numbers, so these have no numbers of
-// NCCL.
+// NCCL ignores a NaN in minima and maxima of floating-point numbers, so NCCL does not run these
+// combinations.
 macro_rules! reductions {
     ($($of:ty, $type:ty, $identity:expr, $kernel:ident $(, $operation:literal)?;)*) => {$(
         impl Reduction<$type> for $of {

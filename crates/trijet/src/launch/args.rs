@@ -31,7 +31,7 @@ pub(super) enum Passed {
 }
 
 impl<'a> Args<'a> {
-    /// No arguments yet.
+    /// A list without arguments.
     #[must_use]
     #[inline(always)]
     pub fn new() -> Self {
@@ -166,7 +166,7 @@ mod tests {
     use crate::device::{Executor, HostConfig, Order};
     use crate::stream::Device;
 
-    /// The index counts arguments of the kernel: a pointer with its length is two.
+    /// The index counts the arguments of the kernel. A pointer and its length are two arguments.
     #[test]
     fn each_way_to_pass_memory_has_its_words_and_its_access() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);

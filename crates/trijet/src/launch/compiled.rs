@@ -9,7 +9,7 @@ use crate::device::ptx;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// PTX and what it contains.
+/// PTX, and the result of its scan.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledPtx {
     pub(super) text: Arc<str>,

@@ -1,8 +1,8 @@
 //! A kernel: declared once, loaded once per device, launched with checked arguments.
 //!
-//! The declaration is the only `unsafe` code of a user. It promises that the code has these
-//! parameters, that the code touches only the bytes that it is given, in the declared way, and that
-//! the twin computes the same.
+//! The declaration is the only `unsafe` code of a user. The declaration promises three things: the
+//! code has these parameters, the code touches only the bytes of its arguments in the declared way,
+//! and the twin computes the same.
 
 use super::args::Args;
 use super::compiled::Compiled;
@@ -47,8 +47,8 @@ pub struct Kernel<P> {
     params: PhantomData<fn(P)>,
 }
 
-/// A kernel without the types of its parameters. The steps of a launch after the collection of the
-/// arguments need no types.
+/// A kernel without the types of its parameters. Only the collection of the arguments needs the
+/// types. The later steps of a launch do not.
 struct Untyped {
     spec: KernelSpec,
     number: OnceLock<usize>,
@@ -74,24 +74,24 @@ impl<P> Kernel<P> {
     /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each
     /// [`Tiled`](super::Tiled) as a tensor map. The entry point touches no bytes outside its spans,
     /// and does not write to a [`Read`](super::Read). The caller of a launch chooses the boxes of a
-    /// tiling, and a copy of a box fills as much shared memory as the box has: see
+    /// tiling. A copy of a box fills as many bytes of shared memory as the box has: see
     /// [`ArgBlock::tiled`]. All of this holds for every list of arguments that the check of the
     /// declaration accepts, with every configuration that its shape computes or accepts.
     ///
     /// If the entry point has a `griddepcontrol.wait`, it may be launched as a
     /// [dependent](LaunchConfig::dependent) launch. Then each thread uses memory of other kernels
-    /// only after a wait: its own wait, or the wait of another thread that barriers order before
-    /// the use. Each block waits before it ends. The library checks this rule on the paths of the
-    /// PTX. If a path breaks the rule, the library refuses dependent launches, unless the
-    /// declaration [promises](KernelSpec::trust_wait) that the kernel obeys it.
+    /// only after its own wait, or after the wait of another thread. In the second case, barriers
+    /// order the wait before the use. Each block waits before it ends. The library checks this rule
+    /// on the paths of the PTX. If a path breaks the rule, the library refuses dependent launches,
+    /// unless the declaration [promises](KernelSpec::trust_wait) that the kernel obeys the rule.
     ///
     /// Safe code may launch a kernel with the parameters [`Dynamic`](super::Dynamic) with any list
-    /// of arguments: in any number and order, with scalars of any value, which may be addresses,
-    /// and with any spans, read or written. The entry point must then obey the rules above for
-    /// every list that `check` accepts. So `check` has to refuse every list that has a scalar in
-    /// the position of a span, that has a read-only span where the kernel writes, or that lacks an
-    /// argument. [`ArgBlock::count`] returns the number of arguments, and [`ArgBlock::spans`] the
-    /// index and the mode of each span.
+    /// of arguments. The list may have any number of arguments in any order, scalars of any value,
+    /// which may be addresses, and any spans, read or written. The entry point must obey the rules
+    /// above for every list that `check` accepts. So `check` has to refuse a list that lacks an
+    /// argument. It has to refuse a list that has a scalar in the position of a span, or a
+    /// read-only span where the kernel writes. [`ArgBlock::count`] returns the number of arguments,
+    /// and [`ArgBlock::spans`] the index and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
         let code = Untyped {
@@ -165,7 +165,7 @@ impl Untyped {
         Ok(loaded)
     }
 
-    /// Returns the module of the code, and loads it if the device does not have it yet. Kernels
+    /// Returns the module of the code. Loads the module if the device does not have it yet. Kernels
     /// with equal code share a module.
     fn module(&self, device: &OpenDevice) -> Result<LoadedModule> {
         let mut modules = device.modules.lock().expect("no panic under this lock");
@@ -193,7 +193,7 @@ impl Untyped {
                 let compiled = self.compiled.get(compute, compile)?;
                 (accept(compiled.module)?, load(Image::Compiled(&compiled.text))?)
             }
-            // A host device runs only the twin of the kernel, if there is one.
+            // A host device compiles no source. It runs only the twin of the kernel.
             Code::Source(source) => (None, load(Image::Ptx(source))?),
         };
         let module = LoadedModule { handle, ptx };
@@ -233,8 +233,8 @@ impl Untyped {
         };
         let written = args.spans().iter().filter(|arg| arg.mode.writes());
         let longest = written.map(|arg| arg.elements).max().unwrap_or(0);
-        // The usual cases divide by a constant. A division by any other number costs as much as
-        // half a launch.
+        // Most kernels take the first arm, which divides by a constant. The division in the second
+        // arm costs as much as half a launch.
         match per_thread {
             0 | 1 => LaunchConfig::covering(longest, u64::from(THREADS), THREADS),
             more => LaunchConfig::covering(longest, u64::from(THREADS) * u64::from(more), THREADS),
@@ -242,7 +242,7 @@ impl Untyped {
     }
 
     /// Refuses a configuration of the caller that the device or the declaration does not allow. A
-    /// grid without blocks is allowed, because it launches nothing.
+    /// grid with a side of 0 is allowed, because such a launch does nothing.
     fn check_given(
         &self,
         config: &LaunchConfig,
@@ -270,7 +270,8 @@ impl Untyped {
     }
 
     /// Refuses a launch whose clusters do not fit onto the device, and a cooperative launch whose
-    /// blocks do not fit at the same time. The driver would refuse these launches without a reason.
+    /// blocks do not fit at the same time. The driver would also refuse these launches, but would
+    /// not name the reason.
     fn check_room(
         &self,
         device: &OpenDevice,
@@ -342,9 +343,9 @@ impl Device {
     }
 
     /// The size in bytes of each parameter of a kernel's entry point. Loads the kernel if
-    /// necessary. `None` on a host device and on a driver before CUDA 12.4, which do not know the
-    /// sizes. If the sizes are known, a launch is refused if the number or the size of its
-    /// arguments differs.
+    /// necessary. `None` on a host device and on a driver before CUDA 12.4, where the sizes are
+    /// unknown. Where the sizes are known, a launch with other numbers or sizes of arguments is
+    /// refused.
     ///
     /// # Errors
     /// As for [`Device::load`].
@@ -357,8 +358,8 @@ impl Device {
 }
 
 impl Device {
-    /// The numbers of blocks and of clusters of a kernel that run at the same time with this
-    /// configuration, on a device that does nothing else. The grid of the configuration is ignored.
+    /// The numbers of blocks and of clusters of a kernel that can run at the same time with this
+    /// configuration, if the device does nothing else. The grid of the configuration is ignored.
     /// Loads the kernel if necessary.
     ///
     /// ```
@@ -402,8 +403,8 @@ impl Stream {
         self.launch_untyped(&kernel.code, None, &collected, Location::caller())
     }
 
-    /// Launches a kernel with a configuration that the caller chooses: for kernels declared with
-    /// [`Shape::Given`]. A grid with a side of 0 does nothing.
+    /// Launches a kernel with a configuration that the caller chooses. The kernel must be declared
+    /// with [`Shape::Given`]. A grid with a side of 0 does nothing.
     ///
     /// ```
     /// use trijet::kernels::{Code, Update, KernelSpec, Ptr, Shape};

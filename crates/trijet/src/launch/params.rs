@@ -1,5 +1,5 @@
-//! The parameters of a kernel as types, and the values that may be passed for each: `&` for memory
-//! that the kernel reads, `&mut` for memory that it writes.
+//! The parameters of a kernel as types, and the values that may be passed for each parameter: `&`
+//! for memory that the kernel reads, `&mut` for memory that it writes.
 #![forbid(unsafe_code)]
 
 use super::args::{Args, Passed};
@@ -35,9 +35,9 @@ pub struct Tiled<P>(PhantomData<fn() -> P>);
 #[derive(Debug)]
 pub struct Dynamic;
 
-/// Other crates cannot implement [`Arg`] and [`ArgsFor`], because they cannot name these traits.
-/// Such an implementation could, in safe code, pass an address, or pass a shared view to a kernel
-/// that writes to it.
+/// The traits of this module have no name outside of the crate, so other crates cannot implement
+/// [`Arg`] and [`ArgsFor`]. In safe code, such an implementation could pass an address. It could
+/// also pass a shared view to a kernel that writes to the view.
 mod sealed {
     /// A value that may be passed for the parameter `P`.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
@@ -47,8 +47,8 @@ mod sealed {
     pub trait All<P> {}
 }
 
-/// A value that may be passed for the parameter `P`. Sealed: the promise of a kernel's declaration
-/// covers only the implementations of this library.
+/// A value that may be passed for the parameter `P`. The trait is sealed: the promise of a kernel's
+/// declaration covers only the implementations of this library.
 #[diagnostic::on_unimplemented(
     message = "an argument of the type `{Self}` does not fit the parameter `{P}` of the kernel",
     label = "the kernel takes `{P}` here",
@@ -157,7 +157,7 @@ tiled! {
     Update Update;
 }
 
-/// Values that may be passed for all parameters `P` of a kernel. Sealed, like [`Arg`].
+/// Values that may be passed for all parameters `P` of a kernel. The trait is sealed, like [`Arg`].
 pub trait ArgsFor<'a, P>: sealed::All<P> {
     /// Appends the values in order.
     ///

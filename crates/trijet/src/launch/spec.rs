@@ -34,11 +34,11 @@ pub enum Shape {
         /// The number of elements per thread.
         per_thread: u32,
     },
-    /// The function computes the configuration from the arguments.
+    /// This function computes the configuration from the arguments.
     Computed(fn(&ArgBlock) -> Result<LaunchConfig>),
     /// The caller passes the configuration to [`Stream::launch_with`](crate::Stream::launch_with).
-    /// The function refuses, with a reason, the configurations with which the kernel is not correct
-    /// for these arguments.
+    /// This function refuses a configuration if the kernel is not correct with this configuration
+    /// and these arguments. The text of the refusal is the reason.
     Given(fn(&ArgBlock, &LaunchConfig) -> std::result::Result<(), String>),
 }
 
@@ -64,7 +64,7 @@ impl KernelSpec {
         Self::of(Cow::Borrowed(name), code, shape)
     }
 
-    /// As [`KernelSpec::new`], with a name that is known only at run time.
+    /// The same declaration as [`KernelSpec::new`], with a name that is known only at run time.
     #[must_use]
     pub const fn with_name(name: String, code: Code, shape: Shape) -> Self {
         Self::of(Cow::Owned(name), code, shape)
@@ -91,9 +91,9 @@ impl KernelSpec {
         self
     }
 
-    /// Checks the code without a device: that CUDA C++ compiles for the compute capability
-    /// `compute`, that a binary is complete, and that the code has the entry. The entries of a
-    /// fatbin are not known.
+    /// Checks the code without a device. CUDA C++ must compile for the compute capability
+    /// `compute`, a binary must be complete, and the code must have the entry. The entries of a
+    /// fatbin are not known, so they are not checked.
     ///
     /// # Errors
     /// `Unsupported` without the run-time compiler; `Compile` with the messages of the compiler,
@@ -126,7 +126,8 @@ impl KernelSpec {
         }
     }
 
-    /// The name of the code's file. Without a file, a name that is made from the kernel's name.
+    /// The name of the file with the code. Without a file, the name is made from the name of the
+    /// kernel.
     pub(super) fn file_name(&self) -> String {
         let extension = match self.code {
             Code::Ptx(_) => "ptx",
@@ -170,8 +171,8 @@ impl KernelSpec {
         self
     }
 
-    /// Allows launches with up to `bytes` of dynamic shared memory for each block. Above 48 KiB
-    /// this sets the opt-in attribute of the kernel.
+    /// Allows launches with up to `bytes` of dynamic shared memory for each block. For more than 48
+    /// KiB, this sets the opt-in attribute of the kernel in the driver.
     #[must_use]
     pub const fn shared_bytes_max(mut self, bytes: u32) -> Self {
         self.shared_bytes_max = bytes;
@@ -180,10 +181,10 @@ impl KernelSpec {
 
     /// Promises that a [dependent](LaunchConfig::dependent) launch of the kernel is correct,
     /// although [`lint`](crate::kernels::lint) finds a use of memory before its
-    /// `griddepcontrol.wait`, or a path without a wait. It is correct if no kernel writes the
-    /// memory, if no thread takes the path, or if barriers order the threads after a thread that
-    /// waits. Without the promise such a launch is refused. The promise is a part of the contract
-    /// of [`Kernel::declare`](crate::Kernel::declare).
+    /// `griddepcontrol.wait`, or a path without a wait. The use is correct if no kernel writes the
+    /// memory, or if barriers order the use after the wait of another thread. The path is correct
+    /// if no thread takes it. Without the promise, such a launch is refused. The promise is a part
+    /// of the contract of [`Kernel::declare`](crate::Kernel::declare).
     #[must_use]
     pub const fn trust_wait(mut self) -> Self {
         self.wait = WaitProof::Promise;

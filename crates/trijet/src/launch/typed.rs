@@ -1,5 +1,5 @@
-//! The arguments of a twin as one tuple, with the types of the kernel's parameters. The twin then
-//! uses no indices of arguments.
+//! The arguments of a twin as one tuple, with the types of the kernel's parameters. With this
+//! tuple, a twin needs no indices of arguments.
 #![forbid(unsafe_code)]
 
 use super::params::{Ptr, Read, Tiled, Update, Write};
@@ -7,7 +7,7 @@ use crate::device::tiling::{Matrix, Tiling};
 use crate::device::twin::Tile;
 use bytemuck::Pod;
 
-/// The trait of one parameter. Only this library needs its name.
+/// The trait of one parameter. Other crates need only [`TwinParams`].
 mod sealed {
     use crate::device::twin::Tile;
 
@@ -73,8 +73,8 @@ impl<'a> Tile<'a> {
     /// ```
     ///
     /// # Panics
-    /// When the kernel has other parameters, or after an argument was taken. The message of the
-    /// panic lists the arguments. The launch returns this message as its error.
+    /// If the kernel has other parameters, or if the twin has taken an argument before. The message
+    /// of the panic lists the arguments. The launch returns this message as its error.
     #[must_use]
     pub fn args<P: TwinParams>(&mut self) -> P::Taken<'a> {
         P::take(self)

@@ -24,7 +24,7 @@ pub struct RunReport {
     /// The number of times that workers took a task, or a range of initial tasks, from another
     /// worker.
     pub stolen: u64,
-    /// The number of child tasks that were not made, because the queues had no room.
+    /// The number of tasks that bodies could not make, because the queues had no room.
     pub refused: u64,
     /// The number of searches in the queues of other workers that found no task.
     pub missed: u64,
@@ -58,7 +58,7 @@ pub struct TaskSpan {
 pub struct WorkerReport {
     /// The number of tasks that the worker ran.
     pub ran: u64,
-    /// The number of child tasks that the worker made.
+    /// The number of tasks that the bodies of this worker made.
     pub spawned: u64,
     /// The number of times that the worker took a task, or a range of initial tasks, from another
     /// worker.

@@ -22,9 +22,9 @@ const THREADS: u32 = 256;
 const ROWS: u64 = 16;
 const COLUMNS: u64 = 64;
 
-/// The configuration of a launch for a result with `rows` rows of `columns` elements. A vertical
-/// cluster has `cluster` blocks: 1, 2, 4 or 8. The last cluster of a column may have blocks without
-/// rows.
+/// The configuration of a launch for a result with `rows` rows of `columns` elements. A cluster has
+/// `cluster` blocks (1, 2, 4 or 8), one below the other. The last cluster of a column may have
+/// blocks without rows.
 ///
 /// ```
 /// use trijet::testing::cluster;

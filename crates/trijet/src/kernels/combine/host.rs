@@ -9,9 +9,9 @@ use trijet_twins::device_float;
 pub(crate) trait Combinable: Copy {
     /// The sum, as the device rounds or wraps it.
     fn sum(self, other: Self) -> Self;
-    /// The smaller one of both numbers. Among floats, a NaN wins, and -0 is less than 0.
+    /// The smaller number. If one of two floats is a NaN, the result is a NaN. -0 is less than 0.
     fn least(self, other: Self) -> Self;
-    /// The larger one of both numbers. Among floats, a NaN wins, and -0 is less than 0.
+    /// The larger number. If one of two floats is a NaN, the result is a NaN. 0 is greater than -0.
     fn most(self, other: Self) -> Self;
 }
 
@@ -28,7 +28,7 @@ macro_rules! floats {
                     Some(Less) => self,
                     Some(Greater) => other,
                     // Both are zeros, or both are the same number. The result has the sign bit if
-                    // one of them has it.
+                    // one of the two has the sign bit.
                     Some(Equal) => Self::from_bits(self.to_bits() | other.to_bits()),
                 }
             }

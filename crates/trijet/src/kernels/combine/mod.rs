@@ -1,5 +1,6 @@
 //! Sums, minima and maxima of two spans, element by element. The results are written to the second
-//! span. The kernels are `sum_f32`, `min_f32`, `max_f32`, and the same for other types.
+//! span. The kernels for `f32` are `sum_f32`, `min_f32` and `max_f32`. Each other type has three
+//! such kernels.
 
 pub(crate) mod host;
 

@@ -59,7 +59,7 @@ mod tests {
     fn the_consumer_reads_from_the_end() {
         let mut y = [0; 3];
         consume(0, 0, 0, &[0, 0, 1], &mut y);
-        // The hash has one round. The twin of `work` is tested separately.
+        // One round of the hash. Another test checks more rounds.
         assert_eq!(
             y,
             [270_369_u32.wrapping_mul(0x9e37_79b1), 0, 0].map(|v| v.wrapping_add(0x7f4a_7c15))

@@ -13,7 +13,7 @@ pub(crate) fn matmul(
     first: usize,
     run: &mut [bf16],
 ) {
-    // A row of `a` is converted once, for a whole row of the result.
+    // A row of `a` is converted only once for a whole row of the result.
     let mut of_row = (usize::MAX, Vec::new());
     for (at, d_element) in (first..).zip(run) {
         let (row, column) = (at / d.pitch, at % d.pitch);
@@ -48,7 +48,7 @@ mod tests {
         let mut all = bf16s(&[-1.0; 8]);
         matmul(&a, &b, d, 0, &mut all);
         let found = |all: &[bf16]| -> Vec<f32> { all.iter().map(|x| x.to_f32()).collect() };
-        // 139 and 154 have 8 bits.
+        // 139 and 154 have 8 significant bits, so bf16 represents them exactly.
         assert_eq!(found(&all), [58.0, 64.0, -1.0, -1.0, 139.0, 154.0, -1.0, -1.0]);
         let mut part = bf16s(&[-1.0; 3]);
         matmul(&a, &b, d, 3, &mut part);

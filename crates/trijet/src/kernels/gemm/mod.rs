@@ -22,15 +22,15 @@ pub(crate) const PTX: &str = include_str!("gemm.ptx");
 /// The parameters of [`MATMUL`]: `(a, b, d, [m, n, k])`.
 pub type GemmParams = (Tiled<Read<bf16>>, Tiled<Read<bf16>>, Tiled<Write<bf16>>, [u32; 3]);
 
-/// The threads of a block: two warpgroups that multiply, and one that loads.
+/// The number of threads of a block: two warpgroups that multiply, and one warpgroup that loads.
 const THREADS: u32 = 384;
 /// The number of rows, and of columns, of the result that a block computes at a time.
 const SIDE: u32 = 128;
 /// The shared memory of a block in bytes: six slots of two boxes each, the data that the warps
 /// store, and the barriers.
 const SHARED_BYTES: u32 = 229_472;
-/// The numbers of rows of the boxes of a, b and d. Boxes have 64 columns, which are the 128 bytes
-/// of the swizzle.
+/// The numbers of rows of the boxes of `a`, `b` and `d`. A box has 64 columns, which are the 128
+/// bytes of the swizzle.
 const BOX_ROWS: [u32; 3] = [SIDE, SIDE / 2, 16];
 const BOX_COLUMNS: u32 = 64;
 /// Maximum side of a matrix. Positions in a matrix are signed 32-bit numbers, and the last tiles
@@ -50,8 +50,8 @@ pub fn left(a: View<'_, bf16>, sides: [usize; 2], pitch: usize) -> Result<TiledV
     a.tiled(tiling(sides, pitch, BOX_ROWS[0]))
 }
 
-/// The second matrix of a product, with `[n, k]` rows and columns. As in the first matrix, the
-/// factors of one sum are neighbours in a row.
+/// The second matrix of a product, with `[n, k]` rows and columns. In both matrices, the factors of
+/// one sum are neighbours in a row.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -92,8 +92,8 @@ pub fn config(m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
     shaped(blocks, cluster)
 }
 
-/// A configuration of `blocks` blocks in clusters of `cluster` blocks. When a cluster has finished
-/// a tile, it continues with the next one.
+/// A configuration of `blocks` blocks in clusters of `cluster` blocks. A cluster that has finished
+/// a tile continues with another tile.
 const fn shaped(blocks: u32, cluster: u32) -> LaunchConfig {
     LaunchConfig::new([blocks, 1, 1], [THREADS, 1, 1])
         .cluster([cluster, 1, 1])
@@ -158,10 +158,10 @@ fn cost(args: &ArgBlock) -> Cost {
 /// elements, and `d` has `m` rows of `n` elements. [`left`], [`right`] and [`result`] make these
 /// arguments, and [`config`] makes the configuration of a launch. The tensor cores determine the
 /// order of the sums. So the kernel and its twin agree within the error of single-precision sums.
-/// They agree exactly if no sum is rounded.
+/// If no sum is rounded, the kernel and its twin agree exactly.
 ///
 /// The kernel waits for the previous kernel as a [dependent](LaunchConfig::dependent) launch does.
-/// It lets the next kernel begin when its blocks have loaded their last boxes.
+/// The next kernel may begin when the blocks of this kernel have loaded their last boxes.
 ///
 /// ```
 /// use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};

@@ -22,7 +22,7 @@ use trijet_twins::{Geometry, Median, Pixel};
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");
 
-/// Output rows of one tile of the twin.
+/// The number of output rows of one tile of the twin.
 const TILE_ROWS: u64 = 16;
 
 /// The parameters of a filter: `(width, height, first_out_row, first_in_row, x, y, edges)`.
@@ -30,7 +30,7 @@ pub type MedianParams<T> = (u32, u32, u64, u64, Read<T>, Write<T>, u32);
 
 /// The window of the filter: a square with sides of `2 * radius + 1` pixels around a pixel.
 ///
-/// A radius alone converts to a window with [`Edges::Nearest`].
+/// A radius alone converts to a window with this radius and [`Edges::Nearest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// The number of pixels on each side of the middle, 1 to 7.
@@ -192,8 +192,8 @@ fn tile<T: Median + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     T::median(&geometry, R, edges, x, first..first + rows, y);
 }
 
-/// The cost. The instructions per pixel and bit were counted in disassembled code for radius 1, 2
-/// and 7, and are estimated for other radii.
+/// The cost of a launch. The instructions per pixel and bit were counted in disassembled code for
+/// radius 1, 2 and 7, and are estimated for other radii.
 fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
     let bytes: u64 = args.spans().iter().map(|arg| arg.bytes()).sum();
     let pixels = args.spans()[1].bytes() * 8 / u64::from(T::BITS);

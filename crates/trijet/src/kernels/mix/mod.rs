@@ -16,8 +16,8 @@ fn tile(tile: &mut Tile<'_>) {
     host::mix(tile.scalar(0), tile_input(tile, 1, y.len()), y);
 }
 
-/// Hashes `x` into `y`. Its arguments are `(salt, &x, &mut y)`; `x` and `y` have equal lengths. If
-/// two calls are exchanged, the result differs. Tests of ordering need this.
+/// Hashes `x` into `y`. Its arguments are `(salt, &x, &mut y)`; `x` and `y` have equal lengths. The
+/// result depends on the order of two calls, so tests of ordering use this kernel.
 pub static MIX: Kernel<(u64, Read<u64>, Update<u64>)> =
     // SAFETY: `mix_u64` takes (u64, const u64*, u64, u64*, u64) and stays within both lengths.
     unsafe { Kernel::declare(declaration("mix_u64", PTX, equal_lengths, twin(tile))) };

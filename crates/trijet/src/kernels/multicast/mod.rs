@@ -20,12 +20,13 @@ pub(crate) const PTX: &str = include_str!("multicast.ptx");
 /// The parameters of [`MATMUL`]: `(x, w, y, [rows, inner, columns])`.
 pub type MulticastParams = (Tiled<Read<f32>>, Tiled<Read<f32>>, Write<f32>, [u32; 3]);
 
-/// The threads of a block: eight warps that compute, and one that loads.
+/// The number of threads of a block: eight warps that compute, and one warp that loads.
 const THREADS: u32 = 288;
 /// The number of rows, and of columns, of the result that a block computes at a time.
 const SIDE: u32 = 32;
-/// The numbers of rows and columns of a box of x and of a box of w.
+/// The number of rows and of columns of a box of `x`.
 const BOX_OF_X: [u32; 2] = [8, SIDE];
+/// The number of rows and of columns of a box of `w`.
 const BOX_OF_W: [u32; 2] = [SIDE, SIDE];
 /// Maximum side of a matrix. Positions in a matrix are signed 32-bit numbers, and blocks of the
 /// last cluster may be beyond the end of the matrix.
@@ -50,8 +51,8 @@ pub fn right(w: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledV
 }
 
 /// The configuration for a result of `rows` rows and `columns` columns, with a block for each part
-/// of the result. A cluster has `cluster` neighbouring blocks: 1, 2, 4 or 8. Fewer clusters compute
-/// the same result, because each cluster continues with the next part.
+/// of the result. A cluster has `cluster` neighbouring blocks: 1, 2, 4 or 8. A launch with fewer
+/// clusters computes the same result, because each cluster continues with another part.
 ///
 /// ```
 /// use trijet::testing::multicast;
@@ -63,7 +64,7 @@ pub fn config(rows: u32, columns: u32, cluster: u32) -> LaunchConfig {
     let cluster = cluster.max(1);
     let groups = columns.div_ceil(SIDE).div_ceil(cluster);
     let clusters = u64::from(rows.div_ceil(SIDE)) * u64::from(groups);
-    // A grid with the maximum number of blocks suffices for any result.
+    // A grid with the maximum number of blocks computes any result.
     let most = u64::from(i32::MAX.cast_unsigned() / cluster);
     let clusters = u32::try_from(clusters.min(most)).expect("at most 2^31 - 1");
     LaunchConfig::new([clusters * cluster, 1, 1], [THREADS, 1, 1]).cluster([cluster, 1, 1])

@@ -9,7 +9,7 @@ use crate::launch::{Code, Kernel, KernelSpec, Shape, Update, Write};
 /// The device code, generated from `tag.cu`.
 const PTX: &str = include_str!("tag.ptx");
 
-/// The number of simple operations that the modelled GPU performs per nanosecond, see `CostModel`.
+/// The number of simple operations that the modelled GPU performs per nanosecond (see `CostModel`).
 const OPS_PER_NS: u64 = 14_000;
 
 fn differs(tile: &mut Tile<'_>) -> bool {

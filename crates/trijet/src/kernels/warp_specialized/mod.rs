@@ -17,7 +17,7 @@ use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Write};
 /// The device code, generated from `warp_specialized.cu`.
 pub(crate) const PTX: &str = include_str!("warp_specialized.ptx");
 
-/// The threads of a block: a warp for each role.
+/// The number of threads of a block: one warp for each role.
 const THREADS: u32 = 96;
 
 /// The number of elements of a tile. With n blocks, a block takes every n-th tile.

@@ -1,5 +1,5 @@
-//! `y[i]` is `x[i]` after `rounds` rounds of an integer hash: `work_u32`. The number of rounds sets
-//! the arithmetic cost.
+//! `y[i]` is `x[i]` after `rounds` rounds of an integer hash: `work_u32`. The number of rounds
+//! determines the cost.
 
 use super::elementwise::{declaration, tile_input, twin};
 use crate::device::args::ArgBlock;

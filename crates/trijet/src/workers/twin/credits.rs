@@ -1,7 +1,7 @@
 //! The detection of the end of a run. A task has a credit, from before another worker can see the
 //! task until after the task has run. So the run is over when all credits are given back. A worker
-//! uses the credits of tasks that it has run for the children that it makes. The worker gives back
-//! the rest of its credits before it looks for tasks of other workers. `give_back` and
+//! uses the credits of tasks that it has run for the tasks that its bodies make. The worker gives
+//! back the rest of its credits before it looks for tasks of other workers. `give_back` and
 //! `take_credits` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug)]
 pub(crate) struct Credits {
     /// The number of credits that were given back, minus the number of credits that were taken for
-    /// children.
+    /// tasks that bodies make.
     balance: AtomicU32,
     /// The number of initial tasks.
     initial: u32,
@@ -30,12 +30,13 @@ impl Credits {
         Self { balance: AtomicU32::new(0), initial }
     }
 
-    /// Gets a credit for a child: a credit that the worker has, or else a new one.
+    /// Gets a credit for a task that a body makes: a credit that the worker has, or else a new
+    /// credit.
     pub(crate) fn take(&self, purse: &mut Purse) {
         match purse.0.checked_sub(1) {
             Some(rest) => purse.0 = rest,
-            // The task that makes the child still has its own credit, so the balance cannot reach
-            // its final value now.
+            // The task that makes the new task still has its own credit, so the balance cannot
+            // reach its final value now.
             None => drop(self.balance.fetch_sub(1, Ordering::Relaxed)),
         }
     }

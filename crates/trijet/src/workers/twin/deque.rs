@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// A deque whose capacity is a power of two.
 #[derive(Debug)]
 pub(crate) struct Deque {
-    /// The index of the oldest task. It only grows (modulo 2^32).
+    /// The index of the oldest task, modulo 2^32. The index only grows.
     top: AtomicU32,
-    /// The index after the newest task. Only the owner writes it.
+    /// The index after the newest task, modulo 2^32. Only the owner writes this index.
     bottom: AtomicU32,
     tasks: Box<[AtomicU64]>,
 }
@@ -45,9 +45,9 @@ impl Deque {
             return false;
         }
         self.task(bottom).store(task, Ordering::Relaxed);
-        // A thief must see the task, and all earlier writes of the thread that made it. This needs
-        // a fence: the thief may also read a value that `take` stores into `bottom` later, and a
-        // release store would not order that (C++20, PTX).
+        // A thief must see the task, and all earlier writes of the thread that made the task. The
+        // thief may read a value that `take` stores into `bottom` later. A release store here would
+        // not cover this case (C++20, PTX), so a fence is necessary.
         fence(Ordering::Release);
         self.bottom.store(bottom.wrapping_add(1), Ordering::Relaxed);
         true
@@ -78,8 +78,8 @@ impl Deque {
         taken
     }
 
-    /// Takes the oldest task. `None` if there is none, or if another thread took it at the same
-    /// time.
+    /// Takes the oldest task. `None` if there is no task, or if another thread took the task at the
+    /// same time.
     pub(crate) fn steal(&self) -> Option<u64> {
         let top = self.top.load(Ordering::Acquire);
         fence(Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! The words from the host to a run on a host device, and the answers of the run. On a GPU, these
-//! words are in host memory that both sides access. A twin cannot access this memory, because the
-//! program may access it at the same time. So the twin and the program use this table.
+//! words are in host memory that the program and the kernel access. A twin cannot access this
+//! memory, because the program may access it at the same time. So the twin and the program use the
+//! table of this module.
 #![forbid(unsafe_code)]
 
 use crate::workers::end::EndReport;
@@ -15,7 +16,7 @@ struct Told {
     report: Option<EndReport>,
 }
 
-/// The runs, by the address of their words in host memory.
+/// The words and the answers of each run. The key is the address of the host words of the run.
 static RUNS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
 
 fn runs() -> MutexGuard<'static, BTreeMap<u64, Told>> {

@@ -35,9 +35,9 @@ impl Range {
         end.saturating_sub(first)
     }
 
-    /// Takes numbers from the front, and returns the first number and the end. `count` gets the
-    /// number of tasks that are left, and returns the number of tasks to take. Only the owner may
-    /// call this.
+    /// Takes numbers from the front, and returns the first of these numbers and the end. `count`
+    /// gets the number of tasks that are left, and returns the number of tasks to take. Only the
+    /// owner may call this.
     pub(crate) fn take(&self, count: impl Fn(u32) -> u32) -> Option<(u32, u32)> {
         let mut is = self.0.load(Ordering::Relaxed);
         loop {
@@ -53,8 +53,8 @@ impl Range {
         }
     }
 
-    /// Takes the upper half, and returns its first number. The other numbers of the half go into
-    /// `own`, the range of the thief, which is empty before.
+    /// Takes the upper half of the numbers, and returns the first number of this half. The other
+    /// numbers of the half go into `own`, the range of the thief, which is empty before.
     pub(crate) fn steal(&self, own: &Self) -> Option<u32> {
         let is = self.0.load(Ordering::Relaxed);
         let (first, end) = unpack(is);

@@ -1,8 +1,8 @@
 //! A bounded queue that all workers share. To push a task, a worker first reserves room in a
-//! counter. To pop a task, it first reserves a task in another counter. Then the worker gets a
-//! ticket, and the ticket selects a slot. A worker may have to wait for another worker that has a
-//! ticket for the same slot and has not used it yet. `ring_push` and `ring_pop` of `scheduler.cuh`
-//! do the same on a GPU.
+//! counter. To pop a task, a worker first reserves a task in another counter. Then the worker gets
+//! a ticket, and the ticket selects a slot. The worker may have to wait for another worker that has
+//! an earlier ticket for the same slot. `ring_push` and `ring_pop` of `scheduler.cuh` do the same
+//! on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "a place is masked to the length of a ring")]
 
@@ -20,7 +20,7 @@ use std::{
 /// A queue whose capacity is a power of two.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// The number of slots that have a task or are reserved for one.
+    /// The number of slots that have a task or are reserved for a task.
     used: AtomicU64,
     /// The number of tasks that were pushed, minus the number of tasks that workers reserved to
     /// take.
@@ -32,8 +32,7 @@ pub(crate) struct Ring {
 
 #[derive(Debug)]
 struct RingSlot {
-    /// Twice the round of the slot, plus 1 while the slot has a task. The round is the number of
-    /// tasks that were taken from the slot.
+    /// Twice the number of tasks that were taken from the slot, plus 1 while the slot has a task.
     round: AtomicU64,
     task: AtomicU64,
 }

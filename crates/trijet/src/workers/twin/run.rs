@@ -41,7 +41,8 @@ pub(super) struct TwinRun<'a> {
     pub(super) deques: Vec<Deque>,
     pub(super) ranges: Vec<Range>,
     pub(super) end: Cell<Option<StopCause>>,
-    /// The number of searches without success, of all workers, since a task was last found or made.
+    /// The number of searches of all workers that found no task, since a task was last found or
+    /// made.
     pub(super) in_vain: Cell<u64>,
     /// The number of tasks that have started.
     pub(super) begun: Cell<u64>,
@@ -55,8 +56,8 @@ pub(super) struct State {
     pub(super) last: u32,
     pub(super) purse: Purse,
     pub(super) counts: [u64; COUNTS],
-    /// The last tasks of the worker, each with its number in the run, counted from 1. They are kept
-    /// for a trace.
+    /// For a trace, the last tasks of the worker. Each entry has the task and its number in the
+    /// run, counted from 1.
     pub(super) spans: VecDeque<(u64, u64)>,
     /// Whether the worker has left.
     pub(super) is_done: bool,
@@ -104,7 +105,7 @@ impl TwinRun<'_> {
         share.min(u64::from(self.setup.chunk)) as u32
     }
 
-    /// Makes a child task. Returns false if the queues have no room.
+    /// Makes a task for a body. Returns false if the queues have no room.
     pub(super) fn spawn(&self, worker: usize, state: &mut State, task: u64) -> bool {
         if self.policy == Policy::Levels {
             state.counts[count::REFUSED] += 1;
@@ -124,7 +125,7 @@ impl TwinRun<'_> {
         true
     }
 
-    /// Adds a task to the queues. Returns false if they have no room.
+    /// Adds a task to the queues. Returns false if the queues have no room.
     pub(super) fn queue(&self, worker: usize, task: u64) -> bool {
         let deque = &self.deques[worker];
         match self.policy {
@@ -135,7 +136,7 @@ impl TwinRun<'_> {
         }
     }
 
-    /// Returns a task from the own queue of the worker, or else an initial task.
+    /// Returns a task that this worker's bodies made, or else an initial task of the worker.
     pub(super) fn own_task(&self, worker: usize, state: &mut State) -> Option<u64> {
         if let Some(task) = state.kept.take() {
             return Some(task);
@@ -176,7 +177,8 @@ impl TwinRun<'_> {
         }
     }
 
-    /// Returns a task from another worker, or else from the common queue.
+    /// Returns a task from another worker, or else from the common queue. `drawn` is a random
+    /// number that selects the first worker to try.
     pub(super) fn look_around(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         let mut found = None;
         if self.policy != Policy::Sharing {
@@ -199,7 +201,7 @@ impl TwinRun<'_> {
     }
 
     /// Searches once for a task. A worker without a task of its own gives back its credits, and
-    /// stops the run if these were the last credits. With the policy `Static`, the worker then
+    /// stops the run if these were the last credits. With the policy `Static`, such a worker then
     /// leaves.
     pub(super) fn search(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         if let Some(task) = self.own_task(worker, state) {
@@ -215,8 +217,8 @@ impl TwinRun<'_> {
         let found = self.look_around(worker, state, drawn);
         if found.is_none() {
             self.in_vain.set(self.in_vain.get() + 1);
-            // Each worker has searched several times, and no task ran in between. So a credit is
-            // lost.
+            // Each worker has searched several times, and no task ran in the meantime. So a credit
+            // is lost.
             if self.in_vain.get() > 8 * u64::from(self.setup.workers) + 64 {
                 self.stop(end::LOST, worker, 0);
             }
@@ -224,7 +226,7 @@ impl TwinRun<'_> {
         found
     }
 
-    /// Makes tasks of those successors of this node whose predecessors have all run.
+    /// Makes a task for each successor of this node whose predecessors have all run.
     pub(super) fn release(&self, worker: usize, state: &mut State, node: usize) {
         let TwinGraph { words, counters } = &self.graph;
         for edge in words[node]..words[node + 1] {

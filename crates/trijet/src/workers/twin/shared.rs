@@ -1,5 +1,5 @@
-//! The written spans of a run. All tasks may read and write the elements of these spans, one task
-//! at a time.
+//! The written spans of a run. All tasks may read and write the elements of these spans. Only one
+//! task runs at a time.
 #![forbid(unsafe_code)]
 
 use crate::device::asked::AskedArgument;
@@ -45,7 +45,7 @@ impl<'a> Memory<'a> {
         Self { inputs, written }
     }
 
-    /// The written span whose address is the argument with this index.
+    /// The written span whose pointer is the argument with this index.
     pub(super) fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
         self.inputs.expect::<T>(AskedArgument::Shared, index);
         let found = self.written.iter().find(|(at, _)| *at == index);

@@ -130,7 +130,7 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
         begun: Cell::new(0),
     };
     if setup.initial == 0 {
-        // A run without tasks ends at once, because no credit can be given back to end it.
+        // A run without tasks ends at once, because it has no credit that a worker could give back.
     } else if policy == Policy::Levels {
         take_levels(&run, &mut states, K::KINDS);
     } else {

@@ -37,8 +37,8 @@ impl fmt::Debug for Worker<'_> {
 }
 
 impl<'a> Worker<'a> {
-    /// Maximum number of calls of [`Worker::stopped`] by one body. Other tasks do not run in
-    /// between, so further calls would change nothing.
+    /// Maximum number of calls of [`Worker::stopped`] by one body. Other tasks do not run between
+    /// these calls, so further calls would return the same.
     const QUESTIONS_MAX: u32 = 10_000;
 
     pub(super) fn new(run: &'a TwinRun<'a>, id: usize, state: &'a mut State, task: u64) -> Self {
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Makes a task as [`Worker::spawn`] does. If the queues have no room, the run ends with an
-    /// error. For bodies that cannot do the work themselves.
+    /// error. Use this for bodies that cannot do the work of the new task themselves.
     pub fn must_spawn(&mut self, kind: u8, payload: u64) {
         if !self.spawn(kind, payload) {
             let task = WorkerTask::new(kind, payload);
@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends a value to the host that [feeds](crate::Stream::feed_workers) the run. In CUDA C++,
-    /// only one lane of the warp calls this.
+    /// only one lane of the warp calls `answer`.
     pub fn answer(&self, value: u64) {
         host::answer(self.run.host, value);
     }
