@@ -1,5 +1,5 @@
-//! Programs for workers with known answers. They are examples of bodies, and the workloads of tests
-//! and benchmarks.
+//! Programs for workers with known answers. The programs are examples of bodies, and the workloads
+//! of tests and benchmarks.
 //!
 //! Each folder has the bodies of a program in CUDA C++, the same bodies for the host device, and a
 //! function that computes the answer. On a GPU, the run-time compiler of CUDA (NVRTC) compiles a
@@ -26,7 +26,7 @@ pub mod vectors;
 
 pub use mix::mix;
 
-/// The name and the source of each program, for tools that compile all of them.
+/// The name and the source of each program, for tools that compile all programs.
 #[must_use]
 pub fn sources() -> Vec<(&'static str, String)> {
     vec![

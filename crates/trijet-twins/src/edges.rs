@@ -21,7 +21,7 @@ pub enum Edges {
     Nearest,
     /// The image is reflected at its edge; the pixel at the edge occurs twice.
     Reflect,
-    /// The image is reflected at the middle of the pixel at its edge, which occurs once.
+    /// The image is reflected at the middle of its edge pixel, and this pixel occurs once.
     Mirror,
     /// The image is surrounded by zeros.
     Constant,

@@ -15,7 +15,7 @@ pub trait Pixel: Copy + Ord + Default + sealed::Sealed {
     fn from_bin(bin: usize) -> Self;
 }
 
-/// Seals [`Pixel`]: the filter counts pixels by their bins, so `BITS` must be correct.
+/// Seals [`Pixel`], because `BITS` must be correct: the filter counts pixels by their bins.
 mod sealed {
     #[expect(unnameable_types, reason = "no other crate may implement it")]
     pub trait Sealed {}

@@ -303,7 +303,8 @@ mod tests {
     /// range needs.
     fn agrees_with_sorting<T: Pixel + std::fmt::Debug>(seed: u64, radius: u32, edges: Edges) {
         let mut draw = Draw(seed);
-        // Sides start at 1, so some are smaller than the window, and even smaller than half of it.
+        // Sides start at 1, so some are shorter than the window, and some are shorter than half the
+        // window.
         let most = draw.in_range(1, 40);
         let (width, height) = (draw.in_range(1, most), draw.in_range(1, most));
         let rows = height * draw.in_range(1, 4);

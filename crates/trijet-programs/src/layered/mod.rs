@@ -76,7 +76,7 @@ impl Layered {
     /// The graph of tasks for the workers, with the declared reads and writes of each task.
     ///
     /// # Errors
-    /// Never, because the edges only go from one level to the next.
+    /// Never, because each edge goes from one level to the next level.
     pub fn tasks(&self) -> Result<TaskGraph> {
         let mut graph = TaskGraph::new();
         let nodes: Vec<_> = (0..self.len()).map(|_| graph.node(0)).collect();

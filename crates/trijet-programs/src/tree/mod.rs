@@ -1,4 +1,4 @@
-//! An unbalanced tree that is not known in advance: each node makes its children.
+//! An unbalanced tree that is not known before the run: each node makes its children.
 
 use crate::mix::mix;
 use trijet::kernels::{ArgBlock, Update};

@@ -42,7 +42,7 @@ impl Communicator {
 
 impl<'a> CommunicatorBuilder<'a> {
     /// Chooses devices of this process. The rank of a device is its index in `devices`. Without
-    /// NCCL, a reduction combines the data of the devices in this order.
+    /// NCCL, a reduction combines the data of the devices in the order of `devices`.
     pub fn devices(mut self, devices: &'a [Device]) -> Self {
         self.over = Participants::Devices(devices);
         self
@@ -54,7 +54,7 @@ impl<'a> CommunicatorBuilder<'a> {
     /// Without NCCL, this works on GPUs and on host devices. Data pass through host memory and the
     /// connections of the ranks. Elements are combined in the same order as for
     /// [devices](Self::devices) of one process. Each call waits for its data and for the other
-    /// ranks. So use this for tests, for small data, and where NCCL is missing.
+    /// ranks. Use this for tests, for small data, and where NCCL is missing.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -476,7 +476,7 @@ fn sent_and_received<T: Element>(
     out: &[DeviceMessage<View<'_, T>>],
     inward: Vec<DeviceMessage<ViewMut<'_, T>>>,
 ) -> Result<()> {
-    // Another process may wait for a message of this one, so all sends come before the first
+    // Another process may wait for a message of this process. So all sends come before the first
     // receive.
     for DeviceMessage { from, to, data } in out {
         team.hop::<T>((*from, *to), Some(data.slice(..)), None)?;

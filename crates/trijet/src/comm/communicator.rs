@@ -55,8 +55,8 @@ pub(super) fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
-/// Hashes two numbers. The hash is the number of a channel, so different pairs get different
-/// channels.
+/// Hashes two numbers. The hash is the number of a channel, so each pair of numbers has its own
+/// channel.
 fn mixed(a: u64, b: u64) -> u64 {
     let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)

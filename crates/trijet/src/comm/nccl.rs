@@ -3,7 +3,7 @@
 //! One call enqueues work in the streams of all devices of this process. The work in each stream is
 //! an operation that declares the memory of its device, so the work is ordered like all other
 //! operations. The function of one operation enqueues the next operation. The function of the last
-//! operation calls NCCL. At that moment, all streams have their waits.
+//! operation calls NCCL. Before this call, the waits of all streams are enqueued.
 //!
 //! Between processes, calls of NCCL do not block. This library queries NCCL until the calls are
 //! enqueued. If the group of processes ends, the thread that notices the end first marks the device

@@ -1,4 +1,4 @@
-//! The PTX of CUDA C++ that was compiled at run time.
+//! PTX that was compiled from CUDA C++ at run time.
 //!
 //! The compiler takes some tenths of a second. So the PTX of a kernel is kept for each compute
 //! capability. All devices of one compute capability use the same PTX.

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A kernel with parameters `P`: [`Dynamic`](super::Dynamic), or a tuple. The tuple may have
-/// scalars, [`Read`](super::Read), [`Write`](super::Write) and [`Update`](super::Update), and each
-/// of the last three in a [`Ptr`](super::Ptr) or a [`Tiled`](super::Tiled).
+/// scalars, [`Read`](super::Read), [`Write`](super::Write) and [`Update`](super::Update). It may
+/// also have each of the last three in a [`Ptr`](super::Ptr) or a [`Tiled`](super::Tiled).
 ///
 /// ```
 /// use trijet::kernels::AXPY;
@@ -52,7 +52,8 @@ pub struct Kernel<P> {
 struct Untyped {
     spec: KernelSpec,
     number: OnceLock<usize>,
-    /// The scanned PTX of a declaration with PTX. The first device that loads the kernel sets it.
+    /// The scanned PTX of a declaration with PTX. The first device that loads the kernel sets this
+    /// field.
     ptx: OnceLock<Arc<ptx::Module>>,
     /// The PTX of a declaration with CUDA C++.
     compiled: Compiled,
@@ -109,7 +110,7 @@ impl<P> Kernel<P> {
         &self.code.spec.name
     }
 
-    /// The code of the kernel, for other programs that launch it.
+    /// The code of the kernel, for other programs that launch the kernel.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.code.spec.code
@@ -284,7 +285,8 @@ impl Untyped {
         config.check_room(room, multiprocessors).map_err(|why| self.refused(&why))
     }
 
-    /// Refuses tilings on a GPU that does not support them. Twins on a host device support them.
+    /// Refuses tilings on a GPU that does not support tilings. Twins on a host device support
+    /// tilings.
     #[cold]
     fn check_tiled(&self, compute: (u32, u32)) -> Result<()> {
         let (host, since) = ((0, 0), (9, 0));
@@ -310,10 +312,10 @@ fn limits(device: &OpenDevice) -> LaunchLimits {
 }
 
 impl Device {
-    /// Loads a kernel now. The first use of a kernel can stop every stream until running work ends
+    /// Loads a kernel now. The first use of a kernel can block every stream until running work ends
     /// (law A42), so load the kernel before a pipeline starts.
     ///
-    /// Before the driver gets PTX, the library compares it with the device and its driver, see
+    /// Before the driver gets PTX, the library compares the PTX with the device and its driver; see
     /// [`PtxRule`](crate::kernels::PtxRule). This includes PTX that is compiled from a source.
     /// Cubins and fatbins are not scanned.
     ///

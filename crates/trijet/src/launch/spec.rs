@@ -108,7 +108,7 @@ impl KernelSpec {
         }
     }
 
-    /// The entries of the code, if they can be found.
+    /// The names of the entry points of the code; `None` if the names cannot be read from the code.
     pub(super) fn entries(&self, compute: (u32, u32)) -> Result<Option<Vec<String>>> {
         let names = |text: &str| {
             let module = ptx::scan(text);

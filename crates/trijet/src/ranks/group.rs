@@ -203,10 +203,9 @@ impl Group {
     pub(super) fn send(&self, to: usize, frame: &Frame) {
         let Some(link) = self.links.get(&to) else { return };
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);
-        // A failed write is not reported here: the thread that reads from this connection finds its
-        // end, perhaps after a goodbye. After a timeout, only a part of the frame may be written,
-        // and the connection is useless. So the connection is shut down, and the reading thread
-        // finds its end.
+        // A failed write is not reported here: the thread that reads from this connection notices
+        // the end of the connection. After a timeout, only a part of the frame may be written, so
+        // the connection is useless. The shutdown lets the reading thread notice the end.
         if frame.write(&mut *stream).is_err_and(|error| is_late(&error)) {
             drop(stream.shutdown(Shutdown::Both));
         }

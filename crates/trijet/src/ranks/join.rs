@@ -1,5 +1,5 @@
 //! The join of ranks. Rank 0 listens. The other ranks connect, send their rank, and prove that they
-//! belong to the job ([`Token`]). Rank 0 proves the same in its answer.
+//! belong to the job ([`Token`]). Rank 0 then proves that it belongs to the same job.
 //!
 //! Any program may connect to the port. Rank 0 drops a connection that is not from a rank of this
 //! job, limits the number and the time of such connections, and continues. If a rank is missing at
@@ -172,7 +172,8 @@ impl Unknown {
                 *token.proof(Side::Zero, hello, answer).as_bytes(),
             );
         }
-        // These zeros are not a valid proof. They tell the other end that its token is wrong.
+        // These zeros are not a valid proof. The other end learns from the zeros that its token is
+        // wrong.
         drop(self.stream.write_all(&[0; PROOF]));
         let from = self.from;
         ConnectionLook::Gone(Some(format!(
@@ -192,8 +193,8 @@ struct Door<'a> {
     listener: TcpListener,
     unknown: Vec<Unknown>,
     joined: BTreeMap<usize, Proven>,
-    /// Ranks of the job that cannot join. Their rank is not valid or has already joined, or their
-    /// number of ranks differs from the number of rank 0.
+    /// Ranks of the job that cannot join: the rank is not valid or has already joined, or the
+    /// number of ranks differs from the number on rank 0.
     refused: Vec<Proven>,
     /// Descriptions of strangers, at most [`NAMED_MAX`].
     strangers: Vec<String>,

@@ -123,7 +123,8 @@ impl Ranks {
         self.0.own.count
     }
 
-    /// Maximum time that a rank may send no heartbeat or not make a call that other ranks make.
+    /// Maximum time without a heartbeat of a rank, and maximum time that a rank may be late for a
+    /// call.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.0.own.timeout

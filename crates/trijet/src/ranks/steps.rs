@@ -16,8 +16,8 @@ pub(super) fn named(ranks: &[usize], count: usize) -> String {
     format!("{noun} {} of {count}", all.join(", "))
 }
 
-/// The name of a type, by which ranks compare elements and combinations. A long name is cut and
-/// ends with a hash, so that it fits into a frame.
+/// The name of a type. Ranks compare elements and combinations by these names. A long name is cut
+/// and ends with a hash, so that the name fits into a frame.
 pub(crate) fn type_named<T: ?Sized>() -> String {
     const BYTES_MAX: usize = 200;
     let name = type_name::<T>();
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// Each difference alone makes two calls different, and the error names it.
+    /// A difference in any one part makes two calls different, and the error names this part.
     #[test]
     fn each_part_of_a_call_is_compared_and_named() {
         let right = Step { by: Some("Sum".into()), root: Some(1), ..step("reduce", 7) };
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Two long names with the same start stay different when they are cut.
+    /// Two long names with the same start stay different when the names are cut.
     #[test]
     fn a_long_name_of_a_type_is_cut_and_stays_its_own() {
         type Ten<T> = (T, T, T, T, T, T, T, T, T, T);

@@ -14,7 +14,7 @@ pub enum Transport {
 }
 
 /// The sizes of buckets, and the transport of their data. A gradient is never cut, so a bucket can
-/// be larger than its size here.
+/// be larger than the size in this plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BucketPlan {
     /// The transport of the data to other devices.

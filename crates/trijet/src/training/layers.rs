@@ -63,8 +63,8 @@ pub struct StageWork<'a, T> {
     /// The gradients from the next stage; `None` in the last stage and in the forward pass.
     pub gradient: Option<View<'a, T>>,
     /// The memory for the result. The work must write the whole memory. In the forward pass, the
-    /// result is the activations for the next stage. In the backward pass, it is the gradients for
-    /// the previous stage. `None` if there is no such stage.
+    /// result is the activations for the next stage. In the backward pass, the result is the
+    /// gradients for the previous stage. `None` if there is no such stage.
     pub output: Option<ViewMut<'a, T>>,
 }
 

@@ -185,8 +185,8 @@ mod tests {
         }
     }
 
-    /// Each micro-batch passes each stage once in each direction, forward first. A stage never has
-    /// more micro-batches between both passes than inputs.
+    /// Each micro-batch passes each stage once in each direction, forward first. A stage has memory
+    /// for the inputs of all micro-batches that are between both passes.
     #[test]
     fn a_stage_keeps_the_inputs_between_both_passes() {
         for (stages, count) in (1..6).flat_map(|stages| (1..9).map(move |count| (stages, count))) {

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 /// replaced by the time of the second run.
 const TRIES: usize = 4;
 /// After the choice, one of this many runs is measured. Not every run is measured, because the
-/// events around a short run take a tenth of its time.
+/// events around a short run take a tenth of the time of the run.
 const EVERY: usize = 16;
 /// Minimum weight of the latest run in the mean time of a policy.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;

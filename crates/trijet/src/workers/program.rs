@@ -88,8 +88,8 @@ impl ProgramSpec {
     }
 }
 
-/// A program for workers. `K` has the kinds of its tasks. `P` are its parameters, as for a
-/// [`Kernel`].
+/// A program for workers. `K` has the kinds of its tasks. `P` has its parameters, in the same form
+/// as for a [`Kernel`].
 pub struct Program<K, P> {
     spec: ProgramSpec,
     kernel: OnceLock<Kernel<Dynamic>>,

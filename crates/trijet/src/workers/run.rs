@@ -95,7 +95,7 @@ impl Initial {
 }
 
 impl Work<'_> {
-    /// The number of initial tasks. For a graph, it is the number of all nodes.
+    /// The number of initial tasks. For a graph, this is the number of all nodes.
     pub(super) fn initial_count(&self) -> usize {
         match self {
             Self::Range { count, .. } => *count as usize,
@@ -157,7 +157,8 @@ impl Work<'_> {
         Ok(initial)
     }
 
-    /// Allocates the memory of the initial tasks, and sets the fields of `setup` that describe it.
+    /// Allocates the memory of the initial tasks, and sets the fields of `setup` that describe this
+    /// memory.
     #[track_caller]
     fn initial(&self, stream: &Stream, setup: &mut Setup) -> Result<Initial> {
         let nothing = || Ok::<_, Error>((stream.alloc::<u32>(1)?, stream.alloc::<u32>(1)?));
@@ -357,7 +358,7 @@ impl Run {
     }
 
     /// Waits for the end of the run. After the watchdog has found a task that runs too long, this
-    /// call waits at most for the limit of the watchdog. Then it returns an error.
+    /// call waits at most for the limit of the watchdog, and then returns an error.
     fn watch(&self) -> Result<()> {
         let (mut found, mut asked): (Option<Instant>, u64) = (None, 0);
         while self.ticket.query()? == Readiness::NotReady {

@@ -17,8 +17,8 @@ mod tests {
 
     #[test]
     fn the_product_is_rounded_before_the_sum() {
-        // (1 + e)^2 = 1 + 2e + e^2. The rounding of the product loses e^2; a fused operation keeps
-        // it.
+        // (1 + e)^2 = 1 + 2e + e^2. The rounding of the product loses e^2. A fused operation keeps
+        // e^2.
         let a = 1.0 + f32::EPSILON;
         let mut y = [-(1.0 + 2.0 * f32::EPSILON)];
         assert!(a.mul_add(a, y[0]) > 0.0);

@@ -1,6 +1,6 @@
-//! A product of bf16 matrices on tensor cores. The warps of a block have different roles. The copy
-//! engine fills a ring of boxes in shared memory, and warpgroups multiply them. The two blocks of a
-//! cluster share the boxes that both need.
+//! A product of bf16 matrices on tensor cores. The warps of a block have different roles: one
+//! warpgroup lets the copy engine fill a ring of boxes in shared memory, and the other warpgroups
+//! multiply the boxes. The two blocks of a cluster share the boxes that both blocks need.
 //!
 //! Needs compute capability 9.0 on a GPU, and does not run on later GPUs: see
 //! [`PtxRule::Target`](super::PtxRule::Target).
@@ -73,8 +73,8 @@ pub fn result(
 }
 
 /// The configuration for a result of `m` rows and `n` columns on a GPU with this number of
-/// multiprocessors. It has as many blocks as can run at once, but at most one for each tile. The
-/// blocks are in clusters of two if there is more than one row of tiles.
+/// multiprocessors. The grid has as many blocks as can run at once, but at most one block for each
+/// tile. The blocks are in clusters of two if there is more than one row of tiles.
 ///
 /// ```
 /// use trijet::kernels::gemm;

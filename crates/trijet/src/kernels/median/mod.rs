@@ -45,7 +45,7 @@ impl From<u32> for Window {
     }
 }
 
-/// The position of the pixels of one call in the stack of images.
+/// The location of the input and output rows of one call in the stack of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
     /// The number of pixels of a row.
@@ -91,11 +91,11 @@ impl MedianPixel for u16 {
 }
 
 /// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
-/// it. A window uses only pixels of one image. Beyond the edges of the image, the values of a
-/// window follow from its [`Edges`]. With a radius alone, these are the values of the nearest
+/// the pixel. A window uses only pixels of one image. Beyond the edges of the image, the values of
+/// a window follow from its [`Edges`]. With a radius alone, these are the values of the nearest
 /// pixels at the edge, as in SciPy's `median_filter(.., mode='nearest')`. `x` has the rows of `y`
-/// and all other rows that their windows reach. With [`Edges::Wrap`], if a window leaves an image,
-/// `x` has all rows of this image.
+/// and all other rows that the windows of `y` reach. With [`Edges::Wrap`], if a window leaves an
+/// image, `x` has all rows of this image.
 ///
 /// ```
 /// use trijet::kernels::median::{Edges, Rows, Window, median};

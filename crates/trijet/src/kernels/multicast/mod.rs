@@ -132,10 +132,10 @@ fn cost(args: &ArgBlock) -> Cost {
 }
 
 /// `y = x * w` in single precision. Its arguments are `(x, w, &mut y, [rows, inner, columns])`. `x`
-/// has `rows` rows of `inner` elements, and `w` has `inner` rows of `columns` elements; [`left`]
-/// and [`right`] make them. `y` has `rows` contiguous rows of `columns` elements. Each element of
-/// `y` is a sum of products, added in order and rounded after every operation. [`config`] makes the
-/// configuration of a launch.
+/// has `rows` rows of `inner` elements, and `w` has `inner` rows of `columns` elements. [`left`]
+/// makes the argument `x`, and [`right`] makes the argument `w`. `y` has `rows` contiguous rows of
+/// `columns` elements. Each element of `y` is a sum of products, added in order and rounded after
+/// every operation. [`config`] makes the configuration of a launch.
 ///
 /// ```
 /// use trijet::testing::multicast::{MATMUL, config, left, right};

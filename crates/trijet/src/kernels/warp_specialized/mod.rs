@@ -1,6 +1,6 @@
-//! A sum by blocks whose warps have different roles: one warp loads, one adds, and one stores. At
-//! any time, each warp works on a different tile of a ring in shared memory. So copies and
-//! arithmetic overlap inside a block as well.
+//! A sum by blocks whose warps have different roles: the first warp loads, the second adds, and the
+//! third stores. At any time, each warp works on a different tile of a ring in shared memory. So
+//! copies and arithmetic overlap inside a block.
 //!
 //! Needs compute capability 9.0 on a GPU, for bulk copies: see
 //! [`PtxRule::Target`](super::PtxRule::Target).

@@ -1,6 +1,6 @@
-//! N queens. A task is a board with queens in its first rows. A task with few rows makes a task for
-//! each next board. A task with more rows counts the solutions itself. The number of tasks is known
-//! only at the end.
+//! N queens. A task is a board with queens in its first rows. A task with few queens makes a task
+//! for each board with one more queen. A task with more queens counts the solutions of its board.
+//! The number of tasks is known only at the end.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -20,7 +20,8 @@ pub(crate) struct Credits {
     initial: u32,
 }
 
-/// The credits that a worker has from tasks that it has run.
+/// The credits of tasks that a worker has run, until the worker uses the credits or gives them
+/// back.
 #[derive(Debug, Default)]
 pub(crate) struct Purse(u32);
 

@@ -83,7 +83,8 @@ impl Deque {
     pub(crate) fn steal(&self) -> Option<u64> {
         let top = self.top.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        // Acquire: the thief sees the task, and all earlier writes of the thread that made it.
+        // Acquire: the thief sees the task, and all earlier writes of the thread that made the
+        // task.
         let bottom = self.bottom.load(Ordering::Acquire);
         if bottom.wrapping_sub(top).cast_signed() <= 0 {
             return None;
@@ -176,8 +177,8 @@ mod every_order {
         });
     }
 
-    /// The owner takes a task without a check if it believes that more tasks are left. Then the
-    /// owner must see that a thief has taken the older task.
+    /// If the owner believes that more tasks are left, it takes a task without a check. The owner
+    /// must then see that a thief has taken the older task.
     #[test]
     fn a_thief_and_the_owner_see_each_other_at_the_last_task() {
         loom::model(|| {

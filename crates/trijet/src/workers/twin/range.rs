@@ -1,8 +1,8 @@
 //! The initial tasks that are left to a worker, as a range of numbers. The worker takes numbers
 //! from the front, and a thief takes the upper half. No two ranges ever have a number in common,
-//! and only the owner of an empty range changes it. So a compare-and-swap succeeds only if the
-//! range is unchanged since the read. `range_take` and `range_steal` of `scheduler.cuh` do the same
-//! on a GPU.
+//! and only its owner changes an empty range. So a compare-and-swap succeeds only if the range is
+//! unchanged since the read. `range_take` and `range_steal` of `scheduler.cuh` do the same on a
+//! GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
 

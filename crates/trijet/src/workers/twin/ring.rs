@@ -50,8 +50,8 @@ impl Ring {
         }
     }
 
-    /// The slot of a ticket, and the value of its `round` at which this ticket may put a task
-    /// there.
+    /// The slot of a ticket, and a value of the field `round`. The slot is free for this ticket
+    /// when `round` has this value.
     fn slot(&self, ticket: u64) -> (&RingSlot, u64) {
         let len = self.slots.len();
         (&self.slots[ticket as usize & (len - 1)], ticket / len as u64 * 2)
@@ -74,7 +74,7 @@ impl Ring {
         }
         slot.task.store(task, Ordering::Relaxed);
         // Release: the worker that takes the task sees all earlier writes of the worker that made
-        // it.
+        // the task.
         slot.round.store(free + 1, Ordering::Release);
         self.items.fetch_add(1, Ordering::Relaxed);
         true

@@ -111,8 +111,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether the run has ended. A body that waits for another task must call this in its loop,
-    /// because that task may never run. On a host device, no other task runs during the loop, so
-    /// the watchdog ends the run after 10000 calls.
+    /// because the other task may never run. On a host device, no other task runs during the loop,
+    /// so the watchdog ends the run after 10000 calls.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.asked.set(self.asked.get() + 1);
