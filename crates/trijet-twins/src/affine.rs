@@ -118,7 +118,7 @@ mod tests {
         use super::Element;
         let mut drawn = 1_u64;
         let drawn = (0..200_000).map(|_| {
-            // Knuth's linear congruences of 64 bits.
+            // The 64-bit linear congruential generator of Knuth.
             drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             f32::from_bits((drawn >> 32) as u32)
         });

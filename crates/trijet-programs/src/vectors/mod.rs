@@ -65,8 +65,8 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
 /// some elements of an array.
 pub type VectorsParams = (Write<f32>, Write<f32>, Write<f32>, Write<f32>);
 
-/// Operations on ranges of four arrays. Its arguments are the four arrays. Its tasks are nodes with
-/// [`fields`].
+/// Operations on ranges of four arrays. Its arguments are the four arrays. Its tasks are nodes of a
+/// graph, with fields that [`fields`] makes.
 pub static VECTORS: Program<Vectors, VectorsParams> = {
     let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";
     let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);

@@ -307,6 +307,7 @@ impl Door<'_> {
 
     /// Checks all connections that have not sent a proof.
     ///
+    /// # Errors
     /// A rank of this job that contradicts rank 0 or another rank. The error is returned after all
     /// connections have been checked.
     fn look(&mut self) -> std::result::Result<(), String> {

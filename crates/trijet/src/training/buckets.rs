@@ -543,8 +543,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// cannot be used.
     ///
     /// `step` must run a whole step, from [`GradientBuckets::begin`] to
-    /// [`GradientBuckets::finish`]. The time of a step is measured on the host. The time ends when
-    /// the work of all devices is complete.
+    /// [`GradientBuckets::finish`]. The host measures the time from the start of a step until the
+    /// work of all devices is complete.
     ///
     /// # Errors
     /// Errors of a step and of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan can be

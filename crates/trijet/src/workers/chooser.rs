@@ -89,7 +89,7 @@ pub struct Chooser {
     trials: Mutex<BTreeMap<Key, Trials>>,
 }
 
-/// A run whose policy a [`Chooser`] chose.
+/// A run with a policy that a [`Chooser`] has chosen.
 #[derive(Debug)]
 #[must_use = "`wait` returns the errors of the run, and notes its time"]
 pub struct Chosen<'a> {
