@@ -68,6 +68,8 @@ fn invalid(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 }
 
 impl Frame {
+    /// Writes the frame.
+    ///
     /// # Errors
     /// Errors of the writer; `InvalidData` for a frame that is too long.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
@@ -84,6 +86,8 @@ impl Frame {
         to.write_all(&whole)
     }
 
+    /// Reads a frame.
+    ///
     /// # Errors
     /// Errors of the reader; `InvalidData` for bytes that are not a frame.
     pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {

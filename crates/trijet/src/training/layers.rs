@@ -7,8 +7,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
 
-/// Buffers for micro-batches. Each micro-batch uses the buffer after the buffer of the micro-batch
-/// before.
+/// Buffers for micro-batches. Micro-batch `n` uses the buffer with the index `n` modulo the number
+/// of buffers.
 #[derive(Debug)]
 struct BufferRing<T>(Vec<Buffer<T>>);
 
