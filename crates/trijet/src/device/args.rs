@@ -25,15 +25,16 @@ pub(crate) const TILED_MAX: usize = 4;
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
 pub struct SpanArg {
-    /// The index of the address among the arguments. The next argument is the length, unless the
-    /// kernel takes the pointer alone or a [tiling](ArgBlock::tiled).
+    /// The index of the span's address among the arguments. The argument after the address is the
+    /// length of the span, unless the kernel takes the pointer alone or a
+    /// [tiling](ArgBlock::tiled).
     pub index: usize,
-    /// The memory.
+    /// The memory that the kernel uses.
     pub(crate) span: Span,
-    /// The use of the memory by the kernel.
+    /// Whether the kernel reads the memory, writes the memory, or both.
     pub mode: Mode,
-    /// The length in elements. It is stored here, because a division costs more than all other work
-    /// for an argument.
+    /// The length of the span in elements. The length is stored, because a division of the bytes by
+    /// the size of an element costs more than all other work for an argument.
     pub elements: u64,
     /// The size of one element in bytes.
     pub element_bytes: u64,
@@ -48,7 +49,8 @@ impl SpanArg {
     }
 }
 
-/// The arguments of one launch. Every argument starts at a word boundary, which aligns it.
+/// The arguments of one launch. Every argument starts at the boundary of a 64-bit word, so that it
+/// is aligned.
 #[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
     words: ArrayVec<u64, WORDS_MAX>,
@@ -88,11 +90,11 @@ pub(crate) struct KeptArgs {
     signature: u64,
 }
 
-/// A span without its memory.
+/// A span of [`KeptArgs`], without its memory.
 #[derive(Debug, Clone, Copy)]
 struct KeptSpan {
     index: usize,
-    /// The index of the span's address among the words.
+    /// The index of the span's address in [`KeptArgs::words`].
     word: usize,
     mode: Mode,
     elements: u64,
@@ -112,8 +114,8 @@ impl KeptArgs {
         ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
     }
 
-    /// Whether `other` has another size of an argument, another value or another tiling. The
-    /// addresses of spans are not compared.
+    /// Whether `other` differs from these arguments in the size of an argument, in a value or in a
+    /// tiling. The addresses of spans are not compared.
     pub(crate) fn differ(&self, other: &ArgValues<'_>) -> bool {
         let mut words = self.words.iter().zip(other.words).enumerate();
         self.sizes[..] != *other.sizes
@@ -121,7 +123,8 @@ impl KeptArgs {
             || words.any(|(at, (a, b))| a != b && self.spans.iter().all(|span| span.word != at))
     }
 
-    /// Makes the arguments of a launch. `memory` has the new spans in argument order.
+    /// Makes the arguments of a launch that uses other memory. `memory` has the spans of the launch
+    /// in argument order.
     pub(crate) fn with_memory(&self, memory: impl Iterator<Item = Span>) -> ArgBlock {
         let mut args = ArgBlock::default();
         args.words.extend(self.words.iter().copied());
@@ -267,7 +270,7 @@ impl ArgBlock {
         self.signature = *signature;
     }
 
-    /// Removes all arguments, and drops their shares of memory.
+    /// Removes all arguments, and drops the tokens of their memory.
     pub(in crate::device) fn clear(&mut self) {
         self.words.clear();
         self.sizes.clear();
@@ -332,7 +335,8 @@ impl ArgBlock {
         &self.spans
     }
 
-    /// The tilings in argument order. Each is one argument, and its memory is one of the spans.
+    /// The tilings in argument order. Each tiling is one argument. The memory of each tiling is
+    /// also in [`ArgBlock::spans`].
     #[must_use]
     #[inline]
     pub fn tiled(&self) -> &[TiledArg] {

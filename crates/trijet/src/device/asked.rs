@@ -1,5 +1,5 @@
-//! The requests of a twin, a check or a cost function for arguments of a launch, and their
-//! comparison with the arguments that the launch passes.
+//! The check of a request for an argument. A twin, a check or a cost function requests an argument
+//! by its index and type. The request is compared with the arguments that the launch passes.
 //!
 //! A launch passes exactly the types that its kernel declares. The bytes of an argument can be read
 //! as any type of the same size. Without this comparison, a request for another type would return a
@@ -22,12 +22,12 @@ pub(crate) enum AskedArgument {
     Read,
     /// A span that is written.
     Write,
-    /// A span that tasks of a worker write.
+    /// A span that the tasks of a worker write.
     Shared,
 }
 
 impl AskedArgument {
-    /// The name of the method of a tile or a worker that makes the request.
+    /// The name of the method that makes the request. It is a method of a tile or of a worker.
     fn verb(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -92,10 +92,10 @@ impl ArgBlock {
         Ok(bytemuck::pod_read_unaligned(&self.bytes_at(index)[..size_of::<T>()]))
     }
 
-    /// Compares the requested type with the type that the launch passes.
+    /// Checks that argument `index` has the form `asked` and the type `T`.
     ///
     /// # Errors
-    /// A text that lists the arguments.
+    /// A text that lists the arguments, if the form or the type is another one.
     pub(in crate::device) fn compare<T: 'static>(
         &self,
         asked: AskedArgument,
@@ -121,7 +121,7 @@ impl ArgBlock {
     /// Checks that there are `count` arguments.
     ///
     /// # Errors
-    /// A text that lists the arguments.
+    /// A text that lists the arguments, if there are more or fewer.
     pub(in crate::device) fn compare_count(&self, count: usize) -> Result<(), String> {
         if self.count() == count {
             return Ok(());

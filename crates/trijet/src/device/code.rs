@@ -1,4 +1,4 @@
-//! The code of a kernel, in the form in which its author has it.
+//! The code of a kernel: PTX, a binary, or CUDA C++.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
 //! The position of the operation that the calling thread enqueues, so that an error can name it.
 //!
-//! The layers above number operations, and a driver does not know the numbers. While a trace is
-//! taken they set the position before each call, and the host device keeps it with the operation
-//! until the operation is complete.
+//! The layers above number the operations. A driver does not know these numbers. While a trace is
+//! taken, the layers above set the position before each call. The host device keeps the position
+//! with the operation until the operation is complete.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;
@@ -12,7 +12,8 @@ thread_local! {
     static ENQUEUED: Cell<Option<Position>> = const { Cell::new(None) };
 }
 
-/// Sets the position of the next operation of the calling thread; `None` if it is not known.
+/// Sets the position of the next operation of the calling thread; `None` if the position is not
+/// known.
 #[inline]
 pub(crate) fn set(position: Option<Position>) {
     ENQUEUED.set(position);

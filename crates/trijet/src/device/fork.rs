@@ -1,17 +1,17 @@
 //! Whether this process is a child that a `fork` made after a driver was opened.
 //!
-//! Such a child has the memory of its parent but only one of its threads. The workers of a host
-//! device do not exist there, CUDA does not support such a child, and any lock may be held by a
-//! thread that does not exist. Calls of the library would hang or fail for no visible reason. So
-//! every call is refused, and drops leak. A child that starts another program with `exec`, as
-//! [`std::process::Command`] does, is not affected.
+//! Such a child has the memory of its parent, but only the thread that called `fork`. The workers
+//! of a host device do not exist in the child. A lock may be held for ever by a thread that does
+//! not exist there. CUDA does not support such a child. Calls of the library would hang or fail for
+//! no visible reason. So every call is refused, and drops leak. A child that starts another program
+//! with `exec`, as [`std::process::Command`] does, is not affected.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set in a child of `fork`, and never cleared.
+/// Whether this process is a child of `fork`. Once set, the flag is never cleared.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
@@ -33,7 +33,7 @@ pub(crate) fn is_child() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Registers a handler for every later `fork`. Drivers call it before they start threads.
+/// Registers a handler for every later `fork`. A driver calls this before it starts threads.
 ///
 /// # Errors
 /// `Forked` in a child; `Unsupported` when the system does not register the handler.

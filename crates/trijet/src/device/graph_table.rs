@@ -1,4 +1,4 @@
-//! The graphs of a driver, by handle. A handle is a number.
+//! The graphs of a driver, by handle. The handle of a graph is its number.
 #![forbid(unsafe_code)]
 
 use crate::device::driver::GraphHandle;

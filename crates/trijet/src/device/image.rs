@@ -13,18 +13,18 @@ const ELF_HEADER: u64 = 64;
 /// `sizeof(Elf64_Phdr)` and `sizeof(Elf64_Shdr)`.
 const SEGMENT_HEADER: u64 = 56;
 const SECTION_HEADER: u64 = 64;
-/// `SHT_NULL` and `SHT_NOBITS`: sections without bytes in the file.
+/// `SHT_NULL` and `SHT_NOBITS`: the types of sections without bytes in the file.
 const NO_BYTES: [u64; 2] = [0, 8];
 const FATBIN: u64 = 0xba55_ed50;
 const FATBIN_HEADER: u64 = 16;
-/// The size of the part of an entry's header that contains the lengths of the header and of the
-/// rest of the entry.
+/// The size in bytes of the first fields of an entry's header. These fields contain the length of
+/// the header and the length of the data after the header.
 const FATBIN_ENTRY: u64 = 16;
 
 /// The reason why a binary is refused.
 type Refusal = String;
 
-/// A file. Its numbers are little-endian.
+/// The bytes of a binary. The numbers in a binary are little-endian.
 struct File<'a>(&'a [u8]);
 
 impl File<'_> {
@@ -161,10 +161,11 @@ pub(crate) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
     Err("the binary is neither a cubin nor a fatbin".to_owned())
 }
 
-/// The names of the kernels of a cubin: each kernel has a section. `None` for a fatbin.
+/// The names of the kernels of a cubin. The section `.text.NAME` contains the code of kernel
+/// `NAME`. `None` for a fatbin.
 ///
 /// # Errors
-/// As for [`check_binary`].
+/// See [`check_binary`].
 pub(crate) fn entries(bytes: &[u8]) -> Result<Option<Vec<String>>, Refusal> {
     check_binary(bytes)?;
     if !bytes.starts_with(ELF) {
@@ -259,7 +260,8 @@ mod tests {
         let names = b"\0.text.gain\0.text.loss\0";
         let at = u32::try_from(file.len()).expect("a small file");
         file.extend(names);
-        // The names are in the first section, which takes the name of the first kernel.
+        // The section names are appended to the file. The first section of the file becomes the
+        // table of these names, and is itself named after the first kernel.
         put(&mut file, 128, &1_u32.to_le_bytes());
         put(&mut file, 128 + 24, &u64::from(at).to_le_bytes());
         put(&mut file, 128 + 32, &(names.len() as u64).to_le_bytes());

@@ -14,16 +14,18 @@ pub struct Occupancy {
     pub clusters: Option<u32>,
 }
 
-/// The largest sides of a block (CUDA C++ Programming Guide, "Technical Specifications").
+/// Maximum sizes of a block in x, y and z, in threads (CUDA C++ Programming Guide, "Technical
+/// Specifications").
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
-/// The largest sides of a grid (from the same table of the guide).
+/// Maximum sizes of a grid in x, y and z, in blocks (from the same table of the guide).
 const GRID_MAX: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
 /// Maximum number of blocks of a cluster on every device that has clusters (CUDA C++ Programming
 /// Guide, "Thread Block Clusters").
 const CLUSTER_MAX: u32 = 8;
 /// The first compute capability with clusters.
 const CLUSTERS_SINCE: (u32, u32) = (9, 0);
-/// The compute capability of a host device, whose twins run one tile after another.
+/// The compute capability of a host device. A host device accepts clusters and dependent launches,
+/// because its twins run one tile after another.
 const HOST: (u32, u32) = (0, 0);
 
 /// The limits of a device that [`LaunchConfig::check`] needs.
@@ -71,7 +73,8 @@ impl LaunchConfig {
         Self { grid, block, shared_bytes, cluster, cooperative, priority, dependent }
     }
 
-    /// At least one thread for each of `elements`, in blocks of `block` threads.
+    /// A configuration with at least one thread for each of `elements` elements, in blocks of
+    /// `block` threads.
     ///
     /// # Errors
     /// `InvalidValue` when `block` is 0, or when the grid would have more than 2^31 - 1 blocks.
@@ -86,7 +89,8 @@ impl LaunchConfig {
         Self::covering(elements as u64, u64::from(block), block)
     }
 
-    /// Blocks of `block` threads. Each block covers `per_block` of the `elements`.
+    /// A configuration for `elements` elements. Each block has `block` threads and covers
+    /// `per_block` elements.
     #[inline]
     pub(crate) fn covering(elements: u64, per_block: u64, block: u32) -> Result<Self> {
         match i32::try_from(elements.div_ceil(per_block)) {
@@ -109,9 +113,9 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration with clusters of `blocks` in x, y and z, which run at the same time
-    /// and reach each other's shared memory. The grid must have whole clusters. A GPU needs compute
-    /// capability 9.0.
+    /// The same configuration with clusters of `blocks` in x, y and z. The blocks of a cluster run
+    /// at the same time and can access each other's shared memory. The grid must consist of whole
+    /// clusters. A GPU needs compute capability 9.0.
     ///
     /// ```
     /// use trijet::LaunchConfig;
@@ -125,9 +129,9 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration as a cooperative launch: all blocks run at the same time. A grid that
-    /// does not fit onto the device is refused, even if the end of other work would make room for
-    /// it.
+    /// The same configuration as a cooperative launch: all blocks run at the same time. The launch
+    /// is refused if the device cannot run all blocks of the grid at once while it does nothing
+    /// else.
     #[must_use]
     #[inline]
     pub const fn cooperative(mut self) -> Self {
@@ -149,8 +153,9 @@ impl LaunchConfig {
     /// A36). The kernel may start when every block of the previous kernel in its stream has
     /// executed `griddepcontrol.launch_dependents` or has ended. The kernel executes
     /// `griddepcontrol.wait` before it uses memory. A kernel is refused if its PTX has a path
-    /// without such a wait, or a use of memory before the wait, unless its author
-    /// [promises](crate::kernels::KernelSpec::trust_wait) that this is right.
+    /// without such a wait, or a use of memory before the wait. The author of a kernel can
+    /// [promise](crate::kernels::KernelSpec::trust_wait) that the kernel waits in time. Then the
+    /// paths are not checked.
     ///
     /// The results are the same as for an ordinary launch; only the time differs. The launch is an
     /// ordinary launch after a copy, a fill or a wait, and on every GPU before compute capability
@@ -169,14 +174,14 @@ impl LaunchConfig {
         self.needs_room() || self.priority.is_some() || self.dependent
     }
 
-    /// Whether the launch is refused if the device has too little room for it. Only the driver
-    /// knows how much room the device has.
+    /// Whether the launch is refused if its blocks do not fit onto the device at once. Only the
+    /// driver knows how many blocks fit.
     #[inline]
     pub(crate) fn needs_room(&self) -> bool {
         self.cooperative || self.cluster != [1; 3]
     }
 
-    /// The product of three sides.
+    /// The product of the sizes in x, y and z.
     fn product(sides: [u32; 3]) -> u64 {
         sides.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
     }
@@ -223,14 +228,15 @@ impl LaunchConfig {
         self.check_cluster(limits.compute)
     }
 
-    /// Whether a device of this compute capability has dependent launches. A host device has them.
+    /// Whether a device of this compute capability has dependent launches. Every host device has
+    /// dependent launches.
     pub(crate) fn has_dependents(compute: (u32, u32)) -> bool {
         compute == HOST || compute >= CLUSTERS_SINCE
     }
 
-    /// Checks that a device with this number of multiprocessors and this occupancy runs all blocks
-    /// of a cooperative launch at the same time, and at least one cluster of a launch with
-    /// clusters.
+    /// Checks that a launch fits onto a device with `multiprocessors` multiprocessors. `room` is
+    /// the occupancy of the kernel. All blocks of a cooperative launch must run at the same time,
+    /// and at least one cluster of a launch with clusters.
     ///
     /// # Errors
     /// A text with the number of blocks and the room for them.

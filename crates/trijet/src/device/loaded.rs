@@ -1,9 +1,8 @@
 //! A kernel that is loaded on a device, and the check that a launch passes the parameters of the
 //! kernel.
 //!
-//! The driver reads the bytes of all parameters of the kernel, even if the launch passes fewer. The
-//! check is made once for each list of sizes: a launch with the same sizes as the previous one
-//! compares one number.
+//! The driver reads the bytes of all parameters of the kernel, even if the launch passes fewer. A
+//! launch with the same sizes of arguments as the last accepted launch compares only one number.
 #![forbid(unsafe_code)]
 
 use super::args::ArgBlock;
@@ -14,7 +13,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The value of `accepted` while no arguments were accepted.
+/// The value of [`Loaded::accepted`] before any arguments are accepted.
 const NONE_YET: u64 = u64::MAX;
 
 /// A loaded module.
@@ -34,11 +33,11 @@ pub(crate) struct Loaded {
     pub(crate) parameters: Option<Box<[usize]>>,
     /// The entry of the kernel in the PTX; `None` without PTX.
     entry: Option<ptx::Entry>,
-    /// The reason why the kernel is known to wait for its predecessor.
+    /// The reason to believe that the kernel waits for its predecessor: its PTX, or a promise.
     wait: ptx::WaitProof,
-    /// Whether the PTX restricts launches, which few kernels do.
+    /// Whether the PTX refuses some configurations of a launch. Few kernels have such PTX.
     is_demanding: bool,
-    /// The signature of the last arguments that were accepted.
+    /// The [signature](ArgBlock::signature) of the last arguments that were accepted.
     accepted: AtomicU64,
 }
 
@@ -113,7 +112,8 @@ impl Loaded {
     }
 }
 
-/// Lists a number of things with their sizes, for a message.
+/// The number of `sizes`, the name `thing`, and the sizes in bytes, as text for a message:
+/// `2 arguments of 8, 4 bytes`.
 fn list<T: Display>(sizes: impl ExactSizeIterator<Item = T>, thing: &str) -> String {
     let count = sizes.len();
     let sizes = sizes.map(|size| size.to_string()).collect::<Vec<_>>().join(", ");

@@ -35,9 +35,9 @@ impl Space {
     }
 }
 
-/// One allocation. Clones share the allocation. The driver frees the allocation only on request. A
-/// token of memory that the host cannot reach has no reference count, because each launch clones
-/// several tokens.
+/// One allocation. Clones share the allocation. The driver frees the allocation only on request.
+/// Each launch clones several tokens, so a token of memory that the host cannot reach has no
+/// reference count.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     space: Space,
@@ -62,7 +62,7 @@ impl Memory {
     /// memory.
     ///
     /// # Errors
-    /// `OutOfMemory` when the system has no more.
+    /// `OutOfMemory` when the system has too little memory.
     pub(crate) fn pageable(bytes: Bytes) -> Result<Self> {
         let host = HostBytes::zeroed(bytes.0).ok_or_else(|| {
             let cause = format!("the system cannot allocate {bytes}");
@@ -119,7 +119,7 @@ impl Memory {
     }
 }
 
-/// A byte range of an allocation. It owns a share of the allocation.
+/// A byte range of an allocation, with a token of the allocation.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     memory: Memory,
@@ -184,8 +184,8 @@ impl Span {
         }
     }
 
-    /// Whether the two spans share a byte. The addresses are compared, because a pool allocates the
-    /// same bytes more than once.
+    /// Whether the two spans share a byte. The addresses are compared, because a pool may allocate
+    /// the same bytes several times.
     #[must_use]
     #[inline]
     pub(crate) fn overlaps(&self, other: &Self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! [`driver::Driver`] is the contract, at the level of the CUDA driver API. `cuda` is a thin
 //! binding that opens the driver library at run time; `host` executes the same rules in software.
-//! The layers above never ask which of them they use.
+//! The layers above never ask which of the two they use.
 
 mod arg_type;
 pub(crate) mod args;
@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex};
 /// Opens CUDA.
 ///
 /// # Errors
-/// `Unsupported` without a usable driver; `NoDevice` without a GPU; `Forked` in a child.
+/// `Unsupported` without a usable driver; `NoDevice` without a GPU; `Forked` in a child of `fork`.
 pub(crate) fn open_cuda() -> Result<Arc<dyn Driver>> {
     fork::watch()?;
     Ok(Arc::new(cuda::CudaDriver::open()?))
@@ -45,7 +45,7 @@ pub(crate) fn open_cuda() -> Result<Arc<dyn Driver>> {
 /// Opens host devices.
 ///
 /// # Errors
-/// `Unsupported` when the system does not start the threads; `Forked` in a child.
+/// `Unsupported` when the system does not start the threads; `Forked` in a child of `fork`.
 pub(crate) fn open_host(config: HostConfig) -> Result<Arc<dyn Driver>> {
     fork::watch()?;
     Ok(Arc::new(host::HostDriver::open(config)?))
@@ -54,7 +54,7 @@ pub(crate) fn open_host(config: HostConfig) -> Result<Arc<dyn Driver>> {
 /// Opens host devices for one run of an exploration: `search` makes every choice.
 ///
 /// # Errors
-/// `Forked` in a child.
+/// `Forked` in a child of `fork`.
 pub(crate) fn open_explored(
     config: HostConfig,
     search: &Arc<Mutex<Search>>,

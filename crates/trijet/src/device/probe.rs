@@ -15,7 +15,7 @@ pub struct LibraryReport {
     pub state: Result<Vec<&'static str>>,
 }
 
-/// Opens every library, calls none of their functions, and reports the result.
+/// Opens every library of CUDA and reports the result. Calls no function of the libraries.
 ///
 /// ```
 /// let report = trijet::probe::libraries();

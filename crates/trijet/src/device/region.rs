@@ -2,8 +2,8 @@
 //!
 //! Every access of an executor goes through a [`RangeGuard`]: a lock on a byte range, shared for
 //! reads and exclusive for writes. So a program that lacks an edge gets a wrong result, but no data
-//! race. The guards of page-locked memory that users hold take no lock: they rely on the ordering,
-//! see `memory::pinned`.
+//! race. A guard that a user holds over page-locked memory takes no lock. Such guards rely on the
+//! order of the operations, see `memory::pinned`.
 //!
 //! This file has the only unsafe code of the host device.
 
@@ -73,9 +73,9 @@ impl HostBytes {
         Some(bytes)
     }
 
-    /// Allocates `len` bytes for a pool. The bytes of a part are zeroed when the first window of it
-    /// is made, because most programs use little of the memory that their pools hold, and an
-    /// exploration runs a program many times.
+    /// Allocates `len` bytes for a pool. The bytes of a part are zeroed when the first window of
+    /// the part is made. This saves time, because most programs use little of the memory of their
+    /// pools, and an exploration runs a program many times.
     pub(in crate::device) fn to_part(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
@@ -87,7 +87,7 @@ impl HostBytes {
         Some(Self { region: Arc::new(region), start: 0, len })
     }
 
-    /// Zeroes the bytes before `end` in the region that are not initialised.
+    /// Zeroes all bytes of the region before offset `end` that are not initialised.
     #[inline]
     fn make_ready(&self, end: usize) {
         if self.region.ready.load(Ordering::Acquire) < end {
@@ -150,8 +150,8 @@ impl HostBytes {
         self.region.base.as_ptr() as u64 + self.start as u64
     }
 
-    /// Prepares `range` for code that uses the bytes by their address: initialises them, and keeps
-    /// values of this type from zeroing them later.
+    /// Prepares `range` for other code that uses the bytes by their address. The bytes are zeroed
+    /// now if they are not initialised, so that no later call zeroes them.
     pub(crate) fn expose(&self, range: &Range<u64>) {
         let (start, len) = self.checked(range);
         self.make_ready(start + len);
@@ -226,7 +226,7 @@ impl HostBytes {
         (at, end - start)
     }
 
-    /// Whether both are windows of the same region.
+    /// Whether this window and `other` are windows of the same region.
     pub(in crate::device) fn shares_region(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.region, &other.region)
     }
@@ -306,7 +306,7 @@ impl<'a> RangeGuards<'a> {
     /// Locks every range. If an overlapping lock excludes a range, returns `None` and locks
     /// nothing. The overlapping lock can be of another range of the same operation.
     pub(in crate::device) fn try_new(parts: SmallVec<[WindowPart<'a>; 4]>) -> Option<Self> {
-        // The locks that were taken are released when this drops.
+        // If a lock is refused below, the drop of `taken` releases the earlier locks.
         let mut taken = Self { parts: SmallVec::new() };
         let mut open: Option<(&Arc<Region>, MutexGuard<'_, Locks>)> = None;
         for (bytes, range, mode) in parts {

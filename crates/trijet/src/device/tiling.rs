@@ -12,18 +12,18 @@ use bytemuck::Pod;
 pub(crate) const MAP_BYTES: usize = 128;
 /// Maximum number of rows and of columns.
 const SIDE_MAX: u64 = 1 << 32;
-/// The distance between the starts of two rows is less than this.
+/// The distance in bytes between the starts of consecutive rows must be less than this.
 const PITCH_BYTES_END: u64 = 1 << 40;
 /// Maximum number of rows and of columns of a box.
 const BOX_MAX: u32 = 256;
-/// The address of the matrix, the pitch in bytes and the size of a row of a box in bytes are
-/// multiples of this.
+/// The matrix starts at an address that is a multiple of this. The pitch in bytes and the size in
+/// bytes of a row of a box are also multiples of this.
 const UNIT_BYTES: u64 = 16;
 /// Maximum size of a row of a box with [`Swizzle::Bytes128`], in bytes.
 const SWIZZLED_BYTES: u64 = 128;
 
-/// A type of elements that a tiling can have. The copy engine reduces in the arithmetic of this
-/// type.
+/// A type of elements that a tiling can have. The reductions of the copy engine use the arithmetic
+/// of this type.
 pub trait TiledElement: Pod + Send + Sync {
     /// The type of the elements in the arithmetic of the copy engine. It has the same size as the
     /// Rust type.
@@ -48,16 +48,17 @@ elements! {
 pub enum Swizzle {
     /// The rows of the box follow each other.
     None,
-    /// The rows of the box lie 128 bytes apart, as 8 parts of 16 bytes. Part `p` of row `r` is at
-    /// the position of part `p ^ (r % 8)`, so 8 rows have the elements of a column in different
-    /// banks. The box begins at a multiple of 1024 bytes.
+    /// The rows of the box start 128 bytes apart. Each row has 8 parts of 16 bytes. Part `p` of row
+    /// `r` is stored at the position of part `p ^ (r % 8)`. So the elements of a column in 8
+    /// consecutive rows are in different banks. The box begins at a multiple of 1024 bytes.
     Bytes128,
 }
 
 /// How a kernel sees memory as a matrix. The kernel copies boxes of the matrix to and from shared
-/// memory (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros.
-/// They are not written, except up to the end of the unit of 16 bytes in which the columns of a row
-/// end (measured on an H200 by the case `boxes_are_read_and_written_within_their_matrix`).
+/// memory (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros. A
+/// write of a box does not change elements outside of the matrix, with one exception. In each row,
+/// the write continues to the end of the unit of 16 bytes in which the columns of the row end
+/// (measured on an H200 by the case `boxes_are_read_and_written_within_their_matrix`).
 ///
 /// ```
 /// use trijet::kernels::{Swizzle, Tiling};
@@ -71,7 +72,8 @@ pub struct Tiling {
     /// The number of rows of the matrix, at most 2^32. A launch whose grid has blocks needs at
     /// least one row.
     pub rows: usize,
-    /// The number of columns of the matrix, with the same limits.
+    /// The number of columns of the matrix, at most 2^32. A launch whose grid has blocks needs at
+    /// least one column.
     pub columns: usize,
     /// The number of elements from the start of one row to the start of the next: at least the
     /// number of columns, a multiple of 16 bytes, and less than 2^40 bytes.
@@ -81,7 +83,7 @@ pub struct Tiling {
     /// The number of columns of a box: 1 to 256, a multiple of 16 bytes, and at most 128 bytes with
     /// [`Swizzle::Bytes128`].
     pub box_columns: u32,
-    /// The order of a box in shared memory.
+    /// The order of the bytes of a box in shared memory.
     pub swizzle: Swizzle,
 }
 
@@ -101,25 +103,26 @@ impl Tiling {
         self
     }
 
-    /// The same tiling with another order in shared memory.
+    /// The same tiling with another order of the bytes of a box in shared memory.
     #[must_use]
     pub const fn swizzle(mut self, swizzle: Swizzle) -> Self {
         self.swizzle = swizzle;
         self
     }
 
-    /// The bytes from one row to the next. Only for a tiling that was checked.
+    /// The bytes from the start of one row to the start of the next. Only for a tiling that passed
+    /// [`Tiling::check`].
     pub(crate) fn pitch_bytes(&self, element: Dtype) -> u64 {
         self.pitch as u64 * element.bytes()
     }
 
-    /// Whether the matrix has no element. No copy engine takes such a matrix.
+    /// Whether the matrix has no element. The copy engine does not accept such a matrix.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0 || self.columns == 0
     }
 
     /// The end of the elements that a write of a box can change, as an index into the span. Only
-    /// for a tiling that was checked.
+    /// for a tiling that passed [`Tiling::check`].
     pub(crate) fn written_end(&self, element: Dtype) -> u128 {
         if self.is_empty() {
             return 0;
@@ -159,7 +162,7 @@ impl Tiling {
                 self.pitch
             ));
         }
-        // Both factors are below 2^40.
+        // The product does not overflow, because both factors are at most 2^40.
         let end = (self.rows as u128).saturating_sub(1) * self.pitch as u128
             + if self.rows == 0 { 0 } else { self.columns as u128 };
         if end > elements as u128 {
@@ -199,11 +202,11 @@ impl Tiling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TiledArg {
-    /// The index of the tiling among the arguments. Its span has the same index.
+    /// The index of the tiling among the arguments. The span of the tiling has the same index.
     pub index: usize,
     /// The tiling.
     pub tiling: Tiling,
-    /// The type of its elements.
+    /// The type of the elements of the matrix.
     pub element: Dtype,
 }
 

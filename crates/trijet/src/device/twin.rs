@@ -23,7 +23,7 @@ pub struct Cost {
     pub ops: u64,
 }
 
-/// The host side of a kernel.
+/// The host twin of a kernel: the functions that a host device calls in place of the kernel's code.
 #[derive(Debug, Clone, Copy)]
 pub struct Twin {
     /// The number of elements of each written argument that one tile owns.
@@ -34,7 +34,7 @@ pub struct Twin {
     pub cost: fn(&ArgBlock) -> Cost,
 }
 
-/// Written spans by the index of their argument.
+/// The bytes of the written spans, each with the index of its argument.
 pub(in crate::device) type TileWrites<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
 
 /// The arguments of a twin for one tile.
@@ -57,12 +57,12 @@ pub(crate) struct TileInputs<'a> {
 }
 
 impl<'a> TileInputs<'a> {
-    /// As [`Tile::scalar`].
+    /// See [`Tile::scalar`].
     pub(crate) fn scalar<T: Pod>(&self, index: usize) -> T {
         self.args.scalar(index)
     }
 
-    /// As [`Tile::read`].
+    /// See [`Tile::read`].
     pub(crate) fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         self.expect::<T>(AskedArgument::Read, index);
         let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
@@ -93,8 +93,8 @@ impl<'a> Tile<'a> {
         TileInputs { args: self.args, reads: self.reads }
     }
 
-    /// The scalar at argument `index`. As for the kernel, a pointer and its length are two
-    /// arguments. [`Tile::args`] needs no indices.
+    /// The scalar at argument `index`. A pointer and its length are two arguments, as for the
+    /// kernel. [`Tile::args`] needs no indices.
     ///
     /// # Panics
     /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments,
@@ -119,7 +119,7 @@ impl<'a> Tile<'a> {
         self.inputs().read(index)
     }
 
-    /// The whole matrix that is argument `index`, which the kernel reads by boxes.
+    /// The whole matrix that is argument `index`. The kernel reads this matrix box by box.
     ///
     /// # Panics
     /// When `index` is not a read-only tiling of `T`.
@@ -128,9 +128,9 @@ impl<'a> Tile<'a> {
         Matrix { elements: self.read(index), tiling: self.tiling(index) }
     }
 
-    /// The tiling that is argument `index`. For a written tiling, the tile's part is a range of the
-    /// tiling's span. This range includes the elements between the rows, which the kernel does not
-    /// write.
+    /// The tiling that is argument `index`. If the tiling is written, the tile's part is a range of
+    /// the tiling's span. This range includes the elements between the rows. The kernel does not
+    /// write these elements.
     ///
     /// # Panics
     /// When `index` is not a tiling.
@@ -140,8 +140,8 @@ impl<'a> Tile<'a> {
         found.unwrap_or_else(|| panic!("argument {index} of the kernel is no tiling")).tiling
     }
 
-    /// This tile's part of the written span whose address is argument `index`. A tile takes each
-    /// part once.
+    /// This tile's part of the written span whose address is argument `index`. Each part can be
+    /// taken only once.
     ///
     /// # Panics
     /// When `index` is not a written span of exactly the type `T`, or was taken before. The message
@@ -152,7 +152,7 @@ impl<'a> Tile<'a> {
         self.write_words(index)
     }
 
-    /// As [`Tile::write`], with elements of another type of the same size.
+    /// The same as [`Tile::write`], with elements of another type of the same size.
     pub(crate) fn write_words<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
         let Some(at) = self.writes.iter().position(|(i, _)| *i == index) else {
             panic!("argument {index} was taken before; a twin takes each written span once");

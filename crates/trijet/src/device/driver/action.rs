@@ -50,7 +50,7 @@ pub(crate) struct Launch<'a> {
 pub(crate) enum Form {
     /// `cuMemcpyAsync`, `cuMemsetD8Async`: enqueued in any stream.
     Async,
-    /// `cuMemcpy`, `cuMemsetD8`: enqueued in the legacy stream, and the host waits as in law A18.
+    /// `cuMemcpy`, `cuMemsetD8`: enqueued in the legacy stream. Law A18 states when the host waits.
     Sync,
 }
 
@@ -69,12 +69,13 @@ pub(crate) enum Action<'a> {
         /// The form of the call.
         form: Form,
     },
-    /// Copies all of `copies` as one operation, without any order among them (law A19). Refused
-    /// when empty, when a copy has no bytes, and in the legacy stream.
+    /// Copies all of `copies` as one operation, without any order among the copies (law A19). The
+    /// driver refuses an empty batch, a batch with a copy of no bytes, and a batch in the legacy
+    /// stream.
     Batch {
         /// The copies.
         copies: &'a [CopySpans],
-        /// When the sources may be read.
+        /// How early the driver may read the sources.
         order: SourceOrder,
     },
     /// Sets every byte of `dst`.
@@ -89,13 +90,14 @@ pub(crate) enum Action<'a> {
     },
     /// Launches a kernel.
     Launch(Launch<'a>),
-    /// Calls `run` on a thread of the driver; later operations of the stream wait for it
-    /// (law A27). After a context error it is never called (law A29).
+    /// Calls `run` on a thread of the driver. Later operations of the stream wait for the end of
+    /// this call (law A27). After a context error the driver does not call `run` (law A29).
     HostFn {
         /// The function.
         run: &'a HostFn,
         /// The bytes that the function reads and writes. The host device runs no conflicting
-        /// operation at the same time, and explores both orders. CUDA ignores these bytes.
+        /// operation at the same time, and an exploration tries both orders. CUDA ignores these
+        /// bytes.
         touches: &'a [(Span, Mode)],
     },
     /// Calls `run`, which enqueues work of another library in the stream. The call of `run` ends
@@ -119,15 +121,16 @@ pub(crate) enum Action<'a> {
         /// The name of the graph in traces, for example `graph 1: fill, copy`.
         name: &'a str,
     },
-    /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
-    /// (law A21). An allocation of no bytes is still an allocation.
+    /// Allocates in stream order. Later operations of the stream can use the memory. Operations of
+    /// other streams can use the memory only after an edge (law A21). An allocation of no bytes is
+    /// still an allocation.
     Alloc {
         /// The pool; `None` for the current pool of the stream's device.
         pool: Option<PoolHandle>,
         /// The size.
         bytes: Bytes,
-        /// Receives the memory. It is not the result of [`super::Core::submit`], because then every
-        /// operation would pay for a result of that size.
+        /// Receives the memory. The memory is not the result of [`super::Core::submit`], because
+        /// then every operation would pay for a result of that size.
         memory: &'a Cell<Option<Memory>>,
     },
     /// Frees in stream order: every access to the memory must come before this operation (law A22).
@@ -142,7 +145,8 @@ pub(crate) enum AtReturn {
     Enqueued,
     /// The sources of the operation have been read (law A19).
     SourcesRead,
-    /// The sources of the operation have been read, and everything before it is complete (law A18).
+    /// The sources of the operation have been read, and all earlier operations of its stream are
+    /// complete (law A18).
     Staged,
     /// The operation is complete (laws A17 and A18).
     Done,
@@ -168,7 +172,7 @@ fn engine_between(src: Space, dst: Space) -> Engine {
     }
 }
 
-/// The route of bytes from the memory of one device to the memory of another.
+/// The two devices of a copy between devices; `None` for any other copy.
 fn route_between(src: Space, dst: Space) -> Option<Route> {
     match (src, dst) {
         (Space::Device(from), Space::Device(to)) if from != to => Some(Route { from, to }),
@@ -250,8 +254,8 @@ impl Action<'_> {
         }
     }
 
-    /// The name in the entry of the ledger. For a graph, this is the name of the graph itself,
-    /// which costs an allocation.
+    /// The name in the entry of the ledger. For a graph, this is the name of the graph itself. That
+    /// name costs an allocation.
     pub(crate) fn entry_label(&self) -> Cow<'static, str> {
         match self {
             Self::Graph { name, .. } => Cow::Owned((*name).to_owned()),
@@ -360,8 +364,8 @@ impl Action<'_> {
         }
     }
 
-    /// Whether the call may last until other work is complete (laws A17 to A19), or runs code of
-    /// the user. Such a call is made without a lock.
+    /// Whether the call may wait for other work (laws A17 to A19), or runs code of the user. Such a
+    /// call is made without a lock.
     #[must_use]
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {

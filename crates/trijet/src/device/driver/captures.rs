@@ -16,7 +16,7 @@ pub enum CaptureMode {
     Global,
     /// The thread that began the capture.
     ThreadLocal,
-    /// None. Any thread may end the capture.
+    /// No thread. Any thread may end the capture.
     Relaxed,
 }
 
@@ -46,14 +46,14 @@ pub(crate) trait Captures: Debug {
     /// Ends a capture. The graph is ready to be launched.
     ///
     /// # Errors
-    /// For a stream that did not begin the capture; for another thread than the one that began it,
-    /// unless the mode is relaxed; and the error that made the capture invalid. Afterwards the
-    /// stream is no longer captured, except after an error of the first kind.
+    /// For a stream that did not begin the capture. For a thread that did not begin the capture,
+    /// unless the mode is relaxed. If the capture is invalid, the error that made it invalid.
+    /// Afterwards the stream is no longer captured, except after the first of these errors.
     fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle>;
 
     /// Whether the stream is captured.
     ///
     /// # Errors
-    /// An error of the driver: for the legacy stream while a blocking stream is captured.
+    /// An error of the driver if `stream` is the legacy stream and a blocking stream is captured.
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState>;
 }

@@ -60,18 +60,19 @@ pub struct DeviceInfo {
     pub name: String,
     /// Compute capability, major and minor; (0, 0) on the host device.
     pub compute: (u32, u32),
-    /// Streaming multiprocessors; CPU threads on the host device.
+    /// The number of streaming multiprocessors; the number of CPU threads on the host device.
     pub multiprocessors: u32,
-    /// Copy engines that run beside kernels.
+    /// The number of copy engines that can work while kernels run.
     pub copy_engines: u32,
-    /// The number of hardware queues to which the driver assigns the streams of this process, if it
-    /// is known. A stream whose next operation waits for its previous operation may hold back the
-    /// streams that share its queue (law A47), so more streams than this may not run at once. The
-    /// driver has 8 queues, or the number in the environment variable `CUDA_DEVICE_MAX_CONNECTIONS`
-    /// (1 to 32) when the process uses CUDA for the first time. Set it before the program starts. A
-    /// host device has queues if `HostConfig::hardware_queues` sets them.
+    /// The number of hardware queues to which the driver assigns the streams of this process, if
+    /// the number is known. An operation that waits for earlier work of its stream may hold back
+    /// the other streams of its queue (law A47). So with more streams than queues, some streams may
+    /// not run at the same time. The driver has 8 queues, or the number that the environment
+    /// variable `CUDA_DEVICE_MAX_CONNECTIONS` (1 to 32) has when the process first uses CUDA. Set
+    /// this variable before the program starts. A host device has queues if
+    /// `HostConfig::hardware_queues` sets their number.
     pub hardware_queues: Option<u32>,
-    /// All memory of the device.
+    /// The size of the whole memory of the device.
     pub memory: Bytes,
     /// The lowest and the highest stream priority. Smaller numbers are more urgent.
     pub priorities: (i32, i32),
@@ -79,7 +80,7 @@ pub struct DeviceInfo {
     pub block_threads_max: u32,
     /// Maximum shared memory of a block in bytes, for every kernel.
     pub shared_bytes: u32,
-    /// Maximum shared memory of a block in bytes, for a kernel that was loaded with that much.
+    /// Maximum shared memory of a block in bytes, for a kernel that requests it when it is loaded.
     pub shared_bytes_optin: u32,
     /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
     /// device.
@@ -152,14 +153,14 @@ pub(crate) trait Core: Debug + Send + Sync {
 
     /// The legacy default stream of a device. Its operations wait for the operations of all
     /// blocking streams of the device, and the operations of blocking streams wait for the
-    /// operations of the legacy stream (law A13). It cannot be destroyed.
+    /// operations of the legacy stream (law A13). The legacy stream cannot be destroyed.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
     fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle>;
 
-    /// The per-thread default stream of a device: one blocking stream per host thread (law A15). In
-    /// each thread, the handle means the stream of that thread.
+    /// The per-thread default stream of a device: one blocking stream per host thread (law A15).
+    /// All threads use the same handle, and each thread gets its own stream.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
@@ -177,7 +178,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of work that failed, or `Stalled`.
     fn stream_synchronize(&self, stream: StreamHandle) -> Result<()>;
 
-    /// Whether everything enqueued so far is complete (law A9). Never blocks.
+    /// Whether everything enqueued in the stream so far is complete (law A9). Never blocks.
     ///
     /// # Errors
     /// An error of work that failed.
@@ -193,9 +194,9 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// Enqueues an operation. An [`Action::Alloc`] receives its memory before the call returns.
     ///
     /// # Errors
-    /// An error of the driver: `OutOfMemory` for an allocation, with the requested size and the
-    /// memory that was free; `InvalidValue` for a launch shape that the device refuses and for a
-    /// copy between spans that differ in length or overlap; `Unsupported` for a batch before CUDA
+    /// An error of the driver. `OutOfMemory` for an allocation, with the requested size and the
+    /// memory that was free. `InvalidValue` for a launch shape that the device refuses, and for a
+    /// copy between spans that differ in length or overlap. `Unsupported` for a batch before CUDA
     /// 12.8. After an error the operation is not enqueued.
     fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<()>;
 
@@ -241,8 +242,9 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// `InvalidValue` for no bytes; `OutOfMemory`.
     fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
-    /// Frees device memory at the call. The caller has made sure that all accesses to memory of an
-    /// [`Action::Alloc`] are complete; for other memory the call may wait for the device (law A24).
+    /// Frees device memory during the call. If an [`Action::Alloc`] allocated the memory, all
+    /// accesses to the memory must be complete before the call. For other memory, the call may wait
+    /// for the device (law A24).
     ///
     /// # Errors
     /// An error of the driver.
@@ -254,13 +256,15 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// `OutOfMemory` when the system refuses to lock that much.
     fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
-    /// Frees page-locked memory. No operation may still use it. May wait for the device.
+    /// Frees page-locked memory. No pending operation may use the memory. The call may wait for the
+    /// device.
     ///
     /// # Errors
     /// An error of the driver.
     fn pinned_free(&self, memory: &Memory) -> Result<()>;
 
-    /// Loads a module. Errors name it by `label`, which is the file of its code if there is one.
+    /// Loads a module. Errors name the module by `label`, which is the file of its code if there is
+    /// one.
     ///
     /// # Errors
     /// `Compile`, with the log of the driver, when the image does not load.

@@ -36,8 +36,8 @@ pub(crate) trait Graphs: Debug {
     /// An error of the driver.
     fn graph_ready(&self, graph: GraphHandle) -> Result<()>;
 
-    /// Replaces the operation of a node by another one of the same kind, for later launches. A host
-    /// function is never replaced.
+    /// Replaces the operation of a node by another operation of the same kind, for later launches.
+    /// A host function is never replaced.
     ///
     /// # Errors
     /// `InvalidValue` for another kind or another kernel; otherwise as for enqueuing the operation.

@@ -12,8 +12,8 @@ use std::fmt::Debug;
 
 /// Handles and addresses in the form of other libraries: `CUstream`, `CUevent` and `CUdeviceptr` on
 /// CUDA. On the host device a handle is a number in place of a pointer, and an address is an
-/// address of this process. The caller guarantees that a stream, an event or memory that it passes
-/// in is alive for as long as it is used.
+/// address of this process. The caller passes streams, events and memory of another library, and
+/// guarantees that they are alive for as long as the driver uses them.
 pub(crate) trait Interop: Debug {
     /// The raw handle of a stream.
     fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void;

@@ -52,7 +52,7 @@ pub(crate) enum Repeats {
 #[derive(Debug, Clone)]
 pub(crate) struct Conditional {
     pub(crate) repeats: Repeats,
-    /// The condition: one `u32` of device memory.
+    /// The condition: one `u32` of device memory. Any value but zero is true.
     pub(crate) condition: Span,
     /// The operations, each with the indices of the operations that it follows. No operation is a
     /// host function.
@@ -64,36 +64,36 @@ pub(crate) struct Conditional {
 /// The operation of a node, which owns its parts.
 #[derive(Clone)]
 pub(crate) enum OwnedNode {
-    /// As [`NodeAction::Copy`].
+    /// See [`NodeAction::Copy`].
     Copy {
         /// The destination.
         dst: Span,
         /// The source.
         src: Span,
     },
-    /// As [`NodeAction::Fill`].
+    /// See [`NodeAction::Fill`].
     Fill {
         /// The destination.
         dst: Span,
         /// The value.
         value: u8,
     },
-    /// As [`NodeAction::Launch`].
+    /// See [`NodeAction::Launch`].
     Kernel {
         /// The kernel.
         function: FunctionHandle,
-        /// Its name.
+        /// The name of the kernel.
         name: Cow<'static, str>,
-        /// The configuration.
+        /// The configuration of the launch.
         config: LaunchConfig,
-        /// The arguments.
+        /// The arguments of the launch.
         args: Box<ArgBlock>,
     },
-    /// As [`NodeAction::HostFn`].
+    /// See [`NodeAction::HostFn`].
     HostFn(HostFn),
-    /// As [`NodeAction::Conditional`].
+    /// See [`NodeAction::Conditional`].
     Conditional(Box<Conditional>),
-    /// As [`NodeAction::Captured`].
+    /// See [`NodeAction::Captured`].
     Captured(GraphHandle),
 }
 
@@ -147,7 +147,7 @@ impl Action<'_> {
     /// The same operation as a node of a graph.
     ///
     /// # Errors
-    /// The name of an operation that a graph cannot have.
+    /// The name of the operation, if a graph cannot have this operation.
     pub(crate) fn as_node(&self) -> Result<NodeAction<'_>, &'static str> {
         let is_pageable = |span: &Span| span.memory().space() == Space::Pageable;
         match self {

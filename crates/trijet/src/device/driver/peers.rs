@@ -12,7 +12,7 @@ pub(crate) trait Peers: Debug {
     /// Whether `device` can reach the memory of `peer`.
     ///
     /// # Errors
-    /// `NoDevice` when one of them does not exist.
+    /// `NoDevice` when one of the two devices does not exist.
     fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool>;
 
     /// Lets `device` use the memory of `peer` that [`super::Core::device_alloc`] allocated. `peer`
@@ -28,7 +28,8 @@ pub(crate) trait Peers: Debug {
     /// `Driver` when the access is not enabled.
     fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
 
-    /// Sets the access of a device to all memory of the pool, whenever it was or will be allocated.
+    /// Sets the access of a device to all memory of the pool, including memory that is allocated
+    /// later.
     ///
     /// # Errors
     /// `InvalidValue` for less than full access of the pool's own device; an error of the driver

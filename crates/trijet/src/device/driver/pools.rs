@@ -13,24 +13,25 @@ use std::fmt::Debug;
 pub(crate) struct PoolAttribute(pub i32);
 
 impl PoolAttribute {
-    /// Reuse memory that was freed in another stream, if the allocating stream follows the free
-    /// (law A23).
+    /// Whether the pool may reuse memory that was freed in another stream, if the allocating stream
+    /// follows the free (law A23).
     pub(crate) const REUSE_FOLLOW_EVENTS: Self = Self(1);
-    /// Reuse memory whose free happens to be complete already (law A23).
+    /// Whether the pool may reuse memory whose free happens to be complete already (law A23).
     pub(crate) const REUSE_OPPORTUNISTIC: Self = Self(2);
-    /// Reuse memory by making the allocating stream wait for the free (law A23).
+    /// Whether the pool may make the allocating stream wait for a free, to reuse the memory (law
+    /// A23).
     pub(crate) const REUSE_INTERNAL: Self = Self(3);
     /// The number of free bytes that the pool keeps at a synchronisation (law A25).
     pub(crate) const THRESHOLD: Self = Self(4);
     /// The number of bytes that the pool has taken from the device.
     pub(crate) const RESERVED: Self = Self(5);
-    /// The largest value of `RESERVED` so far. It can only be set to 0, which sets it to the
-    /// current value of `RESERVED`.
+    /// The largest value of `RESERVED` so far. It can only be set to 0. Then the driver sets it to
+    /// the current value of `RESERVED`.
     pub(crate) const RESERVED_HIGH: Self = Self(6);
-    /// The number of bytes that are allocated.
+    /// The number of bytes of the pool that are allocated now.
     pub(crate) const USED: Self = Self(7);
-    /// The largest value of `USED` so far. It can only be set to 0, which sets it to the current
-    /// value of `USED`.
+    /// The largest value of `USED` so far. It can only be set to 0. Then the driver sets it to the
+    /// current value of `USED`.
     pub(crate) const USED_HIGH: Self = Self(8);
 }
 
@@ -48,8 +49,8 @@ pub enum PoolAccess {
 
 /// Pools of stream-ordered memory. Allocating and freeing are actions of a stream.
 pub(crate) trait Pools: Debug {
-    /// Creates a pool of stream-ordered memory with the default attributes, of at most `max` bytes.
-    /// With 0, only the limit of the system holds.
+    /// Creates a pool of stream-ordered memory with the default attributes. The pool takes at most
+    /// `max` bytes from the device. If `max` is 0, only the limit of the system applies.
     ///
     /// # Errors
     /// An error of the driver.

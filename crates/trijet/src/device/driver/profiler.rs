@@ -9,12 +9,12 @@ use std::fmt::Debug;
 /// [`Profiler::activity_tag`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EngineActivity {
-    /// The tag.
+    /// The tag that the operations were enqueued under.
     pub tag: u64,
     /// The start of the first operation, on the clock of [`Profiler::activity_time`].
     pub begin: Nanos,
-    /// The end of the last operation under the tag. In parts of the time between, all engines may
-    /// be idle.
+    /// The end of the last operation under the tag. All engines may be idle in parts of the time
+    /// from `begin` to `end`.
     pub end: Nanos,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Activities {
     /// At most one activity for each tag, sorted by tag.
     pub work: Vec<EngineActivity>,
     /// The number of records that were lost because the profiler had no room for them. If a tag has
-    /// no activity, its record may be one of these.
+    /// no activity, its record may be among the lost records.
     pub lost: u64,
 }
 

@@ -13,8 +13,8 @@ use std::ops::Range;
 pub(crate) struct RangeSizes {
     /// Pieces of memory start and end at multiples of this size.
     pub(crate) granule: Bytes,
-    /// The size by which a heap grows. A call costs the same for any size, so the size is not
-    /// small.
+    /// The size by which a heap grows. A call to map memory costs the same for any size, so this
+    /// size is large.
     pub(crate) step: Bytes,
     /// The size of a range for a heap.
     pub(crate) range: Bytes,

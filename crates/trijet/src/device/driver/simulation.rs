@@ -32,10 +32,10 @@ pub(crate) trait Simulation: Debug {
     /// The time of the host, on the clock of timed events.
     fn host_time(&self) -> Nanos;
 
-    /// Runs host threads to their ends. On a simulated clock only one of them runs at any moment.
-    /// The order policy chooses the next thread at each [`Simulation::pause`] and each wait, so
-    /// that a run can be repeated. Then the threads must not wait for each other except by events.
-    /// On any other clock, the threads run freely.
+    /// Runs host threads to their ends. On a simulated clock, only one of the threads runs at any
+    /// moment. There the order policy chooses the next thread at each [`Simulation::pause`] and
+    /// each wait, so that a run can be repeated. On a simulated clock, the threads must wait for
+    /// each other only by events. On any other clock, the threads run freely.
     fn script(&self, threads: Vec<Script<'_>>);
 
     /// Lets another thread of a script run. The layers above call it at the start of each of their
