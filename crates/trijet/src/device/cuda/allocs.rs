@@ -140,9 +140,9 @@ impl CudaDriver {
         Ok(Memory::new(Space::Pinned, base.as_ptr() as u64, bytes.0, Some(host)))
     }
 
-    /// Allocates page-locked memory in a mapping of this library. `None` if the memory is small or
-    /// this fails; then the driver allocates the memory. If the driver fails as well, its error
-    /// states the reason.
+    /// Allocates page-locked memory in a mapping of this library. `None` if the memory is small, or
+    /// if the mapping or the lock fails. Then the caller asks the driver for the memory, and an
+    /// error of the driver states the reason.
     fn locked_mapping(&self, size: usize) -> Option<Memory> {
         if size < MAPPED_MIN {
             return None;
@@ -171,7 +171,8 @@ impl CudaDriver {
         )
     }
 
-    /// Unlocks the pages of a mapping and unmaps it. If the driver refuses, the mapping stays.
+    /// Unlocks the pages of a mapping and unmaps the mapping. If the driver refuses to unlock the
+    /// pages, the mapping stays.
     fn unlock(&self, mut mapping: MmapMut) -> Result<()> {
         let unlocked = cu!(
             self,
@@ -186,15 +187,15 @@ impl CudaDriver {
         unlocked
     }
 
-    /// Unlocks and unmaps the page-locked memory that has no owner when the driver ends.
+    /// Unlocks and unmaps all page-locked memory that was not freed before the driver is dropped.
     pub(super) fn unlock_all(&self) {
         if self.locked.is_empty() {
             return;
         }
         let Ok(_entered) = self.enter_any("close") else { return };
         for mapping in self.locked.take_all() {
-            // After a context error, and while the process exits, the driver refuses the call. The
-            // mapping stays then.
+            // After a context error, and while the process exits, the driver refuses the call. Then
+            // the mapping stays.
             let _refused = self.unlock(mapping);
         }
     }

@@ -1,5 +1,5 @@
-//! The symbols of the CUDA driver library, opened at run time. A symbol that the library lacks is
-//! `None`; a call that needs it returns an `Unsupported` error.
+//! The symbols of the CUDA driver library, opened at run time. The entry of a symbol that the
+//! library lacks is `None`. A call that needs this symbol returns an `Unsupported` error.
 //!
 //! Types follow `cuda.h` of CUDA 12.0 and later. Tests compare their layouts with an independent
 //! binding.
@@ -106,7 +106,7 @@ pub(crate) struct TensorMap {
     pub(crate) words: [u64; 16],
 }
 
-/// One side of a `CUDA_MEMCPY3D`.
+/// The source or the destination of a `CUDA_MEMCPY3D`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopySide {
@@ -166,7 +166,7 @@ pub(crate) struct ConditionalParams {
     pub(crate) context: Handle,
 }
 
-/// `CUgraphNodeParams` of a conditional node: its union is as large as 29 words.
+/// `CUgraphNodeParams` of a conditional node. The union in this structure has 29 words.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeParams {
@@ -201,7 +201,7 @@ pub(crate) struct EdgeData {
 
 macro_rules! symbols {
     ($table:ident, $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// One entry for each symbol that is used.
+        /// One entry for each symbol that the library uses.
         #[derive(Debug)]
         pub(crate) struct $table {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($arg),*) -> CuResult>,)*
@@ -361,7 +361,8 @@ symbols! { DriverApi,
         "cuOccupancyMaxActiveClusters": fn(*mut c_int, Handle, *const CuLaunchConfig);
 }
 
-/// The entry of a table, or the error that names the symbol.
+/// The function in an entry of the table. If the library lacks `symbol`, an `Unsupported` error
+/// that names it.
 #[inline]
 pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F> {
     match entry {

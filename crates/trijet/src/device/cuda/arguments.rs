@@ -1,5 +1,5 @@
-//! The arguments of a launch as the driver takes them: a pointer to each, and tilings in encoded
-//! form.
+//! The arguments of a launch in the form of the driver: a pointer to each argument. A tiling is
+//! encoded first, and the pointer points to its encoded form.
 
 use super::api::{CuResult, DriverApi, Handle, TensorMap, need};
 use super::error::check;
@@ -29,7 +29,8 @@ pub(super) fn with_pointers<R>(
     args: &ArgBlock,
     with: impl FnOnce(*mut *mut c_void) -> Result<R>,
 ) -> Result<R> {
-    // The driver reads as many pointers as the kernel has arguments. It does not read the rest.
+    // The driver reads one pointer for each argument of the kernel. It does not read the later
+    // pointers.
     let mut params: Pointers = [const { MaybeUninit::uninit() }; ARGS_MAX];
     for (param, word) in params.iter_mut().zip(args.iter()) {
         param.write((&raw const *word).cast_mut().cast());
@@ -68,7 +69,7 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     let encode = need(api.encode_tiled, SYMBOL)?;
     let TiledArg { tiling, element, .. } = arg;
     let mut map = TensorMap::default();
-    // Columns come first: the first dimension is the one with adjacent elements.
+    // Columns come first, because the elements along the first dimension are adjacent in memory.
     let sides = [tiling.columns as u64, tiling.rows as u64];
     let pitch_bytes = [tiling.pitch_bytes(*element)];
     let boxes: [c_uint; 2] = [tiling.box_columns, tiling.box_rows];

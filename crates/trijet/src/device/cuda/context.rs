@@ -1,9 +1,9 @@
 //! The loaded driver: the table of its functions, and the primary context of each device.
 //!
-//! A handle is the driver's pointer with the device's number in its top byte (user-space
-//! addresses end at bit 47), so that a verb makes the right context current without a look-up.
-//! Handles are made in this folder only. The layers above destroy an object after its last use, and
-//! use no handle afterwards.
+//! A handle is a pointer of the driver with the number of the device in the top byte. This byte is
+//! free, because user-space addresses end at bit 47. So a verb makes the right context current
+//! without a look-up. Handles are made in this folder only. The layers above destroy an object
+//! after its last use, and use no handle afterwards.
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{INVALID_DEVICE, NOT_READY, check};
@@ -48,21 +48,23 @@ pub(in crate::device) struct CudaDriver {
     /// initialised.
     pub(super) hardware_queues: Option<u32>,
     pub(super) contexts: Vec<OnceLock<Context>>,
-    /// The page-locked memory in mappings of this library.
+    /// The page-locked memory that this library has mapped itself.
     pub(super) locked: LockedPages,
     pub(super) mapped: Mutex<Mapped>,
     pub(super) graphs: GraphTable<CudaGraph>,
-    /// The kernel that sets the conditions of graphs, for each device that has such a graph.
+    /// For each device that has a graph with conditions: the kernel that sets the conditions.
     pub(super) set_conditions: Mutex<Vec<(DeviceId, FunctionHandle)>>,
 }
 
-/// A context that is current in this thread until the guard drops. Other libraries of the thread
-/// use whatever context is current, so the drop restores the previous one, or none.
+/// A context that is current in this thread until the guard drops. Other libraries in the thread
+/// use the context that is current. So the drop makes the previous context current again, or no
+/// context if there was none.
 #[must_use = "the context is current until the guard drops"]
 #[derive(Debug)]
 pub(super) struct Entered<'a> {
     api: &'a DriverApi,
-    /// The context to restore, null for none; `None` if the context was current already.
+    /// The context that the drop makes current; null for no context. `None` if this context was
+    /// current before the guard was made, so that the drop restores nothing.
     before: Option<Handle>,
 }
 
@@ -95,8 +97,8 @@ pub(super) fn device_of(handle: u64) -> DeviceId {
     DeviceId(u32::try_from(handle >> DEVICE_SHIFT).unwrap_or(u32::MAX))
 }
 
-/// Calls one driver function and checks its code. The last argument is the rest of the safety
-/// argument: what the call reads, writes and keeps, and when that would be invalid.
+/// Calls one driver function and checks its code. The last argument, `$why`, is the rest of the
+/// safety argument: what the call reads, writes and keeps, and when that would be invalid.
 macro_rules! cu {
     ($self:ident, $op:literal, $entry:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = need($self.api.$entry, $op)?;
@@ -222,8 +224,8 @@ impl CudaDriver {
         self.enter(op, device_of(handle))
     }
 
-    /// If no context is current, makes the context of any device current until the guard drops. It
-    /// serves calls for memory that belongs to no device.
+    /// For calls on memory that belongs to no device. If no context is current, makes the context
+    /// of any device current until the guard drops.
     pub(super) fn enter_any(&self, op: &'static str) -> Result<Entered<'_>> {
         if !self.current()?.is_null() {
             return Ok(Entered { api: &self.api, before: None });
@@ -268,7 +270,7 @@ impl CudaDriver {
 impl Drop for CudaDriver {
     fn drop(&mut self) {
         if fork::is_child() {
-            // The contexts belong to the parent.
+            // The process is a child of `fork`, and the contexts belong to its parent.
             return;
         }
         self.unlock_all();

@@ -16,8 +16,8 @@ use std::ffi::{c_int, c_void};
 /// The length of a copy.
 ///
 /// # Errors
-/// `InvalidValue` when the spans differ in length, which the driver does not check, or overlap, for
-/// which the driver defines no result.
+/// `InvalidValue` when the spans differ in length or overlap. The driver does not check the
+/// lengths, and defines no result for spans that overlap.
 fn length(op: &'static str, dst: &Span, src: &Span) -> Result<usize> {
     if dst.bytes() != src.bytes() || dst.overlaps(src) {
         return Err(mismatched(op, dst, src));
@@ -89,7 +89,7 @@ impl CudaDriver {
             target_hint: MemLocation::default(),
             flags: 0,
         };
-        // There is one set of attributes. It is for all copies, from copy 0 on.
+        // One set of attributes is for all copies: `first` is the index of the first copy that has it.
         let mut first = 0usize;
         let (to, from, lengths) = (targets.as_mut_ptr(), sources.as_mut_ptr(), sizes.as_mut_ptr());
         let (attributes, first, count) = (&raw mut attributes, &raw mut first, copies.len());
@@ -127,8 +127,8 @@ impl CudaDriver {
         )
     }
 
-    /// Makes a synchronous copy, and waits as law A18 demands. `legacy` is the legacy stream of a
-    /// device.
+    /// Makes a synchronous copy. The host waits as law A18 demands. `legacy` is the legacy stream
+    /// of a device.
     pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         if is_linked(src, dst) || is_linked(dst, src) {
             self.copy(legacy, dst, src)?;
@@ -157,8 +157,8 @@ impl CudaDriver {
         )
     }
 
-    /// Makes a synchronous fill, and waits as law A18 demands. `legacy` is the legacy stream of a
-    /// device.
+    /// Makes a synchronous fill. The host waits as law A18 demands. `legacy` is the legacy stream
+    /// of a device.
     pub(super) fn fill_sync(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         if dst.memory().space() == Space::Pinned {
             self.fill(legacy, dst, value)?;
@@ -176,10 +176,10 @@ impl CudaDriver {
     }
 }
 
-/// Whether `one` is page-locked memory and `other` device memory. A synchronous copy between them
-/// is an asynchronous one and a wait (law A18). `cuMemcpy` has the same meaning, but while it waits
-/// the driver delays other threads that create streams, events or page-locked memory (measured on
-/// an H200, driver 580).
+/// Whether `one` is page-locked memory and `other` is device memory. This library makes a
+/// synchronous copy between the two as an asynchronous copy and a wait (law A18). `cuMemcpy` has
+/// the same effect. But while `cuMemcpy` waits, the driver delays other threads that create
+/// streams, events or page-locked memory (measured on an H200, driver 580).
 fn is_linked(one: &Span, other: &Span) -> bool {
     let spaces = (one.memory().space(), other.memory().space());
     matches!(spaces, (Space::Pinned, Space::Device(_)))

@@ -1,4 +1,4 @@
-//! The driver contract on CUDA: one foreign call per verb, wherever one is enough.
+//! The driver contract on CUDA: one foreign call per verb, wherever one call is enough.
 //!
 //! During a verb that names a device or one of its objects, the context of that device is current
 //! in the thread. Afterwards the context that was current before is current again. The bodies are
@@ -22,8 +22,8 @@ use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// Implements each verb by a call of the inherent method of the same name. Rust prefers the
-/// inherent method to the verb.
+/// Implements each verb by a call of the inherent method of the same name. In that call, Rust
+/// prefers the inherent method to the verb.
 macro_rules! inherent {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $name(&self, $($arg: $type),*) -> $answer {

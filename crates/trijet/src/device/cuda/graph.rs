@@ -8,10 +8,11 @@ use crate::base::id::DeviceId;
 pub(super) struct CudaGraph {
     pub(super) device: DeviceId,
     pub(super) graph: u64,
-    /// The handle of each node, by the number of the node. The nodes may belong to several devices.
+    /// The handle of each node. The index is the number of the node. The nodes may belong to
+    /// several devices.
     pub(super) nodes: Vec<u64>,
     /// The executable form of the graph, once the graph is ready.
     pub(super) exec: Option<u64>,
-    /// Whether the graph was launched before.
+    /// Whether the graph was launched before. The first launch uploads the graph.
     pub(super) is_uploaded: bool,
 }

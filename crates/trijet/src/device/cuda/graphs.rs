@@ -93,7 +93,7 @@ impl CudaDriver {
     ) -> Result<Handle> {
         let context = self.context("graph add", device)?.raw;
         let mut added = null_mut();
-        // Older drivers have only ordinary edges.
+        // A driver before CUDA 12.3 has only ordinary edges.
         let is_dependent = is_dependent(node) && self.api.graph_add_edges.is_some();
         let count = if is_dependent { 0 } else { before.len() };
         match node {
@@ -213,7 +213,8 @@ impl CudaDriver {
         if !launch.config.has_attributes() {
             return Ok(());
         }
-        // In a graph, an edge makes a launch dependent. So the attribute for this is left out.
+        // In a graph, an edge makes a launch dependent. So the attribute for a dependent launch is
+        // left out.
         let config = LaunchConfig { dependent: false, ..launch.config };
         for attribute in Attributes::of(&config).used() {
             cu!(

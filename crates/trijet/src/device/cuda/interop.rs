@@ -33,9 +33,9 @@ impl CudaDriver {
         }
         let _entered = self.enter("stream from raw", device)?;
         let handle = StreamHandle(pack(device, raw));
-        // Measured on an H200: the driver does not return the flags of a stream in a capture. Such
-        // a stream counts as non-blocking here. So waits order it with the legacy stream, which is
-        // right for both kinds.
+        // Measured on an H200: the driver does not return the flags of a stream in a capture. So
+        // such a stream counts as non-blocking here. Then waits order the stream with the legacy
+        // stream, which is right for both kinds of streams.
         if self.capture_state(handle)? != CaptureState::None {
             return Ok((handle, StreamKind::NonBlocking));
         }
@@ -79,8 +79,8 @@ impl CudaDriver {
         Ok(Memory::new(space, address, bytes.0, Some(host)))
     }
 
-    /// Calls `run` with the raw stream. The context of the stream is current in the thread
-    /// meanwhile.
+    /// Calls `run` with the raw stream. During the call, the context of the stream is current in
+    /// this thread.
     pub(super) fn foreign(
         &self,
         stream: StreamHandle,

@@ -1,5 +1,5 @@
-//! The libraries of CUDA: they are searched in some folders, and opened at run time. No function
-//! panics if a library is missing.
+//! The libraries of CUDA. Each library is searched in several folders and opened at run time. No
+//! function panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, OsStr, c_void};
@@ -24,7 +24,8 @@ impl Library {
     /// All libraries.
     pub const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Nccl, Self::Cupti];
 
-    /// The environment variable that names the file of the library. It replaces the search.
+    /// The environment variable that names the file of the library. If the variable is set, no
+    /// folder is searched.
     #[must_use]
     pub fn variable(self) -> &'static str {
         self.names().variable
@@ -53,7 +54,7 @@ impl Library {
 }
 
 /// Defines a table of the functions of a library. Loading the table fails if the library lacks one
-/// of them.
+/// of these functions.
 macro_rules! whole_table {
     ($visibility:vis $table:ident: $($field:ident = $symbol:literal: fn($($arg:ty),*) -> $result:ty;)*) => {
         /// The functions of the library.
@@ -116,8 +117,8 @@ pub(super) fn open(library: Library) -> Result<libloading::Library> {
     Err(Error::new(ErrorKind::Unsupported, format!("open {library:?} library"), cause))
 }
 
-/// The library that the program itself has opened, unless the environment names a file. PyTorch
-/// brings its own CUPTI, and two of them in one process do not work together.
+/// The library that the program itself has opened; `None` if the environment names a file. PyTorch
+/// brings its own CUPTI, and two copies of CUPTI in one process do not work together.
 fn opened_already(library: Library) -> Option<libloading::Library> {
     if std::env::var_os(library.variable()).is_some() {
         return None;
@@ -128,7 +129,7 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
 /// NCCL uses NVLink multicast unless this variable is 0.
 pub(super) const MULTICAST: &str = "NCCL_NVLS_ENABLE";
 
-/// Whether the environment decides if NCCL uses multicast.
+/// Whether the environment sets this variable, so that this library must not set it.
 pub(super) fn is_multicast_set() -> bool {
     std::env::var_os(MULTICAST).is_some()
 }
@@ -160,9 +161,9 @@ pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_voi
     found.map_or(std::ptr::null(), |symbol| *symbol)
 }
 
-/// Opens the built-ins of the run-time compiler. The compiler opens them by their file name alone,
-/// and the loader does not search the folder of the compiler. The loader finds them if they are
-/// open already.
+/// Opens the built-ins of the run-time compiler before the compiler does. The compiler opens the
+/// built-ins by their file name alone, and the loader does not search the folder of the compiler.
+/// The loader finds the built-ins if they are open already.
 fn preload_builtins(compiler: &Path) {
     let Some(folder) = compiler.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return;
@@ -172,8 +173,8 @@ fn preload_builtins(compiler: &Path) {
         path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libnvrtc-builtins.so."))
     };
     for path in files.flatten().map(|entry| entry.path()).filter(named) {
-        // If the built-ins do not open, the compiler reports what is missing. They stay open until
-        // the process ends, like the compiler.
+        // If the built-ins do not open, the compiler reports what is missing. The built-ins stay
+        // open until the process ends, like the compiler.
         if let Ok(builtins) = open_file(&path) {
             std::mem::forget(builtins);
         }
@@ -187,7 +188,7 @@ fn open_file(path: &Path) -> std::result::Result<libloading::Library, String> {
     // like the initialisers of a library in `LD_PRELOAD`, at the responsibility of the user.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         use std::error::Error;
-        // The source is the message of the loader, which names the file.
+        // The source of the error is the message of the loader, which names the file.
         error.source().map_or_else(|| error.to_string(), ToString::to_string)
     })
 }

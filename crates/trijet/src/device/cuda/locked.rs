@@ -16,8 +16,8 @@ use std::mem::forget;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, available_parallelism};
 
-/// The driver allocates memory that is smaller than this, because starting threads takes time as
-/// well.
+/// The driver allocates memory of fewer bytes than this, because for small memory the start of
+/// threads takes too long.
 pub(super) const MAPPED_MIN: usize = 8 << 20;
 /// The size of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
@@ -33,7 +33,7 @@ impl LockedPages {
     pub(super) fn keep(&self, mapping: MmapMut) {
         let mut mappings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = mappings.insert(mapping.as_ptr() as u64, mapping) {
-            // No two mappings have one address.
+            // This does not happen, because two mappings never have the same address.
             forget(other);
         }
     }
@@ -47,7 +47,7 @@ impl LockedPages {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Takes all mappings.
+    /// Takes all mappings out of the table.
     pub(super) fn take_all(&self) -> Vec<MmapMut> {
         let mut mappings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         mappings.drain().map(|(_, mapping)| mapping).collect()
@@ -64,7 +64,7 @@ impl Drop for LockedPages {
 /// cannot map the memory.
 pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     let mapping = MmapMut::map_anon(bytes).ok()?;
-    // If the system does not know this advice, the call that locks the pages creates them.
+    // If the system does not know this advice, it creates small pages.
     drop(mapping.advise(Advice::HugePage));
     let threads = available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let part = bytes.div_ceil(threads).next_multiple_of(HUGE_BYTES);
@@ -74,7 +74,8 @@ pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     };
     thread::scope(|scope| {
         for start in (0..bytes).step_by(part).skip(1) {
-            // If no other thread starts, the call that locks the pages creates them.
+            // If the system starts no more threads, the call that locks the pages creates the
+            // missing pages.
             drop(Builder::new().spawn_scoped(scope, move || populate(start)));
         }
         populate(0);

@@ -8,6 +8,6 @@ use crate::base::id::DeviceId;
 pub(super) struct Mapped {
     /// The device, the address and the size in bytes of each piece.
     pub(super) pieces: Vec<(DeviceId, u64, u64)>,
-    /// Pairs of devices: the first one can use the memory of the second one.
+    /// Pairs of devices: the first device can use the mapped memory of the second device.
     pub(super) peers: Vec<(DeviceId, DeviceId)>,
 }

@@ -48,8 +48,8 @@ fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The line of the source that line `number` of the PTX comes from. The last `.loc` up to this line
-/// of the PTX names it, as its second number.
+/// The line of the source that line `number` of the PTX comes from. The last `.loc` at or before
+/// this line of the PTX names it by its second number.
 fn source_line(ptx: &str, number: usize) -> Option<String> {
     let noted = ptx.lines().take(number).filter_map(|line| {
         let mut words = line.trim_start().strip_prefix(".loc")?.split_whitespace();
@@ -277,7 +277,7 @@ impl CudaDriver {
 
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         let _entered = self.enter_of("launch", stream.0)?;
-        // Most launches have no attribute, and need no memory for one.
+        // Most launches have no attribute. For them no list of attributes is made.
         let mut attributes = launch.config.has_attributes().then(|| Attributes::of(&launch.config));
         let config = driver_config(&launch.config, raw(stream.0), attributes.as_mut());
         with_pointers(&self.api, launch.args, |params| {

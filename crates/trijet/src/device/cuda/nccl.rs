@@ -44,7 +44,7 @@ whole_table! { pub(super) Nccl:
 #[repr(C)]
 pub(super) struct ById(pub(super) UniqueId);
 
-/// The `ncclConfig_t` of version 2.18, which later versions take too.
+/// The `ncclConfig_t` of version 2.18. Later versions accept it as well.
 #[repr(C)]
 pub(super) struct Config {
     size: usize,
@@ -118,7 +118,7 @@ pub(super) fn functions() -> Result<&'static Nccl> {
 }
 
 impl Nccl {
-    /// The error of a call, unless it succeeded or has not finished.
+    /// The error that `code` means; `Ok` if the call has succeeded or is still in progress.
     pub(super) fn demand(&self, code: ResultCode, call: &'static str) -> Result<()> {
         if code == 0 || code == IN_PROGRESS {
             return Ok(());

@@ -8,8 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The function of NCCL that executes a [`Call`]. Element types and operations have the numbers of
-/// NCCL.
+/// The function of NCCL that executes a [`Call`]. Element types and operations are given by the
+/// numbers of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NcclVerb {
     AllReduce {
@@ -53,10 +53,10 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct NcclGroup {
     nccl: &'static Nccl,
-    /// NCCL writes a handle when the communicator is made. This may be long after the call that
-    /// makes it.
+    /// NCCL writes the handle of a communicator when the communicator is ready. This may be long
+    /// after the call that makes the communicator.
     communicators: Box<[AtomicPtr<c_void>]>,
-    /// The error that all calls return after the communicators were ended; `None` before.
+    /// The error that every call returns once the communicators have ended; `None` before.
     ended: Option<Error>,
 }
 
@@ -79,8 +79,8 @@ fn unset(count: usize) -> Box<[AtomicPtr<c_void>]> {
 }
 
 impl Drop for NcclGroup {
-    /// Communicators that were not ended leak. So does the memory into which NCCL may still write
-    /// their handles.
+    /// Communicators that were not ended leak. The memory of their handles leaks as well, because
+    /// NCCL may still write to it.
     fn drop(&mut self) {
         if self.ended.is_none() {
             std::mem::forget(std::mem::take(&mut self.communicators));
@@ -89,7 +89,8 @@ impl Drop for NcclGroup {
 }
 
 impl NcclGroup {
-    /// Communicators for these devices of the driver, which form the whole group.
+    /// Makes one communicator for each of `devices`, which are numbers of devices of the driver.
+    /// Together they form the whole group.
     pub(crate) fn new(devices: &[u32]) -> Result<Self> {
         let nccl = functions()?;
         let ordinals: Vec<c_int> = devices
@@ -109,7 +110,8 @@ impl NcclGroup {
         Ok(Self { nccl, communicators, ended: None })
     }
 
-    /// The identifier of a communicator of several processes. One of the processes makes it.
+    /// Makes the identifier of a communicator of several processes. One of the processes calls
+    /// this.
     pub(crate) fn unique_id() -> Result<UniqueId> {
         let nccl = functions()?;
         let mut id = [0; 128];
@@ -119,9 +121,9 @@ impl NcclGroup {
         Ok(id)
     }
 
-    /// Starts to make the communicator of this process, which is one of `count` processes, for the
-    /// device that is current. The communicator can be used once [`NcclGroup::is_complete`] returns
-    /// true.
+    /// Starts to make the communicator of this process for the device that is current. `rank` is
+    /// the number of this process among `count` processes. The communicator can be used once
+    /// [`NcclGroup::is_complete`] returns true.
     pub(crate) fn of_rank(id: UniqueId, rank: usize, count: usize) -> Result<Self> {
         let nccl = functions()?;
         let (rank, count) = (number(rank, "rank")?, number(count, "ranks")?);
@@ -136,9 +138,9 @@ impl NcclGroup {
         Ok(group)
     }
 
-    /// Starts to make communicators of parts of the group. `colors` has the number of the part for
-    /// each device of this process. `ranks` has the index of each of these devices in the whole
-    /// group. The devices of a part are ordered by these indices.
+    /// Starts to make communicators of parts of the group. For each device of this process,
+    /// `colors` has the number of the part, and `ranks` has the index of the device in the whole
+    /// group. The devices of a part are ordered by this index.
     pub(crate) fn split(&mut self, colors: &[u32], ranks: &[usize]) -> Result<Vec<(u32, Self)>> {
         let nccl = self.nccl;
         let mut parts: Vec<(u32, Self)> = Vec::new();
@@ -250,9 +252,9 @@ impl NcclGroup {
         })
     }
 
-    /// Whether NCCL has finished all calls so far, which means that their work is enqueued. Only
-    /// the calls of a group from [`NcclGroup::of_rank`], and of its parts, can be unfinished when
-    /// they return.
+    /// Whether NCCL has finished all calls so far. Then their work is enqueued. Only calls of a
+    /// group from [`NcclGroup::of_rank`], or of a part of such a group, can be unfinished when they
+    /// return.
     ///
     /// # Errors
     /// The error of a call, or of work that was enqueued.
@@ -287,8 +289,8 @@ impl NcclGroup {
         );
     }
 
-    /// Ends the communicators and their pending work. The results of this work are undefined. Later
-    /// calls return `why`.
+    /// Ends the communicators and their pending work. The results of the pending work are
+    /// undefined. Later calls return `why`.
     pub(crate) fn abort(&mut self, why: &Error) {
         self.end(why.again(), self.nccl.abort);
     }

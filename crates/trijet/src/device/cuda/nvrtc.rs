@@ -1,4 +1,4 @@
-//! Compiling a user's CUDA C++ at run time, when the run-time compiler is installed.
+//! Compiles CUDA C++ of the user at run time, if the run-time compiler is installed.
 
 use super::api::CuResult;
 use super::library::{Library, open, whole_table};
@@ -109,7 +109,7 @@ impl NvrtcProgram {
 type SizeFn = unsafe extern "C" fn(NvrtcHandle, *mut usize) -> CuResult;
 type TextFn = unsafe extern "C" fn(NvrtcHandle, *mut c_char) -> CuResult;
 
-/// Compiles `source` to PTX for compute capability `compute`. Messages call it `name`.
+/// Compiles `source` to PTX for compute capability `compute`. Messages call the source `name`.
 ///
 /// # Errors
 /// `Unsupported` without the compiler; `Compile` with its messages, which name lines of the source.
@@ -122,7 +122,8 @@ pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<S
     };
     let program = NvrtcProgram::new(nvrtc, &text(source)?, &text(name)?)?;
     let arch = text(&format!("--gpu-architecture=compute_{}{}", compute.0, compute.1))?;
-    // With the lines of the source, messages of the driver's compiler can name them too.
+    // The option for line information puts the lines of the source into the PTX. Then messages of
+    // the driver's compiler can name these lines.
     let code = program.compile(&[&arch, c"--std=c++17", c"--generate-line-info"]);
     if code == 0 {
         return program.text(nvrtc.ptx_size, nvrtc.ptx);

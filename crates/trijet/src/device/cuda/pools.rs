@@ -16,11 +16,12 @@ pub(super) const ON_DEVICE: c_int = 1;
 pub(super) const ACCESS_NONE: c_int = 0;
 const ACCESS_READ: c_int = 1;
 pub(super) const ACCESS_READ_WRITE: c_int = 3;
-/// Space for the value of any attribute, including attributes of later drivers. The present values
-/// have 4 or 8 bytes, at the low end of the first word.
+/// The number of words for the value of any attribute, including attributes of later drivers. The
+/// values of today's attributes have 4 or 8 bytes and are in the first word.
 const ATTRIBUTE_WORDS: usize = 8;
 
-/// A device in the form of the driver. The driver refuses devices that do not exist.
+/// A device in the form of the driver. The driver refuses the number of a device that does not
+/// exist.
 fn location(device: DeviceId) -> MemLocation {
     MemLocation { kind: ON_DEVICE, id: c_int::try_from(device.0).unwrap_or(c_int::MAX) }
 }
@@ -147,8 +148,8 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        // Measured on driver 580: for a size near the largest one, the driver returns all memory
-        // instead of none. So there is no call if the pool has at most `keep` bytes.
+        // Measured on driver 580: if `keep` is near the largest possible size, the driver returns
+        // all memory instead of none. So there is no call if the pool has at most `keep` bytes.
         if self.pool_get(pool, PoolAttribute::RESERVED)? <= keep.0 {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Ranges of addresses, into which memory is mapped piece by piece (virtual memory management).
 //!
 //! The driver maps memory by a handle. This library releases the handle as soon as the memory is
-//! mapped. So the memory goes back to the device when it is unmapped.
+//! mapped. So the memory returns to the device when it is unmapped.
 
 use super::api::{AllocationProps, MemAccess, MemLocation, need};
 use super::context::{CudaDriver, cu};
@@ -49,8 +49,8 @@ impl CudaDriver {
     }
 
     pub(super) fn range_sizes(&self, device: DeviceId) -> Result<RangeSizes> {
-        // If the device of a stream has no link to another device, the driver refuses to copy in
-        // this stream from a range of the other device.
+        // If two devices have no link, the driver refuses a copy from a range of one device in a
+        // stream of the other device. So ranges are used only if all devices are linked.
         for other in (0..).map(DeviceId).take(self.contexts.len()) {
             let is_linked = other == device
                 || self.peer_possible(device, other)? && self.peer_possible(other, device)?;

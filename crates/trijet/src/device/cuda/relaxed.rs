@@ -1,11 +1,11 @@
 //! The capture mode of calls that captures would not allow.
 //!
 //! While a thread captures a stream in the global mode, the driver refuses queries, waits,
-//! allocations, changes of graphs and some other calls of every thread, and such a call ends the
+//! allocations, changes of graphs and some other calls of every thread. Such a call also ends the
 //! capture with an error (law A33). The library makes these calls at any time, even in its own
-//! threads. They do no harm to a capture of another stream. So they are made in the relaxed mode,
-//! in which the driver does not refuse them. A query of work that is itself captured is refused in
-//! every mode.
+//! threads. They do no harm to a capture of another stream. So the library makes them in the
+//! relaxed mode, in which the driver does not refuse them. In every mode, the driver refuses a
+//! query of work that is itself captured.
 
 use super::api::DriverApi;
 use super::context::CudaDriver;

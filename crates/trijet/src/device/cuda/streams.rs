@@ -12,8 +12,8 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 
 const STREAM_NON_BLOCKING: c_uint = 1;
-/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: numbers in place of pointers, for streams of the
-/// current context.
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`. These numbers take the place of a pointer, and
+/// mean streams of the current context.
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;
 

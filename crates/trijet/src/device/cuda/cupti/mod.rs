@@ -1,7 +1,8 @@
 //! Activity records of CUPTI for this program's own operations.
 //!
-//! The crate `trijet-cupti` records foreign programs, inside their own processes. Such a program
-//! cannot record itself, because CUPTI has one subscriber.
+//! The crate `trijet-cupti` records other programs, inside their own processes. Such a program
+//! cannot record its own operations at the same time, because CUPTI allows one subscriber per
+//! process.
 
 mod own;
 mod tagged;
@@ -10,6 +11,6 @@ use crate::base::panic::caught;
 
 /// Runs `body`, and catches its panic, because the caller is not Rust code.
 fn guarded(body: impl FnOnce()) {
-    // After a panic records are missing, and the operations of these records get no times.
+    // After a panic, records are missing. The operations of the missing records get no times.
     drop(caught(body));
 }

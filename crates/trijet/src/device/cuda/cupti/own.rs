@@ -3,12 +3,13 @@
 //!
 //! A tag is an external correlation identifier of the calling thread. For each call of the driver
 //! under a tag, CUPTI writes a record that connects the tag with the number of the call. The
-//! activities of the call have the same number. CUPTI does so only while it collects records of the
-//! calls themselves, so these are collected too, and ignored.
+//! activities of the call have the same number. CUPTI writes these records only while it also
+//! collects records of the calls themselves. So the library collects the records of calls, and
+//! ignores them.
 //!
-//! The callbacks of CUPTI do not name the tool that they are for, so a process has one recorder, as
+//! The arguments of a CUPTI callback do not identify a recorder. So a process has one recorder, as
 //! it has one driver. CUPTI collects records from the start of a trace to its end. After the trace,
-//! CUPTI stays attached to the process, and calls cost more than before the first trace
+//! CUPTI stays attached to the process. Then calls cost more than before the first trace
 //! (docs/metrics.md has the cost).
 
 use super::guarded;
@@ -25,7 +26,7 @@ use trijet_cupti::api::CuptiApi;
 use trijet_cupti::buffers::{self, Buffers};
 use trijet_cupti::layout::{self, kinds};
 
-/// The operation that errors name.
+/// The name of the operation in errors.
 const OP: &str = "activity records";
 
 /// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`, for tags of tools that are not NVIDIA's.
@@ -51,7 +52,7 @@ fn refused(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, OP, cause.into())
 }
 
-/// The recorder. The first call opens the library.
+/// The recorder of this process. The first call opens the CUPTI library.
 fn own() -> Result<&'static Own> {
     static OPENING: Mutex<()> = Mutex::new(());
     let _alone = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +131,8 @@ impl Own {
         Ok(())
     }
 
-    /// Ends the collection. CUPTI refuses the kinds that were not enabled, which does no harm.
+    /// Ends the collection. CUPTI refuses to disable a kind of record that was not enabled. This
+    /// does no harm.
     fn disable(&self) {
         for (kind, _) in kinds::OWN {
             if let Some(call) = self.api.disable {

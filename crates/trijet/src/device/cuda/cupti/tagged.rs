@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use trijet_cupti::file::kind;
 use trijet_cupti::layout::Record;
 
-/// The records that CUPTI returned. They come in any order; an activity may come before its tag.
+/// The records that CUPTI returned. They come in any order: the record of an activity may come
+/// before the record of its tag.
 #[derive(Debug, Default)]
 pub(super) struct Tagged {
-    /// The tag of each call that has one.
+    /// The tag of each call under a tag, by the number of the call.
     tags: HashMap<u32, u64>,
     /// For each activity of an engine: the number of the call, the start and the end.
     work: Vec<(u32, Nanos, Nanos)>,
@@ -27,7 +28,7 @@ impl Tagged {
             }
             Some(Record::Plain(one) | Record::Kernel(one, _)) => {
                 let work = matches!(one.kind[0], kind::KERNEL | kind::FILL | kind::COPY);
-                // An unfinished activity has no end.
+                // The end of an unfinished activity is 0.
                 if work && one.end > 0 {
                     if one.begin == 0 || one.end < one.begin {
                         self.lost += 1;
@@ -51,7 +52,7 @@ impl Tagged {
         self.lost += records;
     }
 
-    /// One activity for each tag with work: from the first start of its work to the last end.
+    /// One activity for each tag with work, from the earliest start of the work to the latest end.
     pub(super) fn activities(self) -> Activities {
         let mut hulls: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         for (correlation, begin, end) in self.work {
