@@ -15,7 +15,7 @@ use std::fmt::Write;
 const RUNS_MAX: usize = 6;
 
 /// The bytes as text: the length and the value of each sequence of equal bytes, as in `4*07 60*00`.
-/// If there are many sequences, a digest of the bytes.
+/// If there are too many sequences, a digest of the bytes.
 fn picture(bytes: &[u8]) -> String {
     let runs: Vec<&[u8]> = bytes.chunk_by(|a, b| a == b).collect();
     if bytes.is_empty() {
@@ -95,7 +95,7 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// `bytes SPAN`: the bytes after all work is complete.
+    /// `bytes SPAN`: waits for all work, and returns the bytes as text.
     pub(super) fn bytes(&mut self, words: &mut Words<'_>) -> Answer {
         let span = self.span_named(words.word()?)?;
         self.quiet()?;

@@ -62,7 +62,7 @@ impl Machine<'_> {
                 continue;
             }
             if let Ok(graph) = self.driver.capture_end(stream) {
-                // The sequence did not ask for this graph.
+                // The sequence did not end this capture, so it does not use the graph.
                 drop(self.driver.graph_destroy(graph));
             }
         }

@@ -29,7 +29,7 @@ fn image(which: &str) -> VerbResult<Image<'static>> {
     })
 }
 
-/// The three numbers after the option `key`; `None` without this option.
+/// The three numbers after the option `key`; `None` without such an option.
 fn shape(options: &[&str], key: &str) -> VerbResult<Option<[u32; 3]>> {
     let Some(at) = options.iter().position(|word| *word == key) else { return Ok(None) };
     let mut sides = [0; 3];
@@ -87,8 +87,8 @@ impl Machine<'_> {
         }
     }
 
-    /// `launch STREAM mix X K [grid X Y Z] [block X Y Z] [shared N]`, or the same with `mask X Y
-    /// K`.
+    /// `launch STREAM mix X K [grid X Y Z] [block X Y Z] [shared N]`. The arguments of `mask` are
+    /// `X Y K`.
     pub(super) fn launch(&mut self, words: &mut Words<'_>) -> Answer {
         let (stream, device) = self.stream_named(words)?;
         let name = words.word()?;

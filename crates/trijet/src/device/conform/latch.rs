@@ -4,10 +4,10 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// The longest time for which a stream waits at a latch, and for which an event is polled.
+/// Maximum time for which a stream waits at a latch, and for which an event is polled.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A closed latch. It opens when this value drops.
+/// A closed latch. The drop of this value opens the latch.
 #[derive(Debug)]
 pub(super) struct Latch(Arc<(Mutex<bool>, Condvar)>);
 

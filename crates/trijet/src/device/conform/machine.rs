@@ -44,7 +44,7 @@ pub(super) type Answer = VerbResult<String>;
 /// The result of a function that a verb calls.
 pub(super) type VerbResult<T> = std::result::Result<T, Failure>;
 
-/// How memory is freed.
+/// How memory is freed: the call of the driver that frees the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FreedBy {
     /// In stream order.
@@ -71,12 +71,13 @@ pub(super) enum Object {
     Graph(GraphHandle),
 }
 
-/// The words that host functions have added, in the order in which the functions were called.
+/// The words that host functions have added to the log, in the order in which the functions were
+/// called.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// Returns the words since the last call of this method, and forgets them.
+    /// Returns the words that were added since the last call of this method, and forgets them.
     pub(super) fn take(&self) -> String {
         let words = std::mem::take(&mut *self.0.lock().expect("nothing panics under this lock"));
         if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }
@@ -243,11 +244,11 @@ impl<'a> Machine<'a> {
         Ok(device)
     }
 
-    /// Notes a device for the clean-up after the sequence, and makes its tools now, because loading
-    /// a module may wait for a stream that is held later.
+    /// Notes a device for the clean-up after the sequence. Makes the tools of the device now,
+    /// because loading a module may wait for a stream that is held later.
     pub(super) fn use_device(&mut self, device: DeviceId) {
         if device.0 < self.devices && self.used.insert(device) {
-            // An error is ignored here: the call that needs the tools gets it again.
+            // An error is ignored here, because the call that needs the tools gets the error again.
             drop(self.tools(device).map(|_| ()));
         }
     }

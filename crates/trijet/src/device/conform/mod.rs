@@ -1,13 +1,13 @@
 //! Conformance: many short sequences of calls of the driver contract, and the answers of a driver.
 //!
-//! A sequence is a few lines of text with one call each (see `text`). Its transcript is the same
-//! lines with the answers: `ok`, `ok` and a value that the laws define, or `err` and the number of
-//! the `CUresult`. Values that CUDA does not define are not printed. If several answers are legal,
-//! the line lists them (`may`). The transcript of a GPU is kept beside the tests, and every other
-//! driver must produce the same transcript.
+//! A sequence is a few lines of text with one call each (see `text`). Its transcript has the same
+//! lines with the answers of the driver: `ok`, `ok` and a value that the laws define, or `err` and
+//! the number of the `CUresult`. Values that CUDA does not define are not printed. If several
+//! answers are legal, the line lists them (`may`). The transcript of a GPU is kept beside the
+//! tests, and every other driver must produce the same transcript.
 //!
-//! No sequence is undefined in CUDA or loses the context, and none can hang: a held stream is
-//! released after a few seconds.
+//! No sequence is undefined in CUDA or loses the context. No sequence can hang, because a held
+//! stream is released after a few seconds.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -36,7 +36,7 @@ pub enum Subject {
     Host(HostConfig),
 }
 
-/// The texts of the sequences, each with its subject.
+/// The texts of the sequences, each with the name of its topic.
 const FILES: &[(&str, &str)] = &[
     ("streams", include_str!("streams.txt")),
     ("events", include_str!("events.txt")),
@@ -56,7 +56,7 @@ fn sequences() -> impl Iterator<Item = Sequence<'static>> {
 }
 
 /// Runs every sequence and writes the transcript. Each call is written before it is made, and its
-/// answer afterwards, so that the text of an interrupted run ends at the interrupted call.
+/// answer afterwards. So the text of an interrupted run ends at the interrupted call.
 ///
 /// ```
 /// use trijet::testing::{Subject, transcript};

@@ -1,8 +1,8 @@
 //! The verbs of streams, events, host functions and devices.
 //!
 //! `hold` makes a stream wait until `release`. On a real clock, `hold` enqueues a host function
-//! that waits for a latch. On a modelled clock no thread could open the latch meanwhile. There
-//! `hold` enqueues a kernel that lasts for one second of modelled time.
+//! that waits for a latch. On a modelled clock, no thread could open the latch while the host
+//! function waits. So there `hold` enqueues a kernel that lasts for one second of modelled time.
 #![forbid(unsafe_code)]
 
 use super::latch::{Latch, PATIENCE};
@@ -93,7 +93,7 @@ impl Machine<'_> {
         self.lend(name, Object::Stream(stream, device))
     }
 
-    /// Binds an object that the driver owns.
+    /// Binds a name to an object that the driver owns.
     pub(super) fn lend(&mut self, name: &str, object: Object) -> Answer {
         let answer = self.bind(name, object);
         self.permanent.insert(name.to_owned());
@@ -141,7 +141,7 @@ impl Machine<'_> {
         })
     }
 
-    /// `poll EVENT`, once.
+    /// `poll EVENT`: polls once.
     pub(super) fn poll(&self, words: &mut Words<'_>) -> Answer {
         readiness(match self.driver.event_poll(self.event_named(words)?)? {
             PollProgress::Ready => Readiness::Ready,
@@ -200,7 +200,7 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// `release`: every held stream continues.
+    /// `release`: lets every held stream continue.
     pub(super) fn release(&mut self) -> Answer {
         self.latches.clear();
         Ok(String::new())

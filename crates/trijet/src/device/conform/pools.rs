@@ -86,9 +86,9 @@ impl Machine<'_> {
         .to_owned())
     }
 
-    /// `marks POOL`: compares statistics of a pool: the used and the reserved bytes with each
-    /// other, and each with its maximum so far. The definitions of the statistics decide the
-    /// results.
+    /// `marks POOL`: compares statistics of a pool. The used bytes are compared with the reserved
+    /// bytes, and each of the two with its maximum so far. The definitions of the statistics decide
+    /// the results.
     pub(super) fn pool_marks(&self, words: &mut Words<'_>) -> Answer {
         use PoolAttribute as A;
         let pool = self.pool_named(words.word()?)?;

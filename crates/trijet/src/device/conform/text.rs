@@ -10,9 +10,9 @@
 //! -- a remark
 //! ```
 //!
-//! A sequence starts with its name. `needs` names a property that a driver must have. Consecutive
-//! lines that start with `>` run together on one other host thread, while the first thread waits.
-//! `may` lists the legal answers, if there are several.
+//! A sequence starts with its name. `needs` names a property that a driver must have for the
+//! sequence. Consecutive lines that start with `>` run together on one other host thread, while the
+//! first thread waits. `may` lists the legal answers, if there are several.
 #![forbid(unsafe_code)]
 
 use std::str::SplitAsciiWhitespace;
@@ -20,11 +20,11 @@ use std::str::SplitAsciiWhitespace;
 /// A property that a driver must have for a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Requirement {
-    /// This many devices.
+    /// This number of devices.
     Devices(u32),
     /// Two devices that can access each other's memory.
     Peers,
-    /// Kernels are compiled from PTX.
+    /// A driver that compiles kernels from PTX.
     Ptx,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn parse<'a>(subject: &str, text: &'a str) -> Vec<Sequence<'a>> {
 #[derive(Debug)]
 pub(super) struct Words<'a>(SplitAsciiWhitespace<'a>);
 
-/// The error of an invalid statement. A test checks that no sequence has one.
+/// The error of an invalid statement. A test checks that no sequence has an invalid statement.
 #[derive(Debug)]
 pub(super) struct Unclear;
 
@@ -102,13 +102,13 @@ impl<'a> Words<'a> {
         T::try_from(self.number()?).map_err(|_| Unclear)
     }
 
-    /// The remaining words. They are options, and each option starts with a keyword.
+    /// The remaining words, which are options. Each option starts with a keyword.
     pub(super) fn rest(&mut self) -> Vec<&'a str> {
         self.0.by_ref().collect()
     }
 }
 
-/// `12`, `64k`, `3m`, `1g`, or `max`.
+/// The number that a word means: `12`, `64k`, `3m`, `1g`, or `max`.
 pub(super) fn number(word: &str) -> Option<u64> {
     if word == "max" {
         return Some(u64::MAX);
@@ -122,7 +122,7 @@ pub(super) fn number(word: &str) -> Option<u64> {
     digits.parse::<u64>().ok().map(|value| value << shift)
 }
 
-/// The word after `key` among `options`.
+/// The word after the word `key` in `options`.
 pub(super) fn option<'a>(options: &[&'a str], key: &str) -> Option<&'a str> {
     let at = options.iter().position(|word| *word == key)?;
     options.get(at + 1).copied()

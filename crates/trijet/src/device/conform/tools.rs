@@ -51,7 +51,7 @@ pub(super) const MIX: Twin = Twin { tile_elements: whole_mix, run: mix, cost: no
 pub(super) const MASK: Twin = Twin { tile_elements: whole_mix, run: mask, cost: no_cost };
 const HOLD: Twin = Twin { tile_elements: |_| 1, run: |_| {}, cost: long_cost };
 
-/// The tools of a device: objects that are no part of a sequence.
+/// The tools of a device: objects that belong to no sequence.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) stream: StreamHandle,

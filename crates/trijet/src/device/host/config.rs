@@ -65,19 +65,20 @@ impl HostConfig {
         Self::default()
     }
 
-    /// The executor.
+    /// Sets the executor.
     pub fn executor(mut self, executor: Executor) -> Self {
         self.executor = executor;
         self
     }
 
-    /// The number of devices.
+    /// Sets the number of devices.
     pub fn devices(mut self, devices: u32) -> Self {
         self.devices = devices;
         self
     }
 
-    /// The memory of each device. It is taken from the system only when the program allocates it.
+    /// Sets the memory of each device. The system provides this memory only when the program
+    /// allocates it.
     pub fn memory(mut self, memory: Bytes) -> Self {
         self.memory = memory;
         self
@@ -98,30 +99,31 @@ impl HostConfig {
         self
     }
 
-    /// The cost model of the virtual executor.
+    /// Sets the cost model of the virtual executor.
     pub fn cost(mut self, cost: CostModel) -> Self {
         self.cost = cost;
         self
     }
 
-    /// The number of hardware queues of each device, for the virtual executor with modelled time.
-    /// If there are more streams, they share the queues: an operation that waits for earlier work
-    /// of its stream may hold back other streams of its queue (law A47). Without a number, no
-    /// stream is held back in `Order::Greedy`. In `Order::Seeded`, half of the seeds then assign
-    /// the streams to 8 queues, the default of CUDA.
+    /// Sets the number of hardware queues of each device, for the virtual executor with modelled
+    /// time. If there are more streams than queues, the streams share the queues. Then an operation
+    /// that waits for earlier work of its stream may hold back other streams of its queue (law
+    /// A47). Without a number, `Order::Greedy` has no queues, and `Order::Seeded` has 8, the
+    /// default of CUDA. In `Order::Seeded`, the streams share queues only for half of the seeds.
     pub fn hardware_queues(mut self, queues: impl Into<Option<NonZeroU32>>) -> Self {
         self.hardware_queues = queues.into();
         self
     }
 
-    /// Makes kernels with this name never end, for tests that a wait for a hung device returns an
-    /// error.
+    /// Makes kernels with this name never end. Tests use this to check that a wait for a hung
+    /// device returns an error.
     pub fn never_ends(mut self, kernel: impl Into<String>) -> Self {
         self.never_ends = Some(kernel.into());
         self
     }
 
-    /// The faults to inject, for tests that errors are reported and that nothing hangs or leaks.
+    /// Sets the faults to inject. Tests inject faults to check that errors are reported, and that
+    /// nothing hangs or leaks.
     pub fn faults(mut self, faults: Vec<Fault>) -> Self {
         self.faults = faults;
         self

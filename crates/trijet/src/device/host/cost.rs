@@ -7,21 +7,24 @@
 use crate::base::units::Nanos;
 use crate::device::twin::Cost;
 
-/// The cost model of a GPU. Rates are in bytes or operations per second, fixed costs in
+/// The cost model of a GPU. Rates are in bytes per second or operations per second, fixed costs in
 /// nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostModel {
-    /// The rate of one direction of the link while the other one is idle.
+    /// The rate of one direction of the link while the other direction is idle, in bytes per
+    /// second.
     pub link_rate: f64,
-    /// The rate of each direction of the link while both are busy.
+    /// The rate of each direction of the link while both directions are busy, in bytes per second.
     pub duplex_rate: f64,
-    /// The rate at which a kernel reads host memory while it writes the same number of bytes.
+    /// The rate at which a kernel reads host memory while it writes the same number of bytes, in
+    /// bytes per second.
     pub kernel_link_rate: f64,
     /// The part of the duration of a copy that does not depend on the size of the copy.
     pub copy_latency: Nanos,
-    /// The rate of device memory. Reads and writes are added up.
+    /// The rate of device memory in bytes per second. Bytes that are read and bytes that are
+    /// written both count.
     pub memory_rate: f64,
-    /// The rate of simple operations of all multiprocessors together.
+    /// The number of simple operations per second of all multiprocessors together.
     pub op_rate: f64,
     /// The duration of a kernel without work.
     pub kernel_latency: Nanos,
@@ -51,7 +54,7 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// The duration of a kernel of this cost.
+    /// The duration of a kernel that has this cost.
     #[must_use]
     pub fn kernel(&self, cost: Cost) -> Nanos {
         let memory = cost.bytes as f64 / self.memory_rate;
@@ -60,7 +63,7 @@ impl CostModel {
     }
 
     /// The duration of a kernel that moves this number of bytes of host memory in one direction, or
-    /// in both directions at the same time. It includes the latency of a kernel.
+    /// in both directions at the same time. The duration includes the latency of a kernel.
     #[must_use]
     pub fn kernel_link(&self, bytes: u64) -> Nanos {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(bytes as f64 / self.kernel_link_rate).0)

@@ -1,5 +1,5 @@
-//! Injected faults: failures of a driver or a device at a call that the user chooses. They serve
-//! tests that errors are reported and that nothing hangs or leaks.
+//! Injected faults: failures of a driver or a device at a call that the user chooses. Tests inject
+//! faults to check that errors are reported, and that nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
 use super::engine::ids::NodeId;
@@ -57,8 +57,9 @@ pub enum Verb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// The call returns an error: out of memory if it allocates or creates, too few resources (701)
-    /// for a launch, or another error of the driver. Nothing else changes.
+    /// The call returns an error and changes nothing. The error is out of memory for a call that
+    /// allocates or creates, too few resources (701) for a launch, and another error of the driver
+    /// otherwise.
     Refused,
     /// The call and every later call of the verb return the error of [`FaultKind::Refused`].
     RefusedFrom,
@@ -72,12 +73,12 @@ pub enum FaultKind {
     NeverCompletes,
 }
 
-/// One fault: the `nth` call of `verb`, counted from 1.
+/// One fault, which strikes the `nth` call of `verb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// The verb.
     pub verb: Verb,
-    /// The number of the call, from 1.
+    /// The number of the call among all calls of the verb, from 1.
     pub nth: u64,
     /// The effect.
     pub kind: FaultKind,
@@ -117,7 +118,7 @@ impl Faults {
         self.planned.iter().find(strikes).map(|fault| fault.kind)
     }
 
-    /// Attaches a fault to an operation.
+    /// Attaches a fault to an operation, for the time when the operation runs.
     pub(super) fn attach(&mut self, node: NodeId, kind: FaultKind) {
         self.attached.push((node, kind));
     }

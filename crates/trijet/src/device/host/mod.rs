@@ -63,8 +63,8 @@ impl fmt::Debug for HostDriver {
     }
 }
 
-/// The number of processors that this process can use. It is computed once, because the system
-/// reads several files for it, and an exploration opens a driver for every run.
+/// The number of processors that this process can use. The number is computed once, because the
+/// system reads several files to find it, and an exploration opens a driver for every run.
 fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     let ask = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -80,7 +80,7 @@ impl HostDriver {
         Self::with_search(config, None)
     }
 
-    /// Opens host devices. If there is a `search`, it makes every choice of the executor.
+    /// Opens host devices. If there is a `search`, the search makes every choice of the executor.
     ///
     /// # Errors
     /// `Unsupported` when the system does not start the threads.
@@ -89,8 +89,8 @@ impl HostDriver {
         search: Option<Arc<Mutex<Search>>>,
     ) -> Result<Self> {
         if search.is_some() {
-            // A run that repeats listed steps has this executor. The exploration has it too, so
-            // that the program sees the same device in both.
+            // A run that repeats listed steps uses this executor. An exploration is configured in
+            // the same way, so that the program sees the same device in both.
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();
@@ -172,8 +172,8 @@ impl Drop for HostDriver {
     /// drop the driver itself.
     fn drop(&mut self) {
         if fork::is_child() {
-            // The child has no workers, and a worker of the parent may have held the lock at the
-            // fork.
+            // A child of `fork` has no workers. A worker of the parent may have held the lock at
+            // the time of the fork.
             return;
         }
         let mut state = self.shared.lock();

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// The policy that chooses the next step among several possible steps, and the durations of steps.
-/// The same program under the same order gives the same run, so an order identifies a run. An order
+/// The same program under the same order has the same run, so an order identifies a run. An order
 /// can be printed and parsed.
 ///
 /// ```
@@ -28,22 +28,21 @@ pub enum Order {
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
     /// duration of each part. This shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing: streams and threads have random priorities. Of the
-    /// streams and threads that can take a step, the most urgent one takes it. At `depth - 1`
-    /// random steps, the most urgent one becomes the least urgent. A fault that needs `depth`
-    /// orderings among `steps` steps of n streams and threads is found with a probability of at
-    /// least 1 / (n * steps^(depth
-    /// - 1)) (Burckhardt et al. 2010).
+    /// Probabilistic concurrency testing. Streams and threads have random priorities, and the most
+    /// urgent stream or thread that can take a step takes the next step. At `depth - 1` random
+    /// steps, the most urgent stream or thread becomes the least urgent. A run of `steps` steps
+    /// with n streams and threads finds a fault that needs `depth` orderings with a probability of
+    /// at least `1 / (n * steps^(depth - 1))` (Burckhardt et al. 2010).
     Pct {
         /// The seed.
         seed: u64,
         /// The number of ordering constraints that the fault needs, at least 1.
         depth: u32,
-        /// The approximate number of steps of a run.
+        /// The approximate number of steps of a run. The random steps are drawn below this number.
         steps: u32,
     },
-    /// The listed choices, one number for each: a run that an exploration found. After the end of
-    /// the list the first possibility is chosen.
+    /// The listed choices, one number for each choice, of a run that an exploration found. After
+    /// the end of the list, the first possibility is chosen.
     Steps(Arc<[u32]>),
 }
 
@@ -100,7 +99,7 @@ impl FromStr for Order {
 /// Choices that the laws leave to the driver (the rows of `docs/semantics.md` marked MAY).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum May {
-    /// A14: blocking streams wait for a bare record on the legacy stream.
+    /// A14: a record on the legacy stream makes later work of blocking streams wait.
     LegacyRecordHolds,
     /// A17: a copy from or to pageable memory waits for the stream, and uses a staging buffer.
     PageableStages,
@@ -122,7 +121,7 @@ pub(super) enum May {
     LoadWaits,
 }
 
-/// The policies of the executor with modelled time.
+/// The order policy of the executor with modelled time.
 #[derive(Debug)]
 pub(super) enum StepPolicy {
     Greedy,
@@ -130,8 +129,8 @@ pub(super) enum StepPolicy {
 }
 
 impl StepPolicy {
-    /// Whether the driver behaves as the choice `what` describes. Without a seed, it behaves as an
-    /// H200 (driver 580, `docs/semantics.md`).
+    /// Whether the driver behaves as the choice `what` describes. Without a seed, the driver
+    /// behaves like an H200 (driver 580, `docs/semantics.md`).
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
             Self::Greedy => as_measured(what),
@@ -160,7 +159,7 @@ impl StepPolicy {
         }
     }
 
-    /// The delay of an operation that is ready.
+    /// The time for which the start of an operation is delayed although the operation can start.
     pub(super) fn hold(&mut self) -> Nanos {
         match self {
             Self::Greedy => Nanos(0),
@@ -174,7 +173,7 @@ impl StepPolicy {
         }
     }
 
-    /// Maximum number of kernels of one device that run at once.
+    /// Maximum number of kernels that run on one device at the same time.
     pub(super) fn kernels_at_once(&self) -> usize {
         match self {
             // A kernel of the model occupies the whole GPU.

@@ -20,7 +20,8 @@ pub(super) struct HostShared {
     pub(super) clock: WallClock,
     /// The number of processors.
     pub(super) threads: usize,
-    /// The loaded kernels. None is ever removed, so a launch reads the table without the lock.
+    /// The loaded kernels. A loaded kernel is never removed, so a launch reads the table without
+    /// the lock.
     pub(super) functions: NumberTable<Function>,
 }
 
@@ -29,7 +30,7 @@ pub(super) struct Function {
     pub(super) device: DeviceId,
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
-    /// Maximum amount of shared memory that a launch can use.
+    /// Maximum dynamic shared memory of a block in bytes, for a launch of this kernel.
     pub(super) shared_bytes: u32,
 }
 

@@ -20,7 +20,8 @@ pub(super) struct State {
     pub(super) run: HostRun,
     pub(super) baton: Baton,
     pub(super) faults: Faults,
-    /// Whether a thread calls a host function without the lock.
+    /// Whether a thread is calling a host function now. The thread does not hold the lock
+    /// meanwhile.
     pub(super) calling: bool,
     /// Whether the driver was dropped.
     pub(super) shutdown: bool,
@@ -34,7 +35,7 @@ impl State {
         }
     }
 
-    /// Whether the executor takes single steps. Then every call of the host is a step.
+    /// Whether the executor takes single steps. In such an executor, a call of the host is a step.
     pub(super) fn explores(&self) -> bool {
         matches!(self.run, HostRun::Stepped(_))
     }

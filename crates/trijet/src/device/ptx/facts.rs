@@ -71,33 +71,33 @@ impl Module {
     }
 }
 
-/// The directives of an entry about its launches.
+/// The directives of an entry that restrict its launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Demands {
-    /// `.reqntid`: the sides of a block.
+    /// `.reqntid`: the required sizes of a block in x, y and z, in threads.
     pub(super) block: Option<[u32; 3]>,
-    /// `.maxntid`: the product of its sides is the maximum number of threads of a block.
+    /// `.maxntid`: sizes in x, y and z. Their product is the maximum number of threads of a block.
     pub(super) block_max: Option<[u32; 3]>,
-    /// `.reqnctapercluster`: the sides of a cluster.
+    /// `.reqnctapercluster`: the required sizes of a cluster in x, y and z, in blocks.
     pub(super) cluster: Option<[u32; 3]>,
-    /// `.explicitcluster`: a launch must set the sides of its cluster.
+    /// `.explicitcluster`: whether a launch must set the sizes of its clusters.
     pub(super) gives_cluster: bool,
     /// `.maxclusterrank`: the maximum number of blocks of a cluster.
     pub(super) cluster_max: Option<u32>,
-    /// `.blocksareclusters`: the sides of a grid count clusters.
+    /// `.blocksareclusters`: whether the sizes of a grid are in clusters and not in blocks.
     pub(super) grid_of_clusters: bool,
 }
 
-/// The reason why a kernel is known to wait for its predecessor before it uses memory.
+/// The reason to believe that a kernel waits for its predecessor before it uses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitProof {
-    /// The paths of its PTX, which are checked: every path waits before it uses memory.
+    /// The paths of the kernel's PTX are checked: every path waits before it uses memory.
     Ptx,
     /// The author of the kernel promised it. The paths are not checked.
     Promise,
 }
 
-/// Why a dependent launch of an entry could use memory too early.
+/// The reason why a dependent launch of an entry could use memory too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitFault<'a> {
     /// The entry has no wait.
@@ -138,9 +138,9 @@ pub(crate) struct Entry {
     /// Whether the entry has a `griddepcontrol.launch_dependents`, either itself or in a function
     /// that it may call.
     pub(super) triggers: bool,
-    /// The first use of memory on a path that has not waited, in an entry that waits.
+    /// In an entry that waits: the first instruction that uses memory on a path before the wait.
     pub(super) early_use: Option<String>,
-    /// Whether a path ends without a wait, in an entry that waits.
+    /// In an entry that waits: whether a path ends without a wait.
     pub(super) skips_wait: bool,
     /// The static shared memory of a block in bytes.
     pub(super) shared_bytes: u64,
@@ -166,8 +166,8 @@ impl Entry {
     }
 
     /// Faults by which a dependent launch of the entry could use memory before the earlier work is
-    /// complete (law A34): only a `griddepcontrol.wait` makes that work visible to the kernel (law
-    /// A35).
+    /// complete (law A34). Only a `griddepcontrol.wait` makes the results of that work visible to
+    /// the kernel (law A35).
     pub(super) fn wait_faults(&self) -> impl Iterator<Item = WaitFault<'_>> {
         let none = (!self.waits).then_some(WaitFault::NoWait);
         let early = self.early_use.as_deref().map(WaitFault::EarlyUse);
@@ -175,8 +175,8 @@ impl Entry {
         none.into_iter().chain(early).chain(skipped)
     }
 
-    /// Refuses a dependent launch of an entry that has a [`WaitFault`]. A promise covers faults of
-    /// the paths to a wait. It does not replace a wait.
+    /// Refuses a dependent launch of an entry that has a [`WaitFault`]. A promise of the author
+    /// covers faults of the paths, but not an entry without any wait.
     ///
     /// # Errors
     /// A text that names the fault.
@@ -217,7 +217,8 @@ impl Entry {
     }
 
     fn check_cluster(&self, config: &LaunchConfig) -> Result<(), String> {
-        // If the configuration has no clusters, the driver takes the clusters of the PTX.
+        // If the configuration sets no clusters, the driver uses the clusters that the PTX
+        // requires.
         let given = (config.cluster != [1; 3]).then_some(config.cluster);
         match (self.demands.cluster, given) {
             (Some(asked), Some(given)) if asked != given => {

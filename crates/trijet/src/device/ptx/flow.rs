@@ -30,13 +30,13 @@ pub(super) struct Function<'a> {
     pub(super) events: Vec<FlowEvent<'a>>,
     /// The steps that form the paths through the function.
     pub(super) steps: Vec<Step<'a>>,
-    /// The words of the events of the kind [`FlowEvent::Name`].
+    /// The words of all [`FlowEvent::Name`] events of the function.
     pub(super) words: HashSet<&'a str>,
     pub(super) shared: Vec<Variable<'a>>,
 }
 
 impl<'a> Function<'a> {
-    /// Adds a word unless the function has it already.
+    /// Adds a word to `words` and to the events, unless the function has the word already.
     pub(super) fn names(&mut self, word: &'a str) {
         if self.words.insert(word) {
             self.events.push(FlowEvent::Name(word));
@@ -48,9 +48,9 @@ impl<'a> Function<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Flow<'a> {
     pub(super) functions: Vec<Function<'a>>,
-    /// `.alias`: other names of functions.
+    /// The `.alias` directives: for each, the other name and the name of the function.
     pub(super) aliases: Vec<(&'a str, &'a str)>,
-    /// The variables outside of functions.
+    /// The variables in shared memory that are declared outside of functions.
     pub(super) shared: Vec<Variable<'a>>,
 }
 
@@ -80,8 +80,8 @@ impl Flow<'_> {
         entries.map(|(number, _)| self.entry(number, &by_name, &unwaited[number])).collect()
     }
 
-    /// For each function, its actions before it waits. If no function waits, the answers are empty,
-    /// since no rule needs them.
+    /// For each function, its actions before it waits. If no function of the module waits, the
+    /// actions are left empty, because no rule needs them.
     fn unwaited(&self, by_name: &HashMap<&str, Vec<usize>>) -> Vec<Unwaited> {
         let mut known = vec![Unwaited::default(); self.functions.len()];
         let waits = |step: &Step<'_>| step.kind == StepKind::Wait;
@@ -90,7 +90,7 @@ impl Flow<'_> {
         }
         let every: Vec<usize> = by_name.values().flatten().copied().collect();
         // A function that is only declared has no steps. Each round uses the results of the
-        // previous one, and the result of a function changes at most twice.
+        // previous round. The loop ends, because the result of a function changes at most twice.
         loop {
             let mut is_changed = false;
             for (number, function) in self.functions.iter().enumerate().rev() {
@@ -127,7 +127,7 @@ impl Flow<'_> {
         let outside = laid_out(0, self.shared.iter().filter(is_named));
         let own = laid_out(outside, function.shared.iter());
         // The offsets of the variables of other functions are not known. So only the sizes of these
-        // variables are added, which is the minimum.
+        // variables are added. The sum is the least size that the entry can need.
         let others = reached.iter().filter(|at| **at != number);
         let shared_bytes = others
             .flat_map(|at| &self.functions[*at].shared)
@@ -154,8 +154,8 @@ impl Flow<'_> {
         let mut is_reached = vec![false; self.functions.len()];
         is_reached[first] = true;
         let (mut events, mut order) = (Vec::new(), vec![first]);
-        // The functions whose texts are not read to the end, and the offset up to which they are
-        // read. A function is in the list once, so its length is bounded.
+        // The functions whose texts are not read to the end, each with the index of its next event.
+        // A function is in the list at most once, so the length of the list is bounded.
         let mut open = vec![(first, 0)];
         while let Some((number, at)) = open.last_mut() {
             let Some(event) = self.functions[*number].events.get(*at) else {

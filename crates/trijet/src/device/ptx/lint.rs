@@ -13,15 +13,15 @@ use std::fmt;
 /// Memory" of the compute capabilities).
 const STATIC_SHARED_BYTES_MAX: u64 = 48 * 1024;
 
-/// The first version of CUDA whose assembler allows a block more static shared memory than
-/// [`STATIC_SHARED_BYTES_MAX`], if it assembles for one architecture alone (ptxas 13.0.88 does for
-/// sm_90a and sm_100a; ptxas 12.9 does not).
+/// The first version of CUDA with an assembler that allows a block more static shared memory than
+/// [`STATIC_SHARED_BYTES_MAX`]. The assembler does so only if it assembles for one architecture
+/// alone (ptxas 13.0.88 does for sm_90a and sm_100a; ptxas 12.9 does not).
 const LARGER_SINCE: i32 = 13_000;
-/// The first compute capability that has targets for one architecture alone (PTX ISA, ".target").
+/// The first compute capability with targets for one architecture alone (PTX ISA, ".target").
 const ALONE_SINCE: (u32, u32) = (9, 0);
 
-/// The versions of CUDA that brought a version of PTX, as the driver writes them, each with the PTX
-/// that it brought (PTX ISA, "Release Notes", table of the release history).
+/// Versions of CUDA, in the numbers of the driver, each with the version of PTX that came with it
+/// (PTX ISA, "Release Notes", table of the release history).
 const PTX_OF_CUDA: [(i32, (u32, u32)); 20] = [
     (11_000, (7, 0)),
     (11_010, (7, 1)),
@@ -79,15 +79,15 @@ pub enum PtxRule {
     /// own predecessor (`griddepcontrol.wait`). A violation is a remark, because an entry needs no
     /// wait in an ordinary launch. A dependent launch of the entry is refused.
     TriggerWithoutWait,
-    /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`): loads,
-    /// stores, atomics, copies and textures of global memory, and of addresses whose memory the
-    /// text does not name. Every path along the branches and calls of the text counts, whatever its
-    /// conditions are. A dependent launch of the entry is refused, unless its author
-    /// [promises](crate::kernels::KernelSpec::trust_wait) that it is right. The text is loaded all
-    /// the same, because ordinary launches need no wait.
+    /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`). Uses
+    /// are loads, stores, atomics, copies and textures of global memory, and of addresses whose
+    /// memory the text does not name. Every path along the branches and calls of the text counts,
+    /// whatever the conditions of the branches are. A dependent launch of the entry is refused,
+    /// unless its author [promises](crate::kernels::KernelSpec::trust_wait) that it waits in time.
+    /// The text itself is loaded, because ordinary launches need no wait.
     EarlyUse,
     /// No path of an entry that waits ends without the wait, as
-    /// [`Kernel::declare`](crate::Kernel::declare) demands. Refuses the same launches as
+    /// [`Kernel::declare`](crate::Kernel::declare) demands. The same launches are refused as for
     /// [`PtxRule::EarlyUse`].
     SkippedWait,
 }
@@ -111,11 +111,12 @@ impl fmt::Display for PtxRule {
 pub struct PtxFinding {
     /// The rule.
     pub rule: PtxRule,
-    /// The entry, unless the whole text violates the rule.
+    /// The name of the entry that violates the rule; `None` if the whole text violates the rule.
     pub entry: Option<String>,
-    /// The value and the limit.
+    /// A text with the value and the limit.
     pub message: String,
-    /// Whether the text is refused when a kernel of it is loaded. Otherwise this is a remark.
+    /// Whether the text is refused when one of its kernels is loaded. If not, the finding is a
+    /// remark.
     pub is_refused: bool,
 }
 
@@ -130,8 +131,8 @@ impl fmt::Display for PtxFinding {
 }
 
 /// All violations of [the rules](PtxRule) in a PTX text that can be found without a device. Loading
-/// a kernel fails for the violations that are [refused](PtxFinding::is_refused), and for a text
-/// that the device of the kernel does not run. A host device refuses the same violations.
+/// a kernel fails if a violation is [refused](PtxFinding::is_refused), or if the device does not
+/// run the text. A host device refuses the same violations.
 ///
 /// The text is scanned and not compiled: the driver may still refuse it for other reasons.
 ///
@@ -162,7 +163,7 @@ pub(crate) fn refusal(module: &Module, device: &DeviceInfo) -> Option<PtxFinding
 }
 
 fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
-    // A host device runs no PTX, and has no version.
+    // A host device runs no PTX, and has no version of CUDA.
     let gpu = device.filter(|device| device.compute.0 > 0);
     let mut all = Vec::new();
     if let Some(gpu) = gpu {
@@ -210,8 +211,9 @@ fn refused(rule: PtxRule, message: String) -> PtxFinding {
 }
 
 /// The finding for a device that cannot run PTX for `target`. PTX for an architecture runs on this
-/// architecture and all later ones. PTX for a family runs on this architecture and the later ones
-/// of the family. PTX with an `a` runs only on this architecture (PTX ISA, ".target").
+/// architecture and on all later architectures. PTX for a family runs on this architecture and on
+/// the later architectures of the family. PTX with an `a` runs only on this architecture (PTX ISA,
+/// ".target").
 fn target_beyond(target: &Target, device: (u32, u32)) -> Option<PtxFinding> {
     // CUDA 13.0 has renamed sm_101 to sm_110.
     const RENAMED: [(u32, u32); 2] = [(10, 1), (11, 0)];
@@ -240,7 +242,7 @@ fn version_beyond(version: (u32, u32), driver: i32) -> Option<PtxFinding> {
     if newest {
         return None;
     }
-    // A version of CUDA without a row reads the PTX of the previous version.
+    // A version of CUDA that is not in the table reads the PTX of the latest earlier version.
     let (_, most) = PTX_OF_CUDA.iter().rev().find(|(cuda, _)| *cuda <= driver)?;
     if version <= *most {
         return None;

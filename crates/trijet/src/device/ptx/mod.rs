@@ -1,8 +1,8 @@
 //! PTX as text: what it needs from a device and from a launch, and mistakes that the driver reports
 //! without a reason, or not at all.
 //!
-//! The text is scanned and not compiled. Any text has an answer: one that is no PTX has no entries.
-//! Cubins and fatbins are not scanned.
+//! The text is scanned and not compiled. Every text can be scanned: a text that is no PTX has no
+//! entries. Cubins and fatbins are not scanned.
 #![forbid(unsafe_code)]
 
 mod facts;

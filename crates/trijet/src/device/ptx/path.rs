@@ -1,9 +1,9 @@
 //! The paths through functions: the actions of a thread before the wait of a dependent launch.
 //!
-//! A path follows calls, and the branches of the text, whatever their conditions are. So it finds
-//! every use of memory that a thread can make before a wait. A finding may be about a path that no
-//! thread takes, or about memory that no other kernel writes. The text does not show what barriers
-//! order, for example after another warp that waits.
+//! A path follows the calls and the branches of the text, whatever their conditions are. So the
+//! paths contain every use of memory that a thread can make before a wait. A finding may be about a
+//! path that no thread takes, or about memory that no other kernel writes. The order that barriers
+//! create is not seen, for example if one warp waits and a barrier makes the other warps follow.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step<'a> {
     pub(super) kind: StepKind<'a>,
-    /// Whether the step is executed on a condition (`@%p1`).
+    /// Whether the step is executed only under a condition (`@%p1`).
     pub(super) is_guarded: bool,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Step<'a> {
 pub(super) enum StepKind<'a> {
     /// The target of branches.
     Label(&'a str),
-    /// A branch to a label; `None` for a branch by a table.
+    /// A branch to a label; `None` for a branch by a table, which may lead to any label.
     Branch(Option<&'a str>),
     /// The function returns, or the thread ends.
     End,
@@ -29,7 +29,7 @@ pub(super) enum StepKind<'a> {
     Trap,
     /// `griddepcontrol.wait`.
     Wait,
-    /// An instruction that uses memory that other kernels may also use. The text is its name.
+    /// An instruction that uses memory that other kernels may also use, by its name.
     Use(String),
     /// A call. The word is the name of the function, or a register.
     Call(&'a str),
@@ -38,7 +38,7 @@ pub(super) enum StepKind<'a> {
 /// The actions of a function before it waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Unwaited {
-    /// The first use of memory, in the order of the text.
+    /// The use of memory before a wait that is first in the text.
     pub(super) early_use: Option<String>,
     /// Whether a path through the function ends without a wait.
     pub(super) ends: bool,
@@ -62,12 +62,12 @@ pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
 }
 
 /// The actions of a function with these steps before it waits. `called` returns the actions of each
-/// function that a call may reach, and none for a function of another module.
+/// function that a call may reach. It returns no actions for a function of another module.
 pub(super) fn unwaited<'f>(
     steps: &[Step<'_>],
     called: impl Fn(&str) -> Vec<&'f Unwaited>,
 ) -> Unwaited {
-    // Labels of different blocks may have one name.
+    // Labels of different blocks may have the same name.
     let mut labels: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
         if let StepKind::Label(label) = step.kind {

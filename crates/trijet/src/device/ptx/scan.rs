@@ -1,7 +1,7 @@
-//! The scanner: from the tokens of a PTX text to its facts.
+//! The scanner, which finds the facts of a PTX text in its tokens.
 //!
-//! It recognizes where directives, functions and their bodies start and end, and skips the rest.
-//! Directives may come in any order, and instructions in any layout (PTX ISA, "Syntax").
+//! The scanner recognizes where directives, functions and their bodies start and end, and skips the
+//! rest. Directives may come in any order, and instructions in any layout (PTX ISA, "Syntax").
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Module, Target};
@@ -24,7 +24,7 @@ struct Scanner<'a> {
     depth: usize,
     /// The function whose body is open.
     open: Option<Function<'a>>,
-    /// Whether the current instruction is executed on a condition.
+    /// Whether the current instruction is executed only under a condition.
     is_guarded: bool,
     /// Whether the current declaration has `.extern`.
     is_extern: bool,
@@ -97,7 +97,7 @@ impl<'a> Scanner<'a> {
         u32::try_from(whole(self.take_number()?)?).ok()
     }
 
-    /// Up to three numbers with commas between them. Missing ones are 1.
+    /// Takes up to three numbers with commas between them. Missing numbers are 1.
     fn take_sides(&mut self) -> Option<[u32; 3]> {
         let mut sides = [self.take_small()?, 1, 1];
         for side in &mut sides[1..] {
@@ -109,7 +109,8 @@ impl<'a> Scanner<'a> {
         Some(sides)
     }
 
-    /// Skips everything from the parenthesis that was taken to the one that closes it.
+    /// After an opening parenthesis was taken, skips everything up to the matching closing
+    /// parenthesis.
     fn skip_parentheses(&mut self) {
         let mut depth = 1_usize;
         while depth > 0 {
@@ -122,7 +123,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A directive outside of functions.
+    /// Reads a directive outside of functions.
     fn outside(&mut self, directive: &str) {
         match directive {
             ".version" => {
@@ -155,7 +156,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The head of a function, up to its body or the end of its declaration.
+    /// Reads the head of a function, up to its body or the end of its declaration.
     fn function(&mut self, is_entry: bool) {
         let mut name = None;
         let mut demands = Demands::default();
@@ -190,7 +191,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A word in a body: an instruction with the parts of its name, or an operand.
+    /// Reads a word in a body: an instruction with the parts of its name, or an operand.
     fn word(&mut self, word: &'a str) {
         if self.takes(b':') {
             return self.step(StepKind::Label(word));
@@ -229,8 +230,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The parts of the name of an instruction, such as `.global`. A part that begins with a digit,
-    /// such as `.2d`, is two parts here: `.` and `2d`.
+    /// Reads the parts of the name of an instruction, such as `.global`. A part that begins with a
+    /// digit, such as `.2d`, becomes two parts: `.` and `2d`.
     fn parts(&mut self) -> Vec<&'a str> {
         let mut parts = Vec::new();
         loop {
@@ -253,7 +254,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The target of a call, which comes after the parameter for its result.
+    /// Reads the target of a call. The target comes after the parameter for the result of the call.
     fn callee(&mut self) -> Option<&'a str> {
         if self.takes(b'(') {
             self.skip_parentheses();
@@ -262,7 +263,7 @@ impl<'a> Scanner<'a> {
         self.take_word()
     }
 
-    /// The variables of a `.shared`, up to the end of their declaration.
+    /// Reads the variables of a `.shared`, up to the end of their declaration.
     fn shared(&mut self) {
         let (mut align, mut lanes, mut bytes) = (None, 1, 0);
         while let Some(Token::Dotted(part)) = self.tokens.peek().copied() {

@@ -9,7 +9,7 @@ pub(super) struct Variable<'a> {
     pub(super) align: u64,
 }
 
-/// The size in bytes of a type such as `.b8`, `.f32` or `.f16x2`.
+/// The size in bytes of a type such as `.b8`, `.f32` or `.f16x2`; `None` for other words.
 pub(super) fn type_bytes(kind: &str) -> Option<u64> {
     let digits = kind.strip_prefix('.')?.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let (bits, lanes) = digits.split_once('x').unwrap_or((digits, "1"));
@@ -19,12 +19,13 @@ pub(super) fn type_bytes(kind: &str) -> Option<u64> {
     is_known.then(|| bits / 8 * lanes)
 }
 
-/// The number of values of a vector type: `.v4`.
+/// The number of elements of a vector type such as `.v4`.
 pub(super) fn vector(kind: &str) -> Option<u64> {
     kind.strip_prefix(".v")?.parse().ok().filter(|lanes| [2, 4, 8].contains(lanes))
 }
 
-/// The value of a whole number: decimal, or as in C with `0x`, `0b` or `0`, with or without a `U`.
+/// The value of a whole number. The number is decimal, or is written as in C with `0x`, `0b` or
+/// `0`. It may end with `U`.
 pub(super) fn whole(number: &str) -> Option<u64> {
     let digits = number.trim_end_matches('U');
     let (digits, radix) = match digits.as_bytes() {
@@ -36,10 +37,10 @@ pub(super) fn whole(number: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// The offset of the end of the last variable. The variables are placed one after another, after
-/// `used` bytes, and each one at a multiple of its alignment. The assembler keeps the order of the
-/// text (ptxas 13.0: variables of 8, 1, 20, 4 and 4 bytes take 56 if the third and the fourth are
-/// aligned to 16).
+/// The offset in bytes of the end of the last variable. The variables are placed one after another,
+/// from offset `used`, and each variable at a multiple of its alignment. The assembler keeps the
+/// order of the text (ptxas 13.0: variables of 8, 1, 20, 4 and 4 bytes occupy 56 bytes if the third
+/// and the fourth variable are aligned to 16 bytes).
 pub(super) fn laid_out<'a>(used: u64, variables: impl Iterator<Item = &'a Variable<'a>>) -> u64 {
     variables.fold(used, |used, variable| {
         let begin = used.checked_next_multiple_of(variable.align.max(1)).unwrap_or(u64::MAX);

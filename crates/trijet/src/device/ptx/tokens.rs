@@ -66,7 +66,7 @@ impl<'a> Tokens<'a> {
         end
     }
 
-    /// The offset after the parts of a dotted name, which `::` joins.
+    /// The offset after a dotted name. The parts of the name may be joined by `::`.
     fn dotted(&self, at: usize) -> usize {
         let mut end = self.end(at, continues);
         while self.text.as_bytes().get(end..end + 2) == Some(b"::")

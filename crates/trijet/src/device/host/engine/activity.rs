@@ -27,9 +27,10 @@ pub(in crate::device::host) enum Collector {
     #[default]
     Off,
     On {
-        /// The operations that are not complete, with their tags and starts.
+        /// The operations under tags that are not complete: the tag, and the start if the operation
+        /// has started.
         open: HashMap<NodeId, (u64, Option<Nanos>)>,
-        /// The operations that are complete.
+        /// The times of the operations under tags that are complete.
         done: Vec<EngineActivity>,
     },
 }

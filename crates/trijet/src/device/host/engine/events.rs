@@ -49,8 +49,8 @@ impl Queues {
         self.events.get(event.0).ok_or_else(|| refuse::handle(op, "the event does not exist"))
     }
 
-    /// Law A4: the event stands for everything enqueued so far; a later record overwrites it.
-    /// Law A6: event and stream belong to one device.
+    /// Law A4: the event stands for everything enqueued in the stream so far. A later record
+    /// replaces this record. Law A6: event and stream belong to one device.
     pub(in crate::device::host) fn event_record(
         &mut self,
         event: EventHandle,
@@ -73,8 +73,8 @@ impl Queues {
             Timing::Off => OpWork::Mark,
         };
         // A record needs a node only for its time, or as a barrier in the legacy stream. In a
-        // blocking stream it is no operation: no law makes a record, timed or not, wait for the
-        // legacy stream.
+        // blocking stream, a record is no operation: no law makes a record, timed or not, wait for
+        // the legacy stream.
         let node = match (kind, timing) {
             (Kind::Legacy, Timing::On | Timing::Off) => {
                 let barrier = self.barrier_of(device);
@@ -110,9 +110,9 @@ impl Queues {
     }
 
     /// Law A7: all later work of the stream waits for the snapshot that the event has at the call.
-    /// In the legacy stream the wait is a barrier as well (law A13). Law A5: a wait for an event
-    /// that was never recorded does nothing. The wait gets a node even if the snapshot is complete,
-    /// so that the numbers of a stream do not depend on the executor.
+    /// In the legacy stream the wait is also a barrier (law A13). Law A5: a wait for an event that
+    /// was never recorded does nothing. The wait gets a node even if the snapshot is complete, so
+    /// that the sequence numbers of a stream do not depend on the executor.
     pub(in crate::device::host) fn stream_wait(
         &mut self,
         on: SlotId,
@@ -135,15 +135,15 @@ impl Queues {
         }
     }
 
-    /// The snapshot of an event (law A8); `None` for one that was never recorded (law A5).
+    /// The snapshot of an event (law A8); `None` for an event that was never recorded (law A5).
     pub(in crate::device::host) fn snapshot(
         &self,
         op: &'static str,
         event: EventHandle,
     ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
-        // The device of the event tells whether the device is lost. The stream does not, because it
-        // may be destroyed while a worker still uses bytes.
+        // A lost device is found by the device of the event. The stream of the record may be
+        // destroyed already, while a worker still uses bytes of its operations.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
@@ -158,8 +158,8 @@ impl Queues {
         self.event(op, event).map(|found| found.device)
     }
 
-    /// Law A5: the time of an event. An event without timing or without a record has no time, and
-    /// before its work is complete the time is not ready.
+    /// Law A5: the time of an event. Fails for an event without timing or without a record, and
+    /// while the work of the event is not complete.
     pub(in crate::device::host) fn event_time(
         &self,
         event: EventHandle,

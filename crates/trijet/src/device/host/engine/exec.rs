@@ -14,13 +14,14 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
-/// Maximum number of repeats of the body of a loop in a graph. A GPU has no such limit, and would
-/// hang.
+/// Maximum number of times that the body of a loop in a graph is executed. A GPU has no such limit:
+/// a loop without an end hangs.
 const REPEATS_MAX: u32 = 1_000_000;
 /// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
 
-/// Runs the units `part` of an operation. The executors call host functions themselves.
+/// Runs the units `part` of an operation. An operation is cut into units by [`OpWork::units`]. The
+/// executors call host functions themselves.
 ///
 /// # Errors
 /// `Launch` when a twin panics, or when another operation holds a conflicting lock, which the
@@ -107,7 +108,7 @@ fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
     Ok(())
 }
 
-/// The read-only arguments of a kernel.
+/// The bytes of the read-only arguments of a kernel, each with the index of the argument.
 type KernelReads<'a> = SmallVec<[(usize, &'a [u8]); 4]>;
 
 /// Runs the tiles `part` of a kernel on up to `threads` threads. Tiles write disjoint bytes.
@@ -125,7 +126,7 @@ fn tiles(kernel: &KernelWork, part: Range<u64>, threads: usize) -> Result<()> {
         }
     }
     let outcome = caught(|| {
-        // Most kernels of an exploration have one tile. This branch allocates nothing.
+        // This branch allocates nothing. Most kernels of an exploration have one tile.
         if part.end - part.start == 1 {
             let first = first_of(kernel, part.start);
             let mut tile =
@@ -142,7 +143,7 @@ fn tiles(kernel: &KernelWork, part: Range<u64>, threads: usize) -> Result<()> {
     })
 }
 
-/// The first element of a tile.
+/// The index of the first element of a tile in each written argument.
 fn first_of(kernel: &KernelWork, tile: u64) -> usize {
     let first = tile.saturating_mul(kernel.tile_elements.max(1));
     // A tile after the end of the memory has no elements.
@@ -190,7 +191,7 @@ fn run_many<'a>(
         let chunk = usize::try_from(chunk).unwrap_or(usize::MAX).max(1);
         let mut rest = bytes.chunks_mut(chunk);
         for (_, own) in &mut pieces {
-            // The last tiles get no bytes of a span that is shorter than the others.
+            // If a written span is shorter than the others, the last tiles get none of its bytes.
             own.push((index, rest.next().unwrap_or(&mut [])));
         }
     }
@@ -218,7 +219,7 @@ fn run_many<'a>(
     };
     std::thread::scope(|scope| {
         for _ in 0..others {
-            // If the system refuses a thread, the others do its work.
+            // If the system starts no more threads, the other threads do the work.
             drop(Builder::new().spawn_scoped(scope, work));
         }
         work();

@@ -4,7 +4,7 @@
 use crate::base::id::{LaneId, Position};
 use smallvec::SmallVec;
 
-/// The slot of a stream.
+/// The index of a stream's slot among the slots of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::device::host) struct SlotId(pub(in crate::device::host) u32);
 

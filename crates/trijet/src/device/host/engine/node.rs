@@ -20,11 +20,12 @@ pub(in crate::device::host) struct Node {
     pub(in crate::device::host) priority: i32,
     pub(in crate::device::host) engine: Engine,
     pub(in crate::device::host) enqueued: Nanos,
-    /// The time at which the last operation ended that this operation waits for.
+    /// The latest end of the completed operations that this operation waited for.
     pub(in crate::device::host) ready: Nanos,
     /// The number of operations that this operation waits for and that are not complete.
     pub(super) missing: u32,
-    /// Whether this is a host function, or an operation that waited for one when it was enqueued.
+    /// Whether the operation is a host function, or waited for a pending host function, directly or
+    /// indirectly, when it was enqueued.
     pub(super) follows_host: bool,
     /// The operations that wait for this operation.
     pub(in crate::device::host) after: SmallVec<[NodeId; 2]>,

@@ -42,15 +42,15 @@ pub(in crate::device::host) struct Queues {
     pub(in crate::device::host) events: Table<SnapshotEvent>,
     nodes: Vec<Option<Node>>,
     spare_nodes: Vec<u32>,
-    /// Kernels that have run. A later launch uses one of them and allocates nothing.
+    /// Kernels that have run. A later launch takes one of these kernels and allocates nothing.
     #[expect(
         clippy::vec_box,
         reason = "an operation holds its kernel in a box, and the box is kept"
     )]
     spare_kernels: Vec<Box<KernelWork>>,
-    /// The number of operations that were enqueued.
+    /// The number of operations that were enqueued so far.
     orders: u64,
-    /// Clocks of destroyed events, for later events.
+    /// The clocks of destroyed events. Later events use the memory of these clocks.
     pub(super) spare_clocks: Vec<VectorClock>,
     /// Operations that no longer wait for another operation, until the executor takes them.
     pub(in crate::device::host) arrived: Vec<NodeId>,
@@ -76,7 +76,7 @@ pub(in crate::device::host) struct Queues {
     pub(in crate::device::host) trail: Option<Trail>,
 }
 
-/// Adds one element or none. It is faster than `extend`.
+/// Adds `node` if there is one. This is faster than `extend`.
 pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>) {
     if let Some(node) = node {
         before.push(node);
@@ -89,8 +89,8 @@ impl Queues {
         Self { devices, never_ends, ..Self::default() }
     }
 
-    /// Empties the queues and keeps their memory. Queued operations are dropped, and with them host
-    /// functions of the user, so the caller holds no lock.
+    /// Empties the queues and keeps their memory. Queued operations are dropped, including host
+    /// functions of the user. So the caller must hold no lock.
     pub(in crate::device::host) fn cleared(mut self) -> Self {
         for event in self.events.values_mut() {
             let clock = event.take_clock();
@@ -154,10 +154,10 @@ impl Queues {
         Ok(id)
     }
 
-    /// Makes later operations of the stream wait until `waits` are complete. It serves waits for
-    /// events, records, and allocations of memory whose free is not complete. This is no operation
-    /// of the stream, so it makes neither the legacy stream nor the blocking streams wait (laws A4
-    /// and A13).
+    /// Makes later operations of the stream wait until `waits` are complete. Three kinds of calls
+    /// need this: waits for events, records, and allocations of memory whose free is not complete.
+    /// Such a call is no operation of the stream, so it makes neither the legacy stream nor the
+    /// blocking streams wait (laws A4 and A13).
     pub(in crate::device::host) fn hold(
         &mut self,
         op: &'static str,
@@ -240,7 +240,8 @@ impl Queues {
             priority: slot.priority,
             engine: work.engine(),
             enqueued,
-            // The last operation of the stream may be complete; this one starts after its end.
+            // The last operation of the stream may be complete already. The new operation starts
+            // after its end.
             ready: slot.clock,
             missing,
             follows_host,
@@ -283,8 +284,8 @@ impl Queues {
         // The node is missing if a host function ran when its device was lost, because the loss
         // completed it.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
-        // Moving a whole node costs more than all other work here, because a node is large. So the
-        // parts of the node are taken separately.
+        // A node is large, so moving the whole node would cost more than all other work here. So
+        // the parts of the node are taken separately.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
         let work = std::mem::replace(&mut node.work, OpWork::Mark);
         let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));
@@ -352,7 +353,7 @@ impl Queues {
         }
     }
 
-    /// Whether everything up to the point is complete.
+    /// Whether all operations of the stream up to the point are complete.
     pub(in crate::device::host) fn completed(&self, point: Point) -> bool {
         self.slots[point.slot.index()].done >= point.seq
     }
@@ -362,8 +363,8 @@ impl Queues {
         self.slots[slot.index()].last
     }
 
-    /// The operation at a point. If the operation is complete, it is found only during an
-    /// exploration, which needs the steps that completed it.
+    /// The operation at a point. A complete operation is found only during an exploration, which
+    /// needs the steps that completed the operation.
     pub(in crate::device::host) fn node_at(&self, point: Point) -> Option<NodeId> {
         if let Some(trail) = &self.trail {
             return trail.node_at(point);
@@ -380,11 +381,12 @@ impl Queues {
         self.stuck.contains(&node.id)
     }
 
-    /// Law A40: the context of the device is lost. Queued operations lose their work but keep their
-    /// edges: an operation of another device that waits for one of them still waits for the
-    /// operations before it. An operation whose bytes a thread is using stays until the thread is
-    /// done. A running host function that uses no bytes is completed now. Queued host functions are
-    /// dropped without a call (law A29).
+    /// Law A40: the context of the device is lost.
+    /// - Queued operations lose their work but keep their edges. So an operation of another device
+    ///   that waits for one of them still waits for the operations before it.
+    /// - An operation whose bytes a thread is using stays until the thread is done.
+    /// - A running host function that uses no bytes is completed now.
+    /// - Queued host functions are dropped without a call (law A29).
     pub(in crate::device::host) fn lose(&mut self, device: DeviceId, error: Error, now: Nanos) {
         self.lost.entry(device).or_insert(error);
         let step = self.trail.as_ref().map(|trail| trail.step);
@@ -410,8 +412,8 @@ impl Queues {
             if node.missing == 0 {
                 self.arrived.push(node.id);
             }
-            // A closure drops values of the user, which may panic, and the lock of the driver is
-            // held.
+            // The drop of a closure drops values of the user, and may panic. The lock of the driver
+            // is held, so the panic is caught.
             drop(caught(|| drop(work)));
         }
         let nodes = &self.nodes;

@@ -1,10 +1,12 @@
-//! The errors of the host device for misuse, with the codes that CUDA returns for it.
+//! The errors of the host device for misuse. Each error has the code that CUDA returns for the
+//! misuse.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind};
 use std::borrow::Cow;
 
-/// An argument is out of range or contradicts another: `CUDA_ERROR_INVALID_VALUE`.
+/// The error for an argument that is out of range or contradicts another argument:
+/// `CUDA_ERROR_INVALID_VALUE`.
 pub(in crate::device::host) fn value(
     op: &'static str,
     cause: impl Into<Cow<'static, str>>,
@@ -12,7 +14,7 @@ pub(in crate::device::host) fn value(
     Error::new(ErrorKind::InvalidValue, op, cause).with_code(1)
 }
 
-/// There is no such object: `CUDA_ERROR_INVALID_HANDLE`.
+/// The error for an object that does not exist: `CUDA_ERROR_INVALID_HANDLE`.
 pub(in crate::device::host) fn handle(
     op: &'static str,
     cause: impl Into<Cow<'static, str>>,
@@ -20,7 +22,7 @@ pub(in crate::device::host) fn handle(
     Error::new(ErrorKind::InvalidValue, op, cause).with_code(400)
 }
 
-/// `CUDA_ERROR_OUT_OF_MEMORY`.
+/// The error for too little memory: `CUDA_ERROR_OUT_OF_MEMORY`.
 pub(in crate::device::host) fn memory(
     op: &'static str,
     cause: impl Into<Cow<'static, str>>,
@@ -28,7 +30,7 @@ pub(in crate::device::host) fn memory(
     Error::new(ErrorKind::OutOfMemory, op, cause).with_code(2)
 }
 
-/// There is no such device: `CUDA_ERROR_INVALID_DEVICE`.
+/// The error for a device that does not exist: `CUDA_ERROR_INVALID_DEVICE`.
 pub(in crate::device::host) fn device(
     op: &'static str,
     cause: impl Into<Cow<'static, str>>,
@@ -36,7 +38,7 @@ pub(in crate::device::host) fn device(
     Error::new(ErrorKind::InvalidValue, op, cause).with_code(101)
 }
 
-/// `CUDA_ERROR_NOT_SUPPORTED`.
+/// The error for a call that is not supported: `CUDA_ERROR_NOT_SUPPORTED`.
 pub(in crate::device::host) fn unsupported(
     op: &'static str,
     cause: impl Into<Cow<'static, str>>,

@@ -32,11 +32,11 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-/// The number of queues of CUDA, unless the environment sets another one.
+/// The number of hardware queues of CUDA, unless the environment sets another number.
 const QUEUES: NonZeroU32 = NonZeroU32::new(8).expect("8 is not 0");
-/// Changes the seed for the generator that assigns streams to queues. Without this, it would draw
-/// the same numbers as the generator that chooses the steps. The two generators are separate, so
-/// that sharing changes no run with few streams.
+/// Changes the seed for the generator that assigns streams to queues. With the same seed, this
+/// generator would draw the same numbers as the generator that chooses the steps. The two
+/// generators are separate, so that sharing changes no run with few streams.
 const DEALER: u64 = 0x5a17_9e3b_c04d_8f21;
 
 /// The number of queues that a device reports: the number in the configuration, if the executor
@@ -65,16 +65,16 @@ pub(in crate::device::host) struct HardwareQueues {
     /// The number of queues of each device.
     count: usize,
     deal: Deal,
-    /// The barrier of each queue of each device: for each stream, its last operation that belongs
-    /// to the barrier.
+    /// The barrier of each queue, by the device and the index of the queue. For each stream, a
+    /// barrier has the last operation of the stream that belongs to the barrier.
     barriers: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
 }
 
 impl HardwareQueues {
     /// The hardware queues of an executor; `None` if its streams share no queues. With
     /// `Order::Seeded`, the streams share queues for half of the seeds. On CPU threads no time is
-    /// modelled, so streams share no queues. In an exploration they share no queues either, because
-    /// it must find every order.
+    /// modelled, so streams share no queues. An exploration must find every order, so its streams
+    /// share no queues.
     pub(in crate::device::host) fn of(config: &HostConfig) -> Option<Self> {
         let (count, deal) = match &config.executor {
             Executor::Virtual(Order::Greedy) => (config.hardware_queues?, Deal::InTurn),
@@ -95,10 +95,10 @@ impl HardwareQueues {
         Some(Self { count, deal, barriers: BTreeMap::new() })
     }
 
-    /// Chooses the queue of a new stream. `live` are the queues of the live streams. The stream
-    /// gets an unused queue if there is one.
+    /// Chooses the queue of a new stream. `live` has the queue of each live stream. The stream gets
+    /// an unused queue if there is one.
     pub(super) fn choose(&mut self, live: impl Iterator<Item = usize> + Clone) -> usize {
-        // All queues after the last used queue are empty, so the first of them is enough.
+        // All queues after the last used queue are empty, so only the first of these is considered.
         let used = live.clone().max().map_or(0, |last| last + 1);
         let mut streams = vec![0_u32; self.count.min(used + 1)];
         live.for_each(|queue| streams[queue] += 1);
@@ -111,10 +111,10 @@ impl HardwareQueues {
         }
     }
 
-    /// Puts an operation into a queue. `before` has the operations that it follows by the other
-    /// laws. If some of them are pending, the operation waits in the queue, and these operations
-    /// become part of the barrier of the queue. Then the earlier operations of the barrier are
-    /// added to `before`. `pending` returns an operation if it is not complete.
+    /// Puts an operation into a queue. `before` has the operations that this operation follows by
+    /// the other laws. Each pending operation of `before` becomes part of the queue's barrier,
+    /// unless it follows a host function. The operations that were in the barrier before are added
+    /// to `before`. `pending` returns an operation if it is not complete.
     pub(super) fn pass<'a>(
         &mut self,
         queue: (DeviceId, usize),
@@ -134,7 +134,7 @@ impl HardwareQueues {
     }
 }
 
-/// Whether the operation has a position in the hardware queue of its stream.
+/// Whether an operation with this work occupies a position in the hardware queue of its stream.
 pub(super) fn needs_queue(work: &OpWork) -> bool {
     match work {
         OpWork::Kernel(_)

@@ -25,16 +25,17 @@ pub(in crate::device::host) struct Slot {
     pub(in crate::device::host) device: DeviceId,
     pub(in crate::device::host) kind: Kind,
     pub(in crate::device::host) priority: i32,
-    /// The hardware queue of the stream, if streams share queues (law A47).
+    /// The index of the stream's hardware queue, if streams share queues (law A47).
     pub(super) queue: Option<usize>,
     pub(in crate::device::host) submitted: u64,
     pub(in crate::device::host) done: u64,
     /// The number of operations that the host has seen complete, by a synchronisation of any
     /// thread.
     pub(in crate::device::host) seen: u64,
-    /// The last operation. It may be complete.
+    /// The operation that was enqueued last. It may be complete.
     pub(super) last: Option<NodeId>,
-    /// The end of the last completed operation. The next operation does not start earlier.
+    /// The time at which the last completed operation ended. The next operation does not start
+    /// earlier.
     pub(super) clock: Nanos,
     /// The operations of other streams that come before every later operation of this stream,
     /// because of events and of the legacy stream.
@@ -44,10 +45,11 @@ pub(in crate::device::host) struct Slot {
     pub(in crate::device::host) destroyed: bool,
 }
 
-/// The point of the legacy stream that later operations of blocking streams follow (law A13).
+/// The barrier of the legacy stream: a point that later operations of blocking streams follow (law
+/// A13).
 #[derive(Debug, Default, Clone)]
 pub(in crate::device::host) struct Barrier {
-    /// The last operation before the barrier.
+    /// The operation that the later operations wait for.
     pub(in crate::device::host) last: Option<NodeId>,
     pub(in crate::device::host) clock: Arc<VectorClock>,
     pub(in crate::device::host) version: u64,

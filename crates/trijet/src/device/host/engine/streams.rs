@@ -38,8 +38,8 @@ impl Queues {
 
     fn open_slot(&mut self, device: DeviceId, kind: Kind, priority: i32) -> SlotId {
         let queue = self.deal(device, kind);
-        // `barrier_seen` is 0, so that the new stream also follows the barrier of the legacy
-        // stream.
+        // The new stream also follows the barrier of the legacy stream, because `barrier_seen` is
+        // 0.
         let fresh = |handle, earlier: Option<&Slot>| Slot {
             handle,
             device,
@@ -95,8 +95,8 @@ impl Queues {
         StreamHandle(PER_THREAD | u64::from(device.0))
     }
 
-    /// The stream of a handle. For the per-thread handle, it is the stream of the calling thread
-    /// `thread`.
+    /// The stream of a handle. `thread` returns the key of the calling thread, which the per-thread
+    /// handle needs.
     pub(in crate::device::host) fn resolve(
         &mut self,
         op: &'static str,
@@ -169,8 +169,8 @@ impl Queues {
             }
             Kind::Legacy => {
                 let blocking = streams.blocking.clone();
-                // The barrier is an earlier operation of the stream, or a copy between devices (law
-                // A38).
+                // The operation of the barrier is an earlier operation of the legacy stream, or a
+                // copy between devices (law A38).
                 before.extend(streams.barrier.last);
                 before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
                 for other in blocking {
@@ -199,7 +199,7 @@ impl Queues {
         }
     }
 
-    /// Later work of a blocking stream follows the barrier of the legacy stream.
+    /// Notes that later work of a blocking stream follows the barrier of the legacy stream.
     fn see_barrier(&mut self, on: SlotId) {
         let slot = &self.slots[on.index()];
         let barrier = &self.devices[slot.device.0 as usize].barrier;
@@ -225,8 +225,8 @@ impl Queues {
         *barrier = Barrier { last: Some(last), clock, version: barrier.version + 1 };
     }
 
-    /// A copy of the barrier of a device. After a bare record, the barrier may be restored from
-    /// this copy (law A14).
+    /// A copy of the barrier of a device. A record on the legacy stream may restore the barrier
+    /// from this copy (law A14).
     pub(in crate::device::host) fn barrier_of(&self, device: DeviceId) -> Barrier {
         self.devices[device.0 as usize].barrier.clone()
     }
@@ -297,8 +297,8 @@ impl Queues {
 }
 
 impl Queues {
-    /// Notes that the host has seen that everything up to `points` and all complete operations in
-    /// `clock` are complete.
+    /// Notes that the host has seen these operations complete: everything up to `points`, and the
+    /// complete operations in `clock`.
     pub(in crate::device::host) fn see(&mut self, points: &[Point], clock: &VectorClock) {
         for point in points {
             let slot = &mut self.slots[point.slot.index()];

@@ -8,19 +8,19 @@ use std::ops::Range;
 /// An object that a step can touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::device::host) enum Object {
-    /// The end of a stream's queue.
+    /// The end of the queue of the stream in this slot.
     Queue(u32),
-    /// The progress of a stream, which a query sees.
+    /// The progress of the stream in this slot, which a query sees.
     Progress(u32),
     Event(u64),
-    /// The barrier of a device's legacy stream.
+    /// The barrier of the legacy stream of the device with this number.
     Legacy(u32),
     /// The state of all pools.
     Pools,
     /// The memory that host functions and host threads share.
     Host,
-    /// Bytes of a region of memory. A number identifies the region, because its address can differ
-    /// in a repeated run.
+    /// Bytes of a region of memory: the number of the region, and the range of bytes. The region is
+    /// not identified by its address, because the address can differ in a repeated run.
     Bytes(u32, Range<u64>),
 }
 
@@ -93,13 +93,13 @@ fn conflict(a: &Touch, b: &Touch) -> bool {
 }
 
 pub(in crate::device::host) fn depend(a: &Touches, b: &Touches) -> bool {
-    // The bits exclude most pairs.
+    // The comparison of the bits excludes most pairs of steps.
     (a.writes & b.any) | (a.any & b.writes) != 0
         && a.list.iter().any(|x| b.list.iter().any(|y| conflict(x, y)))
 }
 
-/// Whether both steps touch the same bytes and one of the steps changes them. Then one step may
-/// happen in the middle of the other step.
+/// Whether both steps touch the same bytes and at least one of the steps changes these bytes. Then
+/// one step may happen in the middle of the other step.
 pub(in crate::device::host) fn may_tear(a: &Touches, b: &Touches) -> bool {
     let bytes = |touch: &&Touch| matches!(touch.object, Object::Bytes(..));
     let of_b = |x: &Touch| b.list.iter().filter(bytes).any(|y| conflict(x, y));

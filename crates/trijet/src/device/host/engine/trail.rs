@@ -1,5 +1,5 @@
-//! The trail of one run of an exploration: the step that completed each operation, and numbers of
-//! memory that are the same in a repeated run.
+//! The trail of one run of an exploration. It has the steps that completed each operation, and a
+//! number for each region of memory. The numbers are the same in a repeated run.
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, Point, SlotId};
@@ -30,7 +30,8 @@ pub(in crate::device::host) struct Trail {
     /// The operations of each slot in order, including the operations of earlier streams of the
     /// slot.
     points: Vec<Vec<NodeId>>,
-    /// The regions of memory, in the order of the first operation that uses each.
+    /// The regions of memory, in the order in which operations first use them. The index is the
+    /// number of the region.
     regions: Vec<HostBytes>,
 }
 
@@ -39,7 +40,7 @@ impl Trail {
         self.regions.iter().position(|other| other.shares_region(host))
     }
 
-    /// Numbers the memory of an operation that is enqueued.
+    /// Gives a number to each new region of memory that an operation uses.
     pub(super) fn add_memory(&mut self, work: &OpWork) {
         work.each_access(|span, _| {
             let Some(host) = span.memory().host() else { return };
@@ -50,8 +51,8 @@ impl Trail {
         });
     }
 
-    /// Calls `each` with the bytes that an operation touches. Their regions are given by numbers,
-    /// which do not depend on addresses.
+    /// Calls `each` with the bytes that an operation touches. The bytes are given by the number of
+    /// their region, because a number does not depend on an address.
     pub(in crate::device::host) fn touches(
         &self,
         work: &OpWork,
@@ -109,14 +110,15 @@ impl Trail {
         self.node_at(point).map_or(&[], |node| self.streams_of(node))
     }
 
-    /// The steps that completed an operation; none if it is not complete.
+    /// The steps that completed an operation; no steps if the operation is not complete.
     pub(in crate::device::host) fn finished(&self, id: NodeId) -> &[u32] {
         let causes = self.finished.get(usize::try_from(id.order).unwrap_or(usize::MAX));
         causes.and_then(Option::as_deref).unwrap_or(&[])
     }
 
-    /// Notes the steps that completed `node`, and returns them: the running step, or, for an
-    /// operation without an engine, the steps that it waited for.
+    /// Notes the steps that completed `node`, and returns them. An operation with an engine was
+    /// completed by the running step. An operation without an engine was completed by the steps
+    /// that it waited for.
     pub(in crate::device::host) fn finish(&mut self, node: &Node) -> Causes {
         let causes = if node.engine == Engine::None {
             Causes::from_slice(&node.causes)

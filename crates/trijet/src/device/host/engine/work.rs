@@ -20,12 +20,12 @@ pub(in crate::device::host) struct KernelWork {
     pub(in crate::device::host) twin: Twin,
     pub(in crate::device::host) args: ArgBlock,
     pub(in crate::device::host) config: LaunchConfig,
-    /// The tile size that the twin computed for these arguments at the launch.
+    /// The number of elements of a tile, which the twin computed for these arguments at the launch.
     pub(in crate::device::host) tile_elements: u64,
     /// The cost that the twin computed for these arguments at the launch.
     pub(in crate::device::host) cost: Cost,
-    /// The number of bytes that the kernel moves between host memory and the device, in the
-    /// direction with more bytes.
+    /// The bytes that the kernel moves between host memory and the device: the larger one of the
+    /// number that it reads and the number that it writes.
     pub(in crate::device::host) linked: u64,
 }
 
@@ -66,15 +66,16 @@ pub(in crate::device::host) struct ConditionalBody {
 
 /// The work of an operation.
 pub(in crate::device::host) enum OpWork {
-    /// No work: the operation only has a position in the order. It is a wait, a barrier, or the
-    /// record of an event without a time.
+    /// No work: the operation only has a position in the order. The operation is a wait, a barrier,
+    /// or the record of an event without timing.
     Mark,
-    /// Store the time in this record of a timed event.
+    /// Stores the time in a timed event. `generation` is the number of the record that the time
+    /// belongs to.
     Time {
         event: EventHandle,
         generation: u64,
     },
-    /// Return the memory to its pool.
+    /// Returns the memory to its pool.
     Free(Memory),
     Copy(CopySpans),
     /// Copies without order among them (law A19).
@@ -89,7 +90,7 @@ pub(in crate::device::host) enum OpWork {
     Conditional(Box<ConditionalBody>),
     /// A thread has taken the work and runs it without the lock.
     Lent {
-        /// Whether the work uses bytes.
+        /// Whether the work that was taken uses bytes.
         touches: bool,
     },
 }

@@ -32,8 +32,8 @@ pub(in crate::device::host) struct HappensBefore {
     actors: Vec<Actor>,
     /// The fields of each step that are compared with all later steps.
     steps: Vec<RaceStep>,
-    /// For each step and each actor: the number of the actor's last step, from 1, that comes before
-    /// the step or is the step itself.
+    /// For each step and each actor: the number of the actor's last step that comes before the step
+    /// or is the step itself. The steps of an actor are numbered from 1.
     clocks: Vec<ActorClock>,
 }
 
@@ -72,7 +72,8 @@ impl HappensBefore {
         self.steps[step].number
     }
 
-    /// Adds the next step of `events`, and adds the steps that it races with to `races`.
+    /// Adds the next step of `events`. Adds the indices of the steps that race with this step to
+    /// `races`.
     pub(super) fn add(&mut self, events: &[TakenStep], races: &mut Vec<usize>) {
         let j = self.len();
         let mine = self.index(events[j].actor);
@@ -113,8 +114,8 @@ impl HappensBefore {
         self.clocks[later].get(actor).is_some_and(|known| *known >= number)
     }
 
-    /// The actors whose step can be the first one of a run in which `j` comes before `i`. The actor
-    /// of `j` comes last, if it is among them.
+    /// The actors that can take the first different step of a run in which step `j` comes before
+    /// step `i`. If the actor of step `j` is among them, it is the last.
     pub(super) fn initials(
         &self,
         events: &[TakenStep],

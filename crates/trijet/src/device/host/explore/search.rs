@@ -1,12 +1,13 @@
-//! Exhaustive exploration: every run of a program that can have another outcome, and few others.
+//! Exhaustive exploration: every run of a program that can have another outcome, and few other
+//! runs.
 //!
-//! Stateless search with dynamic partial-order reduction: source sets and sleep sets (Abdulla et
-//! al. 2014, algorithm 1). A run is a sequence of steps. A step is one operation of a stream, or
-//! one call of a host thread together with later calls that are independent of every other step
-//! (`turn`). Two steps of different actors depend on each other when they touch the same object and
-//! one of them changes it. After each run, every pair of dependent steps that nothing else orders
-//! is a race, and the search continues with the run in which the two are swapped. So a program
-//! without races has exactly one run.
+//! The search is stateless, with dynamic partial-order reduction: source sets and sleep sets
+//! (Abdulla et al. 2014, algorithm 1). A run is a sequence of steps. A step is one operation of a
+//! stream, or one call of a host thread together with later calls that are independent of every
+//! other step (`turn`). Two steps of different actors depend on each other when they touch the same
+//! object and one of them changes it. After each run, every pair of dependent steps that nothing
+//! else orders is a race. The search continues with the run in which these two steps are swapped.
+//! So a program without races has exactly one run.
 #![forbid(unsafe_code)]
 
 use super::races::{Actor, HappensBefore, TakenStep};
@@ -16,7 +17,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An actor whose step need not be the next one, and the objects that its step touches.
+/// A sleeping actor: its next step is explored in other runs. The touches of this step are known.
 type Asleep = (Actor, Arc<Touches>);
 
 /// One choice of the current run.
@@ -25,7 +26,8 @@ enum SearchFrame {
     Actors {
         enabled: SmallVec<[Actor; 4]>,
         chosen: usize,
-        /// The indices of the actors that were tried or will be tried, in ascending order.
+        /// The indices in `enabled` of the actors that were tried or will be tried, in ascending
+        /// order.
         backtrack: SmallVec<[usize; 4]>,
         tried: SmallVec<[(usize, Arc<Touches>); 1]>,
         sleep: Vec<Asleep>,
@@ -37,8 +39,8 @@ enum SearchFrame {
 /// A run in which one operation happens in the middle of another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Torn {
-    /// The two operations. Each one is given by its stream and its number among the steps of this
-    /// stream.
+    /// The two operations. Each operation is given by its stream, and by its number among the steps
+    /// of this stream.
     pair: [(Actor, u32); 2],
     before: Vec<Actor>,
 }
@@ -75,16 +77,16 @@ pub(crate) struct Search {
     /// The steps of this run. At its start, the list has the first `same` steps of the last run,
     /// which this run repeats.
     events: Vec<TakenStep>,
-    /// The number of steps of this run.
+    /// The number of steps of this run so far.
     steps: usize,
-    /// The number of first steps that are the same as in the last run. They touch the same objects
-    /// as before.
+    /// The number of first steps that are the same as in the last run. These steps touch the same
+    /// objects as in the last run.
     same: usize,
     order: HappensBefore,
     sleep: Vec<Asleep>,
-    /// Whether the current run is equivalent to an earlier one.
+    /// Whether the current run is equivalent to an earlier run, or cannot be repeated.
     redundant: bool,
-    /// Whether the same choices led to other steps than before.
+    /// Whether the same choices led to other steps than in an earlier run.
     unrepeatable: bool,
     /// Whether the program has ended. The drops of its objects are not explored.
     ended: bool,
@@ -140,8 +142,8 @@ impl Search {
             match frame {
                 SearchFrame::Flip { value } if !*value => {
                     *value = true;
-                    // The step in which the driver makes this choice is not the same as in the last
-                    // run.
+                    // The step in which the driver makes this choice can touch other objects than
+                    // in the last run.
                     self.same = self.steps_before(self.frames.len() - 1).saturating_sub(1);
                     return true;
                 }
@@ -259,15 +261,15 @@ impl Search {
         *chosen
     }
 
-    /// Called when the same choices led to other steps than before. The run continues to its end
-    /// without exploration, because its caller holds locks.
+    /// Called when the same choices led to other steps than in an earlier run. The run continues to
+    /// its end without exploration, because its caller holds locks.
     fn give_up(&mut self) -> usize {
         self.unrepeatable = true;
         self.redundant = true;
         0
     }
 
-    /// Whether the program took other steps under the same choices.
+    /// Whether the program took other steps than in an earlier run under the same choices.
     pub(crate) fn is_unrepeatable(&self) -> bool {
         self.unrepeatable
     }
@@ -294,7 +296,7 @@ impl Search {
         value
     }
 
-    /// Ends the last step: the objects that it touched are known now.
+    /// Ends the last step. The objects that the step touched are known now.
     fn close_event(&mut self) {
         let Some(last) = self.steps.checked_sub(1) else { return };
         if self.plan.is_some() || self.redundant {
@@ -311,8 +313,8 @@ impl Search {
         if tried.iter().all(|(index, _)| index != chosen) {
             tried.push((*chosen, Arc::clone(&event.touches)));
         }
-        // Only the last choice needs this. The sleeping actors after an earlier choice are known
-        // already.
+        // Only the last choice needs a new list of sleeping actors. The sleeping actors after an
+        // earlier choice are known already.
         if is_last {
             let tried = tried.iter().filter(|(index, _)| index != chosen);
             let tried = tried.map(|(index, touches)| (enabled[*index], touches));
@@ -340,7 +342,7 @@ impl Search {
         }
     }
 
-    /// Notes that two steps race: the run in which they are swapped must be tried.
+    /// Notes that steps `i` and `j` race. The run in which these steps are swapped must be tried.
     fn note_race(&mut self, i: usize, j: usize) {
         let initials = self.order.initials(&self.events, i, j);
         let Some(SearchFrame::Actors { enabled, backtrack, .. }) =
@@ -362,8 +364,8 @@ impl Search {
         }
     }
 
-    /// Notes that two operations race for bytes: the runs in which one happens in the middle of the
-    /// other must be tried.
+    /// Notes that operations `i` and `j` race for bytes. The runs in which one operation happens in
+    /// the middle of the other must be tried.
     fn note_torn(&mut self, i: usize, j: usize) {
         let (order, events) = (&self.order, &self.events);
         let (a, b) = (&events[i], &events[j]);
@@ -390,8 +392,8 @@ impl Search {
     }
 }
 
-/// The choice for step `at` of a plan. First come the steps of `before`, then the torn pair. After
-/// that, each choice is the first possibility.
+/// The choice for step `at` of a plan. First come the steps of `before`, then the torn pair.
+/// Afterwards each choice is the first possibility.
 fn follow_plan(plan: &Torn, at: usize, enabled: &[Actor]) -> Choice {
     let find = |actor: Actor| enabled.iter().position(|other| *other == actor);
     if let Some(actor) = plan.before.get(at) {

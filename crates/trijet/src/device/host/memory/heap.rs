@@ -19,7 +19,8 @@ pub(in crate::device::host) type After = SmallVec<[Point; 2]>;
 struct Segment {
     bytes: HostBytes,
     size: u64,
-    /// The length and the frees of each free block, by offset.
+    /// For each free block, by its offset in the segment: its length in bytes, and the frees that
+    /// it follows.
     free: BTreeMap<u64, (u64, After)>,
 }
 
@@ -53,7 +54,7 @@ pub(in crate::device::host) struct Heap {
 }
 
 /// The number of bytes to take from a device with `room` free bytes, for a block of `size` bytes.
-/// `None` if the device has too few.
+/// `None` if the device has too few free bytes.
 pub(super) fn growth(size: u64, room: u64) -> Option<u64> {
     let rounded = size.checked_next_multiple_of(SEGMENT)?;
     // The last bytes of a device need not be a multiple of `SEGMENT`.
@@ -61,7 +62,7 @@ pub(super) fn growth(size: u64, room: u64) -> Option<u64> {
 }
 
 impl Heap {
-    /// The free blocks of at least `size`, the smallest first.
+    /// The free blocks of at least `size` bytes, the smallest block first.
     pub(in crate::device::host) fn candidates(
         &self,
         size: u64,
@@ -88,7 +89,7 @@ impl Heap {
         Some(segment.bytes.part(extent.offset..extent.offset + extent.size))
     }
 
-    /// Adds a segment of `size` bytes. Returns false if the system cannot allocate it.
+    /// Adds a segment of `size` bytes. Returns false if the system cannot allocate the segment.
     pub(super) fn grow(&mut self, size: u64) -> bool {
         let Some(bytes) = HostBytes::to_part(size) else { return false };
         let free = BTreeMap::from([(0, (size, After::new()))]);
@@ -115,8 +116,8 @@ impl Heap {
                 after.retain(|point| !seen(*point));
                 changed |= after.len() != before;
             }
-            // From the last block to the first, so that a block is joined with a right neighbour
-            // that has grown.
+            // The blocks are visited from the last to the first, so that a block is joined with a
+            // right neighbour that has grown.
             let offsets: Vec<u64> = segment.free.keys().rev().copied().collect();
             if changed {
                 offsets.into_iter().for_each(|offset| merge(&mut segment.free, offset));
@@ -124,8 +125,8 @@ impl Heap {
         }
     }
 
-    /// Returns free segments to the device until the pool has at most `keep` bytes. A segment can
-    /// be returned if `gone` is true for all frees that it follows.
+    /// Returns free segments to the device until the pool has at most `keep` bytes. A segment is
+    /// returned only if `gone` is true for all frees that it follows.
     pub(super) fn shrink(&mut self, keep: u64, gone: impl Fn(Point) -> bool) {
         let idle: Vec<u64> = self
             .segments

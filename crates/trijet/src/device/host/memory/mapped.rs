@@ -1,8 +1,8 @@
-//! Ranges of addresses of host devices, and which bytes of the ranges have memory (laws M-F1 to
-//! M-F3).
+//! Ranges of addresses of host devices. The table of ranges has the pieces of each range that have
+//! memory (laws M-F1 to M-F3).
 //!
-//! The bytes of a range belong to one region of the host. Mapping memory only counts it as used:
-//! the system provides each page when it is first written.
+//! The bytes of a range belong to one region of the host. A call that maps memory only counts the
+//! bytes as used. The system provides each page when it is first written.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;

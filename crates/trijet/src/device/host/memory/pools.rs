@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// Sizes are rounded up to a multiple of this, as on a GPU (512 bytes measured).
+/// Sizes of allocations are rounded up to a multiple of this, as on a GPU (512 bytes measured).
 const GRANULE: u64 = 512;
 
 #[derive(Debug)]
@@ -55,7 +55,8 @@ pub(in crate::device::host) struct Pools {
     pinned: BTreeSet<u64>,
     /// The device memory that belongs to no stream, by address: the device and the size in bytes.
     plain: BTreeMap<u64, (DeviceId, u64)>,
-    /// Pairs of devices: the first one can use the memory of the second one in `plain` (law A39).
+    /// Pairs of devices: the first device can use the memory of the second device in `plain` (law
+    /// A39).
     peers: Vec<(DeviceId, DeviceId)>,
     pub(in crate::device::host) ranges: Ranges,
 }
@@ -83,12 +84,12 @@ pub(in crate::device::host) struct Found {
 enum PoolReuse {
     /// The block was freed earlier in the same stream, or the host has seen the free complete.
     Own,
-    /// The block was freed in another stream, and this stream follows the free by events or by the
-    /// legacy stream.
+    /// The block was freed in another stream. The allocating stream follows the free by events or
+    /// by the legacy stream.
     Following,
-    /// The next operation of this stream follows the free by the legacy stream. The stream gets a
-    /// wait for the free, because the next user of the memory may be an operation of another
-    /// stream.
+    /// The next operation of the allocating stream follows the free by the legacy stream. A wait
+    /// for the free is added to the stream, because the next user of the memory may be an operation
+    /// of another stream.
     Behind,
     /// The free happens to be complete.
     Finished,
@@ -146,7 +147,8 @@ impl Pool {
         after.iter().filter(held).copied().collect()
     }
 
-    /// The block of at least `size` that `slot` may allocate for the strongest one of `reasons`.
+    /// A block of at least `size` bytes that `slot` may allocate. Of the reasons in `reasons`, the
+    /// block has the strongest.
     fn find(
         &self,
         queues: &Queues,
@@ -170,7 +172,7 @@ impl Pool {
     }
 
     /// Takes `more` bytes from the device, and returns a block of `size` bytes in them. `None` if
-    /// the system cannot allocate them.
+    /// the system cannot allocate `more` bytes.
     fn grow(&mut self, more: u64, size: u64) -> Option<Extent> {
         if !self.heap.grow(more) {
             return None;
@@ -303,7 +305,7 @@ impl Pools {
         let op = "pool attribute";
         let found = self.get(op, pool)?;
         match what {
-            // The driver reads an `int` and refuses a negative one.
+            // The driver reads the value as an `int` and refuses a negative value.
             PoolAttribute::REUSE_FOLLOW_EVENTS if is_int(value) => found.follow = value != 0,
             PoolAttribute::REUSE_OPPORTUNISTIC if is_int(value) => {
                 found.opportunistic = value != 0;
@@ -329,7 +331,7 @@ impl Pools {
     }
 
     /// The number of bytes that the pool has to take from the device for a block of `size` bytes.
-    /// `None` if the device or the limit of the pool leaves too few.
+    /// `None` if the device has too few free bytes, or the pool would exceed its limit.
     fn growth(&mut self, pool: PoolHandle, size: u64) -> Result<Option<u64>> {
         let found = self.get("alloc", pool)?;
         let own = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
@@ -337,9 +339,9 @@ impl Pools {
         Ok(growth(size, self.free_bytes(device).0.0.min(own)))
     }
 
-    /// Law A21: allocates memory for `slot`, at the call. Three sources are tried in this order,
-    /// unless `may` decides otherwise: a free block that the laws of reuse allow, the device, and a
-    /// free block with an inserted dependency.
+    /// Law A21: allocates memory for `slot`, at the call. Three sources are tried in this order: a
+    /// free block that the laws of reuse allow, the device, and a free block with an inserted
+    /// dependency. `may` decides whether a block that another stream freed is used.
     pub(in crate::device::host) fn alloc(
         &mut self,
         queues: &Queues,
@@ -370,8 +372,8 @@ impl Pools {
             PoolReuse::Internal => false,
         };
         let own = found.find(queues, slot, size, PoolReuse::Own..=PoolReuse::Own);
-        // Memory that the stream itself freed comes first. The driver may prefer memory that was
-        // freed to memory that was never allocated (measured).
+        // Memory that the stream itself freed comes first. Then the driver may prefer memory that
+        // another stream freed to memory that was never allocated (measured).
         let is_recycled = own.as_ref().is_some_and(|(.., after)| !after.is_empty());
         let of_others = PoolReuse::Following..=PoolReuse::Finished;
         let other = found.find(queues, slot, size, of_others).filter(|_| !is_recycled);
@@ -408,8 +410,8 @@ impl Pools {
         Ok(Found { memory, depends_on, waits })
     }
 
-    /// Law A22: from this call on, the block may be allocated for operations after the free at
-    /// `point`. Without a point, the block is free at once (law A24).
+    /// Law A22: from this call on, operations after the free at `point` may use the block, so the
+    /// block may be allocated. Without a point, the block is free at once (law A24).
     pub(in crate::device::host) fn release(&mut self, memory: &Memory, point: Option<Point>) {
         if let Some(LiveAllocation { pool, extent, bytes }) = self.live.remove(&memory.address()) {
             if let Some(found) = self.pools.get_mut(pool.0) {
@@ -466,8 +468,8 @@ impl Pools {
         Ok(Memory::new(Space::Device(device), host.address(), bytes.0, Some(host)))
     }
 
-    /// Law A25: at a synchronisation the memory above the threshold is returned to the device, if
-    /// the host has seen its frees complete.
+    /// Law A25: at a synchronisation, the pool returns free memory above its threshold to the
+    /// device, if the host has seen the frees complete.
     pub(in crate::device::host) fn synchronised(&mut self, queues: &Queues) {
         let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
         for pool in self.pools.values_mut() {

@@ -1,4 +1,5 @@
-//! The turn among the host threads of a script: one of them at a time holds the baton.
+//! The baton of a script. One host thread of the script holds the baton at a time, and only this
+//! thread runs.
 #![forbid(unsafe_code)]
 
 use crate::device::host::engine::ids::Points;
@@ -21,11 +22,12 @@ thread_local! {
 pub(in crate::device::host) struct Baton {
     /// The number of the script in the process; 0 if no script runs.
     pub(super) script: u64,
-    /// The thread that may go on.
+    /// The number of the thread that may run; 0 if no thread has been chosen yet, and after the
+    /// script.
     pub(super) holder: u32,
     pub(in crate::device::host) threads: Vec<Scripted>,
-    /// During a script, the last step before the script. After the script, the last step of each of
-    /// its threads.
+    /// The steps that the next step of a host thread comes after. During a script, this is the last
+    /// step before the script. After a script, these are the last steps of its threads.
     pub(super) follows: SmallVec<[u32; 4]>,
     /// The last step of each thread that has ended.
     pub(super) ends: SmallVec<[u32; 4]>,
@@ -44,8 +46,8 @@ impl Baton {
         self.script != 0
     }
 
-    /// The number of the calling thread in the script of this driver; 0 if it is not in this
-    /// script.
+    /// The number of the calling thread in the script of this driver; 0 for a thread that is not in
+    /// this script.
     pub(super) fn caller(&self) -> u32 {
         match SCRIPT.get() {
             Some((script, number)) if script == self.script => number,
@@ -53,7 +55,8 @@ impl Baton {
         }
     }
 
-    /// The key of the calling thread's default stream. It is the same in a repeated run.
+    /// The key of the calling thread's default stream. For a thread of a script, the key is the
+    /// same in a repeated run.
     pub(in crate::device::host) fn thread_key(&self) -> u64 {
         match self.caller() {
             0 => NUMBER.with(|number| *number) << 16,

@@ -31,21 +31,21 @@ struct RunningOp {
     at: usize,
 }
 
-/// An entry of the agenda.
+/// An entry of the agenda: an event of the simulation at a known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// The operation becomes visible to the device, because the call that enqueued it takes effect
-    /// or a delay of the policy ends.
+    /// The operation becomes visible to the device: the call that enqueued it has taken effect, or
+    /// a delay by the policy is over.
     Visible(NodeId),
-    /// A part of an operation ends, on this engine.
+    /// A part of the operation ends on this engine.
     Part(NodeId, StationId),
 }
 
 /// One engine of a device.
 #[derive(Default)]
 struct Station {
-    /// The operations that can start, by priority and age. Each stream has at most one such
-    /// operation.
+    /// The operations that can start, in order of priority and then age. Each stream has at most
+    /// one such operation.
     ready: Vec<((i32, NodeId), Hold)>,
     running: SmallVec<[RunningOp; 1]>,
 }
@@ -56,7 +56,7 @@ impl Station {
     }
 }
 
-/// The engine of a device, by its number.
+/// An engine of a device: its index in [`Simulation::stations`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct StationId(usize);
 
@@ -88,7 +88,7 @@ impl StationId {
 pub(in crate::device::host) struct Simulation {
     /// The time up to which the devices are simulated.
     now: Nanos,
-    /// The time of the host.
+    /// The time up to which the host has worked.
     host: Nanos,
     pub(super) policy: StepPolicy,
     cost: CostModel,
@@ -103,7 +103,7 @@ pub(in crate::device::host) struct Simulation {
     threads: usize,
 }
 
-/// Whether the policy has delayed an operation already.
+/// Whether the policy may still delay the start of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     NotYet,
@@ -113,9 +113,10 @@ enum Hold {
 /// The result of one step.
 pub(super) enum Step {
     Moved,
-    /// A host function is due; run it without the lock, then complete the operation.
+    /// A host function is due. The caller runs it without the lock, and then completes the
+    /// operation.
     Call(NodeId, HostFnCall),
-    /// Nothing more happens up to the time limit.
+    /// Nothing more happens until the time limit.
     Quiet,
     /// Nothing is pending: no operation will ever complete.
     Idle,
@@ -145,7 +146,7 @@ impl Simulation {
         &self.cost
     }
 
-    /// Adds `time` for a call to the time of the host, and returns the new time.
+    /// Adds the duration `time` of a call to the time of the host, and returns the new time.
     pub(in crate::device::host) fn host_call(&mut self, time: Nanos) -> Nanos {
         self.host = Nanos(self.host.0.max(self.now.0) + time.0);
         self.host
@@ -155,12 +156,13 @@ impl Simulation {
         self.host.max(self.now)
     }
 
-    /// Advances the time of the host to now, after a wait.
+    /// Advances the time of the host to the time of the devices, after a wait.
     pub(super) fn host_waited(&mut self) {
         self.host = self.host.max(self.now);
     }
 
-    /// Advances to the time of the next entry of the agenda, if it is not after `limit`.
+    /// Starts operations that can start. Then advances to the time of the next entry of the agenda,
+    /// unless this time is after `limit`.
     pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, limit: Nanos) -> Step {
         let arrived = !queues.arrived.is_empty();
         if arrived {
@@ -192,7 +194,7 @@ impl Simulation {
         let first = self.agenda.pop()?;
         let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
         if !self.agenda.peek().is_some_and(is_due) {
-            // A number is drawn even for a single entry. Without it, known seeds would lead to
+            // A number is drawn even for a single entry. Otherwise the known seeds would lead to
             // other runs.
             self.policy.pick(1);
             let Reverse((_, _, only)) = first;
@@ -339,8 +341,8 @@ impl Simulation {
             faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
         if let Err(error) = outcome {
             self.stop(station, index);
-            // The error is not returned here: the caller may wait for another device, which is not
-            // lost. A wait for this device gets the error from `check_lost` (law A10).
+            // The error is not returned here, because the caller may wait for another device, which
+            // is not lost. A wait for this device gets the error from `check_lost` (law A10).
             queues.fail(id, error, self.now);
             return Step::Moved;
         }

@@ -63,7 +63,8 @@ impl Pct {
         let most = (0..enabled.len()).max_by_key(|index| priorities[&enabled[*index]]).unwrap_or(0);
         self.taken += 1;
         if self.changes.contains(&self.taken) {
-            // Each change puts its actor below all earlier changes, and below every drawn priority.
+            // The new priority is below the priorities of all earlier changes, and below every
+            // drawn priority.
             let least = (1 << 62) - self.taken;
             self.priorities.insert(enabled[most], least);
         }
@@ -73,22 +74,23 @@ impl Pct {
 
 pub(in crate::device::host) struct Stepper {
     decider: Decider,
-    /// The next operation of each stream that can take a step, in order of the slots.
+    /// The next operation of each stream that can take a step, sorted by slot.
     ready: Vec<(SlotId, NodeId)>,
     /// Whether the search needs to know which objects the running step touches.
     listens: bool,
     /// Whether the last step belonged to the thread that runs the program. Then the next call of
-    /// this thread may join the step. Always false under PCT, because the bound of PCT holds for
-    /// the shortest steps.
+    /// this thread may join the step. Always false under PCT, because the bound of PCT is for steps
+    /// that are as short as possible.
     pub(super) joins_next_call: bool,
-    /// Whether the program of the search has ended. The drops of its objects are not explored.
+    /// Whether the program has ended. The drops of the program's objects are not explored.
     pub(super) program_ended: bool,
-    /// The remaining parts of an operation that has begun, the next one last.
+    /// For each operation that has begun, the numbers of its remaining parts. The next part is the
+    /// last element.
     begun: BTreeMap<NodeId, Vec<u64>>,
     /// An operation that is half done while another operation runs, and the outcome of its first
     /// half.
     torn: Option<(SlotId, NodeId, Result<()>)>,
-    /// The clock of this executor, which counts steps.
+    /// The clock of this executor. It advances by 1 us at each step and each call.
     now: Nanos,
     threads: usize,
 }
@@ -96,7 +98,8 @@ pub(in crate::device::host) struct Stepper {
 /// The result of one step of a stream.
 pub(in crate::device::host) enum Stepped {
     Moved,
-    /// A host function is due; run it without the lock, then complete the operation.
+    /// A host function is due. The caller runs it without the lock, and then completes the
+    /// operation.
     Call(NodeId, HostFnCall),
 }
 
@@ -191,8 +194,8 @@ impl Stepper {
         }
     }
 
-    /// Whether the driver behaves as the choice `what` describes. The decider decides only about
-    /// choices that change more than the order.
+    /// Whether the driver behaves as the choice `what` describes. The decider is asked only about
+    /// choices that can change more than the order of operations.
     pub(super) fn may(&mut self, what: May) -> bool {
         let matters =
             matches!(what, May::ReuseFinished | May::ReuseFollowing | May::BatchReadsAtOnce);
@@ -270,7 +273,8 @@ impl Stepper {
         Stepped::Moved
     }
 
-    /// Runs one operation in the middle of another one.
+    /// Runs the next operation of the stream `inner` in the middle of the next operation of
+    /// `outer`.
     pub(super) fn step_torn(
         &mut self,
         queues: &mut Queues,
@@ -339,8 +343,8 @@ impl Stepper {
 mod tests {
     use super::*;
 
-    /// Two actors take five steps each. Returns the number of runs in which the second one starts
-    /// between the third and the fourth step of the first one, which needs two orderings.
+    /// Two actors take five steps each. Returns the number of runs in which the second actor starts
+    /// between the third and the fourth step of the first actor. This needs two orderings.
     fn hits(depth: u32) -> usize {
         let is_hit = |seed: &u64| {
             let mut pct = Pct::new(*seed, depth, 10);

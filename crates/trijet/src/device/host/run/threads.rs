@@ -30,7 +30,8 @@ impl State {
         moved
     }
 
-    /// Whether no operation runs and none can start. Then no pending operation will ever complete.
+    /// Whether no operation runs and no operation can start. Then no pending operation will ever
+    /// complete.
     pub(super) fn is_idle(&mut self) -> bool {
         let HostRun::Threads(workers) = &mut self.run else { return false };
         workers.ready.retain(|(_, id), _| self.queues.node(*id).is_some());
@@ -83,8 +84,9 @@ impl State {
     }
 }
 
-/// Whether a running operation conflicts with `work`. The laws allow both to run at once. Here
-/// `work` waits, so that a program with a race gets a wrong result and not undefined behaviour.
+/// Whether a running operation conflicts with `work`. The laws allow both to run at the same time.
+/// Here `work` waits, so that a program with a race gets a wrong result and not undefined
+/// behaviour.
 fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &OpWork) -> bool {
     let held = || running.iter().flat_map(|(_, accesses)| accesses);
     work.accesses().iter().any(|(span, mode)| {

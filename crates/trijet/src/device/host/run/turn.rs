@@ -1,7 +1,7 @@
-//! The turns of host threads and of the device. With the executor on CPU threads a call only takes
-//! the lock. In the virtual executor operations run while a call waits. In an executor of single
-//! steps a call is itself a step, in competition with the other threads and the streams. Of the
-//! threads of a script, only the holder of the baton runs.
+//! The turns of host threads and of the device. With the executor on CPU threads, a call only takes
+//! the lock. In the virtual executor with modelled time, operations run while a call waits. In an
+//! executor of single steps, a call is itself a step. Before this step, other threads and streams
+//! may take steps. Of the threads of a script, only the holder of the baton runs.
 #![forbid(unsafe_code)]
 
 use super::HostRun;
@@ -23,7 +23,7 @@ use crate::device::host::state::State;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether another thread of the script may run before the call goes on.
+/// Whether another thread of the script may run before the call continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device::host) enum Switch {
     /// Another thread may run: the caller holds no lock of the layers above.
@@ -37,7 +37,7 @@ impl State {
         points.iter().all(|point| self.queues.completed(*point))
     }
 
-    /// The first point that is not reached.
+    /// The first of `points` whose operations are not all complete.
     fn unreached(&self, points: &[Point]) -> Option<Point> {
         points.iter().find(|point| !self.queues.completed(**point)).copied()
     }
@@ -64,9 +64,9 @@ impl State {
 }
 
 impl HostDriver {
-    /// Begins a call whose result does not depend on the progress of the device. If one thread
+    /// Begins a call whose result does not depend on the progress of the device. If only one thread
     /// makes calls and no host function was enqueued, such a call is independent of every step of
-    /// the device. So it joins the last step of its thread, and is no separate step.
+    /// the device. Then the call joins the last step of its thread, and is no separate step.
     pub(in crate::device::host) fn enter(&self) -> Guard<'_> {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
@@ -97,7 +97,7 @@ impl HostDriver {
         }
     }
 
-    /// Lets another thread of the script run before the caller goes on.
+    /// Lets another thread of the script run before the caller continues.
     pub(in crate::device::host) fn pause_thread(&self) {
         // Threads without a script call this for every operation, and take no lock.
         if !baton::is_scripted() {
@@ -109,8 +109,8 @@ impl HostDriver {
         }
     }
 
-    /// Lets operations run until all points are complete. The host has then seen everything in
-    /// `clock` complete.
+    /// Lets operations run until all points are complete. Afterwards everything in `clock` counts
+    /// as seen complete by the host.
     pub(in crate::device::host) fn wait_for<'a>(
         &'a self,
         op: &'static str,
@@ -126,8 +126,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Lets operations run until all points are complete. This is no synchronisation: afterwards no
-    /// operation counts as seen by the host because of it (law A20).
+    /// Lets operations run until all points are complete. This is no synchronisation: no operation
+    /// counts as seen complete by the host because of this wait (law A20).
     pub(in crate::device::host) fn wait_until<'a>(
         &'a self,
         op: &'static str,
@@ -182,8 +182,8 @@ impl HostDriver {
                 stepper.follow(trail.causes_of(*point));
             }
         }
-        // A thread of a script comes after the step before the script. Any other thread comes after
-        // the last steps of the script.
+        // A step of a thread in a script comes after the last step before the script. A step of any
+        // other thread comes after the last steps of the script.
         stepper.follow(&state.baton.follows);
     }
 
@@ -202,9 +202,9 @@ impl HostDriver {
             let scripted = guard.baton.script != 0;
             let alone =
                 caller.is_some_and(|(me, switch)| switch == Switch::Never || (scripted && me == 0));
-            // A thread outside of the script has the number 0 and no turn in it. If it waited for
-            // the end of the script, it would hold locks that the script needs, or the script would
-            // wait for it.
+            // A thread outside of the script has the number 0 and gets no turn in the script. It
+            // does not wait for the end of the script here. Otherwise it could hold locks that the
+            // script needs, or the script could wait for this thread.
             let waits = me.is_some_and(|me| me != 0 && me != guard.baton.holder);
             if guard.calling || (scripted && waits) {
                 guard = self.shared.wait(guard);
@@ -217,8 +217,8 @@ impl HostDriver {
             let state = &mut *guard;
             let HostRun::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.settle(&mut state.queues);
-            // Host threads come before streams, so that the first possibility enqueues everything
-            // and then runs it.
+            // Host threads come before streams. So a run that always takes the first possibility
+            // enqueues all operations before it runs them.
             let mut enabled = Actors::new();
             if let (true, Some(me)) = (alone, me) {
                 if state.reached(points) {
@@ -261,8 +261,8 @@ impl HostDriver {
         }
     }
 
-    /// Passes the baton to a thread that has not ended, because no step is possible. The wait of
-    /// this thread then returns an error.
+    /// No step is possible. Passes the baton to a thread that has not ended. The wait of this
+    /// thread then returns an error.
     fn hand_over(&self, state: &mut State) {
         state.baton.holder = state.unfinished().unwrap_or(0);
         self.shared.changed.notify_all();
@@ -392,8 +392,8 @@ impl HostDriver {
         if !state.explores() {
             return self.progress(op, state, Some(target), Nanos(u64::MAX)).map(drop);
         }
-        // Only the device takes steps here. If the poll were a choice too, it could be chosen for
-        // ever.
+        // Only the device takes steps here. If a poll could be chosen as a step, it could be chosen
+        // for ever.
         let found = &mut *state;
         let HostRun::Stepped(stepper) = &mut found.run else { return Ok(()) };
         stepper.settle(&mut found.queues);
@@ -495,7 +495,7 @@ impl HostDriver {
         };
     }
 
-    /// Chooses the first thread and gives it the baton.
+    /// Chooses the thread of the script that runs first, and passes the baton to this thread.
     fn choose_first(&self) {
         let mut state = self.shared.lock();
         if state.explores() {

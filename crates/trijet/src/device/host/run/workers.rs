@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The operations of the worker threads.
 #[derive(Default)]
 pub(in crate::device::host) struct ThreadOps {
-    /// The operations that can start, by priority and age, and their engines.
+    /// The engine of each operation that can start, in order of priority and then age.
     pub(super) ready: BTreeMap<(i32, NodeId), Engine>,
     /// The operations that are running, and the bytes that they use.
     pub(in crate::device::host) running: Vec<(NodeId, Vec<(Span, Mode)>)>,

@@ -1,6 +1,6 @@
 //! Tests of laws of memory and order that only the contract can test: pools with limits and
 //! switches, and the block that an allocation gets. A choice of the driver is tested with many
-//! seeds: it happens in some orders, or in none.
+//! seeds: the chosen behaviour happens in some orders, or in none.
 #![forbid(unsafe_code)]
 
 use crate::base::error::ErrorKind;
@@ -23,7 +23,7 @@ const FULL: Bytes = Bytes(1 << 20);
 const SEEDS: u64 = 60;
 
 fn open(order: Order) -> HostDriver {
-    // A host function delays its stream for longer than all calls of a test take.
+    // A host function delays its stream for longer than the calls of a test take together.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     let config = HostConfig::new().executor(Executor::Virtual(order)).devices(3).cost(cost);
     HostDriver::open(config).expect("a simulation needs no threads")

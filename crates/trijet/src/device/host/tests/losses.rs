@@ -95,7 +95,8 @@ fn a_host_function_without_declared_bytes_delays_nothing_after_a_loss() -> Resul
     Ok(())
 }
 
-/// A stream of a good device waits for a stream of a bad device, which waited for the good device.
+/// A stream of a good device waits for a stream of a bad device. The stream of the bad device
+/// waited for the good device.
 #[test]
 fn an_operation_after_work_of_a_lost_device_comes_after_what_that_work_waited_for() -> Result<()> {
     let fault = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Faults };
@@ -153,7 +154,7 @@ fn the_error_of_a_fault_says_which_operation_it_was() -> Result<()> {
                 culprit::set(position(seq).filter(|_| said));
                 let enqueued = driver.fill(s, &x, 1);
                 culprit::set(None);
-                // On threads the loss may show while this loop still enqueues.
+                // On CPU threads, the device may be lost while this loop still enqueues.
                 assert!(enqueued.is_ok() || seq == 3, "{executor:?}: {enqueued:?}");
             }
             for _ in 0..2 {
@@ -165,8 +166,8 @@ fn the_error_of_a_fault_says_which_operation_it_was() -> Result<()> {
     Ok(())
 }
 
-/// One worker runs all fills, the oldest first. It passes over the older fill, because the host
-/// function uses the same bytes.
+/// One worker runs all fills, the oldest fill first. The worker leaves out the older fill here,
+/// because a running host function uses the same bytes.
 #[test]
 fn no_operation_runs_beside_a_host_function_with_the_same_declared_bytes() -> Result<()> {
     let driver = open(&Executor::Threads, &[]);

@@ -27,10 +27,11 @@ use crate::device::host::shared::Guard;
 use crate::device::host::state::State;
 use crate::device::memory::{Memory, Space, Span};
 
-/// Law A41: maximum number of pending operations of a stream. The next call waits (1021 measured).
+/// Law A41: maximum number of pending operations of a stream (1021 measured). Another call waits
+/// until an operation is complete.
 const DEPTH: u64 = 1024;
 
-/// A call on a stream that has begun.
+/// A call on a stream. The call has begun, and holds the lock of the state.
 pub(in crate::device::host) struct Call<'a> {
     pub(in crate::device::host) state: Guard<'a>,
     pub(in crate::device::host) slot: SlotId,
@@ -40,7 +41,8 @@ pub(in crate::device::host) struct Call<'a> {
 }
 
 impl State {
-    /// Lets the time of a call pass, and returns the time at its end.
+    /// Advances the time of the host by the duration of a call, and returns the time at the end of
+    /// the call.
     pub(super) fn call_time(&mut self, wall: &WallClock, cost: fn(&CostModel) -> Nanos) -> Nanos {
         match &mut self.run {
             HostRun::Threads(_) => wall.now(),
@@ -61,8 +63,8 @@ impl State {
         }
     }
 
-    /// Notes that the running step enqueues on a stream: it touches the queue, and the barrier of
-    /// the legacy stream.
+    /// Notes that the running step enqueues an operation in a stream. The step touches the queue of
+    /// the stream, and the barrier of the legacy stream.
     pub(super) fn touch_queue(&self, slot: SlotId) {
         if !self.explores() || !self.baton.has_script() {
             return;
@@ -184,7 +186,7 @@ impl HostDriver {
         Ok((state, id))
     }
 
-    /// Makes later operations of the stream wait for `waits`. This enqueues no operation of the
+    /// Makes later operations of the stream wait for `waits`. The call enqueues no operation of the
     /// stream.
     pub(super) fn push_hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
         let Call { mut state, slot, op, fault } = call;
@@ -197,7 +199,7 @@ impl HostDriver {
         Ok(())
     }
 
-    /// Wakes the workers, which take the arrived operations.
+    /// Wakes the workers, so that they take the arrived operations.
     pub(super) fn wake(&self, state: &mut State) {
         if matches!(state.run, HostRun::Threads(_)) {
             state.retire(self.shared.clock.now());
@@ -236,8 +238,9 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Blocks the caller until all work that a device has now is complete. It is no synchronisation
-    /// (laws A20, A24 and A42): no free counts as seen complete afterwards.
+    /// Blocks the caller until all work that a device has now is complete. The wait is no
+    /// synchronisation (laws A20, A24 and A42): afterwards no free counts as seen complete because
+    /// of it.
     pub(super) fn block_for_device<'a>(
         &'a self,
         op: &'static str,
@@ -251,8 +254,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Law A8: the point that an event stands for; `None` if everything up to this point is
-    /// complete.
+    /// Queries an event (law A8). Returns the point that the event stands for, or `None` if
+    /// everything up to this point is complete.
     pub(super) fn query_event(&self, event: EventHandle) -> Result<(Guard<'_>, Option<Point>)> {
         let op = "event query";
         let state = self.turn();
@@ -328,8 +331,8 @@ impl HostDriver {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
                 let work = OpWork::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
-                // Law A38: a copy between two devices is in order with both, and its stream can
-                // belong to a third device.
+                // Law A38: a copy between two devices is in order with the work of both devices.
+                // The stream of the copy can belong to a third device.
                 let both = if a == b { &[][..] } else { &[a, b][..] };
                 let others = || both.iter().copied().filter(|other| *other != device);
                 let queues = &call.state.queues;
@@ -455,8 +458,8 @@ impl State {
         }
     }
 
-    /// Laws A8 and A9: whether everything up to `points` is complete. If so, the host has now seen
-    /// this.
+    /// Laws A8 and A9: whether everything up to `points` is complete. If so, these operations count
+    /// as seen complete by the host from now on.
     pub(super) fn observe(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
         points.iter().for_each(|point| self.touch_progress(*point));
         if !points.iter().all(|point| self.queues.completed(*point)) {
@@ -466,7 +469,7 @@ impl State {
         Readiness::Ready
     }
 
-    /// Attaches a fault to an operation. It takes effect when the operation runs.
+    /// Attaches a fault to an operation. The fault takes effect when the operation runs.
     pub(super) fn attach_fault(&mut self, node: NodeId, kind: FaultKind) {
         match kind {
             FaultKind::NeverCompletes => self.queues.stuck.push(node),
@@ -501,7 +504,7 @@ impl Queues {
         self.set_barrier(device, barrier);
     }
 
-    /// The staging stream of a device.
+    /// The internal stream of a device in which the sources of batches are read.
     fn staging_stream(&mut self, device: DeviceId) -> SlotId {
         if let Some(slot) = self.devices[device.0 as usize].staging {
             return slot;

@@ -31,8 +31,7 @@ const WRONG_THREAD: i32 = 908;
 /// The captures of a driver.
 #[derive(Debug, Default)]
 pub(in crate::device::host) struct AllCaptures {
-    /// Whether there ever was a capture. Most programs have no capture. Then calls check nothing
-    /// else.
+    /// Whether there ever was a capture. In a program without captures, calls check only this flag.
     any: AtomicBool,
     state: Mutex<State>,
 }
@@ -56,7 +55,7 @@ pub(in crate::device::host) struct OpenCapture {
     /// The thread that began the capture.
     thread: u64,
     is_invalid: bool,
-    /// The operations, each with the indices of the nodes before it.
+    /// The operations, each with the indices of the nodes that it follows.
     pub(super) nodes: Vec<(OwnedNode, Vec<usize>)>,
     streams: BTreeMap<SlotId, CapturedStream>,
 }

@@ -47,7 +47,7 @@ impl HostDriver {
         self.captures.lock().record(at, event)
     }
 
-    /// If the wait belongs to a capture, adds it to the capture and returns true.
+    /// If the wait belongs to a capture, adds the wait to the capture and returns true.
     pub(super) fn capture_waits(&self, stream: StreamHandle, event: EventHandle) -> Result<bool> {
         if self.captured().is_none() {
             return Ok(false);

@@ -36,7 +36,7 @@ use std::ptr::without_provenance_mut;
 
 /// Maximum shared memory of a block in bytes, for every kernel.
 const SHARED_BYTES: u32 = 48 << 10;
-/// Maximum shared memory of a block in bytes, for a kernel that was loaded with that much.
+/// Maximum shared memory of a block in bytes, for a kernel that requests it when it is loaded.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
 impl Core for HostDriver {
@@ -522,8 +522,8 @@ impl Profiler for HostDriver {
 impl Simulation for HostDriver {
     fn event_poll(&self, event: EventHandle) -> Result<PollProgress> {
         self.refuse_captured_event("event query", event)?;
-        // The lock is not released before `advance`. Otherwise another thread could complete the
-        // rest, and `advance` would find nothing to do.
+        // The lock is kept until `advance`. Otherwise another thread could complete the remaining
+        // operations, and `advance` would find nothing to do.
         let (state, incomplete) = self.query_event(event)?;
         let Some(point) = incomplete else { return Ok(PollProgress::Ready) };
         if matches!(state.run, HostRun::Threads(_)) {

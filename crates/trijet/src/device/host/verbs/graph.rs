@@ -1,4 +1,4 @@
-//! A graph of a host device: its nodes, in its own streams.
+//! A graph of a host device. Its nodes run in streams that belong to the graph.
 #![forbid(unsafe_code)]
 
 use crate::base::id::DeviceId;
@@ -7,9 +7,9 @@ use crate::device::driver::{EventHandle, OwnedNode, StreamHandle};
 #[derive(Debug)]
 pub(in crate::device::host) struct Node {
     pub(in crate::device::host) work: OwnedNode,
-    /// The index of the stream of the graph in which the node runs.
+    /// The index of the node's stream among the streams of the graph.
     pub(super) lane: usize,
-    /// The nodes of other streams that the node waits for.
+    /// The numbers of the nodes in other streams that the node waits for.
     pub(in crate::device::host) waits: Vec<usize>,
     /// The event that is recorded after the node, if nodes of other streams wait for it.
     pub(in crate::device::host) done: Option<EventHandle>,
@@ -20,7 +20,7 @@ pub(in crate::device::host) struct HostGraph {
     pub(in crate::device::host) device: DeviceId,
     pub(super) nodes: Vec<Node>,
     pub(super) lanes: Vec<Lane>,
-    /// The event that is recorded where a launch starts.
+    /// The event that marks the start of a launch in the stream of the launch.
     pub(super) begin: EventHandle,
 }
 
@@ -29,7 +29,7 @@ pub(in crate::device::host) struct HostGraph {
 pub(super) struct Lane {
     pub(super) device: DeviceId,
     pub(super) stream: StreamHandle,
-    /// The node that was added to this stream last.
+    /// The number of the last node that was added to this stream.
     pub(super) last: usize,
     /// The event at the end of the last launch in this stream.
     pub(super) end: EventHandle,

@@ -1,8 +1,7 @@
 //! Graphs on host devices: a launch enqueues the nodes in streams that belong to the graph.
 //!
-//! The nodes of a chain share a stream, and other edges are waits for events. So an exploration
-//! tries a graph in every order that its edges leave open, and finds a missing edge as it does for
-//! streams.
+//! The nodes of a chain share a stream. Every other edge is a wait for an event. So an exploration
+//! tries a graph in every order that its edges allow, and finds a missing edge as in streams.
 #![forbid(unsafe_code)]
 
 use super::graph::{HostGraph, Lane, Node};
@@ -66,7 +65,7 @@ impl HostDriver {
         self.event_record(*begin, stream)?;
         for lane in lanes {
             self.stream_wait(lane.stream, *begin)?;
-            // Law A31: a launch follows the whole previous launch.
+            // Law A31: a launch follows all operations of the previous launch.
             lanes.iter().try_for_each(|other| self.stream_wait(lane.stream, other.end))?;
         }
         for node in nodes {

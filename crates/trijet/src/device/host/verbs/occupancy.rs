@@ -1,7 +1,7 @@
 //! The number of blocks of a kernel for which a modelled device has room.
 //!
-//! A host device runs twins tile by tile, and would run any grid. It refuses the launches that a
-//! GPU would refuse. So a program that uses too much room fails on both.
+//! A host device runs twins tile by tile, and could run any grid. But it refuses the launches that
+//! a GPU would refuse, so that a program that needs too much room fails on both.
 #![forbid(unsafe_code)]
 
 use crate::device::launch_config::LaunchConfig;
@@ -14,11 +14,12 @@ const BLOCKS_MAX: u64 = 32;
 const SHARED_BYTES: u64 = 228 << 10;
 /// The shared memory that the system takes for each block.
 const RESERVED_BYTES: u64 = 1 << 10;
-/// A block takes room for whole warps of this number of threads.
+/// The number of threads of a warp. A block occupies room for whole warps.
 const WARP: u64 = 32;
-/// A cluster fits if this many multiprocessors have room for it, because every GPU with clusters
-/// can spread a cluster over at least that many. A host device reports one multiprocessor for each
-/// processor of its machine. This may be fewer, but a correct program must run on any machine.
+/// A cluster fits if this number of multiprocessors has room for it. Every GPU with clusters can
+/// spread a cluster over at least this number. A host device may report fewer multiprocessors, one
+/// for each processor of its machine. But a program that is correct on a GPU must run on any
+/// machine.
 const CLUSTER_MULTIPROCESSORS: u64 = 16;
 
 /// The occupancy of a kernel whose registers and static shared memory never limit it.

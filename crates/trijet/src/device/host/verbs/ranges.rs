@@ -45,8 +45,8 @@ impl Ranges for HostDriver {
     fn range_unmap(&self, range: &Memory, at: Range<u64>) -> Result<()> {
         let mut state = self.enter();
         state.touch(Object::Pools, true);
-        // A GPU does not wait for operations here, and their later accesses would be faults. So the
-        // call is refused.
+        // A GPU does not wait for the operations that use this memory, and their later accesses
+        // would fault. So the call is refused.
         let bytes = range.span(at.clone());
         let is_running =
             matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));
