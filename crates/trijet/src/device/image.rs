@@ -236,7 +236,7 @@ mod tests {
                 for value in [0, 1, 0x7f, 0x80, 0xff] {
                     let mut other = whole.clone();
                     other[at] = value;
-                    // Any answer will do, as long as there is one.
+                    // Any result is right, as long as the call returns.
                     let _ends = check_binary(&other);
                 }
             }
@@ -273,7 +273,7 @@ mod tests {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut other = file.clone();
                 other[at] = value;
-                // Any answer will do, as long as there is one.
+                // Any result is right, as long as the call returns.
                 let _ends = entries(&other);
             }
         }

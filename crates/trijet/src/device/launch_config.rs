@@ -139,9 +139,9 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration with its own priority, see
-    /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities). As for streams, values out of
-    /// range are clamped.
+    /// The same configuration with a priority for this kernel.
+    /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities) has the range. Values out of range
+    /// are clamped, as for streams.
     #[must_use]
     #[inline]
     pub const fn priority(mut self, priority: i32) -> Self {
@@ -235,8 +235,8 @@ impl LaunchConfig {
     }
 
     /// Checks that a launch fits onto a device with `multiprocessors` multiprocessors. `room` is
-    /// the occupancy of the kernel. All blocks of a cooperative launch must run at the same time,
-    /// and at least one cluster of a launch with clusters.
+    /// the occupancy of the kernel. At least one cluster of a launch with clusters must fit. All
+    /// blocks of a cooperative launch must fit at the same time.
     ///
     /// # Errors
     /// A text with the number of blocks and the room for them.

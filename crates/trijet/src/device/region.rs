@@ -24,12 +24,12 @@ type Locks = Vec<(Range<u64>, Mode)>;
 /// Bytes, and the locks on ranges of these bytes.
 ///
 /// Invariant: `base` points to `len` bytes that stay valid until this value drops. The first
-/// `ready` of them are initialised, and no code reads or writes the others.
+/// `ready` bytes are initialised. No code reads or writes the other bytes.
 #[derive(Debug)]
 struct Region {
     base: NonNull<u8>,
     len: usize,
-    /// The number of initialised bytes. It only grows, under the lock of `locks`.
+    /// The number of initialised bytes. This number only grows, under the lock of `locks`.
     ready: AtomicUsize,
     /// The layout of the allocation; `None` if a driver or another library owns the bytes.
     layout: Option<Layout>,
@@ -150,8 +150,8 @@ impl HostBytes {
         self.region.base.as_ptr() as u64 + self.start as u64
     }
 
-    /// Prepares `range` for other code that uses the bytes by their address. The bytes are zeroed
-    /// now if they are not initialised, so that no later call zeroes them.
+    /// Prepares `range` for other code that uses the bytes by their address. Bytes that are not
+    /// initialised are zeroed now, so that no later call zeroes them.
     pub(crate) fn expose(&self, range: &Range<u64>) {
         let (start, len) = self.checked(range);
         self.make_ready(start + len);

@@ -25,8 +25,8 @@ const SWIZZLED_BYTES: u64 = 128;
 /// A type of elements that a tiling can have. The reductions of the copy engine use the arithmetic
 /// of this type.
 pub trait TiledElement: Pod + Send + Sync {
-    /// The type of the elements in the arithmetic of the copy engine. It has the same size as the
-    /// Rust type.
+    /// The type of the elements in the arithmetic of the copy engine. This type has the same size
+    /// as the Rust type.
     const TYPE: Dtype;
 }
 
@@ -135,7 +135,7 @@ impl Tiling {
     /// Checks the tiling of `elements` elements at `address` against the limits of every device.
     ///
     /// # Errors
-    /// A text that names what is wrong, its value and its limit.
+    /// A text that names the wrong quantity, its value and its limit.
     pub(crate) fn check(
         &self,
         element: Dtype,

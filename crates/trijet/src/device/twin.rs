@@ -43,7 +43,7 @@ pub struct Tile<'a> {
     pub(in crate::device) args: &'a ArgBlock,
     /// The configuration of the launch.
     pub config: LaunchConfig,
-    /// The first element of this tile in each written argument.
+    /// The index of the first element of this tile in each written argument.
     pub first: usize,
     pub(in crate::device) reads: &'a [(usize, &'a [u8])],
     pub(in crate::device) writes: TileWrites<'a>,

@@ -1,8 +1,8 @@
 //! Conditional nodes of graphs.
 //!
 //! Only a kernel can set the condition of a conditional node. So a kernel before the node copies
-//! the word in memory to the condition. In a body that is repeated, another kernel does this after
-//! all other operations of the body.
+//! the word in memory to the condition. If the body of the node is repeated, a kernel at the end of
+//! the body copies the word again.
 
 use super::api::{Handle, KernelNode, NodeParams, need};
 use super::context::{CudaDriver, cu, raw};
@@ -31,7 +31,8 @@ impl CudaDriver {
         Ok(function)
     }
 
-    /// Adds a conditional node, and the kernel before it that sets its condition.
+    /// Adds a conditional node. Before the node, adds the kernel that sets the condition of the
+    /// node.
     pub(super) fn add_conditional(
         &self,
         device: DeviceId,

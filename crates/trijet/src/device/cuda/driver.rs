@@ -1,8 +1,8 @@
 //! The driver contract on CUDA: one foreign call per verb, wherever one call is enough.
 //!
-//! During a verb that names a device or one of its objects, the context of that device is current
-//! in the thread. Afterwards the context that was current before is current again. The bodies are
-//! inherent methods, in a file for each concept of the contract.
+//! During a verb that names a device or an object of a device, the context of this device is
+//! current in the thread. Afterwards the previous context is current again. The bodies of the verbs
+//! are inherent methods, in one file for each concept of the contract.
 #![forbid(unsafe_code)]
 
 use super::context::CudaDriver;

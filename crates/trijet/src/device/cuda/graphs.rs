@@ -175,7 +175,7 @@ impl CudaDriver {
         Ok(added)
     }
 
-    /// Adds a host function. The graph then owns it.
+    /// Adds a host function. Then the graph owns the function.
     fn graph_add_host_fn(&self, graph: Handle, before: &[Handle], run: &HostFn) -> Result<Handle> {
         let data = self.own_by_graph(graph, Arc::clone(run))?;
         let mut added = null_mut();

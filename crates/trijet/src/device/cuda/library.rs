@@ -10,13 +10,13 @@ use trijet_cupti::search::Names;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Library {
-    /// The CUDA driver, `libcuda.so.1`. A GPU needs it.
+    /// The CUDA driver, `libcuda.so.1`. Every use of a GPU needs this library.
     Driver,
-    /// The run-time compiler. Kernels in source form need it.
+    /// The run-time compiler (NVRTC). Kernels in source form need this library.
     Nvrtc,
-    /// The collective library. Collectives of several GPUs need it.
+    /// The collective library (NCCL). Collectives of several GPUs need this library.
     Nccl,
-    /// The profiling interface. With this library, the times of a trace are more exact.
+    /// The profiling interface (CUPTI). With this library, the times of a trace are more exact.
     Cupti,
 }
 
@@ -126,10 +126,11 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
     library.names().files.iter().find_map(|name| find_opened(Path::new(name)))
 }
 
-/// NCCL uses NVLink multicast unless this variable is 0.
+/// The environment variable that controls NVLink multicast. NCCL uses multicast unless the variable
+/// is 0.
 pub(super) const MULTICAST: &str = "NCCL_NVLS_ENABLE";
 
-/// Whether the environment sets this variable, so that this library must not set it.
+/// Whether the environment sets [`MULTICAST`]. If so, this library does not change the variable.
 pub(super) fn is_multicast_set() -> bool {
     std::env::var_os(MULTICAST).is_some()
 }

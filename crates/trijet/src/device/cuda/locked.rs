@@ -1,9 +1,9 @@
 //! Page-locked memory in mappings of this library: several threads create the pages, and one call
 //! locks them.
 //!
-//! `cuMemHostAlloc` creates and locks pages at 2.6 GB/s, however many threads call it. Locking huge
-//! pages that exist already takes a tenth of that time (`files-ways.txt`). This matters because a
-//! run locks hundreds of megabytes before its first chunk.
+//! `cuMemHostAlloc` creates and locks pages at 2.6 GB/s, however many threads call it. To lock huge
+//! pages that exist already takes a tenth of the time of `cuMemHostAlloc` (`files-ways.txt`). This
+//! matters because a run locks hundreds of megabytes before its first chunk.
 //!
 //! A mapping is unlocked before it is unmapped. Otherwise the driver would mistake a later mapping
 //! at the same addresses for the pages that it has locked. So a mapping that cannot be unlocked is
@@ -64,7 +64,7 @@ impl Drop for LockedPages {
 /// cannot map the memory.
 pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     let mapping = MmapMut::map_anon(bytes).ok()?;
-    // If the system does not know this advice, it creates small pages.
+    // If the system does not know this advice, the pages are small.
     drop(mapping.advise(Advice::HugePage));
     let threads = available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let part = bytes.div_ceil(threads).next_multiple_of(HUGE_BYTES);

@@ -31,8 +31,8 @@ const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
 /// The messages of the driver's compiler, each with its site as FILE:LINE. The compiler names a
-/// line of the PTX. If the PTX was `compiled` from a source, the message gets the line of the
-/// source that the last `.loc` before that line names.
+/// line of the PTX. If the PTX was `compiled` from a source, the message gets a line of the source:
+/// the line that the last `.loc` before the line of the PTX names.
 fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     const PLACE: &str = "ptxas application ptx input, line ";
     let placed = |line: &str| {
@@ -96,7 +96,7 @@ impl Attributes {
     }
 }
 
-/// The configuration for the driver. It points to the attributes.
+/// The configuration in the form of the driver. This form points to `attributes`.
 #[inline]
 fn driver_config(
     config: &Config,

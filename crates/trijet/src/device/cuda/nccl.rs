@@ -15,7 +15,7 @@ pub(crate) type UniqueId = [u8; 128];
 /// `ncclInProgress`: a call that does not wait has not finished.
 pub(super) const IN_PROGRESS: ResultCode = 7;
 
-/// The oldest version whose functions behave as this library expects, 2.18, as NCCL numbers it.
+/// The oldest version whose functions behave as this library expects: 2.18, in the numbers of NCCL.
 const OLDEST: c_int = 21_800;
 
 whole_table! { pub(super) Nccl:

@@ -36,7 +36,7 @@ pub(crate) enum NcclVerb {
     },
 }
 
-/// A call for one device. It reads `count` elements at the address `from`, and writes to the
+/// A call for one device. The call reads `count` elements at the address `from`, and writes to the
 /// address `into`. An address that the function does not use is 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
@@ -110,8 +110,8 @@ impl NcclGroup {
         Ok(Self { nccl, communicators, ended: None })
     }
 
-    /// Makes the identifier of a communicator of several processes. One of the processes calls
-    /// this.
+    /// Makes the identifier of a communicator of several processes. Only one of the processes calls
+    /// this function.
     pub(crate) fn unique_id() -> Result<UniqueId> {
         let nccl = functions()?;
         let mut id = [0; 128];

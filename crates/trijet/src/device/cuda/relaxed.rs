@@ -1,10 +1,10 @@
 //! The capture mode of calls that captures would not allow.
 //!
-//! While a thread captures a stream in the global mode, the driver refuses queries, waits,
-//! allocations, changes of graphs and some other calls of every thread. Such a call also ends the
-//! capture with an error (law A33). The library makes these calls at any time, even in its own
-//! threads. They do no harm to a capture of another stream. So the library makes them in the
-//! relaxed mode, in which the driver does not refuse them. In every mode, the driver refuses a
+//! While a thread captures a stream in the global mode, the driver refuses many calls of every
+//! thread: queries, waits, allocations, changes of graphs and some others. Such a call also ends
+//! the capture with an error (law A33). The library makes these calls at any time, even in its own
+//! threads. But its calls do no harm to a capture of another stream. So the library makes them in
+//! the relaxed mode, in which the driver does not refuse them. In every mode, the driver refuses a
 //! query of work that is itself captured.
 
 use super::api::DriverApi;
@@ -36,7 +36,7 @@ impl Drop for Relaxed<'_> {
     }
 }
 
-/// Sets the capture mode of this thread, and returns the previous one. If the driver refuses, the
+/// Sets the capture mode of this thread, and returns the previous mode. If the driver refuses, the
 /// mode stays.
 fn exchange(api: &DriverApi, mut mode: c_int) -> c_int {
     let Some(exchange) = api.capture_mode else { return mode };

@@ -26,8 +26,8 @@ unsafe extern "C" fn trampoline(data: *mut c_void) {
     // after a context error. In a capture it would call once for each replay and the box would be
     // freed twice: the layers above refuse a capturing stream.
     let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
-    // The closures of the layers above report their own panics. A panic that leaves one must not
-    // unwind into the frames of the driver.
+    // The closures of the layers above report their own panics. A panic that leaves a closure must
+    // not unwind into the frames of the driver.
     drop(caught(&**run));
     drop(caught(|| drop(run)));
 }

@@ -1,8 +1,9 @@
 //! An operation of a stream, as data.
 //!
-//! An [`Action`] borrows its parts, so enqueuing one clones nothing. The facts about an operation
-//! that the rest of the library needs (its engine, its name, its bytes, its accesses, the guarantee
-//! when the call returns) are functions of the action. No other file repeats them.
+//! An [`Action`] borrows its parts, so enqueuing an action clones nothing. The rest of the library
+//! needs some facts about an operation: its engine, its name, its bytes, its accesses, and the
+//! guarantee when the call returns. These facts are functions of the action. No other file repeats
+//! them.
 #![forbid(unsafe_code)]
 
 use super::foreign::ForeignWork;
@@ -101,8 +102,8 @@ pub(crate) enum Action<'a> {
         touches: &'a [(Span, Mode)],
     },
     /// Calls `run`, which enqueues work of another library in the stream. The call of `run` ends
-    /// before [`super::Core::submit`] returns, and no lock of this library is held during it. The
-    /// host device refuses this operation.
+    /// before [`super::Core::submit`] returns. During the call, no lock of this library is held.
+    /// The host device refuses this operation.
     Foreign {
         /// The kind of the work, with a name for messages and traces.
         work: ForeignWork,

@@ -151,9 +151,8 @@ pub(crate) trait Core: Debug + Send + Sync {
         priority: i32,
     ) -> Result<StreamHandle>;
 
-    /// The legacy default stream of a device. Its operations wait for the operations of all
-    /// blocking streams of the device, and the operations of blocking streams wait for the
-    /// operations of the legacy stream (law A13). The legacy stream cannot be destroyed.
+    /// The legacy default stream of a device. This stream and the blocking streams of the device
+    /// wait for each other's operations (law A13). The legacy stream cannot be destroyed.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
@@ -206,7 +205,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle>;
 
-    /// Destroys an event. Waits for it that are already enqueued stay valid (law A12).
+    /// Destroys an event. Waits for the event that are already enqueued stay valid (law A12).
     ///
     /// # Errors
     /// An error of the driver.
@@ -230,7 +229,8 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of work that failed, or `Stalled`.
     fn event_synchronize(&self, event: EventHandle) -> Result<()>;
 
-    /// The time from one completed timed event to a later one.
+    /// The time from one timed event to a later timed event. The work of both events must be
+    /// complete.
     ///
     /// # Errors
     /// `InvalidValue` when one of the events has no timing or was never recorded (law A5).

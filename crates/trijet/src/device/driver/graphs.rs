@@ -18,7 +18,7 @@ pub(crate) trait Graphs: Debug {
 
     /// Adds a node that runs on `device` and follows the nodes `after`. Nodes are numbered from 0.
     /// A dependent launch follows exactly one node, which must be a launch. The edge between the
-    /// two has the same meaning as between launches in a stream (laws A34 to A36).
+    /// two launches has the same meaning as between launches in a stream (laws A34 to A36).
     ///
     /// # Errors
     /// As for enqueuing the operation. After an error the graph cannot be used.

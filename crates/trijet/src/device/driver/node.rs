@@ -10,7 +10,8 @@ use crate::device::memory::{Space, Span};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The operation of a node, as data. It borrows its parts. Only these operations can be in a graph.
+/// The operation of a node, as data. A [`NodeAction`] borrows its parts. A graph can have only
+/// these operations.
 #[derive(Clone, Copy)]
 pub(crate) enum NodeAction<'a> {
     /// Copies `src` to `dst`, which has the same length, between page-locked and device memory.

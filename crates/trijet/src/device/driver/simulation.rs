@@ -20,7 +20,7 @@ pub(crate) enum PollProgress {
     Again,
 }
 
-/// Control of time and of host threads, for drivers that have it.
+/// Control of time and of host threads, for drivers with such control.
 pub(crate) trait Simulation: Debug {
     /// [`super::Core::event_query`] for polling loops. On a simulated clock, each call advances
     /// time.
@@ -38,7 +38,7 @@ pub(crate) trait Simulation: Debug {
     /// each other only by events. On any other clock, the threads run freely.
     fn script(&self, threads: Vec<Script<'_>>);
 
-    /// Lets another thread of a script run. The layers above call it at the start of each of their
-    /// calls, without a lock.
+    /// Lets another thread of a script run. The layers above call this function at the start of
+    /// each of their calls, without a lock.
     fn pause(&self);
 }

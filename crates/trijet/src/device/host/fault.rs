@@ -57,9 +57,9 @@ pub enum Verb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// The call returns an error and changes nothing. The error is out of memory for a call that
-    /// allocates or creates, too few resources (701) for a launch, and another error of the driver
-    /// otherwise.
+    /// The call returns an error and changes nothing. A call that allocates or creates is out of
+    /// memory. A launch has too few resources (701). Other calls return another error of the
+    /// driver.
     Refused,
     /// The call and every later call of the verb return the error of [`FaultKind::Refused`].
     RefusedFrom,

@@ -1,9 +1,10 @@
 //! The host device: the driver contract in software, on a machine without a GPU.
 //!
-//! `queues` holds the enqueued operations and the edges between them; an executor runs them.
-//! `Executor::Threads` runs them on CPU threads as fast as it can. `Executor::Virtual` simulates
-//! the engines of a GPU, with modelled time or step by step, in an order that a policy chooses. All
-//! executors follow the same laws: they do nothing that the laws do not allow on CUDA.
+//! `queues` holds the enqueued operations and the edges between them. An executor runs the
+//! operations. `Executor::Threads` runs them on CPU threads, as fast as possible.
+//! `Executor::Virtual` simulates the engines of a GPU, with modelled time or step by step, in an
+//! order that a policy chooses. All executors follow the same laws: they do nothing that the laws
+//! do not allow on CUDA.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -168,7 +169,7 @@ impl HostDriver {
 
 impl Drop for HostDriver {
     /// Makes the workers end. Operations that are still queued are dropped, as when a process ends.
-    /// The drop does not wait for the workers, because a host function may wait for this thread, or
+    /// The drop does not wait for the workers. A host function may wait for this thread, or may
     /// drop the driver itself.
     fn drop(&mut self) {
         if fork::is_child() {

@@ -28,11 +28,11 @@ pub enum Order {
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
     /// duration of each part. This shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing. Streams and threads have random priorities, and the most
+    /// Probabilistic concurrency testing. Streams and threads have random priorities. The most
     /// urgent stream or thread that can take a step takes the next step. At `depth - 1` random
-    /// steps, the most urgent stream or thread becomes the least urgent. A run of `steps` steps
-    /// with n streams and threads finds a fault that needs `depth` orderings with a probability of
-    /// at least `1 / (n * steps^(depth - 1))` (Burckhardt et al. 2010).
+    /// steps, the most urgent stream or thread becomes the least urgent. For a fault that needs
+    /// `depth` orderings, a run of `steps` steps with n streams and threads has a chance of at
+    /// least `1 / (n * steps^(depth - 1))` (Burckhardt et al. 2010).
     Pct {
         /// The seed.
         seed: u64,

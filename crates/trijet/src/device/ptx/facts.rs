@@ -8,9 +8,10 @@ use std::fmt;
 /// The architectures on which a `.target` runs (PTX ISA, ".target").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// `sm_90`: this compute capability and later ones.
+    /// `sm_90`: this compute capability and all later compute capabilities.
     Later,
-    /// `sm_100f`: this compute capability and later ones with the same major number.
+    /// `sm_100f`: this compute capability, and later compute capabilities with the same major
+    /// number.
     Family,
     /// `sm_90a`: this compute capability only.
     Only,
@@ -26,7 +27,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Parses a name such as `sm_90a`. `None` for other words: the driver decides about them.
+    /// Parses a name such as `sm_90a`. `None` for other words, which only the driver can judge.
     pub(super) fn read(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("sm_")?;
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -93,7 +94,7 @@ pub(super) struct Demands {
 pub(crate) enum WaitProof {
     /// The paths of the kernel's PTX are checked: every path waits before it uses memory.
     Ptx,
-    /// The author of the kernel promised it. The paths are not checked.
+    /// The author of the kernel promised that the kernel waits in time. The paths are not checked.
     Promise,
 }
 

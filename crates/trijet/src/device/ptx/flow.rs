@@ -143,8 +143,8 @@ impl Flow<'_> {
         }
     }
 
-    /// The events of a function and of the functions that it may call, in the order of the text,
-    /// and the numbers of all these functions.
+    /// The events of a function and of the functions that it may call, in the order of the text.
+    /// Also returns the numbers of all these functions.
     fn reached(
         &self,
         first: usize,

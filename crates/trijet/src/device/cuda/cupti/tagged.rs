@@ -1,5 +1,5 @@
-//! The activities of each tag. CUPTI numbers the calls of the driver. It reports the tag of a call,
-//! and the activities that the call caused, under the same number.
+//! The activities of each tag. CUPTI numbers the calls of the driver. Under the number of a call,
+//! CUPTI reports the tag of the call and the activities that the call caused.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;

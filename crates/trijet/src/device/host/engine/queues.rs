@@ -113,8 +113,8 @@ impl Queues {
         }
     }
 
-    /// Empty queues for a run of an exploration. They reuse the memory of the queues of an earlier
-    /// run.
+    /// Empty queues for a run of an exploration. The queues reuse the memory of the queues of an
+    /// earlier run.
     pub(in crate::device::host) fn explored(
         earlier: Self,
         devices: u32,
@@ -269,7 +269,8 @@ impl Queues {
         Some(std::mem::replace(&mut node.work, OpWork::Lent { touches }))
     }
 
-    /// Whether an operation that waits or has not started uses some of these bytes.
+    /// Whether a pending operation uses some of these bytes. Work that a thread has taken does not
+    /// count.
     pub(in crate::device::host) fn has_user(&self, bytes: &Span) -> bool {
         let mut found = false;
         for node in self.nodes.iter().flatten() {
@@ -281,8 +282,8 @@ impl Queues {
     /// Completes an operation. Operations that waited for it may then be ready.
     pub(in crate::device::host) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
-        // The node is missing if a host function ran when its device was lost, because the loss
-        // completed it.
+        // If a device is lost while one of its host functions runs, the loss completes the
+        // function. Then the node is missing here.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
         // A node is large, so moving the whole node would cost more than all other work here. So
         // the parts of the node are taken separately.
@@ -321,7 +322,7 @@ impl Queues {
         self.drop_drained(on);
     }
 
-    /// The work of a launch. It reuses a kernel that has run, if there is one.
+    /// The work of a launch. Reuses the memory of a kernel that has run, if there is one.
     pub(in crate::device::host) fn kernel(
         &mut self,
         name: &Arc<str>,
@@ -440,8 +441,8 @@ impl Queues {
         }
     }
 
-    /// The error of a wait for `target` that would never end. It names the chain of operations that
-    /// wait for each other.
+    /// The error of a wait for `target` that would never end. The error names the chain of
+    /// operations that wait for each other.
     pub(in crate::device::host) fn stalled(
         &self,
         op: &'static str,

@@ -1,14 +1,15 @@
 //! Hardware queues: an operation that waits inside a queue holds back the streams that share it
 //! (law A47).
 //!
-//! Each stream is assigned to a queue when it is created. An operation that needs its queue (a
-//! kernel, a fill, a host function, a timed event) and is enqueued after pending work waits there.
-//! Until that work is complete, the queue starts nothing that was enqueued later. So each queue has
-//! a *barrier*: the pending work that its waiting operations wait for. A later operation of any
-//! stream of the queue gets an edge from each operation of the barrier. Copies and records without
-//! a time need no queue. They hold nothing back, and nothing holds them back.
+//! Each stream is assigned to a queue when it is created. Kernels, fills, host functions and timed
+//! events need their queue. If such an operation is enqueued after pending work, the operation
+//! waits in the queue. Until the pending work is complete, the queue starts nothing that was
+//! enqueued later. So each queue has a *barrier*: the pending work that its waiting operations wait
+//! for. A later operation of any stream of the queue gets an edge from each operation of the
+//! barrier. Copies and records without a time need no queue. They hold nothing back, and nothing
+//! holds them back.
 //!
-//! Sharing only adds edges, so it only removes orders. It cannot deadlock a program:
+//! Sharing only adds edges, so it only removes orders. Sharing cannot deadlock a program:
 //! - Every edge goes from an earlier enqueue to a later one, so the edges have no cycle.
 //! - A barrier never contains a host function, or an operation that follows one. So its operations
 //!   wait only for work of devices, whatever the threads of the program do. Host functions must be

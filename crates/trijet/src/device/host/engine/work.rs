@@ -24,8 +24,8 @@ pub(in crate::device::host) struct KernelWork {
     pub(in crate::device::host) tile_elements: u64,
     /// The cost that the twin computed for these arguments at the launch.
     pub(in crate::device::host) cost: Cost,
-    /// The bytes that the kernel moves between host memory and the device: the larger one of the
-    /// number that it reads and the number that it writes.
+    /// The number of bytes of host memory that the kernel reads, or the number of bytes that it
+    /// writes, whichever is larger.
     pub(in crate::device::host) linked: u64,
 }
 
@@ -195,8 +195,8 @@ impl OpWork {
     }
 }
 
-/// The engine that executes a copy. It is the engine of the contract, with one difference: a copy
-/// within the host runs on the upload engine and not on the engine of host functions, because a
+/// The engine that executes a copy. It is the engine of the contract, except for a copy within the
+/// host. Such a copy runs on the upload engine and not on the engine of host functions, because a
 /// host function may wait for the thread that made the copy.
 fn engine_of_copy(copy: &CopySpans) -> Engine {
     let engine = copy.engine();

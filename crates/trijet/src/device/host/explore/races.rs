@@ -24,8 +24,8 @@ pub(in crate::device::host) struct TakenStep {
     pub(in crate::device::host) touches: Arc<Touches>,
 }
 
-/// Happens-before among the first steps of a run. The clock of a step depends only on the steps
-/// before it, so the clock is the same in every run with the same first steps.
+/// Happens-before among the first steps of a run. The clock of a step depends only on earlier
+/// steps. So the clock is the same in every run with the same first steps.
 #[derive(Debug, Default)]
 pub(in crate::device::host) struct HappensBefore {
     /// The actors, in the order of their first steps.

@@ -3,11 +3,11 @@
 //!
 //! The search is stateless, with dynamic partial-order reduction: source sets and sleep sets
 //! (Abdulla et al. 2014, algorithm 1). A run is a sequence of steps. A step is one operation of a
-//! stream, or one call of a host thread together with later calls that are independent of every
-//! other step (`turn`). Two steps of different actors depend on each other when they touch the same
-//! object and one of them changes it. After each run, every pair of dependent steps that nothing
-//! else orders is a race. The search continues with the run in which these two steps are swapped.
-//! So a program without races has exactly one run.
+//! stream, or one call of a host thread. Later calls of the thread belong to the same step if they
+//! are independent of every other step (`turn`). Two steps of different actors depend on each other
+//! when they touch the same object and one of them changes it. After each run, every pair of
+//! dependent steps that nothing else orders is a race. The search continues with the run in which
+//! these two steps are swapped. So a program without races has exactly one run.
 #![forbid(unsafe_code)]
 
 use super::races::{Actor, HappensBefore, TakenStep};
@@ -36,7 +36,7 @@ enum SearchFrame {
     Flip { value: bool },
 }
 
-/// A run in which one operation happens in the middle of another one.
+/// A run in which one operation happens in the middle of another operation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Torn {
     /// The two operations. Each operation is given by its stream, and by its number among the steps
@@ -70,7 +70,7 @@ impl Choice {
 /// The search over all runs of a program.
 #[derive(Default)]
 pub(crate) struct Search {
-    /// The queues of an earlier run. The next run reuses their memory.
+    /// The queues of an earlier run. The next run reuses the memory of these queues.
     pub(in crate::device::host) spare: Queues,
     frames: Vec<SearchFrame>,
     depth: usize,

@@ -187,8 +187,8 @@ mod tests {
         (extent.segment, extent.offset..extent.offset + extent.size)
     }
 
-    /// Live allocations never overlap. When all of them are freed and seen complete, every segment
-    /// is one free block.
+    /// Live allocations never overlap. When all allocations are freed and seen complete, every
+    /// segment is one free block.
     #[test]
     fn live_places_are_disjoint_and_free_ones_become_whole() {
         for seed in 0..50 {

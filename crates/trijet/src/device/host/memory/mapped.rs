@@ -20,8 +20,8 @@ const GRANULE: u64 = 4096;
 /// The size by which heaps grow.
 const STEP: u64 = 64 << 10;
 /// The size of a range for a heap. The allocator of the process keeps freed memory of this size for
-/// the next allocation. So an exploration, which opens a device for each run, makes no system call
-/// for a range.
+/// the next allocation. An exploration opens a device for each run, and so makes no system call for
+/// a range.
 const RANGE: u64 = 16 << 20;
 
 /// The ranges of all devices, by address.
@@ -32,7 +32,8 @@ pub(in crate::device::host) struct Ranges(BTreeMap<u64, OfDevice>);
 struct OfDevice {
     device: DeviceId,
     bytes: u64,
-    /// The pieces that have memory: the end of each piece, by its start.
+    /// The pieces that have memory: the offset of the end of each piece, by the offset of its
+    /// start.
     pieces: BTreeMap<u64, u64>,
 }
 
@@ -138,8 +139,8 @@ mod tests {
     use super::*;
     use crate::base::error::ErrorKind;
 
-    /// Laws M-F2 and M-F3: the memory that one call mapped is unmapped as a whole, and memory is
-    /// mapped once.
+    /// Laws M-F2 and M-F3: the memory that one call mapped is unmapped as a whole, and bytes that
+    /// have memory are not mapped again.
     #[test]
     fn a_piece_is_mapped_once_and_unmapped_as_a_whole() {
         let mut ranges = Ranges::default();

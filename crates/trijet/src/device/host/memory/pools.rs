@@ -1,6 +1,6 @@
-//! The memory of host devices: pools with their attributes, limits and access, the laws of reuse
-//! (A21 to A26), and device memory that belongs to no stream. The bytes of a pool are in its
-//! `heap`.
+//! The memory of host devices: pools with their attributes, limits and access, and device memory
+//! that belongs to no stream. The laws of reuse (A21 to A26) are here. The bytes of a pool are in
+//! its `heap`.
 #![forbid(unsafe_code)]
 
 use super::heap::{After, Extent, Heap, growth};

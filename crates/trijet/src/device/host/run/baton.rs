@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// The script of this thread, and the number of the thread in it.
+    /// The number of this thread's script, and the number of the thread in the script.
     static SCRIPT: Cell<Option<(u64, u32)>> = const { Cell::new(None) };
     /// The number of this thread in the process.
     static NUMBER: u64 = {

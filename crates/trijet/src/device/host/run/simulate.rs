@@ -186,7 +186,8 @@ impl Simulation {
         }
     }
 
-    /// Removes and returns an entry that is due now. If there are several, the policy chooses.
+    /// Removes and returns an entry that is due now. If several entries are due, the policy
+    /// chooses.
     fn pop_due(&mut self) -> Option<Due> {
         if matches!(self.policy, StepPolicy::Greedy) {
             return self.agenda.pop().map(|Reverse((.., due))| due);

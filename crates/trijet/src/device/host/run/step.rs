@@ -39,7 +39,7 @@ pub(super) enum Decider {
 pub(in crate::device::host) struct Pct {
     prng: Prng,
     priorities: BTreeMap<Actor, u64>,
-    /// The steps at which the most urgent actor becomes the least urgent one.
+    /// The numbers of the steps at which the most urgent actor becomes the least urgent actor.
     changes: Vec<u64>,
     taken: u64,
 }

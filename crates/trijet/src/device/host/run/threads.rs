@@ -39,8 +39,8 @@ impl State {
     }
 }
 
-/// Starts the workers. They own a share of the driver's state. When the driver drops, each worker
-/// ends after the operation that it runs.
+/// Starts the workers. They share the state of the driver. When the driver drops, each worker ends
+/// after the operation that it runs.
 ///
 /// # Errors
 /// When the system does not start a thread.

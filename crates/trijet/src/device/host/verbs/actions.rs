@@ -24,7 +24,7 @@ use crate::device::twin::{Cost, check_disjoint};
 use std::sync::Arc;
 
 /// Maximum number of threads of a block. Host devices have the limits of a GPU, so that a GPU
-/// accepts every shape that they accept.
+/// accepts every shape that a host device accepts.
 pub(super) const BLOCK_THREADS_MAX: u32 = 1024;
 
 impl HostDriver {
@@ -165,7 +165,7 @@ impl HostDriver {
         self.push(call, OpWork::Conditional(Box::new(body)), &[]).map(drop)
     }
 
-    /// The operations of a conditional node, including those in nested conditional nodes.
+    /// The operations of a conditional node, including the operations of nested conditional nodes.
     fn body(&self, parts: &Conditional) -> Result<ConditionalBody> {
         let mut works = Vec::new();
         for (node, _) in &parts.body {
@@ -218,8 +218,8 @@ fn strays(call: &Call<'_>, args: &ArgBlock) -> bool {
     !memories.all(|memory| call.state.pools.reaches(call.device(), memory))
 }
 
-/// The number of bytes of host memory that a kernel reads, or the number that it writes, whichever
-/// is larger.
+/// The number of bytes of host memory that a kernel reads, or the number of bytes that it writes,
+/// whichever is larger.
 fn linked(args: &ArgBlock) -> u64 {
     let of_host = args.spans().iter().filter(|arg| arg.span.memory().space().is_host());
     let (reads, writes) = of_host.fold((0, 0), |(reads, writes): (u64, u64), arg| {

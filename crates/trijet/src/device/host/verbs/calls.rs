@@ -239,8 +239,8 @@ impl HostDriver {
     }
 
     /// Blocks the caller until all work that a device has now is complete. The wait is no
-    /// synchronisation (laws A20, A24 and A42): afterwards no free counts as seen complete because
-    /// of it.
+    /// synchronisation (laws A20, A24 and A42): no free counts as seen complete because of the
+    /// wait.
     pub(super) fn block_for_device<'a>(
         &'a self,
         op: &'static str,
@@ -291,7 +291,7 @@ impl HostDriver {
             return self.push(call, work, &[]).map(drop);
         }
         if to.is_host() {
-            // The driver copies from a staging buffer to pageable memory before it returns.
+            // The driver copies from a staging buffer to pageable memory before the call returns.
             let (state, _) = self.push(call, work, &[])?;
             return self.wait_slot(op, state, slot, Switch::Never).map(drop);
         }
@@ -301,7 +301,7 @@ impl HostDriver {
     }
 
     /// Waits for the stream, reads the source into a staging buffer, and enqueues a copy from the
-    /// buffer. When this returns, the source has been read.
+    /// buffer. When this function returns, the source has been read.
     fn copy_staged<'a>(
         &'a self,
         call: Call<'a>,
@@ -317,7 +317,7 @@ impl HostDriver {
         self.push(Call { state, slot, op, fault }, write, &[])
     }
 
-    /// Law A18: a synchronous copy. It is enqueued in the legacy stream, and the host waits.
+    /// Law A18: a synchronous copy. The copy is enqueued in the legacy stream, and the host waits.
     pub(in crate::device::host) fn copy_sync(
         &self,
         legacy: StreamHandle,
@@ -483,9 +483,9 @@ impl State {
 }
 
 impl Queues {
-    /// The operations of a device that other work has to follow: the last operations of its
-    /// blocking streams and of its legacy stream, and the last operation of its barrier. The
-    /// barrier may be a copy between this device and another device.
+    /// The operations of a device that other work has to follow. These are the last operations of
+    /// its blocking streams and of its legacy stream, and the operation of its barrier. The
+    /// operation of the barrier may be a copy between this device and another device.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
         let of_device = &self.devices[device.0 as usize];
         let streams = of_device.blocking.iter().chain(&of_device.legacy);

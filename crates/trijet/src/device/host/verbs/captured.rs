@@ -124,7 +124,7 @@ impl State {
         found
     }
 
-    /// Refuses the use of the legacy stream if it would wait for a captured stream.
+    /// Refuses the use of the legacy stream if the legacy stream would wait for a captured stream.
     fn refuse_legacy(&mut self, op: &'static str, at: At) -> Result<()> {
         let holds = |capture: &OpenCapture| capture.holds_legacy(at.device);
         if at.kind == Kind::Legacy && self.invalidate(holds) {

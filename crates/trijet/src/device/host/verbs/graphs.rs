@@ -33,9 +33,9 @@ impl HostDriver {
         self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
     }
 
-    /// The index of the stream for a node that follows `after`. It is the stream of a node in
-    /// `after`, if that node is the last node of its stream and on the same device. Otherwise it is
-    /// a new stream.
+    /// The index of the stream for a node that follows `after`. If a node in `after` is on the same
+    /// device and is the last node of its stream, the stream of that node is used. Otherwise a new
+    /// stream is made.
     fn lane_for(&self, graph: &mut HostGraph, device: DeviceId, after: &[usize]) -> Result<usize> {
         let fits = |lane: &Lane| lane.device == device && after.contains(&lane.last);
         if let Some(lane) = graph.lanes.iter().position(fits) {
