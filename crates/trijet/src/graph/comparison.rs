@@ -1,6 +1,6 @@
-//! The comparison of a recording with a graph. Operations that are equal to their nodes allocate
-//! nothing. The first operation that does not fit the graph, and all later ones, are collected for
-//! a new graph.
+//! The comparison of the operations of a recording with the nodes of an existing graph. An
+//! operation that equals its node allocates nothing. The first operation that does not fit the
+//! graph, and all later operations, are collected for a new graph.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node, NodeHome};
@@ -17,7 +17,7 @@ pub(super) struct Comparison {
     next: usize,
     /// The nodes with new values, each with the index of the node that it replaces.
     pub(super) changes: Vec<(usize, Node)>,
-    /// The reason why the recording does not fit the graph.
+    /// The reason why the recording does not fit the graph. `None` if it has fitted so far.
     mismatch: Option<String>,
     /// The first operation that does not fit the graph, and all later ones.
     others: Vec<Node>,
@@ -76,7 +76,7 @@ impl Comparison {
         }
     }
 
-    /// Compares a node with the next node of the graph. The node comes from a graph within the
+    /// Compares a node with the next node of the graph. `node` comes from a graph within the
     /// recording, or is captured work.
     pub(super) fn node(&mut self, node: Node) {
         let number = self.next;
@@ -97,7 +97,7 @@ impl Comparison {
         nodes
     }
 
-    /// The reason why the recording does not fit the graph, if it does not.
+    /// The reason why the recording does not fit the graph. `None` if it fits.
     pub(super) fn mismatch(&self) -> Option<String> {
         let (had, has) = (self.known.len(), self.next);
         if had != has {

@@ -17,11 +17,11 @@ impl Stream {
     /// Records copies of a graph's operations. Each launch of the recorded graph performs these
     /// operations if a condition is not zero when the launch reaches them. The condition is one
     /// `u32` of device memory: the argument of `graph` with the number `condition`. The operations
-    /// need not use the condition. In the recorded graph they count as one operation, which reads
-    /// the condition and may write everything that `graph` writes.
+    /// may use the condition, but need not. In the recorded graph the copies count as one
+    /// operation, which reads the condition and may write everything that `graph` writes.
     ///
-    /// If a launch has other memory, or if these operations change, the driver creates the recorded
-    /// graph again. That takes as long as the first creation.
+    /// If a launch of the recorded graph has other memory, or if the copied operations change, the
+    /// driver creates the recorded graph again. That takes as long as the first creation.
     ///
     /// ```
     /// use trijet::Uses;
@@ -55,9 +55,10 @@ impl Stream {
     ///
     /// # Errors
     /// `Unsupported` for a stream that does not belong to a [recording](super::Recording), and for
-    /// a graph with host functions; `InvalidValue` for a condition that is not 4 bytes of device
-    /// memory, and for a graph without operations; otherwise as for [`Stream::launch_graph`]. A
-    /// driver before CUDA 12.4 has no conditions; the end of the recording then returns an error.
+    /// a graph with host functions. `InvalidValue` for a condition that is not 4 bytes of device
+    /// memory, and for a graph without operations. Otherwise the errors of
+    /// [`Stream::launch_graph`]. A driver before CUDA 12.4 has no conditions; the end of the
+    /// recording then returns an error.
     pub fn launch_graph_if(
         &self,
         condition: usize,
@@ -71,12 +72,13 @@ impl Stream {
         )
     }
 
-    /// As [`Stream::launch_graph_if`], but repeats the operations while the condition is not zero.
-    /// The condition is tested before each repetition, and the operations write it. A condition
-    /// that stays set hangs a GPU; a host device reports an error after a million repetitions.
+    /// Like [`Stream::launch_graph_if`], but each launch repeats the operations while the condition
+    /// is not zero. The condition is tested before each repetition, and the operations must set it
+    /// to zero to end the loop. If the condition never becomes zero, a GPU hangs; a host device
+    /// reports an error after a million repetitions.
     ///
     /// # Errors
-    /// As for [`Stream::launch_graph_if`].
+    /// The errors of [`Stream::launch_graph_if`].
     pub fn launch_graph_while(
         &self,
         condition: usize,

@@ -1,15 +1,16 @@
 //! The edges of a graph: the nodes that each node must follow.
 //!
-//! Nodes of one stream follow each other. Two nodes of different streams follow each other if they
-//! use the same bytes and one of them writes the bytes. A graph within the graph is a part of a
-//! stream: its nodes follow earlier nodes of that stream, but not each other. An edge that other
+//! Of two nodes in one stream, the later node follows the earlier one. Of two nodes in different
+//! streams, the later node follows the earlier one if both use the same bytes and at least one of
+//! them writes the bytes. A graph within the graph is a part of a stream. Its nodes follow earlier
+//! nodes of that stream, but that stream does not order them among each other. An edge that other
 //! edges imply is left out.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};
 use crate::base::interval::RangeMap;
 
-/// The nodes that use the bytes of one range of an argument, or that are in one stream.
+/// The nodes that use the bytes of one range of an argument. Also used for the nodes of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct RangeUsers {
     /// The last node that writes the bytes.
@@ -18,11 +19,12 @@ struct RangeUsers {
     readers: Vec<usize>,
 }
 
-/// The facts about one node: for each stream, the last node that is complete when this node is
-/// complete. In the stream of this node, it is the node itself.
+/// For one node: the nodes that are complete when it is complete. The entry of each stream, by the
+/// number of the stream, is the index of the last such node. The entry of the node's own stream is
+/// the node itself.
 type LastNodes = Vec<Option<usize>>;
 
-/// Adds the edges to the nodes, except the edge with the number `dropped`, counted from 1.
+/// Sets the edges of the nodes. Leaves out the edge with the number `dropped`, counted from 1.
 pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     let mut all =
         edges(nodes.iter().map(|node| (node.home.stream, &node.within[..], &node.touches[..])));
@@ -42,11 +44,12 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// One node: the number of its stream, the numbers of the streams that contain its graph (empty
-/// unless the node comes from a graph within the graph), and the ranges that the node touches.
+/// One node: the number of its stream, the numbers of the streams that contain its graph, and the
+/// ranges that the node touches. The second list is empty unless the node comes from a graph within
+/// the graph.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
-/// The nodes that each node follows, the latest first.
+/// For each node, the indices of the nodes that it follows. The latest node comes first.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
@@ -73,7 +76,8 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         candidates.dedup();
         let mut before = LastNodes::new();
-        // Starts with the latest candidate. Nodes that this candidate follows need no edge.
+        // Goes from the latest candidate to the earliest. A candidate that a later candidate
+        // follows needs no edge.
         candidates.retain(|earlier| {
             let (stream, of) = &last_nodes[*earlier];
             if before.get(*stream).is_some_and(|known| *known >= Some(*earlier)) {
@@ -155,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_graph_within_is_a_part_of_its_stream() {
-        // Two nodes of a graph between two nodes of stream 0, with no bytes in common.
+        // Nodes 1 and 2 come from a graph within the graph. They lie between two nodes of stream 0,
+        // and have no bytes in common.
         let nodes: [NodeUses<'_>; 4] =
             [(0, &[], &[]), (1, &[0], &[]), (2, &[0], &[]), (0, &[], &[])];
         assert_eq!(edges(nodes.into_iter()), [vec![], vec![0], vec![0], vec![2, 1]]);
@@ -174,7 +179,7 @@ mod tests {
 
     proptest! {
         /// The law: a path of edges leads from one node to another exactly if a chain of conflicts
-        /// and streams does, and no edge is implied by the others.
+        /// and streams connects the two nodes. No edge is implied by other edges.
         #[test]
         fn edges_are_those_of_conflicts_and_no_more(
             nodes in prop::collection::vec(

@@ -22,10 +22,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// If a kernel uses an argument, the memory of a launch must have the same address as the recorded
-/// memory, modulo this number of bytes. The check of the kernel saw only the recorded addresses,
-/// and may have required an alignment.
+/// memory, modulo this number of bytes. The reason is that the check of the kernel saw only the
+/// recorded addresses, and may have required an alignment.
 const ALIGNMENT: u64 = 256;
-/// Maximum number of operations in the name of a graph.
+/// Maximum number of different labels of operations in the name of a graph.
 const NAMED_MAX: usize = 4;
 /// Maximum number of accesses of an operation.
 const ACCESSES_MAX: usize = 64;
@@ -33,7 +33,7 @@ const ACCESSES_MAX: usize = 64;
 /// A recorded graph, see [`Device::record`].
 pub struct Graph {
     device: Arc<OpenDevice>,
-    /// `None` for a graph without nodes.
+    /// The graph of the driver. `None` for a graph without nodes.
     handle: Option<GraphHandle>,
     nodes: Vec<Node>,
     /// The name of the graph in traces.
@@ -52,9 +52,9 @@ pub struct Graph {
     has_host_fn: bool,
     /// The error of the driver that stopped a change of the graph. Launches return it.
     broken: Option<Error>,
-    /// Whether `nodes` is empty because a comparison with a recording holds the nodes.
-    /// [`Graph::change`] always puts them back. [`Graph::renew`] loses them if the recorded code
-    /// panics.
+    /// Whether `nodes` is empty because a comparison with a recording has taken the nodes.
+    /// [`Graph::change`] always puts the nodes back. [`Graph::renew`] loses the nodes if the
+    /// recorded code panics.
     is_compared: bool,
 }
 
@@ -82,7 +82,7 @@ fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
 }
 
 /// The properties that the memory of a launch must have in common with the memory of the recording.
-/// They are the key of a search for a graph that can be launched with other memory.
+/// A search for a graph that can be launched with other memory uses them as its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MemoryLikeness {
     bytes: u64,
@@ -109,25 +109,26 @@ fn with_heap<'l: 's, 's>(arguments: Uses<'l>, heap: &'s mut [Buffer<u8>]) -> Use
     heap.iter_mut().fold(arguments, |all, chunk| all.write(chunk.view_mut()))
 }
 
-/// The bytes of a range of an argument. `whole` is the memory of the argument.
+/// Converts a range of an argument to a span. `whole` is the memory of the argument.
 fn span_of(touch: &ArgumentRange, whole: &Span) -> Span {
     let first = whole.range().start;
     whole.memory().span(first + touch.range.start..first + touch.range.end)
 }
 
-/// The memory of each range, with the mode in which the nodes use it.
+/// The memory of each range, with the access mode of the range.
 fn touched(touches: &[ArgumentRange], spans: &[Span]) -> Vec<(Span, Mode)> {
     touches.iter().map(|touch| (span_of(touch, &spans[touch.argument]), touch.mode)).collect()
 }
 
-/// The uses of the arguments by the graph as a whole. If an argument would need too many ranges,
-/// the whole argument is one range with the combined use.
+/// The uses of the arguments by the graph as a whole. An argument with too many ranges gets one
+/// range, the whole argument, with the combined access mode.
 fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
     maps.resize_with(arguments.len(), RangeMap::default);
     for touch in nodes.iter().flat_map(|node| &node.touches) {
         maps[touch.argument].update(touch.range.clone(), Default::default, |(reads, writes)| {
-            // A read of bytes that the graph has written before is not a read of the launch.
+            // If an earlier node of the graph wrote the bytes, the launch as a whole does not read
+            // them.
             *reads |= touch.mode != Mode::Write && !*writes;
             *writes |= touch.mode.writes();
         });
@@ -159,8 +160,8 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     all
 }
 
-/// Refuses nodes that race, on devices that are checked. The last `own` spans are memory of the
-/// graph itself.
+/// Returns an error if two nodes race, on a device that was opened with the checker. The last `own`
+/// spans are memory of the graph itself.
 fn refuse_race(device: &OpenDevice, nodes: &[Node], spans: &[Span], own: usize) -> Result<()> {
     if device.domain.log().tracers.has_checker()
         && let Some(race) = race(nodes, spans, spans.len() - own)
@@ -170,7 +171,7 @@ fn refuse_race(device: &OpenDevice, nodes: &[Node], spans: &[Span], own: usize) 
     Ok(())
 }
 
-/// How a graph was changed.
+/// How [`Graph::renew`] changed a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewed {
     /// This number of nodes got new values.
@@ -240,7 +241,8 @@ impl Graph {
         destroyed
     }
 
-    /// Records `work`, and changes the graph to the recorded operations if only values differ.
+    /// Records `work`. If only values differ from the graph, changes the graph to the recorded
+    /// operations.
     ///
     /// # Errors
     /// The outer error is the error of `work`. The inner error is the reason why the graph could
@@ -284,7 +286,7 @@ impl Graph {
     }
 
     /// Records `work`, and changes the graph to the recorded operations. If only values differ,
-    /// nodes of the driver's graph are changed. Otherwise the driver's graph is created anew.
+    /// changes nodes of the driver's graph. Otherwise creates the driver's graph anew.
     pub(super) fn renew(&mut self, nodes: &Nodes, work: impl FnOnce()) -> Result<Renewed> {
         self.is_compared = true;
         nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
@@ -305,7 +307,8 @@ impl Graph {
         Ok(Renewed::Anew)
     }
 
-    /// Replaces the nodes and the arguments. The last spans are the memory in `heap`.
+    /// Replaces the nodes and the memory. `spans` has the memory of the arguments, followed by the
+    /// memory in `heap`.
     fn replace(&mut self, nodes: Vec<Node>, spans: Vec<Span>) -> Result<()> {
         refuse_race(&self.device, &nodes, &spans, self.heap.len())?;
         self.touches = touches(&nodes, &spans);
@@ -335,7 +338,7 @@ impl Graph {
             let updated =
                 node.with_action(span, |action| driver.graph_update(handle, number, action));
             if let Err(error) = updated {
-                // Some nodes have new values and some do not.
+                // The driver has changed some of the nodes, but not all.
                 self.broken = Some(error.again());
                 return Err(self.device.failed(error));
             }
@@ -395,8 +398,8 @@ impl Graph {
         launched
     }
 
-    /// Adds the operations of the graph to the graph that the stream records. With a `condition`,
-    /// the operations become the body of one conditional node.
+    /// Adds the operations of the graph to the graph that `stream` records. With a `condition`, the
+    /// operations become the body of one conditional node.
     pub(super) fn record_in(
         &self,
         recorder: &dyn Recorder,
@@ -543,10 +546,10 @@ impl Graph {
 
 impl Stream {
     /// Launches a graph with this memory as its arguments. The order of the arguments is the order
-    /// in which the recording named them. Memory that the graph writes is passed to [`Uses::write`]
-    /// or [`Uses::update`], which are the same here.
+    /// in which the recording named them. For memory that the graph writes, [`Uses::write`] and
+    /// [`Uses::update`] mean the same here.
     ///
-    /// The launch is one operation of the stream: it follows earlier uses of the memory on every
+    /// The launch is one operation of the stream. It follows earlier uses of the memory on every
     /// stream, and later uses follow it. It also follows the previous launch of the graph (law
     /// A31).
     ///

@@ -1,8 +1,8 @@
 //! The memory of a graph: memory that streams of the recording allocate.
 //!
 //! The addresses are fixed. After a buffer was dropped, a buffer that is allocated later in the
-//! recording may get the same range. The operations on both buffers use the same bytes, so these
-//! operations get edges like any others. Two graphs share no memory of this kind, and the launches
+//! recording may get the same range. The operations on the two buffers then use the same bytes, so
+//! they get edges like other operations. Two graphs share no memory of this kind, and the launches
 //! of one graph follow each other (law A31).
 #![forbid(unsafe_code)]
 
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The alignment of allocations, as in the pools of the driver.
 const ALIGNMENT: u64 = 512;
-/// The size of the first chunk in bytes. Each later chunk doubles the heap. A chunk is larger if an
-/// allocation needs it.
+/// The size of the first chunk in bytes. Each later chunk doubles the size of the heap, or is
+/// larger if an allocation needs more.
 const CHUNK_MIN: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -34,14 +34,15 @@ pub(super) struct Heap {
 #[derive(Debug, Default)]
 struct GraphHeapState {
     chunks: Vec<GraphChunk>,
-    /// For each buffer in use, the index of its chunk, and its range of bytes in the chunk.
+    /// For each buffer in use: the index of its chunk, and its range in bytes from the start of the
+    /// chunk.
     used: HashMap<BlockId, (usize, Range<u64>)>,
 }
 
 #[derive(Debug)]
 struct GraphChunk {
     device: DeviceId,
-    /// The memory; `None` after a graph has taken it.
+    /// The memory. `None` after a graph has become the owner of the memory.
     buffer: Option<Buffer<u8>>,
     span: Span,
     /// The free ranges, sorted. Adjacent free ranges are one range.
@@ -130,7 +131,8 @@ impl Heap {
         }
     }
 
-    /// The index of the chunk that has a range of a buffer, and the range in the chunk.
+    /// Converts a range of a buffer. Returns the index of the chunk that contains the buffer, and
+    /// the range in bytes from the start of the chunk.
     pub(super) fn locate(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
         let state = self.state();
         let (chunk, whole) = state.used.get(&block)?;
@@ -143,7 +145,7 @@ impl Heap {
         state.chunks.iter().map(|chunk| chunk.span.bytes()).eq(spans.iter().map(Span::bytes))
     }
 
-    /// The memory of the chunks, and the buffers of chunks that no graph has taken.
+    /// The memory of all chunks. Also hands over the buffers of the chunks that no graph owns yet.
     pub(super) fn take(&self) -> (Vec<Span>, Vec<Buffer<u8>>) {
         let mut state = self.state();
         let spans = state.chunks.iter().map(|chunk| chunk.span.clone()).collect();

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A range of an argument, and how a node uses it.
+/// A range of an argument, and the mode in which a node accesses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArgumentRange {
     pub(super) argument: usize,
@@ -37,7 +37,7 @@ enum NodeWork {
         args: Box<KeptArgs>,
     },
     HostFn(HostFn),
-    /// The body of a conditional node. The condition is one word in the range `condition`.
+    /// The body of a conditional node. The condition is the `u32` in the range `condition`.
     Conditional {
         repeats: Repeats,
         condition: ArgumentRange,
@@ -53,8 +53,8 @@ impl std::fmt::Debug for NodeWork {
     }
 }
 
-/// The values of a node. Some of them can be changed in a graph. If any other value differs, two
-/// operations are different nodes.
+/// The values of a node, for the comparison of two operations. Some values can be changed in a
+/// graph. If any other value differs, the operations need different nodes.
 #[derive(Debug)]
 enum NodeValues<'a> {
     Copy,
@@ -112,7 +112,7 @@ impl NodeWork {
     }
 }
 
-/// The stream of a node.
+/// The stream and the device of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeHome {
     /// The number of the stream in the recording.
@@ -124,7 +124,7 @@ pub(super) struct NodeHome {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Condition {
     pub(super) repeats: Repeats,
-    /// The index of the argument that has the word of the condition.
+    /// The index of the argument that contains the word of the condition.
     pub(super) argument: usize,
 }
 
@@ -135,16 +135,17 @@ pub(super) struct Node {
     /// The numbers of the streams to which graphs with this node were added. The stream for the
     /// innermost graph comes first.
     pub(super) within: Vec<usize>,
-    /// Whether the node is a dependent launch, according to its edges.
+    /// Whether the node is launched as a dependent launch. Its edges decide whether that is
+    /// possible.
     is_dependent: bool,
-    /// The ranges, in the order of [`Action::each_access`].
+    /// The ranges that the node touches, in the order of [`Action::each_access`].
     pub(super) touches: Vec<ArgumentRange>,
-    /// The earlier nodes that must be complete first, see [`super::edges::connect`].
+    /// The indices of the earlier nodes that must be complete first, see [`super::edges::connect`].
     pub(super) after: Vec<usize>,
 }
 
 impl Node {
-    /// A node with the work of an action, in a stream. It touches nothing and follows no node yet.
+    /// A node with the work of `action`. The node touches no range and follows no node yet.
     pub(super) fn of(action: &Action<'_>, home: NodeHome) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => NodeWork::Copy,
@@ -166,9 +167,10 @@ impl Node {
         Ok(Self { work, home, within, is_dependent: false, touches, after })
     }
 
-    /// A conditional node in a stream, with the nodes of `body`. `touches` has the uses of all
-    /// these nodes together. Ranges that the body writes count as overwritten, although the body
-    /// may not run: the order of operations is the same, and the memory needs no content before.
+    /// A conditional node with the nodes of `body`. `touches` has the uses of all these nodes
+    /// together. Ranges that the body overwrites count as overwritten, although the body may not
+    /// run. This does not change the order of operations, and the ranges need no content before the
+    /// launch.
     pub(super) fn conditional(
         repeats: Repeats,
         condition: ArgumentRange,
@@ -190,7 +192,7 @@ impl Node {
         Self { work, home, within, is_dependent: false, touches, after }
     }
 
-    /// A node with captured work of another library, in a stream.
+    /// A node with captured work of another library.
     pub(super) fn captured(
         captured: Captured,
         name: &'static str,
@@ -229,15 +231,15 @@ impl Node {
         }
     }
 
-    /// Sets the priority of a launch without a priority.
+    /// Sets the priority, if the node is a launch without a priority.
     pub(super) fn set_priority(&mut self, priority: Option<i32>) {
         if let NodeWork::Kernel { config, .. } = &mut self.work {
             config.priority = config.priority.or(priority);
         }
     }
 
-    /// A copy of the node for another graph. There, the node's graph becomes a part of `stream`,
-    /// and the streams of the node's graph get the numbers from `first` on.
+    /// A copy of the node for another graph, in which the node's graph becomes a part of `stream`.
+    /// In the other graph, stream `n` of the node's graph has the number `first + n`.
     pub(super) fn copied_into(&self, stream: usize, first: usize) -> Self {
         let within = self.within.iter().map(|within| first + within);
         Self {
@@ -250,8 +252,8 @@ impl Node {
         }
     }
 
-    /// Sets the nodes that this node follows. `is_behind_launch` is true if there is only one such
-    /// node, and that node is a launch in the same stream. A dependent launch requires this.
+    /// Sets the nodes that this node follows. `is_behind_launch` is true if there is exactly one
+    /// such node, and this one is a launch in the same stream. A dependent launch requires this.
     pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
         let wants = matches!(&self.work, NodeWork::Kernel { config, .. } if config.dependent);
         self.is_dependent = wants && is_behind_launch;
@@ -268,7 +270,7 @@ impl Node {
         matches!(self.work, NodeWork::Kernel { .. })
     }
 
-    /// Whether the node is a launch that uses this argument, or its body has such a launch.
+    /// Whether the node is a launch that uses this argument, or has such a launch in its body.
     pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
         match &self.work {
             NodeWork::Kernel { .. } => self.touches.iter().any(|touch| touch.argument == argument),
@@ -313,7 +315,7 @@ impl Node {
         Ok(differs)
     }
 
-    /// As [`differs`](Self::differs), for an operation of a stream.
+    /// Like [`differs`](Self::differs), for an operation of a stream that is not a node yet.
     pub(super) fn differs_from(
         &self,
         action: &Action<'_>,
@@ -338,8 +340,8 @@ impl Node {
         within: &[usize],
         touches: &[ArgumentRange],
     ) -> std::result::Result<(), String> {
-        // Slices are not compared: `memcmp` of two empty slices takes 50 ns on processors with
-        // AVX-512, because a masked load of an unmapped address needs an assist.
+        // Slices are not compared. On processors with AVX-512, `memcmp` of two empty slices takes
+        // 50 ns, because a masked load of an unmapped address needs an assist.
         if self.home != home || !self.within.iter().eq(within) {
             return Err("it is in another stream".to_owned());
         }
@@ -351,7 +353,7 @@ impl Node {
 
     fn works_otherwise(&self, other: &NodeValues<'_>) -> std::result::Result<bool, String> {
         match (&self.work, other) {
-            // Closures cannot be compared, so the graph keeps the first one.
+            // Closures cannot be compared, so the graph keeps the first closure.
             (NodeWork::Copy, NodeValues::Copy) | (NodeWork::HostFn(_), NodeValues::HostFn) => {
                 Ok(false)
             }
@@ -362,8 +364,8 @@ impl Node {
             ) if was == function => {
                 let attributes =
                     |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
-                // These become attributes of the node and of its edge, which an update cannot
-                // change.
+                // These values become attributes of the node and of its edge. An update cannot
+                // change the attributes.
                 if attributes(old) != attributes(config) {
                     return Err(
                         "its cluster, cooperative, priority or dependent attribute differs"

@@ -27,21 +27,22 @@ const HEAP: usize = usize::MAX / 2;
 const OTHER_MEMORY: &str =
     "the arguments or the allocated memory of the recording differ from those of the graph";
 
-/// The operations of a recording with their edges, and the memory that they use.
+/// The recorded operations as nodes with edges, and the memory that the operations use.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) nodes: Vec<Node>,
-    /// The memory of the arguments, then the memory of the chunks of the heap.
+    /// The memory of the arguments, followed by the memory of the chunks of the heap.
     pub(super) spans: Vec<Span>,
     /// The element type of each argument.
     pub(super) elements: Vec<ElementKind>,
-    /// The chunks of the heap that no earlier graph of the recording owns.
+    /// The chunks of the heap that no earlier graph of the recording owns. This graph will own
+    /// them.
     pub(super) heap: Vec<Buffer<u8>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// The device of the graph, and other devices on which it has operations.
+    /// The device of the graph, followed by the other devices on which the graph has operations.
     devices: Mutex<Vec<Device>>,
     state: Mutex<RecordingState>,
     heap: Arc<Heap>,
@@ -60,10 +61,10 @@ struct RecordingState {
     priority: Option<i32>,
     /// The number of the edge that is left out, counted from 1.
     dropped_edge: Option<usize>,
-    /// The comparison with an existing graph. While there is one, operations are compared and not
-    /// collected.
+    /// The comparison with an existing graph. While there is a comparison, operations are compared
+    /// and not collected.
     comparison: Option<Comparison>,
-    /// Whether an operation was refused.
+    /// Whether an operation was refused since the recorded operations were last taken out.
     has_refused: bool,
     has_ended: bool,
 }
@@ -92,8 +93,8 @@ pub(super) struct Part<'a> {
     pub(super) heap: &'a [(DeviceId, u64)],
 }
 
-/// Converts a range of an argument of a graph to a range of an argument of the graph around it.
-/// `at` has the new argument and the new range for each argument.
+/// Converts a range of an argument of an inner graph to a range of an argument of the outer graph.
+/// `at` has, for each argument of the inner graph, its argument and its range in the outer graph.
 fn shift(touch: &mut ArgumentRange, at: &[ArgumentBytes]) {
     let (argument, range) = &at[touch.argument];
     touch.range = range.start + touch.range.start..range.start + touch.range.end;
@@ -105,7 +106,7 @@ fn invalid(cause: String) -> Error {
 }
 
 impl RecordingState {
-    /// The number of a stream. A new stream gets the next number.
+    /// The number of the stream with this lane. A new stream gets the next number.
     fn stream(&mut self, lane: LaneId) -> usize {
         let known = self.streams.iter().position(|known| *known == Some(lane));
         known.unwrap_or_else(|| {
@@ -114,15 +115,16 @@ impl RecordingState {
         })
     }
 
-    /// Gives a new stream the next number. The stream may have the lane of a dropped stream.
+    /// Assigns the next number to a new stream. The lane may have belonged to a stream that was
+    /// dropped.
     fn open(&mut self, lane: LaneId) {
         let gone = self.streams.iter_mut().filter(|known| **known == Some(lane));
         gone.for_each(|known| *known = None);
         self.streams.push(Some(lane));
     }
 
-    /// Reserves numbers for the `streams` streams of a graph within the graph. Returns the first
-    /// number.
+    /// Reserves numbers for the `streams` streams of a graph within the graph. Returns the first of
+    /// these numbers.
     fn part(&mut self, streams: usize) -> usize {
         let first = self.streams.len();
         self.streams.extend(std::iter::repeat_n(None, streams));
@@ -138,8 +140,8 @@ impl RecordingState {
         if submission.slot.is_some() {
             return Err(unsupported("a host function that runs once"));
         }
-        // An operation that cannot be a node is refused for this reason, before its memory is
-        // checked.
+        // If an operation cannot be a node, the error has this reason, whatever its memory. So this
+        // check comes before the check of the memory.
         submission.action.as_node().map_err(unsupported)?;
         let mut touches = SmallVec::<[ArgumentRange; 8]>::new();
         for access in submission.uses {
@@ -172,8 +174,8 @@ impl RecordingState {
         Ok(())
     }
 
-    /// The argument or the chunk of the heap that has these bytes, and the range of the bytes in
-    /// it.
+    /// Finds the argument that contains the bytes of a use. The number of chunk `n` of the heap is
+    /// `HEAP + n`. Also returns the range in bytes from the start of the argument or chunk.
     fn locate(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
         let (block, range) = (used.track.id, &used.range);
         let has = |known: &RecordedArgument| {
@@ -259,8 +261,9 @@ impl Nodes {
         self.state().comparison = Some(Comparison::new(nodes, arguments));
     }
 
-    /// Ends the comparison. `spans` is the memory of the graph. Returns the reason if the recording
-    /// does not fit the graph.
+    /// Ends the comparison and returns it. `spans` is the memory of the graph, and `elements` has
+    /// the element types of its arguments. The second part of the result is the reason why the
+    /// recording does not fit the graph, or `None`.
     pub(super) fn compared(
         &self,
         spans: &[Span],
@@ -283,8 +286,8 @@ impl Nodes {
         let own = comparison.arguments;
         let mut nodes = comparison.into_nodes();
         let of_heap = |touch: &mut ArgumentRange| {
-            // In nodes of a comparison, the chunks of the heap have the numbers after the last
-            // argument.
+            // In the nodes of an existing graph, the number of a chunk of the heap follows the
+            // number of the last argument.
             if (own..HEAP).contains(&touch.argument) {
                 touch.argument = HEAP + touch.argument - own;
             }
@@ -371,7 +374,8 @@ impl Nodes {
             node.each_touch(&mut |touch| shift(touch, &at));
             state.take(node);
         }
-        // Operations that are recorded later may get the same bytes. They then follow these nodes.
+        // Operations that are recorded later may use the same bytes of the heap. These operations
+        // then follow the copied nodes.
         lent.into_iter().for_each(|block| self.heap.release(block));
         Ok(())
     }
@@ -435,8 +439,9 @@ impl Nodes {
         Ok(())
     }
 
-    /// The ranges that replace the arguments of a graph, followed by ranges of this recording's
-    /// heap that replace the graph's own memory. Also returns the blocks of these heap ranges.
+    /// For each argument of the inner graph: the range of this recording that replaces it. Next
+    /// come the ranges of this recording's heap that replace the own memory of the inner graph.
+    /// Also returns the blocks of the ranges in the heap.
     fn locations(
         &self,
         state: &RecordingState,

@@ -19,17 +19,17 @@ pub struct Recording {
 
 impl Drop for Recording {
     /// The streams of the recording may outlive the recording, for example after a panic of the
-    /// recorded code. From now on the operations of these streams are refused, because no graph
-    /// would ever contain them.
+    /// recorded code. No graph would ever contain later operations of these streams. So such
+    /// operations are refused from now on.
     fn drop(&mut self) {
         drop(self.nodes.end());
     }
 }
 
 impl Recording {
-    /// A recording that continues: its streams stay, and its operations are taken out repeatedly.
-    /// Launches without a priority get `priority`. `allocates` states whether the streams can
-    /// allocate. Memory that they allocate can be used only in the graph.
+    /// A recording that makes several graphs. Its streams stay, and its operations are taken out
+    /// for each graph. Launches without a priority get `priority`. `allocates` states whether the
+    /// streams can allocate. Only the graph can use memory that they allocate.
     pub(crate) fn continuing(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
         let nodes = Arc::new(Nodes::new(device, priority, allocates));
         Self { device: device.clone(), nodes }
@@ -54,8 +54,8 @@ impl Recording {
         graph.change(&self.nodes, work)
     }
 
-    /// Records `work`, and changes a graph of this recording to the recorded operations. They may
-    /// differ from the operations of the graph.
+    /// Records `work`, and changes a graph of this recording to the recorded operations. The
+    /// recorded operations may differ from the operations of the graph.
     ///
     /// # Errors
     /// An error of the driver. The graph is then broken.
@@ -79,10 +79,10 @@ impl Recording {
         self.nodes.discard();
     }
 
-    /// A stream whose operations are recorded, and run when the graph is launched. Copies, fills,
-    /// launches of kernels and of other graphs, and [host functions](Self::host_fn) can be
-    /// recorded. Other calls return `Unsupported` or `Capturing` (law A33). Memory that the stream
-    /// [allocates](Stream::alloc) belongs to the graph.
+    /// A stream whose operations are recorded. The operations run when the graph is launched.
+    /// Copies, fills, launches of kernels and of other graphs, and [host functions](Self::host_fn)
+    /// can be recorded. Other calls return `Unsupported` or `Capturing` (law A33). Memory that the
+    /// stream [allocates](Stream::alloc) belongs to the graph.
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -90,8 +90,8 @@ impl Recording {
         self.stream_on(&self.device)
     }
 
-    /// A stream of the recording on another device, otherwise as [`Recording::stream`]. The graph
-    /// is still launched as one operation of a stream on the device that recorded it.
+    /// Like [`Recording::stream`], but on another device. The graph is still launched as one
+    /// operation of a stream on the device that recorded it.
     ///
     /// ```
     /// use trijet::Uses;
@@ -119,12 +119,11 @@ impl Recording {
         Ok(stream)
     }
 
-    /// Records a host function. Each launch of the graph calls `run` on a thread of the driver when
-    /// it reaches the function (law A27). The graph owns `run`, and drops it when the graph is
-    /// dropped and no launch is pending. As for [`Stream::host_fn`], `run` must not call the
-    /// driver, and a later synchronization returns a panic of `run` as its error. A signal that
-    /// `run` sets orders no memory. A graph that is [recorded again](Device::record_again) keeps
-    /// the first `run`.
+    /// Records a host function. When a launch of the graph reaches the function, a thread of the
+    /// driver calls `run` (law A27). The graph owns `run`, and drops it when the graph is dropped
+    /// and no launch is pending. As for [`Stream::host_fn`], `run` must not call the driver, and a
+    /// later synchronization returns a panic of `run` as its error. A signal that `run` sets orders
+    /// no memory. A graph that is [recorded again](Device::record_again) keeps the first `run`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -153,10 +152,10 @@ impl Recording {
         stream.record_host_fn(Box::new(run), Location::caller())
     }
 
-    /// Leaves out one edge of the graph. `number` counts from 1 through the edges of the first
-    /// node, then through the edges of the next node, and so on. An edge belongs to the later of
-    /// its two nodes. A graph without an edge shows what the edge prevents, as
-    /// [`testing::drop_wait`](crate::testing::drop_wait) does for streams. On a
+    /// Leaves out one edge of the graph. An edge belongs to the later of its two nodes. `number`
+    /// counts from 1 through the edges of the first node, then through the edges of the next node,
+    /// and so on. The results of a graph without an edge show what the edge prevents, as
+    /// [`testing::drop_wait`](crate::testing::drop_wait) shows for streams. On a
     /// [checked](crate::DeviceBuilder::check) device the graph is then refused, unless other edges
     /// order the two nodes.
     ///
@@ -185,8 +184,8 @@ impl Recording {
     }
 
     /// Makes memory the next argument of the graph. Operations of the recording use only memory of
-    /// arguments, and memory that its streams allocate. Arguments must not share bytes, because the
-    /// arguments of a launch may not share them either.
+    /// arguments, and memory that the streams of the recording allocate. Arguments must not share
+    /// bytes, because the arguments of a launch may not share bytes either.
     ///
     /// # Errors
     /// `InvalidValue` for memory that shares bytes with an earlier argument, or of another driver.
@@ -229,9 +228,8 @@ impl Device {
     }
 
     /// Records the operations of a graph again, and changes the graph in place. The scalars and the
-    /// configurations of its kernels and the values of its fills may be new. Launches that are
-    /// pending keep the old values. This costs much less than a new graph, which the driver has to
-    /// prepare.
+    /// configurations of kernels and the values of fills may be new. Pending launches keep the old
+    /// values. This costs much less than a new graph, which the driver has to prepare.
     ///
     /// ```
     /// use trijet::Uses;

@@ -1,5 +1,5 @@
-//! The check of a graph before it is created, on devices that are checked: do its edges order every
-//! conflict?
+//! The check of a graph before the graph is created, on devices that are checked. It finds
+//! conflicts that the edges do not order.
 //!
 //! The check compares addresses, and derives the order from the edges alone. It does not use the
 //! knowledge of `edges` about streams and arguments, so it finds mistakes of `edges`.
@@ -16,9 +16,9 @@ struct TouchedBytes<'a> {
     addresses: Range<u64>,
 }
 
-/// Describes the first two nodes that use the same bytes without an order, if one of the nodes
-/// writes them. The first `arguments` spans belong to arguments. The other spans are memory of the
-/// graph.
+/// Looks for two nodes that use the same bytes and that no path of edges orders. At least one of
+/// the two writes the bytes. Describes the first such pair. The first `arguments` spans belong to
+/// arguments. The other spans are memory of the graph.
 pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<String> {
     let before = before(nodes);
     let mut accesses = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
             accesses.push(TouchedBytes { node: number, touch, addresses });
         }
     }
-    // Sorted, so that overlapping accesses follow each other.
+    // The accesses are sorted by their start, so that overlapping accesses follow each other.
     accesses.sort_by_key(|access| access.addresses.start);
     for (index, one) in accesses.iter().enumerate() {
         let behind = accesses[index + 1..].iter();
@@ -68,7 +68,8 @@ fn describe(
     )
 }
 
-/// For each node, the nodes that precede it according to the edges, with one bit per node.
+/// For each node, a bit set of the nodes that precede it. A node precedes another if a path of
+/// edges connects the two.
 fn before(nodes: &[Node]) -> Vec<Vec<u64>> {
     let words = nodes.len().div_ceil(64);
     let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());

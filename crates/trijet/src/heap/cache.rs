@@ -3,7 +3,7 @@
 //!
 //! Allocating a kept block takes neither the lock of the heap nor memory of the process. The heap
 //! treats a kept block as live: the block is not joined with its neighbours, and other lanes do not
-//! see it. So a heap that finds no other memory takes all blocks back from the caches before it
+//! see it. So if a heap finds no other memory, it takes all blocks back from the caches before it
 //! grows.
 #![forbid(unsafe_code)]
 
@@ -16,17 +16,17 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of blocks that a lane keeps. A search looks at the sizes of all blocks of the
-/// lane.
+/// Maximum number of blocks that a lane keeps. A search examines the sizes of all these blocks.
 const BLOCKS_MAX: usize = 32;
-/// Maximum size of all blocks that a lane keeps, in granules.
+/// Maximum total size of the blocks that a lane keeps, in granules.
 const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
-/// Maximum excess of a kept block over the requested size: the requested size divided by this.
+/// A kept block may exceed the requested size by at most the requested size divided by this.
 const WASTE_PART: u64 = 32;
 
-/// The owner of a block of a heap: a type of the module `memory`, which this module does not know.
+/// The owner of a block of a heap. The type is defined in the module `memory`, which this module
+/// does not know.
 pub(crate) trait Owner: Any + Debug + Send + Sync {
-    /// The number of the block.
+    /// The number of the block in the heap.
     fn number(&self) -> Index;
 
     /// The operations that used the block last.
@@ -37,20 +37,20 @@ pub(crate) trait Owner: Any + Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) granules: u64,
-    /// Whether operations may still use the block.
+    /// Whether operations that use the block may be pending.
     pub(crate) is_pending: bool,
     pub(crate) owner: Arc<dyn Owner>,
 }
 
-/// Blocks that were taken out of a cache. The caller gives them to the heap.
+/// Blocks that were taken out of a cache. The caller returns them to the heap.
 pub(crate) type Leaving = SmallVec<[Kept; 1]>;
 
-/// The blocks that were taken out of all caches. The caller gives them to the heap.
+/// The blocks that were taken out of all caches. The caller returns them to the heap.
 #[derive(Debug)]
 pub(crate) struct Gathered<'c> {
     pub(crate) blocks: Vec<Kept>,
-    /// The number of allocations of kept blocks since the last call of [`Caches::gather`]. The
-    /// first number counts blocks with pending users, the second all other blocks.
+    /// The number of allocations from the caches since the last call of [`Caches::gather`]. The
+    /// first number counts blocks with pending users, the second number all other blocks.
     pub(super) taken: [u64; 2],
     _turn: MutexGuard<'c, ()>,
 }
@@ -61,8 +61,8 @@ struct Cache {
     /// The blocks, in the order in which they were freed.
     blocks: Vec<Kept>,
     granules: u64,
-    /// The number of allocations of kept blocks. The first number counts blocks with pending users,
-    /// the second all other blocks.
+    /// The number of allocations from this cache. The first number counts blocks with pending
+    /// users, the second number all other blocks.
     taken: [u64; 2],
 }
 
@@ -70,10 +70,11 @@ struct Cache {
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     of_lanes: NumberTable<Mutex<Cache>>,
-    /// Lanes with this number or a higher one have no cache.
+    /// The number of lanes that can have a cache. Lanes with this number or a higher one have no
+    /// cache.
     lanes: AtomicUsize,
-    /// Held from the time when a thread takes all blocks out of the caches until it has given them
-    /// to the heap. A thread that waited for this lock finds the blocks in the heap.
+    /// A thread holds this lock while it moves all blocks from the caches to the heap. Another
+    /// thread that waited for the lock finds the blocks in the heap.
     gathering: Mutex<()>,
 }
 
@@ -95,7 +96,7 @@ impl Cache {
         self.blocks.len() > BLOCKS_MAX || self.granules > GRANULES_MAX
     }
 
-    /// Takes the older half of the blocks out of the cache.
+    /// Takes the blocks that were freed first out of the cache: one half of all blocks.
     #[cold]
     fn take_half(&mut self) -> Leaving {
         let leaving: Leaving = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();
@@ -116,8 +117,8 @@ impl Caches {
         self.of_lanes.set(number, Mutex::default())
     }
 
-    /// Takes a block of `lane` out of its cache. The block has at least `granules`, and exceeds
-    /// them by at most a 32nd.
+    /// Takes a block of at least `granules` out of the cache of `lane`. The block is at most a 32nd
+    /// larger than `granules`.
     #[inline]
     pub(crate) fn take(&self, lane: LaneId, granules: u64) -> Option<Arc<dyn Owner>> {
         let mut cache = self.get(lane)?.try_lock().ok()?;
@@ -126,9 +127,9 @@ impl Caches {
         Some(owner)
     }
 
-    /// Adds a block to the cache of `lane`, which follows all users of the block. Returns the
-    /// blocks that the caller gives to the heap. They include this block if it is larger than half
-    /// of the maximum, or if another thread uses the cache.
+    /// Adds a block to the cache of `lane`. The lane follows all users of the block. Returns blocks
+    /// that the caller must return to the heap. They include the new block if it is larger than
+    /// half of the maximum, or if another thread uses the cache.
     #[inline]
     #[must_use]
     pub(crate) fn keep(&self, lane: LaneId, kept: Kept) -> Leaving {
@@ -142,9 +143,9 @@ impl Caches {
         }
     }
 
-    /// Takes all blocks out of the caches. The caller gives the blocks to the heap before it drops
-    /// the result. Until then, other threads wait in this function. Afterwards they find the blocks
-    /// in the heap.
+    /// Takes all blocks out of the caches. The caller returns the blocks to the heap before it
+    /// drops the result. Until then, other threads wait in this function. Afterwards these threads
+    /// find the blocks in the heap.
     #[cold]
     pub(super) fn gather(&self) -> Gathered<'_> {
         let turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);

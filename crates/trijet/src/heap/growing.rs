@@ -2,8 +2,8 @@
 //! the start of the range.
 //!
 //! Memory is mapped only at higher addresses than the bytes that operations may use, so mapping
-//! waits for no work. A range that is no longer used keeps its memory. It is parked for the next
-//! user, together with the operations that used it last.
+//! waits for no work. When a range loses its user, the range keeps its memory. It is parked: it
+//! stays in a list for the next user, together with the operations that used it last.
 #![forbid(unsafe_code)]
 
 use super::growing_range::{GrowingRange, Parked, RANGES_MAX};
@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 impl Heap {
-    /// A growing range of `bytes` or more, and the operations that used it last. The range is a
-    /// parked range, or a new range without memory. The caller will use `used` bytes of it at once.
+    /// Returns a growing range of at least `bytes`, and the operations that used the range last.
+    /// The range is a parked range, or a new range without memory. The caller will use the first
+    /// `used` bytes of the range at once.
     ///
     /// # Errors
     /// `Unsupported` if the device has no ranges; `OutOfMemory` if there are not enough addresses.
@@ -59,9 +60,10 @@ impl Heap {
         Ok((Arc::new(range), Users::new()))
     }
 
-    /// A parked range of `bytes` or more. Prefers the range with the least memory among ranges with
-    /// at least `used` mapped bytes. If there is none, takes the range with the most memory. Of two
-    /// ranges with equal memory, takes the one with complete users.
+    /// Takes a parked range of at least `bytes`. Among the ranges with at least `used` mapped
+    /// bytes, prefers the range with the fewest mapped bytes. If there is no such range, takes the
+    /// range with the most mapped bytes. Between ranges with equally many mapped bytes, prefers a
+    /// range with complete users.
     fn take_parked(
         &self,
         (used, bytes): (u64, u64),
@@ -91,10 +93,10 @@ impl Heap {
         state.parking.parked.push(Parked { range, users });
     }
 
-    /// Maps memory so that a range has at least `to` bytes.
+    /// Maps memory, so that at least the first `to` bytes of a range are mapped.
     ///
     /// # Errors
-    /// `OutOfMemory` if the device has no more; an error of the driver.
+    /// `OutOfMemory` if the device has no more memory; an error of the driver.
     pub(crate) fn extend(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) -> Result<()> {
         let sizes = self.range_sizes(driver)?;
         let mut pieces = range.pieces.lock().expect("no panic under this lock");
@@ -116,8 +118,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Asks the mapper thread to map memory so that a range has `to` bytes, and does not wait for
-    /// it.
+    /// Asks the mapper thread to map the first `to` bytes of a range. Does not wait for the thread.
     pub(crate) fn ask_ahead(
         self: &Arc<Self>,
         driver: &Arc<dyn Driver>,
@@ -132,8 +133,8 @@ impl Heap {
         }));
     }
 
-    /// Maps memory before an operation needs it. If this fails, the range is marked as refused, and
-    /// no more memory is requested ahead for it.
+    /// Maps the first `to` bytes of a range before an operation needs them. If this fails, the
+    /// range is marked as refused, and no more memory is requested ahead for it.
     fn extend_ahead(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) {
         // The call that needs the memory will report the error.
         let refused = self.extend(driver, range, to).is_err();
@@ -165,8 +166,8 @@ impl Heap {
     }
 
     /// Unmaps the memory of parked ranges with complete users, and returns the number of unmapped
-    /// bytes. `takes` gets the bytes that the heap holds and the bytes of a range, and decides
-    /// whether the range is unmapped.
+    /// bytes. `takes` decides whether a range is unmapped. Its arguments are the number of bytes
+    /// that the heap has and the number of mapped bytes of the range.
     pub(super) fn release_parked(
         &self,
         driver: &dyn Driver,
@@ -182,8 +183,8 @@ impl Heap {
         Ok(released)
     }
 
-    /// Takes a parked range with complete users, if no thread maps memory into it. `takes` decides
-    /// as for [`release_parked`](Self::release_parked).
+    /// Takes a parked range with complete users, if no thread maps memory into the range. `takes`
+    /// is the function of [`release_parked`](Self::release_parked).
     fn take_idle_range(
         &self,
         takes: impl Fn(u64, u64) -> bool,
@@ -235,7 +236,7 @@ impl Heap {
 }
 
 impl State {
-    /// The bytes of memory in parked ranges.
+    /// The number of mapped bytes of all parked ranges.
     pub(crate) fn parked(&self) -> u64 {
         self.parking.parked.iter().map(|parked| parked.range.mapped()).sum()
     }

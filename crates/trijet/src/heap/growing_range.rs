@@ -7,10 +7,12 @@ use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A range grows by its size divided by this, within the limits of `GrowingRange::unit`.
+/// The size of a range divided by this is the number of bytes by which the range grows, within the
+/// limits of `GrowingRange::unit`.
 const PARTS: u64 = 16;
-/// Maximum number of growing ranges per heap. The place of a byte in a growing range contains this
-/// number plus the number of the range. So no byte in another range of the heap has the same place.
+/// Maximum number of growing ranges per heap. The place of a byte is a number that identifies the
+/// byte in the heap. For a byte of a growing range, it contains this maximum plus the number of the
+/// range. So no byte of an ordinary range has the same place.
 pub(super) const RANGES_MAX: u32 = 1 << 15;
 
 /// A range of addresses, with memory mapped at its front.
@@ -18,18 +20,18 @@ pub(super) const RANGES_MAX: u32 = 1 << 15;
 pub(crate) struct GrowingRange {
     pub(super) memory: Memory,
     pub(super) number: u32,
-    /// The number of mapped bytes. Changed under the lock of the heap.
+    /// The number of mapped bytes. It changes only under the lock of the heap.
     pub(super) mapped: AtomicU64,
     /// Whether the range has no user and is in the list of parked ranges. The flag is accessed
     /// under the lock of the heap.
     pub(super) is_parked: AtomicBool,
-    /// The end of each piece of memory, in bytes from the start of the range. The lock is held
-    /// while memory is mapped into this range or unmapped from it. Enqueue calls do not take the
-    /// lock.
+    /// The end of each mapped piece of memory, in bytes from the start of the range. A thread holds
+    /// the lock while it maps memory into this range or unmaps memory of it. Enqueue calls do not
+    /// take the lock.
     pub(super) pieces: Mutex<Vec<u64>>,
-    /// The number of bytes up to which the mapper thread was asked to map memory ahead.
+    /// The mapper thread was asked to map the range up to this number of bytes from its start.
     pub(super) asked: AtomicU64,
-    /// Whether mapping memory ahead of its use failed the last time.
+    /// Whether the last attempt to map memory ahead of its use failed.
     pub(super) refused: AtomicBool,
 }
 
@@ -53,7 +55,8 @@ impl GrowingRange {
         &self.memory
     }
 
-    /// The place of the first byte of the range: a number that no byte of another range has.
+    /// The place of the first byte of the range: a number that no byte of another range of the heap
+    /// has.
     pub(crate) fn place(&self) -> u64 {
         u64::from(RANGES_MAX + self.number) << 48
     }
@@ -64,8 +67,9 @@ impl GrowingRange {
         self.mapped.load(Ordering::Acquire)
     }
 
-    /// The number of bytes up to which memory should be mapped ahead if `used` bytes are used.
-    /// `None` if enough memory is mapped, or if a thread was already asked for it.
+    /// If `used` bytes are used, the number of bytes from the start of the range that should be
+    /// mapped ahead. `None` if enough memory is mapped, if a thread was already asked to map it, or
+    /// if mapping ahead failed before.
     #[inline]
     pub(crate) fn ahead(&self, used: u64, sizes: RangeSizes) -> Option<u64> {
         let (mapped, unit) = (self.mapped(), self.unit(sizes));
@@ -77,8 +81,8 @@ impl GrowingRange {
         (self.asked.fetch_max(wanted, Ordering::Relaxed) < wanted).then_some(wanted)
     }
 
-    /// The number of bytes by which the range grows: at least one granule, and at most half a step
-    /// of the heap.
+    /// The number of bytes by which the range grows at a time: at least one granule, and at most
+    /// half a step of the heap.
     pub(super) fn unit(&self, sizes: RangeSizes) -> u64 {
         let (least, most) = (sizes.granule.0, (sizes.step.0 / 2).max(sizes.granule.0));
         (self.memory.bytes() / PARTS).next_multiple_of(least).clamp(least, most)

@@ -1,4 +1,4 @@
-//! The growth of a heap: memory is mapped at the end of a range of addresses, or into a hole, and
+//! The growth of a heap. Memory is mapped at the end of a range of addresses, or into a hole. It is
 //! unmapped where no block uses it.
 #![forbid(unsafe_code)]
 
@@ -12,26 +12,26 @@ use crate::base::units::Bytes;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Memory;
 
-/// A large heap grows by its size divided by this. The time of a growth hardly depends on its size
-/// (measured: crates/trijet-bench/results/h200/memory.csv). So the number of calls is logarithmic
-/// in the size of the heap.
+/// A large heap grows by its size divided by this, so the number of growths is logarithmic in the
+/// size of the heap. The time of a growth hardly depends on the number of bytes (measured:
+/// crates/trijet-bench/results/h200/memory.csv).
 const GROWTH_PART: u64 = 64;
 
-/// The size of pieces in `HeapMode::Footprint`, in granules of the heap. A free piece can be
-/// returned to the device, or mapped elsewhere. This size is the granule of GPUs.
+/// The size of pieces of memory in `HeapMode::Footprint`, in granules of the heap. It equals the
+/// granule of GPUs. A free piece can be returned to the device, or mapped elsewhere.
 const PIECE: u64 = (2 << 20) / GRANULE;
 
 /// The amount of memory that a trim unmaps. A piece of memory is unmapped as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trim {
-    /// As much as possible, while the heap keeps at least this number of bytes.
+    /// As much as possible, but the heap keeps at least this number of bytes.
     Keep(u64),
-    /// Until the heap holds at most this number of bytes.
+    /// Until the heap has at most this number of bytes from the device.
     To(u64),
 }
 
 impl Trim {
-    /// Whether a heap that holds `held` bytes unmaps a piece of `piece` bytes.
+    /// Whether a heap that has `held` bytes from the device unmaps a piece of `piece` bytes.
     fn takes(self, held: u64, piece: u64) -> bool {
         match self {
             Self::Keep(least) => held.saturating_sub(piece) >= least,
@@ -51,8 +51,8 @@ struct Growth {
     piece: u64,
 }
 
-/// A piece of memory that is about to be mapped or unmapped. Until then, its addresses are a live
-/// block.
+/// A piece of memory that is about to be mapped or unmapped. Until that is done, a live block
+/// occupies the addresses of the piece.
 struct GrowthPlan {
     piece: Taken,
     range: Memory,
@@ -70,8 +70,8 @@ impl State {
     }
 
     /// Chooses the addresses at which memory is mapped for a block of `granules`: a hole, or the
-    /// end of a range. If the last block of the range is free, the new memory only adds the
-    /// granules that this block lacks. `None` if no range has room.
+    /// end of a range. If the last block of that range is free, the new memory has only the
+    /// granules that the free block lacks. `None` if no range has room.
     ///
     /// # Errors
     /// `OutOfMemory` if the growth would exceed the limit of the heap.
@@ -103,8 +103,8 @@ impl State {
         Ok(None)
     }
 
-    /// The total size of the pieces of memory that no live block uses, in bytes. They can be mapped
-    /// elsewhere when the users of their free blocks are complete.
+    /// The total size of the pieces of memory that no live block uses, in bytes. The pieces can be
+    /// mapped elsewhere when the users of their free blocks are complete.
     pub(crate) fn movable(&self) -> u64 {
         let mappings = (0..).zip(&self.mappings);
         let pieces = mappings.flat_map(|(number, mapping)| {
@@ -115,12 +115,12 @@ impl State {
         free.map(|(_, _, granules)| granules * GRANULE).sum()
     }
 
-    /// The addresses of the pieces of memory, without growing ranges.
+    /// The addresses of each piece of memory. Growing ranges are not included.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
         self.mappings.iter().flat_map(Mapping::pieces)
     }
 
-    /// Counts memory that is about to be mapped.
+    /// Counts memory of `granules` that is about to be mapped.
     ///
     /// # Errors
     /// `OutOfMemory` if the growth would exceed the limit of the heap.
@@ -130,7 +130,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts memory that was unmapped, or was not mapped after all.
+    /// Subtracts memory that was unmapped, or that could not be mapped.
     pub(super) fn return_room(&mut self, granules: u64) {
         self.mapped -= granules * GRANULE;
     }
@@ -139,7 +139,7 @@ impl State {
         self.counts.mapped_high = self.counts.mapped_high.max(self.mapped);
     }
 
-    /// Refuses a growth beyond the limit.
+    /// Returns an error if a growth by `granules` would exceed the limit of the heap.
     fn demand_room(&self, granules: u64) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
         if self.mapped.saturating_add(granules * GRANULE) <= limit {
@@ -153,7 +153,7 @@ impl State {
         Err(Error::new(ErrorKind::OutOfMemory, "alloc", cause))
     }
 
-    /// Takes the addresses of a range that has no memory.
+    /// Takes the addresses of a range that has no mapped memory.
     fn take_empty_range(&mut self) -> Option<Memory> {
         let Self { space, mappings, .. } = self;
         let mut empty = (0..).zip(mappings).filter(|(number, _)| space.extent(*number) == 0);
@@ -162,11 +162,11 @@ impl State {
 }
 
 impl Heap {
-    /// Maps memory for a block of `granules`. Afterwards the block is in the shared list, unless
-    /// another thread takes it first.
+    /// Maps memory for a block of `granules`. The block is then in the shared list, unless another
+    /// thread takes it first.
     ///
     /// # Errors
-    /// `OutOfMemory` if the device has no more; an error of the driver.
+    /// `OutOfMemory` if the device has no more memory; an error of the driver.
     pub(crate) fn grow(&self, driver: &dyn Driver, granules: u64) -> Result<()> {
         let Some(sizes) = self.sizes(driver)? else {
             let cause = "the driver cannot reserve ranges of addresses";
@@ -245,7 +245,7 @@ impl Heap {
     }
 
     /// Unmaps memory that no block and no operation uses, starting with parked ranges. Returns the
-    /// number of bytes.
+    /// number of unmapped bytes.
     ///
     /// # Errors
     /// An error of the driver.
@@ -276,7 +276,7 @@ impl Heap {
         }
     }
 
-    /// Takes a piece of memory without used bytes, searching from the last piece.
+    /// Takes a piece of memory without used bytes. The search starts with the last piece.
     fn take_idle_piece(&self, trim: Trim) -> Option<GrowthPlan> {
         let mut state = self.lock();
         let held = state.mapped();

@@ -1,17 +1,17 @@
-//! The number of allocated bytes of a heap, and its maximum. Threads count without the lock of the
-//! heap, because an allocation of a block that a lane kept does not take the lock.
+//! The number of allocated bytes of a heap, and the maximum of this number. Threads count without
+//! the lock of the heap, because an allocation of a block that a lane kept does not take the lock.
 #![forbid(unsafe_code)]
 
 use super::space::nodes::GRANULE;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of allocated bytes. Each allocation counts rounded up to granules.
+/// The number of allocated bytes. The size of each allocation is rounded up to granules.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     now: AtomicU64,
-    /// The maximum since the last reset.
+    /// The maximum of `now` since the last call of [`Live::reset_high`].
     high: AtomicU64,
-    /// The maximum in this period, see [`Live::end_period`].
+    /// The maximum of `now` since the last call of [`Live::end_period`].
     period_high: AtomicU64,
 }
 
@@ -20,13 +20,13 @@ fn rounded(bytes: u64) -> u64 {
 }
 
 impl Live {
-    /// Counts an allocation.
+    /// Adds an allocation of `bytes`.
     #[inline]
     pub(crate) fn add(&self, bytes: u64) {
         self.add_mapped(rounded(bytes));
     }
 
-    /// Counts memory that is mapped for a growing buffer.
+    /// Adds memory that was mapped for a growing buffer.
     #[inline]
     pub(super) fn add_mapped(&self, bytes: u64) {
         let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -37,7 +37,7 @@ impl Live {
         }
     }
 
-    /// Subtracts a freed allocation.
+    /// Subtracts a freed allocation of `bytes`.
     #[inline]
     pub(crate) fn subtract(&self, bytes: u64) {
         self.subtract_mapped(rounded(bytes));
@@ -54,7 +54,7 @@ impl Live {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// The maximum number of allocated bytes since the last reset.
+    /// The maximum number of allocated bytes since the last call of [`Live::reset_high`].
     pub(crate) fn high(&self) -> u64 {
         self.high.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Live {
         self.high.store(self.now(), Ordering::Relaxed);
     }
 
-    /// Ends a period. Returns the maximum number of allocated bytes in it.
+    /// Ends a period. Returns the maximum number of allocated bytes in this period.
     pub(crate) fn end_period(&self) -> u64 {
         self.period_high.swap(self.now(), Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! The thread that maps memory ahead of its use.
 //!
-//! It starts when it is first needed, and ends with its heap. If the thread could not be started,
-//! the call that needs the memory maps it.
+//! The thread starts when a heap first needs it, and ends with the heap. If the thread could not be
+//! started, the call that needs the memory maps it.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 
 type MapperTask = Box<dyn FnOnce() + Send>;
 
-/// The channel for tasks of the thread; `None` if the system refused to start a thread.
+/// The channel for tasks of the thread. `None` if the system refused to start a thread.
 #[derive(Default)]
 pub(super) struct Mapper(OnceLock<Option<Sender<MapperTask>>>);
 

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 /// A range of addresses, and the memory that is mapped there.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    /// The addresses; `None` after they were given back.
+    /// The addresses. `None` after they were taken out.
     range: Option<Memory>,
-    /// The length of each piece of memory in granules. The key is the start of the piece in the
-    /// range, in granules. A piece is unmapped as a whole.
+    /// The length of each piece of memory, in granules. The key is the start of the piece, in
+    /// granules from the start of the range. A piece is unmapped as a whole.
     pub(super) pieces: BTreeMap<u64, u64>,
 }
 
@@ -21,7 +21,7 @@ impl Mapping {
         Self { range: Some(range), pieces: BTreeMap::new() }
     }
 
-    /// Takes the addresses. No block uses them any more.
+    /// Takes the addresses. The caller ensures that no block uses them.
     pub(super) fn take_range(&mut self) -> Option<Memory> {
         self.range.take()
     }
@@ -30,7 +30,7 @@ impl Mapping {
         self.range.as_ref().expect("a range with blocks keeps its addresses")
     }
 
-    /// The addresses of the mapped pieces.
+    /// The addresses of each mapped piece.
     pub(super) fn pieces(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
         let piece = |(start, granules): (&u64, &u64)| {
             let begin = self.range().span(0..0).address() + start * GRANULE;

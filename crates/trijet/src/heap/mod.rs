@@ -1,13 +1,13 @@
-//! Heaps: memory of a device that the library hands out again by itself, without a call of the
+//! Heaps: memory of a device that the library allocates again by itself, without a call of the
 //! driver.
 //!
-//! A heap takes memory from its device in steps. It maps the memory into ranges of addresses, so
-//! that it grows at the end of its memory. `space` knows the free bytes, and the operations that
-//! used them last. `growth` maps and unmaps memory. `slabs` has small blocks of page-locked memory.
-//! The module `memory::heap`, which knows the lanes, decides which block an allocation gets.
+//! A heap takes memory from its device in steps, and maps it into ranges of addresses. `space`
+//! knows the free bytes, and the operations that used them last. `growth` maps and unmaps memory.
+//! `slabs` has small blocks of page-locked memory. The module `memory::heap`, which knows the
+//! lanes, decides which block an allocation gets.
 //!
-//! The lock of a heap is never held during a call of the driver. If a thread frees memory while
-//! another thread has the lock, it leaves the block in a list. The next owner of the lock empties
+//! The lock of a heap is never held during a call of the driver. If a thread frees a block while
+//! another thread holds the lock, it adds the block to a list. The next owner of the lock empties
 //! the list.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -47,8 +47,8 @@ use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// Number of attempts to take the lock before a thread sleeps. The pauses between attempts grow up
-/// to about 1 us; together they take about 20 us.
+/// Number of attempts to take the lock before a thread sleeps. The pauses between the attempts grow
+/// up to about 1 us. All pauses together take about 20 us.
 const TRIES: u32 = 48;
 
 /// The heap of a device.
@@ -57,16 +57,17 @@ pub(crate) struct Heap {
     device: DeviceId,
     mode: SharedMode,
     state: Mutex<State>,
-    /// The sizes of the heap's ranges; `None` if the driver has no ranges for this device.
+    /// The sizes of the heap's ranges. `None` if the driver has no ranges of addresses for this
+    /// device.
     sizes: OnceLock<Option<RangeSizes>>,
-    /// Held by a thread that makes the heap grow. Other threads that find no memory wait for it,
-    /// because the memory that it adds may suffice for them too.
+    /// A thread holds this lock while it makes the heap grow. Other threads that find no memory
+    /// wait for the lock, because the new memory may suffice for them too.
     turn: Mutex<()>,
-    /// Blocks that were freed while another thread had the lock, each with its users.
+    /// The numbers of blocks that were freed while another thread held the lock of the heap.
     returned: Stack,
     returns: NumberTable<Return>,
     pub(crate) live: Live,
-    /// Blocks that lanes keep for their next allocations.
+    /// The blocks that lanes keep for their next allocations.
     pub(crate) caches: Caches,
     mapper: Mapper,
 }
@@ -78,17 +79,18 @@ struct Return {
     users: Mutex<Users>,
 }
 
-/// The contents of a heap, under its lock.
+/// The state of a heap that its lock protects.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) space: Space,
     pub(crate) mappings: Vec<Mapping>,
-    /// The growing ranges.
+    /// The growing ranges that have no user.
     parking: Parking,
     /// The number of bytes that the heap has from the device, including memory that is about to be
     /// mapped.
     mapped: u64,
-    /// The maximum number of bytes that the heap may hold; `None` if only the device limits it.
+    /// The maximum number of bytes that the heap may have from the device. `None` if the heap has
+    /// no limit of its own.
     pub(crate) limit: Option<u64>,
     pub(crate) counts: Counts,
 }
@@ -96,11 +98,11 @@ pub(crate) struct State {
 /// Counters of a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
-    /// The number of allocations for each [`Reuse`], which is the index.
+    /// The number of allocations of each kind of [`Reuse`]. The index is the kind.
     pub(crate) reuses: [u64; 6],
-    /// The number of calls of the driver.
+    /// The number of calls of the driver that the heap made.
     pub(crate) calls: u64,
-    /// The maximum number of bytes that the heap held from the device since the last reset.
+    /// The maximum number of bytes that the heap had from the device since the last reset.
     pub(crate) mapped_high: u64,
 }
 
@@ -131,7 +133,7 @@ impl Heap {
         self.mode.set(mode);
     }
 
-    /// The sizes of the heap's ranges; `None` if the driver has no ranges of addresses for this
+    /// The sizes of the heap's ranges. `None` if the driver has no ranges of addresses for this
     /// device.
     ///
     /// # Errors
@@ -148,16 +150,16 @@ impl Heap {
         Ok(*self.sizes.get_or_init(|| sizes))
     }
 
-    /// Waits until no other thread makes the heap grow. A thread that finds memory does not wait
-    /// here, so the result may be kept during a call of the driver.
+    /// Waits until no other thread makes the heap grow. The caller may keep the result during a
+    /// call of the driver, because threads that find memory do not wait here.
     pub(crate) fn turn_to_grow(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock. The blocks that other threads left stay in their list.
+    /// Takes the lock. The blocks that other threads freed meanwhile stay in their list.
     ///
-    /// A thread holds the lock for less than a microsecond, and waking a sleeping thread takes
-    /// many. So this function tries to take the lock for a while before it sleeps.
+    /// A thread holds the lock for less than a microsecond, but it takes many microseconds to wake
+    /// a sleeping thread. So this function tries to take the lock for a while before it sleeps.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         for pauses in (0..TRIES).map(|number| 1 << (number / 8)) {
             match self.state.try_lock() {
@@ -170,7 +172,7 @@ impl Heap {
     }
 
     /// Takes the lock to free a live block, without waiting for another thread. If another thread
-    /// has the lock, leaves the block for the next owner of the lock.
+    /// holds the lock, adds the block to the list for the next owner of the lock.
     #[inline]
     pub(crate) fn lock_or_leave(
         &self,
@@ -189,7 +191,7 @@ impl Heap {
         }
     }
 
-    /// Leaves a block for the next owner of the lock.
+    /// Adds a block and its users to the list for the next owner of the lock.
     #[cold]
     fn leave(&self, index: Index, users: Users) {
         let number = index as usize;
@@ -199,7 +201,7 @@ impl Heap {
         self.returned.push(index, &place.next);
     }
 
-    /// Takes the blocks that lanes keep. The caller gives each to the heap.
+    /// Takes the blocks that lanes keep. The caller returns each block to the heap.
     pub(crate) fn gather(&self) -> Gathered<'_> {
         let gathered = self.caches.gather();
         let [own, complete] = gathered.taken;
@@ -209,13 +211,14 @@ impl Heap {
         gathered
     }
 
-    /// Whether other threads left blocks. A block that is being left at this moment may not count.
+    /// Whether the list has blocks that other threads freed. A block that is being added at this
+    /// moment may not count.
     #[inline]
     pub(crate) fn has_left(&self) -> bool {
         !self.returned.is_empty()
     }
 
-    /// Takes the blocks that other threads left, each with its users.
+    /// Takes the blocks that other threads freed out of the list, each with its users.
     pub(crate) fn take_left(&self) -> SmallVec<[(Index, Users); 2]> {
         let mut left = SmallVec::new();
         let place =
@@ -232,14 +235,14 @@ impl Heap {
 }
 
 impl State {
-    /// The first `bytes` bytes of a block.
+    /// The span of the first `bytes` bytes of a block.
     #[inline]
     pub(crate) fn span(&self, taken: &Taken, bytes: u64) -> Span {
         let start = taken.start * GRANULE;
         self.mappings[taken.range as usize].range().span(start..start + bytes)
     }
 
-    /// Counts an allocation.
+    /// Counts an allocation of this kind.
     #[inline]
     pub(crate) fn count(&mut self, reuse: Reuse) {
         self.counts.reuses[reuse as usize] += 1;

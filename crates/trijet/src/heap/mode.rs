@@ -1,11 +1,12 @@
-//! The modes of a heap: which memory an allocation takes if there are several choices.
+//! The modes of a heap. The mode decides which memory an allocation gets if there are several
+//! choices.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The mode of the heap of a device: which memory an allocation takes if its stream has no memory
-/// that it can use again at once.
+/// The mode of the heap of a device. If the stream of an allocation has no memory that it can use
+/// again at once, the mode decides which other memory the allocation gets.
 ///
 /// Every mode keeps the order: the first write of an allocation follows the pending operations that
 /// use its bytes.
@@ -26,25 +27,25 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HeapMode {
-    /// Takes memory with complete users; else new memory of the device; else memory in use. In the
-    /// last case, the first write of the allocation waits for the users.
+    /// Prefers memory with complete users, then new memory of the device, then memory in use. In
+    /// the last case, the first write of the allocation waits for the users.
     #[default]
     Speed,
-    /// Takes memory in use before new memory. So the heap holds less, and streams wait for each
+    /// Prefers memory in use to new memory. So the heap has less memory, and streams wait for each
     /// other.
     Footprint,
-    /// Does not depend on which operations are complete. A program that makes the same calls in the
-    /// same order gets the same ranges of its heap in each run. If the device has no new memory,
-    /// takes memory that other streams use.
+    /// The choice does not depend on which operations are complete. A program that makes the same
+    /// calls in the same order gets the same ranges of its heap in each run. If the device has no
+    /// new memory, an allocation gets memory that other streams use.
     Deterministic,
-    /// Never takes memory that other streams use. An allocation fails instead.
+    /// Never takes memory that other streams use. An allocation without other memory fails.
     NeverWait,
 }
 
 impl HeapMode {
     const ALL: [Self; 4] = [Self::Speed, Self::Footprint, Self::Deterministic, Self::NeverWait];
 
-    /// Whether an allocation may take memory because its users were found complete.
+    /// Whether an allocation may choose memory because a query found its users complete.
     pub(crate) fn asks_for_completion(self) -> bool {
         self != Self::Deterministic
     }

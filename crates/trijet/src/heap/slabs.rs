@@ -1,8 +1,8 @@
-//! Small blocks of page-locked memory, cut from slabs. Locking pages takes longer than copying
-//! them, so small buffers share pages.
+//! Small blocks of page-locked memory, which are parts of slabs. Locking pages takes longer than
+//! copying them, so small buffers share pages.
 //!
-//! A freed block goes to the next owner when its users are complete. A slab returns to the system
-//! only on request, because that may wait for the device (laws A20 and A24).
+//! A freed block can be allocated again when its users are complete. A slab is returned to the
+//! system only on request, because that may wait for the device (laws A20 and A24).
 #![forbid(unsafe_code)]
 
 use super::space::Space;
@@ -12,14 +12,14 @@ use crate::base::units::Bytes;
 use crate::device::memory::{Memory, Span};
 use std::sync::{Mutex, MutexGuard};
 
-/// The size of the largest block, in bytes. Larger buffers have memory of their own.
+/// The size of the largest block, in bytes. A larger buffer is not part of a slab.
 pub(crate) const BLOCK_MAX: u64 = 256 << 10;
-/// The minimum and the maximum size of a slab, in bytes. A new slab is as large as all present
-/// slabs together, so a program with few small buffers locks few pages. It is larger if the
-/// requested block needs more.
+/// The minimum and the maximum size of a slab, in bytes. Within these limits, a new slab is as
+/// large as all present slabs together. So a program with few small buffers locks few pages. A slab
+/// is larger if the requested block needs more.
 const SLAB_MIN: u64 = PAGE;
 const SLAB_MAX: u64 = 2 << 20;
-/// The size of a page of the host.
+/// The size of a page of the host, in bytes.
 const PAGE: u64 = 4096;
 
 /// The slabs of a domain.
@@ -29,7 +29,8 @@ pub(crate) struct Slabs(Mutex<SlabsState>);
 #[derive(Debug, Default)]
 struct SlabsState {
     space: Space,
-    /// The memory of each range; `None` after it was returned.
+    /// The memory of each range, by the number of the range. `None` after the slab was returned to
+    /// the system.
     slabs: Vec<Option<Memory>>,
 }
 
@@ -38,7 +39,7 @@ impl Slabs {
         self.0.lock().expect("no panic under this lock")
     }
 
-    /// A block with complete users, and its number.
+    /// Takes a block with complete users. Returns its first `bytes` bytes and its number.
     pub(crate) fn take(&self, bytes: Bytes) -> Option<(Span, Index)> {
         let mut state = self.state();
         let taken = state.space.take_complete(bytes.0.max(1).div_ceil(GRANULE))?;
@@ -63,7 +64,7 @@ impl Slabs {
         state.space.give(taken.index, Users::new(), List::Shared);
     }
 
-    /// Frees a block. The operations `users` may still use it.
+    /// Frees a block. The operations `users` may still be using it.
     pub(crate) fn give(&self, index: Index, users: Users) {
         let list = match &users[..] {
             [] => List::Shared,
@@ -73,18 +74,18 @@ impl Slabs {
         self.state().space.give(index, users, list);
     }
 
-    /// The operations for which free blocks wait: the users of the oldest block in each of up to
-    /// `most` lists.
+    /// The users of the oldest block in each of up to `most` lists. The free memory in these lists
+    /// becomes available when the users are complete.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         self.state().space.awaited(most)
     }
 
-    /// Makes blocks with complete users available.
+    /// Makes blocks with complete users available again.
     pub(crate) fn retire(&self, is_done: impl Fn(Position) -> bool) {
         self.state().space.retire(is_done);
     }
 
-    /// Takes a slab without a block in use.
+    /// Takes a slab that has no block in use.
     pub(crate) fn take_idle(&self) -> Option<Memory> {
         let mut state = self.state();
         let SlabsState { space, slabs } = &mut *state;

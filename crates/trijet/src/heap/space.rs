@@ -1,14 +1,15 @@
-//! The free bytes of a heap, and the operations that must be complete or followed before a byte is
-//! used again.
+//! The free bytes of a heap. For each free block: the operations that the next use of the block
+//! must follow, unless they are complete.
 //!
-//! A free block keeps the operations that used its bytes last. If a lane follows all of them, the
-//! block is in the list of that lane, which may use it at once. When all of them are complete, the
-//! block moves to the shared list, which every lane may use. Blocks of one list are joined with
-//! their neighbours. An allocation also gets the users of its block. Its first write follows the
-//! users that are pending. So a bad choice of a block costs a wait, but never the bytes of another
-//! allocation.
+//! A free block keeps the operations that used its bytes last. If one lane follows all of these
+//! users, the block is in the list of that lane, which may use the block at once. When all users
+//! are complete, the block moves to the shared list, which every lane may use. Neighbouring blocks
+//! of one list are joined. An allocation also gets the users of its block, and its first write
+//! follows the pending users. So a bad choice of a block costs a wait, but never the bytes of
+//! another allocation.
 //!
-//! A space makes no call of a driver and knows no lock. It asks its caller about lanes.
+//! A space makes no call of a driver and takes no lock. Its caller answers its questions about
+//! lanes.
 #![forbid(unsafe_code)]
 
 mod bins;
@@ -22,7 +23,8 @@ use bins::Bins;
 use nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 
 /// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
-/// position of its key. If that does not suffice, the block gets the key of the block before it.
+/// position of its key. If that does not suffice, the block gets the key of the block that now
+/// precedes it.
 const MOVED_BACK_MAX: usize = 32;
 /// Maximum number of blocks with pending users that a search in a list skips.
 const PASSED_MAX: usize = 8;
@@ -31,7 +33,7 @@ const PASSED_MAX: usize = 8;
 #[derive(Debug)]
 struct Free {
     bins: Bins,
-    /// The first and the last block of the list. A list is sorted by key.
+    /// The first and the last block of the list, which is sorted by key.
     oldest: Index,
     newest: Index,
     granules: u64,
@@ -58,7 +60,7 @@ pub(crate) struct Space {
     shared: Free,
     mixed: Free,
     lanes: Vec<Option<Box<Free>>>,
-    /// The number of frees so far.
+    /// The number of calls that freed a block so far.
     frees: u64,
     live: u64,
     /// The number of granules in holes.
@@ -70,22 +72,23 @@ pub(crate) struct Space {
 pub(crate) struct Taken {
     pub(crate) index: Index,
     pub(crate) range: u32,
-    /// The first granule within the range.
+    /// The first granule, counted from the start of the range.
     pub(crate) start: u64,
     pub(crate) granules: u64,
-    /// The operations that the first write to the block follows.
+    /// The operations that the first write to the block must follow.
     pub(crate) users: Users,
 }
 
 impl Taken {
-    /// The place of the first byte of the block: a number that no byte of another range has.
+    /// The place of the first byte of the block: a number that no byte of another range of the heap
+    /// has.
     pub(crate) fn place(&self) -> u64 {
         (u64::from(self.range) << 48) | (self.start * GRANULE)
     }
 }
 
 impl Space {
-    /// A new range of addresses without memory.
+    /// Adds a range of addresses without memory. Returns the number of the range.
     pub(crate) fn add_range(&mut self) -> u32 {
         self.ranges.push(Range { first: NONE, last: NONE });
         u32::try_from(self.ranges.len() - 1).expect("fewer than 2^32 ranges")
@@ -105,7 +108,7 @@ impl Space {
         self.taken(index, Users::new())
     }
 
-    /// Removes the memory of a live block. A block at the end of its range disappears, and any
+    /// Removes the memory of a live block. A block at the end of its range is removed, and any
     /// other block becomes a hole.
     pub(crate) fn take_away(&mut self, index: Index) {
         self.live -= self.nodes[index].granules;
@@ -146,7 +149,8 @@ impl Space {
         self.take_away(rest);
     }
 
-    /// The size in granules of the block at the end of a range, if every lane may use the block.
+    /// The size of the last block of a range in granules, if every lane may use the block.
+    /// Otherwise 0.
     pub(crate) fn free_at_end(&self, range: u32) -> u64 {
         match self.ranges[range as usize].last {
             NONE => 0,
@@ -165,8 +169,8 @@ impl Space {
         }
     }
 
-    /// A hole of at least `granules` within a range, in which memory can be mapped again. The hole
-    /// becomes a live block.
+    /// Takes a hole of at least `granules` within a range, in which memory can be mapped again. The
+    /// hole becomes a live block of `granules`.
     pub(crate) fn take_hole(&mut self, granules: u64) -> Option<Taken> {
         if self.holes < granules {
             return None;
@@ -188,8 +192,8 @@ impl Space {
         Some(self.taken(front, Users::new()))
     }
 
-    /// A free block of at least `granules` that `lane` may use without a wait: a block in the list
-    /// of the lane, or one with complete users.
+    /// Takes a free block of at least `granules` that `lane` may use without a wait. It is a block
+    /// in the list of the lane, or a block with complete users.
     #[inline]
     pub(crate) fn take(&mut self, lane: LaneId, granules: u64) -> Option<(Taken, Reuse)> {
         if let Some(Some(own)) = self.lanes.get(lane.0 as usize)
@@ -200,15 +204,15 @@ impl Space {
         Some((self.take_complete(granules)?, Reuse::Complete))
     }
 
-    /// A free block of at least `granules` with complete users.
+    /// Takes a free block of at least `granules` with complete users.
     #[inline]
     pub(crate) fn take_complete(&mut self, granules: u64) -> Option<Taken> {
         let index = self.shared.bins.find(&self.nodes, granules)?;
         Some(self.split(index, granules))
     }
 
-    /// A free block in the list of any lane or in the mixed list, if `follows` accepts all of its
-    /// users. Examines at most `most` blocks.
+    /// Takes a free block from the list of any lane or from the mixed list, if `follows` returns
+    /// true for all of its users. Examines at most `most` blocks.
     pub(crate) fn take_following(
         &mut self,
         granules: u64,
@@ -223,9 +227,8 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// Neighbouring free blocks of any lists, with at least `granules` together. If there are
-    /// several such sequences, compares the times at which the last of their blocks was freed, and
-    /// takes the sequence with the earliest time.
+    /// Takes neighbouring free blocks of any lists, with at least `granules` together. Of several
+    /// such sequences, chooses the sequence that became free first: its last free is the earliest.
     pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
         let run = |first: Index| {
             let (mut last, mut found, mut given) = (first, 0, 0);
@@ -298,8 +301,8 @@ impl Space {
             let key = *key;
             if users.iter().all(|user| is_done(*user)) {
                 self.leave_list(at);
-                // The block may be joined only with a neighbour of the shared list, so `newer`
-                // stays valid.
+                // The block can be joined only with neighbours in the shared list. So `newer` stays
+                // valid.
                 self.join_list(at, List::Shared);
             } else {
                 match list {
@@ -311,8 +314,9 @@ impl Space {
         }
     }
 
-    /// Takes a part of a shared block, so that its memory can be unmapped: `granules` granules of
-    /// the range, beginning at the granule `start`. `None` if they are not all in one shared block.
+    /// Takes a part of a shared block, so that the memory of the part can be unmapped. The part has
+    /// `granules` granules, beginning at the granule `start` of the range. `None` if they are not
+    /// all in one shared block.
     pub(crate) fn take_part(&mut self, range: u32, start: u64, granules: u64) -> Option<Index> {
         let blocks = self.blocks_of(range);
         let covers = |index: &Index| {
@@ -335,7 +339,7 @@ impl Space {
         Some(part)
     }
 
-    /// Takes `granules` from the front of a free block. The rest stays in its list.
+    /// Takes the first `granules` of a free block. The rest of the block stays in its list.
     #[inline]
     fn split(&mut self, index: Index, granules: u64) -> Taken {
         self.live += granules;
@@ -362,14 +366,14 @@ impl Space {
         self.taken(front, users)
     }
 
-    /// Registers a block that may be the first one of its range.
+    /// Updates the first block of a range, if no block precedes this block.
     fn set_first(&mut self, range: u32, index: Index) {
         if self.nodes[index].before == NONE {
             self.ranges[range as usize].first = index;
         }
     }
 
-    /// Merges a block with the previous one.
+    /// Merges a block into the previous block. Returns the number of that block.
     fn merge(&mut self, index: Index) -> Index {
         let (range, is_last) = (self.nodes[index].range, self.nodes[index].after == NONE);
         let before = self.nodes.merge_into_before(index);
@@ -383,8 +387,8 @@ impl Space {
     fn join_list(&mut self, index: Index, list: List) {
         let mut index = index;
         let Node { before, after, .. } = self.nodes[index];
-        // Blocks with users in several lanes are not joined, because different users are complete
-        // at different times.
+        // Blocks of the mixed list have users in several lanes. They are not joined, because the
+        // users of two blocks are complete at different times.
         if list != List::Mixed {
             if after != NONE && self.nodes[after].state == State::Free(list) {
                 self.leave_list(after);
@@ -522,20 +526,21 @@ impl Space {
     }
 }
 
-/// The kind of memory that an allocation got.
+/// How an allocation could use its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Reuse {
-    /// The lane of the allocation follows all users.
+    /// The lane of the allocation follows all users of the memory.
     Own,
-    /// All users are complete.
+    /// All users of the memory were known to be complete.
     Complete,
-    /// The lane follows all users, because it has waited for the users in other lanes.
+    /// The lane of the allocation follows all users of the memory, because it has waited for the
+    /// users in other lanes.
     Following,
-    /// A query found the users complete.
+    /// A query found the users of the memory complete.
     Queried,
-    /// The first write waits for the users.
+    /// The first write of the allocation waits for users of the memory.
     Awaiting,
-    /// No operation had used the memory: it is new.
+    /// The memory is new: no operation had used it.
     New,
 }
 
@@ -562,7 +567,7 @@ fn sort_in(nodes: &mut Nodes, free: &mut Free, index: Index) {
     let mut moved = 0;
     while older != NONE && nodes.wait(older).key > key {
         if moved == MOVED_BACK_MAX {
-            // The block then waits for a later operation than necessary.
+            // With this key, the block waits for a later operation than necessary.
             nodes.wait_mut(index).key = nodes.wait(older).key;
             break;
         }

@@ -1,10 +1,10 @@
 //! Free blocks by size: two-level segregated fit.
 //!
 //! Sizes are counted in granules. A row has the sizes from one power of two to the next, in 32
-//! cells of equal width; the first row has one cell for each size. Two bitmaps mark the cells that
-//! hold a block, so two scans of a word find a block that fits, whatever the number of blocks. The
-//! cell of a request is rounded up, so that every block in the cell fits. A block is at most a 32nd
-//! larger than the block that a search without rounding would take.
+//! cells of equal width. In the first row, each size has its own cell. Two bitmaps mark the cells
+//! that have a block, so two scans of a word find a block that fits, whatever the number of blocks.
+//! The cell of a request is rounded up, so that every block in the cell fits. The block is at most
+//! a 32nd larger than a block that a search without rounding would find.
 #![forbid(unsafe_code)]
 
 use super::nodes::{Index, NONE, Nodes};
@@ -16,9 +16,9 @@ const CELLS: usize = 1 << CELL_BITS;
 /// Free blocks by size.
 #[derive(Debug, Default)]
 pub(in crate::heap) struct Bins {
-    /// The rows that hold a block, as a bitmap.
+    /// A bitmap of the rows that have a block.
     rows: u64,
-    /// For each row: the cells that hold a block, as a bitmap, and the first block of each cell.
+    /// For each row: a bitmap of the cells that have a block, and the first block of each cell.
     cells: Vec<(u32, [Index; CELLS])>,
 }
 
@@ -32,7 +32,7 @@ fn place(granules: u64) -> (usize, usize) {
     ((log - CELL_BITS + 1) as usize, at(cell))
 }
 
-/// A number below `CELLS` as an index.
+/// Converts a number below `CELLS` to an index.
 fn at(cell: u64) -> usize {
     usize::try_from(cell).expect("the cell is below the number of cells")
 }
@@ -84,21 +84,21 @@ impl Bins {
         }
     }
 
-    /// A block of at least `granules`, close to the smallest that fits.
+    /// Finds a block of at least `granules`, close to the smallest block that fits.
     #[inline]
     pub(super) fn find(&self, nodes: &Nodes, granules: u64) -> Option<Index> {
         if self.rows == 0 {
             return None;
         }
         let (row, cell) = self.filled_from(place(rounded(granules))).or_else(|| {
-            // Blocks in the cell of the size itself may or may not fit.
+            // No larger cell has a block. In the cell of `granules` itself, some blocks may fit.
             let (row, cell) = place(granules);
             self.is_filled(row, cell).then_some((row, cell))
         })?;
         self.chain(nodes, (row, cell)).take(CELLS).find(|index| nodes[*index].granules >= granules)
     }
 
-    /// The blocks of at least `granules`, starting with small cells.
+    /// The blocks of at least `granules`. Cells with small blocks come first.
     pub(super) fn fitting<'a>(
         &'a self,
         nodes: &'a Nodes,
@@ -129,7 +129,7 @@ impl Bins {
         self.cells.get(row).is_some_and(|(filled, _)| filled & 1 << cell != 0)
     }
 
-    /// The first cell that holds a block, searching upwards from `row` and `cell`.
+    /// The first cell that has a block, searching upwards from `row` and `cell`.
     #[inline]
     fn filled_from(&self, (row, cell): (usize, usize)) -> Option<(usize, usize)> {
         if let Some((filled, _)) = self.cells.get(row) {
@@ -163,7 +163,8 @@ mod tests {
     use super::*;
     use crate::base::prng::Prng;
 
-    /// Every size lies in a cell, and a block in the cell of a rounded size has at least the size.
+    /// Every size belongs to a cell. All blocks in the cell of a rounded size have at least the
+    /// size before rounding.
     #[test]
     fn a_rounded_size_has_a_cell_whose_blocks_all_fit() {
         let mut prng = Prng::new(3);

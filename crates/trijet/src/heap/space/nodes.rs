@@ -1,4 +1,4 @@
-//! The blocks of a heap, by number. Each block has its neighbours in memory and in the lists of
+//! The blocks of a heap, by number. Each block knows its neighbours in memory and in the lists of
 //! free blocks.
 #![forbid(unsafe_code)]
 
@@ -8,70 +8,70 @@ use std::ops;
 
 /// The number of a block.
 pub(crate) type Index = u32;
-/// The number that stands for no block.
+/// This number means that there is no block.
 pub(super) const NONE: Index = u32::MAX;
 
-/// The granule in bytes. The size of every block is a multiple of it.
+/// The granule in bytes. The size of every block is a multiple of the granule.
 pub(crate) const GRANULE: u64 = 256;
 
-/// The operations that used memory last: the latest one of each lane.
+/// The operations that used memory last, with at most one operation per lane.
 pub(crate) type Users = SmallVec<[Position; 2]>;
 
-/// The use of a block.
+/// The use of the number of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::heap) enum State {
-    /// An allocation has it.
+    /// The block belongs to an allocation.
     Live,
-    /// It is free, in one of the lists.
+    /// The block is free, in this list.
     Free(List),
-    /// It is a part of the range without memory.
+    /// The block is a part of the range without memory.
     Hole,
-    /// The number belongs to no block.
+    /// There is no block with this number.
     Unused,
 }
 
 /// The lists of free blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
-    /// All users are complete.
+    /// All users of each block are complete.
     Shared,
-    /// The lane follows all users.
+    /// The lane follows all users of each block.
     Lane(LaneId),
-    /// There are users in several lanes, and no lane follows all of them.
+    /// Each block has users in several lanes, and no lane follows all of them.
     Mixed,
 }
 
-/// A block. It fills one line of the processor's cache, because most steps of an allocation read
-/// blocks that were not read recently.
+/// A block. It fills one cache line of the processor, because most steps of an allocation read
+/// blocks that are not in the cache.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(in crate::heap) struct Node {
     pub(super) range: u32,
-    /// The first granule within the range.
+    /// The first granule, counted from the start of the range.
     pub(super) start: u64,
     pub(in crate::heap) granules: u64,
     pub(super) state: State,
-    /// The neighbours in the range.
+    /// The neighbours of the block in its range.
     pub(super) before: Index,
     pub(super) after: Index,
-    /// The neighbours in the cell of [`Bins`](super::bins::Bins) that has the size of this block.
+    /// The neighbours of the block in its cell of [`Bins`](super::bins::Bins).
     pub(super) previous: Index,
     pub(super) next: Index,
-    /// The neighbours in the list of free blocks, which is sorted by key.
+    /// The neighbours of the block in its list of free blocks, which is sorted by key.
     pub(super) older: Index,
     pub(super) newer: Index,
 }
 
-/// The operations for which a free block waits. Blocks of the shared list wait for none.
+/// The operations for which a free block waits. A block of the shared list waits for no operation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wait {
     /// The users that may be pending.
     pub(super) users: Users,
-    /// The key by which the list is sorted: in the list of a lane, the number of an operation of
-    /// the lane. While this operation is not complete, a search looks at no later block of the
-    /// list.
+    /// The key by which the list is sorted. In the list of a lane, the key is the sequence number
+    /// of an operation of the lane. While this operation is not complete, a search examines no
+    /// later block of the list.
     pub(super) key: u64,
-    /// The number of frees of the space up to the free of this block.
+    /// The value of `Space::frees` when this block was freed.
     pub(super) given: u64,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Wait {
 pub(in crate::heap) struct Nodes {
     nodes: Vec<Node>,
     waits: Vec<Wait>,
-    /// Numbers without a block.
+    /// Numbers that no block has. They can be assigned again.
     unused: Vec<Index>,
 }
 
@@ -150,8 +150,8 @@ impl Nodes {
         before
     }
 
-    /// The operations for which a free block waits. Meaningless for a block that is live or in the
-    /// shared list.
+    /// The operations for which a free block waits. The result is meaningless for a live block and
+    /// for a block in the shared list.
     #[inline]
     pub(super) fn wait(&self, index: Index) -> &Wait {
         &self.waits[index as usize]
@@ -162,7 +162,7 @@ impl Nodes {
         &mut self.waits[index as usize]
     }
 
-    /// Lets `into` also wait for the operations for which `from` waits.
+    /// Adds the operations for which `from` waits to the operations for which `into` waits.
     pub(super) fn join_waits(&mut self, into: Index, from: Index) {
         let Wait { users, key, given } = std::mem::take(self.wait_mut(from));
         let into = self.wait_mut(into);

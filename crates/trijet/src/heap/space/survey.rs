@@ -17,8 +17,8 @@ impl Space {
         self.shared.granules
     }
 
-    /// The lanes that have free blocks of their own, each with the size of these blocks in
-    /// granules.
+    /// The lanes that have free blocks in their lists. Each lane comes with the size of these
+    /// blocks in granules.
     pub(crate) fn of_lanes(&self) -> impl Iterator<Item = (LaneId, u64)> + '_ {
         let lanes = (0..).zip(&self.lanes);
         let held = lanes.filter_map(|(lane, free)| Some((LaneId(lane), free.as_ref()?.granules)));
@@ -43,8 +43,8 @@ impl Space {
         lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
     }
 
-    /// The users of the oldest block in each of up to `most` lists. The lists are those with the
-    /// most memory, without the shared list.
+    /// The users of the oldest block in each of up to `most` lists. The shared list is left out,
+    /// and the lists with the most memory come first.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
         let lists = lanes.chain([&self.mixed]).filter(|free| free.oldest != NONE);
@@ -63,7 +63,8 @@ impl Space {
         Some(self.nodes.wait(index).users.clone())
     }
 
-    /// The size of the longest sequence of neighbouring free blocks, of any lists, in granules.
+    /// The size of the longest sequence of neighbouring free blocks, in granules. The blocks may be
+    /// in different lists.
     pub(crate) fn longest_run(&self) -> u64 {
         let mut runs = vec![0];
         for index in self.blocks() {
@@ -78,7 +79,8 @@ impl Space {
         runs.into_iter().max().unwrap_or(0)
     }
 
-    /// Whether no live block uses any of the `granules` granules of a range, beginning at `start`.
+    /// Whether no live block uses a part of a range: the `granules` granules that begin at the
+    /// granule `start`.
     pub(crate) fn is_free(&self, range: u32, start: u64, granules: u64) -> bool {
         let within =
             |index: &Index| self.nodes[*index].start < start + granules && self.end(*index) > start;

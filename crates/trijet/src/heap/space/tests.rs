@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const LANES: u32 = 3;
 
-/// One step of a program. Its numbers choose among the possible values.
+/// One step of a random program. The numbers in a step choose among the values that are possible.
 #[derive(Debug, Clone)]
 enum Step {
     Extend { new_range: bool, granules: u64 },
@@ -47,8 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug, Clone, PartialEq)]
 enum Granule {
     Live(u32),
-    /// The last incomplete users in each lane, and the lane that may use the granule at once.
-    /// Without users, every lane may.
+    /// For each lane, by its number: the last incomplete user of the granule. Without users, every
+    /// lane may use the granule at once.
     Free(BTreeMap<u32, u64>),
     Hole,
 }
@@ -67,7 +67,7 @@ struct Model {
 }
 
 impl Model {
-    /// Marks a block as taken, and checks that it names all users of its granules.
+    /// Registers a block that was taken, and checks that the block names all users of its granules.
     fn took(&mut self, taken: Taken, from_memory: bool) {
         let number = taken.range as usize;
         let at = indices(taken.start, taken.granules);
@@ -291,7 +291,7 @@ fn every_complete_block_is_shared_whatever_the_order_of_frees() {
     let (mut space, count) = (Space::default(), 500);
     let range = space.add_range();
     let blocks: Vec<Taken> = (0..count).map(|_| space.extend(range, 2)).collect();
-    // Every second block stays live, so that free ones are not joined.
+    // Every second block stays live, so that free blocks are not joined.
     let freed = blocks.iter().zip(1..).filter(|(block, _)| block.start % 4 == 0);
     let mut freed: Vec<_> = freed.collect();
     freed.reverse();
