@@ -1,8 +1,8 @@
 //! Trijet: overlapped GPU pipelines.
 //!
-//! Buffers order themselves across streams, pipelines keep upload, compute and download busy at
-//! once, and every run reports how close it came to its bound. On a machine without a GPU the same
-//! program runs under the same ordering rules.
+//! Buffers order themselves across streams. Pipelines keep upload, compute and download busy at the
+//! same time, and every run reports how close it came to its bound. On a machine without a GPU, the
+//! same program runs under the same ordering rules.
 //!
 //! ```
 //! use trijet::kernels::AXPY;
@@ -22,14 +22,15 @@
 //! ```
 //!
 //! - [`Device`], [`Stream`], [`Event`], [`Signal`]: where work runs and in which order.
-//! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory that orders its own uses; [`memory`] has the
-//!   rest.
+//! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory that orders its own uses. The module [`memory`]
+//!   has the other types of memory.
 //! - [`Kernel`], [`kernels`]: your own kernels, and the kernels of the library.
 //! - [`Pipeline`], [`pipeline`]: source, stages and sink over chunks, with a report.
 //! - [`graph`]: operations that are recorded once and launched many times.
 //! - [`staged`]: items of any sizes through stages that fan out and join again, each on its own
 //!   streams.
-//! - [`task`]: work that declares what it reads and writes, and that the library puts on streams.
+//! - [`task`]: work that declares the data that it reads and writes. The library chooses its
+//!   streams.
 //! - [`workers`]: tasks that the device schedules itself, with queues and stealing.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
@@ -38,7 +39,7 @@
 //! - [`training`]: gradients in buckets, and models whose stages are on several devices.
 //! - [`explore`]: runs a program in every order that its streams allow.
 //! - [`sim`]: host devices, their executors, orders, faults and costs.
-//! - [`probe`], [`testing`]: for tools and for tests of the library itself.
+//! - [`probe`], [`testing`]: functions for tools and for tests of the library itself.
 //!
 //! # Features
 //! All features are on by default. With `default-features = false`, the library has devices,
@@ -54,14 +55,14 @@
 //!
 //! # Laws
 //! A number such as "law A18" names a row of `docs/semantics.md` in the repository of Trijet. The
-//! row states the law with its source in the documentation of CUDA and its tests.
+//! row states the law, its source in the documentation of CUDA, and its tests.
 //!
 //! # Panics of a program's functions
-//! A panic of a source, a stage, a sink, a task, a host function or a twin becomes an error with
-//! the message of the panic (`ErrorKind::Panicked`), on whichever thread the function ran. A
-//! function that runs only within the call that it is passed to, as for `Device::record` or
-//! `Tasks::region`, passes its panic on to the caller, like `std::thread::scope`. The objects of
-//! the library stay usable.
+//! A panic of a source, a stage, a sink, a task, a host function or a twin becomes an error
+//! (`ErrorKind::Panicked`). The error has the message of the panic. The thread on which the
+//! function ran makes no difference. Other functions run only within the call that gets them, for
+//! example the functions of `Device::record` and `Tasks::region`. Such a call passes the panic on
+//! to its caller, like `std::thread::scope`. After a panic, the objects of the library stay usable.
 
 #![cfg_attr(
     not(all(feature = "comm", feature = "task")),
@@ -98,7 +99,8 @@ pub mod workers;
 use trijet_ledger::base;
 pub use trijet_ledger::{check, trace};
 
-/// The crate `bytemuck`. Its derive macros let types of a program be elements; see [`Element`].
+/// The crate `bytemuck`. With its derive macros, types of a program can be elements; see
+/// [`Element`].
 pub use bytemuck;
 
 pub use base::dtype::Dtype;

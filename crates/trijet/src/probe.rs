@@ -1,5 +1,5 @@
-//! For tools, and for libraries that are built on this one: the libraries that Trijet opens at run
-//! time, the memory of a heap, and the check for a child of `fork`.
+//! Functions for tools, and for libraries that are built on this one. They show the libraries that
+//! Trijet opens at run time and the memory of a heap, and refuse calls in a child of `fork`.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -9,22 +9,23 @@ use crate::memory::{Buffer, Element};
 use crate::stream::Device;
 use std::ops::Range;
 
-/// Refuses a call in a child of a `fork` that came after a device was opened. A library with its
-/// own locks calls this before it takes a lock, because a thread that has the lock may exist only
-/// in the parent.
+/// Returns an error in a child of `fork`, if a device was opened before the `fork`. A library with
+/// its own locks calls this function before it takes a lock: the thread that holds the lock may
+/// exist only in the parent.
 ///
 /// ```
 /// assert!(trijet::probe::refuse_in_child("allocate").is_ok());
 /// ```
 ///
 /// # Errors
-/// `Forked`.
+/// `Forked` in such a child.
 pub fn refuse_in_child(op: &'static str) -> Result<()> {
     fork::refuse(op)
 }
 
-/// The ranges of addresses at which the heap of a device has memory. The heap gets and returns each
-/// range as a whole. Empty for a device that allocates from a pool of the driver.
+/// The ranges of addresses at which the heap of a device has memory. The heap gets each range from
+/// the device as a whole, and returns it as a whole. The list is empty for a device that allocates
+/// from a pool of the driver.
 ///
 /// ```
 /// use trijet::{Device, Select, probe};
@@ -39,8 +40,8 @@ pub fn heap_ranges(device: &Device) -> Vec<Range<u64>> {
     device.heap_ranges()
 }
 
-/// The address of a buffer, for a drawing of memory. No code may use the bytes at this address: a
-/// host device has not initialised them. [`Buffer::address`] initialises them.
+/// The address of a buffer, for a drawing of memory. No code may use the bytes at this address,
+/// because a host device has not initialised them. [`Buffer::address`] initialises the bytes.
 ///
 /// ```
 /// use trijet::{Device, Select, probe};

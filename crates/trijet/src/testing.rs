@@ -1,6 +1,6 @@
-//! Parts for tests of the library and of programs that use it: conformance of a device,
-//! demonstration kernels, threads in a repeatable order, waits that are left out, counters, and a
-//! generator of numbers.
+//! Tools for tests of the library and of programs that use it. They check the conformance of a
+//! device, run threads in a repeatable order, leave out waits, count waits and event records, and
+//! generate random numbers. There are also demonstration kernels.
 #![forbid(unsafe_code)]
 
 pub use crate::base::prng::Prng;
@@ -14,11 +14,11 @@ pub use crate::stream::{DroppedWait, OrderingCounts};
 
 use crate::stream::Device;
 
-/// Runs host threads until all of them have ended. In the virtual executor, only one of them runs
-/// at a time, in an order that the order policy decides, so that the run can be repeated. The
+/// Runs host threads until all of them have ended. In the virtual executor, only one of these
+/// threads runs at a time. The order policy decides their order, so the run can be repeated. The
 /// threads must then wait for each other only by events and tickets. Calls of other threads on the
-/// device at the same time are not part of that order. On other devices the threads of a script run
-/// concurrently. In a child of `fork` none runs.
+/// device at the same time are not part of that order. On other devices, the threads run
+/// concurrently. In a child of `fork`, no thread runs.
 ///
 /// ```
 /// use trijet::sim::{Executor, HostConfig, Order};
@@ -39,10 +39,10 @@ pub fn script(device: &Device, threads: Vec<Script<'_>>) {
     device.script(threads);
 }
 
-/// Leaves out one wait between streams, to show what depends on it. `number` counts the waits from
-/// now on, starting with 1. The results of the program may then be wrong, but nothing else goes
-/// wrong. Waits of the host and of frees are never left out. If the number is the number of such a
-/// wait, the next wait between streams is left out instead.
+/// Leaves out one wait between streams, to show which results depend on the wait. `number` counts
+/// the waits that follow this call, starting with 1. The results of the program may then be wrong,
+/// but nothing else goes wrong. Waits of the host and waits before frees are never left out. If
+/// `number` is the number of such a wait, the next wait between streams is left out instead.
 ///
 /// ```
 /// use trijet::{Device, Select, testing};
@@ -60,14 +60,15 @@ pub fn drop_wait(device: &Device, number: u64) {
     device.drop_wait(number);
 }
 
-/// The wait that [`drop_wait`] left out; `None` if there was no such wait yet.
+/// The wait that [`drop_wait`] left out. `None` if it has left out no wait yet.
 #[must_use]
 pub fn dropped_wait(device: &Device) -> Option<DroppedWait> {
     device.dropped_wait()
 }
 
-/// A product of matrices by clusters of blocks. The first block of a cluster loads each tile of the
-/// second matrix, and all blocks read it from the shared memory of that block.
+/// A product of matrices, computed by clusters of blocks. The first block of a cluster loads each
+/// tile of the second matrix, and all blocks of the cluster read the tile from the shared memory of
+/// that block.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod cluster {
@@ -76,24 +77,24 @@ pub mod cluster {
 
 /// A producer and a consumer for dependent launches
 /// ([`LaunchConfig::dependent`](crate::LaunchConfig::dependent)). Each kernel begins while the
-/// previous kernel still runs, and waits inside for the results of the previous kernel. A chain is
-/// a producer and any number of consumers.
+/// previous kernel still runs, and waits inside for the results of the previous kernel. A chain has
+/// one producer and any number of consumers.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod dependent {
     pub use crate::kernels::dependent::{CONSUME, Consumer, PRODUCE, Trigger};
 }
 
-/// A product of matrices by clusters of blocks. The copy engine loads each tile of the first matrix
-/// once for all blocks of a cluster (multicast).
+/// A product of matrices, computed by clusters of blocks. The copy engine loads each tile of the
+/// first matrix once for all blocks of a cluster (multicast).
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod multicast {
     pub use crate::kernels::multicast::{MATMUL, MulticastParams, config, left, right};
 }
 
-/// A sum by blocks whose warps have different roles: one warp loads, one adds, and one stores. So
-/// copies and arithmetic overlap inside a block as well.
+/// A sum, computed by blocks whose warps have different roles: one warp loads, one warp adds, and
+/// one warp stores. So copies and arithmetic overlap inside a block as well.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod warp_specialized {

@@ -1,5 +1,5 @@
 //! Exploration: runs a program in the orders that the laws allow, and collects its outcomes. Each
-//! outcome has an order that repeats it.
+//! outcome comes with an order, and a run in this order repeats the outcome.
 //!
 //! ```
 //! use trijet::testing::MIX;
@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Random orders on a simulated clock: a random generator makes every decision that the laws
+    /// Random orders on a simulated clock. A random generator makes every decision that the laws
     /// leave open.
     Seeded {
         /// The number of runs.
@@ -60,20 +60,20 @@ pub enum Strategy {
         runs: u64,
         /// The seed of the first run. Each further run has the next seed.
         seed: u64,
-        /// The number of ordering constraints that a fault needs to occur.
+        /// The number of ordering constraints that together make a fault occur.
         depth: u32,
         /// The approximate number of steps of a run.
         steps: u32,
     },
     /// Every order of atomic operations that can make a difference. For each pair of operations
-    /// that race, this includes the orders in which one of the two runs in the middle of the other.
+    /// that race, this includes the orders in which one operation runs in the middle of the other.
     Exhaustive {
-        /// The maximum number of runs, after which the search ends.
+        /// Maximum number of runs. After this number, the search ends.
         runs_max: u64,
     },
 }
 
-/// A value that the program can return.
+/// One outcome of a program: a value that the program can return.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Outcome<T> {
@@ -89,9 +89,9 @@ pub struct Outcome<T> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Exploration<T> {
-    /// The outcomes, each listed once, in the order in which they were found.
+    /// All outcomes, each listed once, in the order in which they were found.
     pub outcomes: Vec<Outcome<T>>,
-    /// The number of runs, including runs whose order repeated an earlier order.
+    /// The number of all runs. A run counts even if its order repeated an earlier order.
     pub runs: u64,
     /// Whether all orders that can make a difference were tried.
     pub complete: bool,
@@ -101,7 +101,8 @@ pub struct Exploration<T> {
 struct Outcomes<T> {
     /// The index of each value in `orders`.
     places: HashMap<T, usize>,
-    /// For each value, the first order that led to it, and the number of runs that returned it.
+    /// For each value: the first order that led to the value, and the number of runs that returned
+    /// it.
     orders: Vec<(Order, u64)>,
     runs: u64,
 }
@@ -131,12 +132,12 @@ impl<T: Eq + Hash> Outcomes<T> {
 }
 
 /// Runs `program` on new host devices in each order of `strategy`. The executor of `config` is
-/// ignored. The program must be repeatable: it makes the same calls whenever the devices return the
-/// same results. So it must use no random numbers and no clock.
+/// ignored. The program must be repeatable: whenever the devices return the same results, the
+/// program must make the same calls. So it must use no random numbers and no clock.
 ///
 /// # Errors
-/// `Unsupported` if the system starts no more threads; `InvalidValue` if [`Strategy::Exhaustive`]
-/// finds that the program is not repeatable.
+/// `Unsupported` if the system cannot start another thread; `InvalidValue` if
+/// [`Strategy::Exhaustive`] finds that the program is not repeatable.
 ///
 /// # Panics
 /// If `program` panics.
@@ -168,7 +169,8 @@ pub fn explore<T: Eq + Hash>(
     Ok(found.end(complete))
 }
 
-/// Runs `program` in every order that can make a difference. Returns whether all orders were tried.
+/// Runs `program` in every order that can make a difference. Returns whether all such orders were
+/// tried.
 fn exhaust<T: Eq + Hash>(
     config: &HostConfig,
     runs_max: u64,
@@ -202,7 +204,7 @@ fn exhaust<T: Eq + Hash>(
 /// Runs `program` on new host devices in one order.
 ///
 /// # Errors
-/// `Unsupported` if the system starts no more threads.
+/// `Unsupported` if the system cannot start another thread.
 pub fn replay<T>(
     config: &HostConfig,
     order: &Order,
@@ -218,8 +220,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Once, the search panicked while it held the lock of the driver. A drop then ended the
-    /// process.
+    /// In an earlier version, the search panicked while it held the lock of the driver. The drop of
+    /// a value then ended the process.
     #[test]
     fn a_program_that_cannot_be_repeated_is_refused() -> Result<()> {
         let runs = Cell::new(0);

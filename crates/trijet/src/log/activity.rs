@@ -1,10 +1,10 @@
-//! The times of operations, taken from the activities of the engines. Each operation gets a tag,
-//! and the engines report the tag with its times. A map converts times of the engines' clock to the
-//! clock of the trace.
+//! The times of operations, taken from the activities that the engines report. Each operation gets
+//! a tag, and each activity has the tag of its operation. A map converts times of the engines'
+//! clock to the clock of the trace.
 //!
-//! The engines have another clock than the host. At the start and at the end of a trace, the clock
-//! of the engines is read between two readings of the clock of the host. A time may be off by the
-//! uncertainty of these readings, and by half the drift of the two clocks between start and end.
+//! The engines have another clock than the host. At the start and at the end of a trace, the
+//! engines' clock is read between two readings of the host's clock. A time may be off by the
+//! uncertainty of these readings, and by half of the drift between the two clocks during the trace.
 #![forbid(unsafe_code)]
 
 use super::calling;
@@ -17,12 +17,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Maximum error between two times of one device, in nanoseconds. Some devices count in units of 1
-/// us.
+/// Maximum error of the difference between two times of one device, in nanoseconds. Some devices
+/// count in units of 1 us.
 const DEVICE_NS: u64 = 10_000;
 
-/// The number of samples of both clocks that are taken. The sample with the smallest error counts,
-/// because a thread that is interrupted during a sample makes its error large.
+/// The number of samples that are taken of both clocks. The sample with the smallest error counts.
+/// If a thread is interrupted during a sample, the error of the sample is large.
 const READINGS: usize = 16;
 
 /// A sample: the times of both clocks at one moment.
@@ -30,7 +30,7 @@ const READINGS: usize = 16;
 struct Sample {
     host: Nanos,
     engines: Nanos,
-    /// Maximum distance between the moments of the two times, in nanoseconds.
+    /// Maximum time between the reading of one clock and the reading of the other, in nanoseconds.
     error: u64,
 }
 
@@ -51,13 +51,13 @@ impl Sample {
         Ok(best)
     }
 
-    /// The lead of the engines' clock over the host's, in nanoseconds.
+    /// The time of the engines' clock minus the time of the host's clock, in nanoseconds.
     fn ahead(&self) -> i128 {
         i128::from(self.engines.0) - i128::from(self.host.0)
     }
 }
 
-/// A map from the engines' clock to the host's.
+/// A map from times of the engines' clock to times of the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ClockMap {
     ahead: i128,
@@ -74,14 +74,16 @@ impl ClockMap {
         }
     }
 
-    /// The time of the host for a time of the engines. Times before time zero become time zero.
+    /// Converts a time of the engines' clock to a time of the host's clock. Times before time zero
+    /// become time zero.
     fn host(&self, engines: Nanos) -> Nanos {
         let host = (i128::from(engines.0) - self.ahead).max(0);
         Nanos(u64::try_from(host).unwrap_or(u64::MAX))
     }
 }
 
-/// Gives each operation the times of its activity, if there is one.
+/// Sets the times of each operation to the times of its activity, if there is one. `tags` has the
+/// index and the tag of each tagged operation.
 fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[EngineActivity], map: &ClockMap) {
     let times: HashMap<u64, Times> = work
         .iter()
@@ -94,9 +96,11 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[EngineActivity], map: &
     }
 }
 
-/// Removes the times of operations that end after a later operation of their stream has ended, and
-/// returns the number of these operations. For a copy before the first launch of a graph, CUPTI
-/// reports the end of a later launch. A dependent kernel starts before the previous kernel has
+/// Removes the times of each operation that ends after a later operation of its stream has ended.
+/// Returns the number of these operations.
+///
+/// Such an end cannot be true. For a copy before the first launch of a graph, CUPTI reports the end
+/// of a later launch. A dependent kernel is no exception: it starts before the previous kernel has
 /// ended, but ends after the previous kernel.
 fn take_back_impossible(ops: &mut [Op], tags: &[(usize, u64)]) -> u64 {
     let mut indices: Vec<usize> = tags.iter().map(|(index, _)| *index).collect();
@@ -123,13 +127,13 @@ fn take_back_impossible(ops: &mut [Op], tags: &[(usize, u64)]) -> u64 {
 pub(super) struct Collection {
     driver: Arc<dyn Driver>,
     tags_given: AtomicU64,
-    /// The index in the ledger and the tag of each tagged operation.
+    /// The index in the ledger and the tag of each tagged operation, in that order.
     tags: Mutex<Vec<(usize, u64)>>,
     first: OnceLock<Sample>,
     taken: AtomicBool,
 }
 
-/// The profiler of a driver.
+/// The profiler of a driver. An error if the driver has none.
 fn profiler(driver: &dyn Driver) -> Result<&dyn Profiler> {
     driver.profiler().ok_or_else(|| {
         Error::new(ErrorKind::Unsupported, "activity records", "the driver has no profiler")
@@ -138,7 +142,7 @@ fn profiler(driver: &dyn Driver) -> Result<&dyn Profiler> {
 
 impl Collection {
     /// # Errors
-    /// As for [`Profiler::activity_begin`].
+    /// The errors of [`Profiler::activity_begin`].
     pub(super) fn begin(driver: &Arc<dyn Driver>) -> Result<Self> {
         profiler(&**driver)?.activity_begin()?;
         Ok(Self {
@@ -167,13 +171,13 @@ impl Collection {
         self.tags_given.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Keeps the tag of an operation. `op` is the index of the operation in the ledger.
+    /// Stores the tag of an operation. `op` is the index of the operation in the ledger.
     pub(super) fn bears(&self, op: usize, tag: u64) {
         self.tags.lock().expect("no panic under this lock").push((op, tag));
     }
 
-    /// Ends the collection and gives the operations their times. Returns the maximum error of these
-    /// times, and the number of activities that were lost or cannot be true.
+    /// Ends the collection, and sets the times of the operations. Returns the maximum error of
+    /// these times, and the number of activities that were lost or cannot be true.
     pub(super) fn take(&self, ops: &mut [Op], host: impl Fn() -> Nanos) -> Result<(Nanos, u64)> {
         self.taken.store(true, Ordering::Relaxed);
         let Activities { work, lost } = profiler(&*self.driver)?.activity_take()?;
@@ -188,7 +192,7 @@ impl Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         if !self.taken.load(Ordering::Relaxed) && !calling::inside() {
-            // The trace was dropped, so its activities and their errors are of no use.
+            // The trace was dropped, so nobody needs its activities or their errors.
             drop(profiler(&*self.driver).and_then(Profiler::activity_take));
         }
     }
@@ -209,7 +213,7 @@ mod tests {
     fn the_narrowest_reading_counts_and_half_its_width_is_its_error() {
         let (calls, now) = (Cell::new(0_u64), Cell::new(1000_u64));
         let host = || {
-            // The second reading takes 11 ns, the others 500.
+            // The second reading takes 11 ns, and each other reading takes 500 ns.
             now.set(now.get() + if calls.get() == 2 { 11 } else { 500 });
             calls.set(calls.get() + 1);
             Nanos(now.get())
@@ -236,8 +240,8 @@ mod tests {
     }
 
     /// Removes impossible times from operations. `ends` has the stream and the end of each
-    /// operation. Returns the end of each operation, `None` if it was removed, and the number of
-    /// removed ends.
+    /// operation. Returns the end of each operation, and the number of removed ends. A removed end
+    /// is `None`.
     fn kept(ends: &[(u32, u64)]) -> (Vec<Option<u64>>, u64) {
         let op = |(seq, (lane, end)): (u64, &(u32, u64))| {
             let position = Position { lane: LaneId(*lane), seq };

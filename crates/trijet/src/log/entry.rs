@@ -1,8 +1,8 @@
-//! Entries about host threads: the work that they wait for or find complete, the memory that they
-//! access themselves, and the time that their other calls take.
+//! Entries about host threads: waits and queries, accesses to memory by the thread itself, and the
+//! times of other calls.
 //!
 //! The entry of a wait is appended when the call begins, because the wait covers the work that was
-//! enqueued until then. The entry is marked when the wait has succeeded.
+//! enqueued before the call. The entry is marked when the wait has succeeded.
 #![forbid(unsafe_code)]
 
 use super::calling::At;
@@ -27,12 +27,13 @@ use std::sync::{Arc, Weak};
 
 thread_local! {
     static THREAD_END: RefCell<ThreadEnd> = RefCell::default();
-    /// The tracers of the thread's last entry. `THREAD_END` holds them weakly, so no other tracers
-    /// can have the same address.
+    /// The tracers that got the last entry of this thread. `THREAD_END` has a weak reference to
+    /// them, so no other tracers can have the same address.
     static LAST: Cell<*const Tracers> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The tracers that have calls of this thread. Each of them gets an entry when the thread ends.
+/// The tracers of each domain in which this thread has made a call. Each of them gets an entry when
+/// the thread ends.
 #[derive(Default)]
 struct ThreadEnd(Vec<Weak<Tracers>>);
 
@@ -47,8 +48,8 @@ impl Drop for ThreadEnd {
     }
 }
 
-/// Notes that the calling thread has a call in these tracers. They get an entry when the thread
-/// ends.
+/// Registers a call of the calling thread in these tracers. When the thread ends, the tracers get
+/// an entry.
 #[inline]
 pub(crate) fn calls_in(tracers: &Arc<Tracers>) {
     let place = Arc::as_ptr(tracers);
@@ -70,11 +71,11 @@ fn note_end_in(tracers: &Arc<Tracers>) {
     known.unwrap_or(());
 }
 
-/// The start of a call while something is traced.
+/// The time at which a call began while something was traced.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun(Reading);
 
-/// A wait or a query, with its entry in each tracer.
+/// A wait or a query that has begun. `places` has the index of its entry in each tracer.
 #[must_use = "a wait that succeeds has to be marked"]
 pub(crate) struct HostWait<'a> {
     places: SmallVec<[(Arc<Tracer>, usize); 1]>,
@@ -83,7 +84,8 @@ pub(crate) struct HostWait<'a> {
 }
 
 impl HostWait<'_> {
-    /// Marks the wait as successful: from now on its thread knows the work to be complete.
+    /// Marks the wait as successful: from now on, the thread that waited knows the work to be
+    /// complete.
     pub(crate) fn succeeded(mut self) {
         self.succeeded = true;
     }
@@ -101,20 +103,20 @@ impl Drop for HostWait<'_> {
     }
 }
 
-/// The log of a domain: its tracers, and what their entries need.
+/// The log of a domain: its tracers, and the values that entries need.
 #[derive(Debug)]
 pub(crate) struct Log {
     /// The number of the domain.
     pub(crate) domain: u64,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) tracers: Arc<Tracers>,
-    /// Timed events for the next trace.
+    /// Timed events that the next trace can use.
     pub(crate) instants: Instants,
 }
 
 impl Log {
-    /// Appends the entry of a wait or a query by the calling thread, for work of `device` up to
-    /// `position` in a stream.
+    /// Appends the entry of a wait or a query by the calling thread. It covers the work of `device`
+    /// up to `position` in a stream.
     #[inline]
     pub(crate) fn note_sync(
         &self,
@@ -144,8 +146,8 @@ impl Log {
         noted
     }
 
-    /// Appends the entry of an access by the calling thread itself, or of a future that will lend
-    /// memory.
+    /// Appends the entry of an access to memory by the calling thread itself. Also for a future
+    /// that will lend memory to the host.
     #[inline]
     pub(crate) fn note_host(
         &self,
@@ -163,13 +165,14 @@ impl Log {
         });
     }
 
-    /// Begins a call of the host that belongs to no stream; `None` while nothing is traced.
+    /// Begins a call of the host that belongs to no stream. `None` if nothing is traced.
     #[inline]
     pub(crate) fn begin_call(&self) -> Option<Begun> {
         self.tracers.is_on().then(|| Begun(Reading::now(&*self.driver)))
     }
 
-    /// Appends the entry of a call that has returned. `describe` completes the entry.
+    /// Appends the entry of a call that has returned. `describe` adds the values that depend on the
+    /// kind of the call.
     pub(crate) fn note_call(
         &self,
         Begun(begin): Begun,
@@ -188,8 +191,8 @@ impl Log {
         }
     }
 
-    /// Tells the checker, if there is one, that bytes in use now lose their content. Traces have no
-    /// such entry, because no call belongs to it.
+    /// Tells the checker, if there is one, that bytes lose their content now although a buffer
+    /// still uses them. Traces have no such entry, because no call belongs to it.
     pub(crate) fn note_discarded(&self, device: DeviceId, describe: impl Fn(&mut Op)) {
         let Some(checker) = self.tracers.of_checker() else { return };
         let mut op = plain(DISCARD, device, StreamClass::NonBlocking, self.domain, NOWHERE);
@@ -211,8 +214,8 @@ impl Log {
 }
 
 impl Tracers {
-    /// Appends the entry of an event that is about to be destroyed. Afterwards its handle may
-    /// belong to another event.
+    /// Appends the entry of an event that is about to be destroyed. Later, another event may get
+    /// the same handle.
     pub(crate) fn note_gone(&self, event: EventHandle, device: DeviceId) {
         self.names.remove(Named::Event(event.0), NOWHERE);
         let kind = LedgerNote::Gone { event: event.0 };
@@ -231,8 +234,8 @@ impl Tracers {
         });
     }
 
-    /// Appends the entry of a call that was refused because a host function made it. The host
-    /// function was enqueued at `site`.
+    /// Appends the entry of a call that was refused because a host function made it. `site` is the
+    /// place of the call that enqueued the host function.
     pub(crate) fn note_refused(
         &self,
         call: &'static str,
@@ -248,7 +251,8 @@ impl Tracers {
     }
 }
 
-/// The entry of a call that is not an operation. The label is the label of a call about an event.
+/// The entry of a call that is not an operation. The label is `event`, unless the caller changes
+/// it.
 pub(crate) fn plain(
     kind: impl Into<OpKind>,
     device: DeviceId,

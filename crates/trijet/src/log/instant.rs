@@ -8,7 +8,7 @@ use crate::device::driver::{Driver, EventHandle, Timing};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A timed event, which is destroyed when its last holder is dropped.
+/// A timed event. The event is destroyed when its last owner is dropped.
 #[derive(Debug)]
 pub(crate) struct Instant {
     driver: Arc<dyn Driver>,
@@ -21,25 +21,26 @@ impl Drop for Instant {
         if calling::inside() {
             return;
         }
-        // Destroying never blocks (law A12). After a context loss there is nothing to destroy.
+        // The destruction of an event never blocks (law A12). After a context loss there is nothing
+        // to destroy.
         drop(self.driver.event_destroy(self.event));
     }
 }
 
-/// Timed events for reuse, whose times have been read. Creating an event costs more than most of
-/// the operations that are timed.
+/// Timed events for reuse: their times have been read. The creation of an event costs more than
+/// most of the operations that are timed.
 #[derive(Debug, Default)]
 pub(crate) struct Instants(Mutex<BTreeMap<DeviceId, Vec<Arc<Instant>>>>);
 
 impl Instants {
     /// Maximum number of events that are kept per device.
     const KEPT_MAX: usize = 4096;
-    /// Maximum number of events that a lane takes at once.
+    /// Maximum number of kept events that a lane takes at once.
     const TAKEN_MAX: usize = 64;
 
-    /// Returns a timed event of `device` to record. Prefers an event in `ready`, a list of events
-    /// that the lane took before. If the list is empty, fills it with kept events. Without kept
-    /// events, creates one.
+    /// Returns a timed event of `device`, which the caller will record. Takes an event from
+    /// `ready`, the events that the lane has in reserve. If `ready` is empty, first fills it with
+    /// kept events. If no events are kept, creates an event.
     pub(crate) fn take(
         &self,
         driver: &Arc<dyn Driver>,
@@ -58,7 +59,7 @@ impl Instants {
         Ok(Arc::new(Instant { driver: Arc::clone(driver), device, event }))
     }
 
-    /// Keeps an event whose time has been read, unless it has another holder.
+    /// Keeps an event for reuse after its time was read, unless the event has another owner.
     pub(super) fn give_back(&self, instant: Arc<Instant>) {
         if Arc::strong_count(&instant) == 1 {
             let mut all = self.lock();

@@ -1,6 +1,6 @@
 //! The log: entries about calls and operations, and the tracers that keep them.
 //!
-//! A `Tracer` holds the ledger of some lanes, with the times of their operations. `Tracers` are all
+//! A `Tracer` has the ledger of some lanes, with the times of their operations. `Tracers` has all
 //! tracers of a domain. `Log` makes the entries about the calls of host threads. When nothing is
 //! traced, a call only reads a flag.
 #![forbid(unsafe_code)]

@@ -1,6 +1,7 @@
 //! Names that the program gives to streams, buffers and events, for findings and timelines.
 //!
-//! A name is kept as long as its object, so that a trace that starts later has it too.
+//! A name is kept as long as its object exists, so that a trace that starts later also has the
+//! name.
 #![forbid(unsafe_code)]
 
 use super::thread;
@@ -13,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 /// The position of an entry that belongs to no stream.
 pub(crate) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
 
-/// A name and its object.
+/// A name and the object that has this name.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
     of: Named,
@@ -40,8 +41,8 @@ impl Name {
         Self { of, device, stream, position: NOWHERE, text: text.to_owned() }
     }
 
-    /// Whether this is the name of the object `of`. A stream is identified by the lane of
-    /// `position`.
+    /// Whether this is the name of the object `of`. If the object is a stream, `position` has the
+    /// lane of the stream.
     fn names(&self, of: Named, position: Position) -> bool {
         self.of == of && self.position.lane == position.lane
     }
@@ -59,7 +60,8 @@ impl Name {
 /// The names that are in use in a domain.
 #[derive(Debug, Default)]
 pub(crate) struct UsedNames {
-    /// Whether there are any names. Read before the lock is taken, when an object ends.
+    /// Whether there may be any names. When an object ends, this flag is read first, to avoid the
+    /// lock.
     any: AtomicBool,
     all: Mutex<Vec<Name>>,
 }
@@ -74,7 +76,7 @@ impl UsedNames {
         self.all.lock().expect("no panic under this lock")
     }
 
-    /// Keeps the name, which replaces an earlier name of the same object.
+    /// Stores the name, which replaces an earlier name of the same object.
     pub(super) fn add(&self, name: &Name) {
         let mut all = self.lock();
         all.retain(|other| !other.names(name.of, name.position));

@@ -27,7 +27,7 @@ impl Reading {
                 let elapsed = now.saturating_duration_since(zero).as_nanos();
                 Nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
             }
-            // A driver always simulates the clock, or never.
+            // A driver either always simulates the clock, or never.
             (Self::Driver(_), Self::System(_)) | (Self::System(_), Self::Driver(_)) => Nanos(0),
         }
     }

@@ -1,4 +1,5 @@
-//! The name of the task whose function the calling thread runs, for the entries of its operations.
+//! The name of the task whose function the calling thread runs. It becomes a part of the labels of
+//! the task's operations.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -8,7 +9,7 @@ thread_local! {
     static NAME: RefCell<Option<Cow<'static, str>>> = const { RefCell::new(None) };
 }
 
-/// Runs the function of a task, with its name if entries are written.
+/// Runs the function of a task. `name` is the name of the task, if entries are written.
 pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R) -> R {
     /// Restores the name of an outer task, even after a panic.
     struct OuterName(Option<Cow<'static, str>>);
@@ -21,13 +22,14 @@ pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R
     run()
 }
 
-/// Sets the name, and returns the previous one. A thread that is ending may no longer have a place
-/// for a name. Then its entries have the labels of their operations alone.
+/// Sets the name of the current task, and returns the previous name. A thread that is ending may
+/// have lost the variable for the name. Then the entries of the thread have the labels of their
+/// operations alone.
 fn replace(name: Option<Cow<'static, str>>) -> Option<Cow<'static, str>> {
     NAME.try_with(|now| now.replace(name)).ok().flatten()
 }
 
-/// The name of the task, followed by the label of an operation.
+/// The label of an operation, after the name of the task that enqueues it.
 pub(crate) fn labelled(label: Cow<'static, str>) -> Cow<'static, str> {
     let named = NAME
         .try_with(|name| name.borrow().as_ref().map(|name| Cow::Owned(format!("{name}: {label}"))));

@@ -1,8 +1,9 @@
 //! The thread vector: the work that the calling host thread knows to be complete, for each domain.
 //!
-//! Synchronisations, successful queries, ticket waits and futures of this thread raise the vector
-//! (law A11: a wait of the host orders the calling thread only). Work that the thread enqueues
-//! afterwards follows all work in the vector (law A2), so it needs no wait for such work.
+//! Synchronizations, successful queries, ticket waits and futures of this thread raise the vector.
+//! Law A11 is the reason for a vector per thread: a wait of the host orders the calling thread
+//! only. Work that the thread enqueues later follows all work in the vector (law A2), so it needs
+//! no wait for that work.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;
@@ -11,17 +12,17 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of domains that a thread remembers. A thread that forgets a domain only makes
-/// needless waits.
+/// Maximum number of domains that a thread remembers. If a thread forgets a domain, the only effect
+/// is that it makes needless waits.
 const DOMAINS_MAX: usize = 16;
 
 thread_local! {
-    /// The number of the thread's current knowledge. Different knowledge has different numbers, and
-    /// 0 stands for no knowledge.
+    /// A number that identifies the current content of this thread's vectors. Each new content gets
+    /// a new number, and 0 means that the thread knows nothing.
     static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
-    /// The version, the domain and the known positions of the thread's last entry. The next entry
-    /// usually has the same positions.
+    /// The version, the domain and the known positions of this thread's last entry. Kept because
+    /// the next entry usually has the same positions.
     static WRITTEN: RefCell<(u64, u64, Known)> = const { RefCell::new((0, 0, None)) };
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -29,11 +30,11 @@ thread_local! {
     };
 }
 
-/// The positions that a thread knows to be complete, shared by its entries; `None` if there are
-/// none.
+/// The positions that a thread knows to be complete. Entries of the thread share the list. `None`
+/// if there are no such positions.
 pub(crate) type Known = Option<Arc<[Position]>>;
 
-/// The positions of `domain` that the thread knows to be complete, for the ledger.
+/// The positions of `domain` that the calling thread knows to be complete, for entries of a ledger.
 pub(crate) fn written(domain: u64) -> Known {
     let version = version();
     if version == 0 {
@@ -53,23 +54,24 @@ pub(crate) fn written(domain: u64) -> Known {
     written.unwrap_or_else(|_| with_known(domain, read))
 }
 
-/// The number of the calling thread, for the ledger.
+/// The number of the calling thread in ledgers.
 pub(crate) fn number() -> u64 {
     NUMBER.with(|number| *number)
 }
 
-/// A number that changes whenever the thread learns something.
+/// A number that changes whenever the calling thread learns that work is complete.
 #[inline]
 pub(crate) fn version() -> u64 {
     VERSION.get()
 }
 
-/// Calls `look` with what the thread knows of `domain`.
+/// Calls `look` with the positions of `domain` that the calling thread knows to be complete.
 pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -> R {
     static NOTHING: VectorClock = VectorClock::new();
     let mut look = Some(look);
     let mut once = |known: &VectorClock| look.take().map(|look| look(known));
     // The destructor of another thread-local value may drop a buffer after `KNOWN` was destroyed.
+    // The thread then knows nothing.
     let seen = KNOWN.try_with(|all| {
         let all = all.borrow();
         once(all.iter().find(|(id, _)| *id == domain).map_or(&NOTHING, |(_, clock)| clock))
@@ -77,7 +79,7 @@ pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -
     seen.unwrap_or_else(|_| once(&NOTHING)).expect("called once: an error means it was not called")
 }
 
-/// Adds everything in `observed` to what the thread knows to be complete.
+/// Adds the positions of `observed` to the positions that the calling thread knows to be complete.
 pub(crate) fn learn(domain: u64, observed: &VectorClock) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     VERSION.set(NEXT.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! A trace that was taken: its entries, the source of their times, and the quality of these times.
+//! A finished trace: its entries, the source of their times, and the quality of these times.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Op;
@@ -10,29 +10,31 @@ use crate::trace::file::{About, AboutDevice};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Trace {
-    /// The entries. The entries of each stream are in the order of the driver's calls.
+    /// The entries. Entries of one stream are in the order of the driver's calls.
     pub ops: Vec<Op>,
-    /// The source of the times. Host functions on a GPU always have pairs of events, because CUPTI
-    /// has no activities of them.
+    /// The source of the times. The times of host functions on a GPU always come from pairs of
+    /// events, because CUPTI has no activities of host functions.
     pub times: TimeSource,
-    /// Maximum error between times of the host and times of the device.
+    /// Maximum error between a time of the host and a time of a device.
     pub clock_error: Nanos,
-    /// The number of operations of engines that have no time, because none was reported.
+    /// The number of operations of engines for which no time was reported.
     pub untimed: usize,
-    /// The number of activities that the profiler lost because it had no room, plus the number of
-    /// activities that cannot be true because they end after a later operation of their stream.
+    /// The number of activities that are missing from the times. The profiler lost some of them
+    /// because it had no room. The others cannot be true, because they end after a later operation
+    /// of their stream.
     pub lost: u64,
-    /// If activities were requested: the reason why the times are from pairs of events.
+    /// The reason why the times come from pairs of events although activities were requested.
+    /// `None` if the times come from the requested source.
     pub instead: Option<String>,
     /// The number of hardware queues to which the driver assigned the streams
-    /// (`DeviceInfo::hardware_queues`), if it is known.
+    /// (`DeviceInfo::hardware_queues`). `None` if the number is not known.
     pub hardware_queues: Option<u32>,
     /// The devices in the trace.
     pub devices: Vec<AboutDevice>,
 }
 
 impl Trace {
-    /// The description of this trace for a file; `program` is the name of the traced program.
+    /// The description of this trace for a file. `program` is the name of the traced program.
     ///
     /// ```
     /// use trijet::trace::TimeSource;

@@ -1,10 +1,10 @@
 //! A tracer: the ledger of some lanes, with the times of its operations. The times come from a pair
 //! of timed events around each operation, or from activities of the engines.
 //!
-//! A pair measures from the moment at which the operation is ready to its end. An operation is
-//! ready when the earlier work of its lane and its waits are complete. If other lanes use the same
-//! engine, the engine may take a ready operation later. With activities, no events are recorded,
-//! except around host functions, because CUPTI has no activities of host functions.
+//! A pair measures the time from the moment at which the operation is ready to its end. An
+//! operation is ready when the earlier work of its lane is complete and its waits have ended. If
+//! other lanes use the same engine, the engine may start a ready operation later. With activities,
+//! only host functions get pairs of events, because CUPTI has no activities of host functions.
 #![forbid(unsafe_code)]
 
 use super::activity::Collection;
@@ -26,40 +26,41 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// The timed events before and after an operation.
 pub(crate) type EventPair = (Arc<Instant>, Arc<Instant>);
 
-/// The times of an operation as they were read. When the trace is taken, they are converted to the
-/// clock of the trace.
+/// The times of an operation as they were read. They are converted to the clock of the trace when
+/// the trace is taken.
 #[derive(Debug)]
 struct Raw {
     /// The index of the operation in the ledger.
     op: usize,
-    /// The host's clock at the start and at the end of the call.
+    /// The readings of the host's clock at the start and at the end of the enqueue call.
     called: (Reading, Reading),
-    /// The events before and after the operation, if there are any.
+    /// The events before and after the operation. `None` if the operation needs none.
     pair: Option<EventPair>,
 }
 
-/// The ledger of the lanes that it is attached to.
+/// The ledger of the lanes that this tracer is attached to, with the times of their operations.
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
     pub(crate) ledger: Ledger,
     /// Whether entries get no times, because only the order of the calls is needed.
     untimed: bool,
-    /// The event from which the times of each device are measured.
+    /// For each device: the event from which the times of the device are measured.
     origins: Mutex<BTreeMap<DeviceId, Origin>>,
-    /// The times from lanes from which this tracer was detached.
+    /// The times of operations of lanes from which this tracer was detached.
     raw: Mutex<Vec<Raw>>,
     /// The first error that left an operation without a time.
     failed: Mutex<Option<Error>>,
-    /// The activities, if they give the times.
+    /// The collection of activities, if the times come from activities.
     collection: Option<Collection>,
-    /// If activities were requested and are not available: the reason.
+    /// The reason why activities are not available although they were requested.
     instead: Option<String>,
-    /// The host's clock at time zero: when the host saw that the first origin was complete.
+    /// The reading of the host's clock at time zero: the moment at which the host saw that the
+    /// first origin was complete.
     zero: OnceLock<Reading>,
 }
 
-/// A tracer that is attached to a lane. The times of the lane's operations stay here, under the
-/// lane's lock, until the tracer is detached.
+/// A tracer that is attached to a lane. The times of the lane's operations stay here until the
+/// tracer is detached. The lock of the lane protects them.
 #[derive(Debug)]
 pub(crate) struct AtLane {
     tracer: Arc<Tracer>,
@@ -75,8 +76,8 @@ impl AtLane {
         Arc::ptr_eq(&self.tracer, tracer)
     }
 
-    /// Keeps the times of the operation `op`: the times of the call, and the events around it, if
-    /// there are any.
+    /// Stores the times of the operation with the index `op` in the ledger. `called` has the times
+    /// of the enqueue call, and `pair` has the events around the operation.
     pub(crate) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<EventPair>) {
         self.raw.push(Raw { op, called, pair });
     }
@@ -104,34 +105,34 @@ impl Drop for AtLane {
 #[derive(Debug)]
 struct Origin {
     instant: Arc<Instant>,
-    /// When the host saw that the event was complete, on the clock of the trace.
+    /// The time at which the host saw that the event was complete, on the clock of the trace.
     at: Nanos,
-    /// Maximum time by which the event may have completed earlier.
+    /// Maximum time between the completion of the event and the moment at which the host saw it.
     error: Nanos,
 }
 
 impl Origin {
-    /// When an event of the device completed, on the clock of the trace.
+    /// The time at which an event of this device completed, on the clock of the trace.
     fn time(&self, driver: &dyn Driver, event: EventHandle) -> Result<Nanos> {
         let since = driver.event_elapsed(self.instant.event, event)?;
         Ok(Nanos(self.at.0 + since.0))
     }
 }
 
-/// The devices of a trace.
+/// The devices of a trace, with the facts about them that a trace states.
 struct TracedDevices {
     /// The source of the times.
     times: TimeSource,
-    /// The number of hardware queues of the process.
+    /// The number of hardware queues of the process. `None` if it is not known.
     hardware_queues: Option<u32>,
     devices: Vec<AboutDevice>,
 }
 
 impl Tracer {
-    /// A tracer with times from `from`.
+    /// A tracer whose times come from `from`.
     ///
     /// # Errors
-    /// `Unsupported` if activities are required and not available.
+    /// `Unsupported` if `from` requires activities and they are not available.
     pub(crate) fn new(driver: &Arc<dyn Driver>, from: TimesFrom) -> Result<Self> {
         if from == TimesFrom::Events {
             return Ok(Self::default());
@@ -157,14 +158,14 @@ impl Tracer {
         !self.untimed
     }
 
-    /// Whether the times of a device have an origin.
+    /// Whether the times of a device have an origin already.
     pub(crate) fn has_begun(&self, device: DeviceId) -> bool {
         self.origins.lock().expect("no panic under this lock").contains_key(&device)
     }
 
-    /// Makes `origin` the origin of the times of the device, unless it has one. The event was
-    /// recorded after `before`, and the host has just seen that it is complete. The first origin is
-    /// time zero.
+    /// Makes `origin` the origin of the times of the device, unless the device has an origin. The
+    /// event was recorded after `before`, and the host has just seen that the event is complete.
+    /// The first origin of a trace is time zero.
     ///
     /// # Errors
     /// Errors of the profiler.
@@ -191,12 +192,13 @@ impl Tracer {
         Ok(())
     }
 
-    /// A reading of the host's clock as a time of this trace.
+    /// Converts a reading of the host's clock to a time of this trace.
     pub(crate) fn at(&self, reading: Reading) -> Nanos {
         self.zero.get().map_or(Nanos(0), |zero| reading.since(*zero))
     }
 
-    /// The times of a call of the host; `None` if entries get no times.
+    /// Converts the readings at the start and at the end of a call to times of this trace. `None`
+    /// if entries get no times.
     pub(crate) fn call(&self, (begin, end): (Reading, Reading)) -> Option<Times> {
         self.is_timed().then(|| Times { begin: self.at(begin), end: self.at(end) })
     }
@@ -206,26 +208,26 @@ impl Tracer {
         self.is_timed() && (self.collection.is_none() || engine == Engine::Host)
     }
 
-    /// A tag for an operation, if activities give the times.
+    /// A new tag for an operation. `None` if the times do not come from activities.
     pub(crate) fn tag(&self) -> Option<u64> {
         self.collection.as_ref().map(Collection::tag)
     }
 
-    /// Keeps the tag under which the operation `op` was enqueued.
+    /// Stores the tag of an operation. `op` is the index of the operation in the ledger.
     pub(crate) fn bears(&self, op: usize, tag: u64) {
         if let Some(collection) = &self.collection {
             collection.bears(op, tag);
         }
     }
 
-    /// Keeps the error of an operation whose end could not be recorded. The operation itself is
-    /// enqueued.
+    /// Stores the error of an operation whose end could not be recorded. The operation itself was
+    /// enqueued. The trace then ends with this error.
     pub(crate) fn fail(&self, error: &Error) {
         let mut failed = self.failed.lock().expect("no panic under this lock");
         failed.get_or_insert_with(|| error.again());
     }
 
-    /// The time at which an event completed, on the clock of the trace; `None` if the device has no
+    /// The time at which an event completed, on the clock of the trace. `None` if the device has no
     /// origin.
     pub(crate) fn moment(
         &self,
@@ -238,8 +240,9 @@ impl Tracer {
         origin.map(|origin| origin.time(driver, event)).transpose()
     }
 
-    /// Takes the entries with their times. The tracer is detached from all lanes, and everything
-    /// traced is complete. Events whose times have been read are kept for the next trace.
+    /// Takes the entries with their times. The caller has detached the tracer from all lanes, and
+    /// all traced work is complete. After the times of the events were read, the events are kept
+    /// for the next trace.
     pub(crate) fn take(&self, driver: &dyn Driver, instants: &Instants) -> Result<Trace> {
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
             return Err(error);
@@ -289,7 +292,7 @@ impl Tracer {
         })
     }
 
-    /// The devices in the trace.
+    /// The devices in the trace, and the source of the times.
     fn about(
         &self,
         driver: &dyn Driver,

@@ -1,5 +1,6 @@
-//! The tracers of a domain that get entries about host threads: the tracers of traces, and the
-//! tracer of a checker. Each lane has its own list of the tracers that get its operations.
+//! The tracers of a domain that get entries about host threads. Some of them belong to traces, and
+//! one belongs to the checker, if there is one. Each lane has its own list of the tracers that get
+//! its operations.
 #![forbid(unsafe_code)]
 
 use super::calling;
@@ -20,15 +21,15 @@ pub(crate) type Attached = SmallVec<[Arc<Tracer>; 1]>;
 struct Attachments {
     /// The tracers that get the operations of every stream.
     all: Attached,
-    /// The tracers of single pipelines. A pipeline attaches its tracer to its own lanes, so the
-    /// tracer does not get operations of other streams.
+    /// The tracers of single pipelines, which get entries about host threads. A pipeline attaches
+    /// its tracer only to its own lanes, so the tracer gets no operations of other streams.
     of_calls: Attached,
-    /// The tracer of the last `Device::start_trace`, until it is taken.
+    /// The tracer of the last `Device::start_trace`. `None` after the trace was taken.
     kept: Option<Arc<Tracer>>,
     checker: Option<LiveChecker>,
 }
 
-/// The checker of a domain, which lives while a device that asked for it is open.
+/// The checker of a domain. It lives while a device that was opened with the checker is open.
 #[derive(Debug)]
 struct LiveChecker {
     options: CheckOptions,
@@ -41,26 +42,26 @@ struct LiveChecker {
 /// The tracers of a domain.
 #[derive(Debug, Default)]
 pub(crate) struct Tracers {
-    /// Whether there is any tracer. Every call of the host reads this first.
+    /// Whether there is any tracer. Every call of the host reads this flag first.
     any: AtomicBool,
     attached: Mutex<Attachments>,
     pub(super) names: UsedNames,
 }
 
 impl Tracers {
-    /// Whether there is any tracer. A child of `fork` traces nothing: a thread that has the lock of
-    /// a tracer may exist only in the parent.
+    /// Whether there is any tracer. A child of `fork` traces nothing: the thread that holds the
+    /// lock of a tracer may exist only in the parent.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.any.load(Ordering::Relaxed) && !calling::forked()
     }
 
-    /// The tracers of every stream.
+    /// The tracers that get the operations of every stream.
     pub(crate) fn all(&self) -> Attached {
         self.attached().all.clone()
     }
 
-    /// The tracers that get entries about host threads.
+    /// All tracers that get entries about host threads.
     #[inline]
     pub(crate) fn of_calls(&self) -> Attached {
         if !self.is_on() {
@@ -70,7 +71,8 @@ impl Tracers {
         attached.all.iter().chain(&attached.of_calls).cloned().collect()
     }
 
-    /// Adds a tracer that gets entries about host threads, and none of streams.
+    /// Adds a tracer that gets entries about host threads. The tracer is not attached to any
+    /// stream.
     pub(crate) fn add_for_calls(&self, tracer: &Arc<Tracer>) {
         for op in self.names.ops() {
             tracer.ledger.append(op);
@@ -95,8 +97,8 @@ impl Tracers {
             .store(!(attached.all.is_empty() && attached.of_calls.is_empty()), Ordering::Relaxed);
     }
 
-    /// Makes `tracer` the one that `Device::take_trace` takes next. Removes the previous one and
-    /// returns it.
+    /// Makes `tracer` the tracer that the next call of `Device::take_trace` takes. Removes the
+    /// previous such tracer and returns it.
     pub(crate) fn keep(&self, tracer: Option<&Arc<Tracer>>) -> Option<Arc<Tracer>> {
         let before = std::mem::replace(&mut self.attached().kept, tracer.cloned());
         before.iter().for_each(|before| self.remove(before));
@@ -105,7 +107,7 @@ impl Tracers {
     }
 
     /// Adds a checker with a tracer, and returns the tracer. If there is a checker already, the
-    /// device that is being opened shares it, and the result is `None`.
+    /// device that is being opened shares that checker. The result is then `None`.
     ///
     /// # Errors
     /// `InvalidValue` if there is a checker with other options.
@@ -132,8 +134,8 @@ impl Tracers {
         Ok(Some(tracer))
     }
 
-    /// Notes that a device that asked for the checker was dropped. After the last such device, the
-    /// checker ends, and this function returns the tracer of the checker.
+    /// Registers that a device that was opened with the checker was dropped. After the last such
+    /// device, the checker ends, and this function returns the tracer of the checker.
     pub(crate) fn end_check(&self) -> Option<Arc<Tracer>> {
         let mut attached = self.attached();
         let live = attached.checker.as_mut()?;
@@ -160,8 +162,8 @@ impl Tracers {
         self.attached().checker.is_some()
     }
 
-    /// The verdict of the checker so far, if there is one. A wait that has not ended counts as a
-    /// wait that never ends, so even a program that hangs has a verdict.
+    /// The verdict of the checker so far, if there is a checker. A wait that has not ended counts
+    /// as a wait that never ends. So even a program that hangs has a verdict.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let live = |live: &LiveChecker| (Arc::clone(&live.checker), Arc::clone(&live.tracer));
         let (checker, tracer) = self.attached().checker.as_ref().map(live)?;
@@ -189,7 +191,8 @@ impl Tracers {
             return;
         }
         self.names.add(name);
-        // The name is kept first, so that a trace that starts meanwhile has it at least once.
+        // The name is stored before the entry is appended. So a trace that starts meanwhile has the
+        // name at least once.
         self.note(|| name.op());
     }
 
@@ -204,12 +207,12 @@ impl Tracers {
         self.name(&Name::of_stream(device, stream, position, text));
     }
 
-    /// The name of the stream that has a lane.
+    /// The name of the stream that has a lane, if the program has named the stream.
     pub(crate) fn stream_name(&self, lane: LaneId) -> Option<String> {
         self.names.of_stream(lane)
     }
 
-    /// The name of an allocation.
+    /// The name of an allocation, if the program has named it.
     pub(crate) fn block_name(&self, block: BlockId) -> Option<String> {
         self.names.of_object(Named::Block(block))
     }
@@ -224,7 +227,8 @@ impl Tracers {
         self.names.remove(Named::Block(block), NOWHERE);
     }
 
-    /// Forgets the name of the stream that had the lane, which passes to another stream.
+    /// Forgets the name of the stream that had the lane of `position`. The lane will belong to
+    /// another stream.
     pub(crate) fn forget_stream(&self, position: Position) {
         self.names.remove(Named::Stream, position);
     }
