@@ -1,10 +1,10 @@
 //! An allocator over the heap of one device.
 //!
-//! An allocation may get bytes that earlier users have not finished with. If the stream of the
-//! allocation does not follow these users already, it waits for them. A free notes the current
-//! positions of its stream and of each recorded stream, and returns the bytes to the heap with
-//! these positions. The library later records events for the positions, so that the next owner
-//! waits for that work if it uses another stream.
+//! An allocation may get bytes that earlier users still use. If the stream of the allocation does
+//! not follow these users yet, it waits for them. A free notes the current position of its stream
+//! and of each recorded stream, and returns the bytes to the heap with these positions. The library
+//! later records events for the positions. If the next owner uses another stream, it waits for
+//! these events.
 #![forbid(unsafe_code)]
 
 use crate::table::{Block, Table};
@@ -33,22 +33,22 @@ pub struct Allocator {
     live: Table,
 }
 
-/// The memory of the heap of a device, and the driver calls for it.
+/// The memory of the heap of a device, and the number of driver calls for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// The allocated memory, rounded up to whole units of the heap.
+    /// The size of all live allocations, each rounded up to whole units of the heap.
     pub live: Bytes,
-    /// The maximum of memory that was allocated at once.
+    /// The maximum of [`Statistics::live`] so far.
     pub live_high: Bytes,
-    /// The memory that the heap has taken from the device.
+    /// The size of the memory that the heap has from the device.
     pub reserved: Bytes,
-    /// The maximum of memory that the heap had taken from the device.
+    /// The maximum of [`Statistics::reserved`] so far.
     pub reserved_high: Bytes,
     /// The number of driver calls that took memory from the device, recorded events or made streams
-    /// wait. A pool of the driver does not count its calls.
+    /// wait. For a device that allocates from a pool of the driver, calls of the pool do not count.
     pub driver_calls: u64,
-    /// The number of waits among these calls.
+    /// The number of these calls that made a stream wait.
     pub waits: u64,
 }
 
@@ -63,16 +63,16 @@ impl Allocator {
         Self { device, live: Table::default() }
     }
 
-    /// The device of the allocator.
+    /// The device from which this allocator takes memory.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// Allocates `bytes`, and returns their address. Work that is enqueued in `stream` after this
-    /// call can use the memory. Work in other streams can use it if it waits for this point of
-    /// `stream`. If there is no memory, the call waits for all work of the device and tries once
-    /// more, because memory that was freed in pieces can then be joined.
+    /// call can use the memory. Work in other streams can use the memory if it waits for this point
+    /// of `stream`. If there is no memory, the call waits for all work of the device and tries once
+    /// more. After such a wait, separate pieces of freed memory can be joined.
     ///
     /// # Errors
     /// `InvalidValue` for 0 bytes, and for more than half of the address space; `OutOfMemory`;
@@ -108,9 +108,9 @@ impl Allocator {
         })
     }
 
-    /// Frees the allocation of `bytes` at `address`. All work that was enqueued in `stream` and in
-    /// each recorded stream before this call may use the memory; the next owner of the memory
-    /// follows that work. If the call returns an error, it changes nothing.
+    /// Frees the allocation of `bytes` at `address`. All work that was enqueued before this call in
+    /// `stream` and in each recorded stream may use the memory. The next owner of the memory
+    /// follows that work. If the call returns an error, the allocation stays live.
     ///
     /// # Errors
     /// `InvalidValue` if no live allocation begins at the address, if the allocation has another
@@ -129,14 +129,14 @@ impl Allocator {
         let noted = users.try_for_each(|user| user.note_user(&block.buffer));
         drop(users);
         if noted.is_err() {
-            // The users of the memory are not known, so the memory stays allocated.
+            // It is not known which work uses the memory, so the memory stays allocated.
             self.live.insert(address, block);
         }
         noted
     }
 
-    /// Declares that work of another stream uses the allocation at `address`: all work that is
-    /// enqueued in `stream` before the allocation is freed.
+    /// Declares that work of another stream uses the allocation at `address`. The declaration
+    /// covers all work that is enqueued in `stream` before the allocation is freed.
     ///
     /// # Errors
     /// `InvalidValue` if no live allocation begins at the address.
@@ -151,9 +151,9 @@ impl Allocator {
         Ok(())
     }
 
-    /// Forgets a recorded stream. For allocations with which this stream was recorded, the work
-    /// that was enqueued in it before this call still counts as a user, and later work does not.
-    /// Call this before the stream is destroyed.
+    /// Forgets a recorded stream. Call this before the stream is destroyed. For allocations with
+    /// which the stream was recorded, the work that the stream has now still counts as a user.
+    /// Later work does not count.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver.
@@ -173,7 +173,7 @@ impl Allocator {
         self.live.has(address)
     }
 
-    /// The statistics of the device, including allocations through other handles of the device.
+    /// The statistics of the device. Allocations through other handles of the device are included.
     ///
     /// # Errors
     /// An error of the driver.
@@ -192,7 +192,7 @@ impl Allocator {
     }
 }
 
-/// The error for an address without an allocation.
+/// The error for an address at which no live allocation begins.
 fn unknown(op: &'static str, address: u64) -> Error {
     let cause = format!(
         "no live allocation begins at {address:#x}: it was freed before, or belongs to another \

@@ -1,5 +1,5 @@
-//! The C interface, which `include/trijet_alloc.h` describes. It converts numbers and pointers of C
-//! to devices, streams and addresses.
+//! The C interface, which `include/trijet_alloc.h` describes. It converts the numbers and pointers
+//! of C to devices, streams and addresses.
 
 use crate::failure::{self, Shown};
 use crate::opened::{HOST_DEVICE, Opened, all, existing, opened};
@@ -7,30 +7,31 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use trijet::{Device, Error, ErrorKind, Result, Stream};
 
-/// `cudaStreamLegacy`, another handle of the stream 0.
+/// `cudaStreamLegacy`: another handle of the legacy default stream, which also has the handle 0.
 const LEGACY: usize = 1;
-/// `cudaStreamPerThread`.
+/// `cudaStreamPerThread`: the handle of the per-thread default stream.
 const PER_THREAD: usize = 2;
 
 /// The structure `trijet_alloc_statistics` of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TrijetAllocStatistics {
-    /// The number of allocated bytes.
+    /// The size of all live allocations in bytes, each rounded up to whole units of the heap.
     pub live: u64,
-    /// The maximum number of bytes that were allocated at once.
+    /// The maximum of `live` so far.
     pub live_high: u64,
-    /// The number of bytes that the heap has taken from the device.
+    /// The number of bytes that the heap has from the device.
     pub reserved: u64,
-    /// The maximum number of bytes that the heap had taken from the device.
+    /// The maximum of `reserved` so far.
     pub reserved_high: u64,
-    /// The number of driver calls.
+    /// The number of driver calls that took memory from the device, recorded events or made streams
+    /// wait.
     pub driver_calls: u64,
-    /// The number of waits of streams among these calls.
+    /// The number of these calls that made a stream wait.
     pub waits: u64,
 }
 
-/// The key of a stream: its handle, or 0 for any handle of the legacy stream.
+/// The key of a stream: its handle, or 0 for both handles of the legacy default stream.
 fn key(device: c_int, stream: *mut c_void) -> usize {
     match stream.addr() {
         LEGACY if device != HOST_DEVICE => 0,
@@ -38,7 +39,8 @@ fn key(device: c_int, stream: *mut c_void) -> usize {
     }
 }
 
-/// The stream of the caller. `check` runs before the driver gets an unknown handle.
+/// The stream with the handle `raw`. If the handle is not known yet, `check` runs before the driver
+/// gets the handle.
 ///
 /// # Safety
 /// `raw` is a live stream of the device, and stays one until it is forgotten.
@@ -68,8 +70,8 @@ unsafe fn stream(
     opened.stream(key, adopt)
 }
 
-/// The error for an address without an allocation on a device. Names the device that has the
-/// address.
+/// The error for an address at which no live allocation of a device begins. If the address belongs
+/// to another device, the error names that device.
 fn not_of(device: c_int, address: u64) -> Error {
     let owner = all().find(|(_, opened)| opened.allocator.has(address));
     let cause = match owner {
@@ -134,7 +136,8 @@ pub unsafe extern "C" fn trijet_free(
         // SAFETY: `trijet_free` demands a live stream, as `self::stream` does.
         let stream = unsafe { self::stream(opened, device, stream, check) }?;
         let freed = opened.allocator.free(address, size, &stream);
-        // The other errors name their cause. An unknown address may belong to another device.
+        // Other errors name their cause. But if no allocation begins at the address, another device
+        // may have the address.
         freed.map_err(|error| if check().is_ok() { error } else { not_of(device, address) })
     });
 }
@@ -206,8 +209,8 @@ pub unsafe extern "C" fn trijet_alloc_stats(
     })
 }
 
-/// The message of the last call of this thread that failed; null if none did. It is valid until
-/// another call of the thread fails.
+/// The message of the last call of this thread that failed. Null if no call failed. The message is
+/// valid until another call of the thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn trijet_alloc_last_error() -> *const c_char {
     failure::last()

@@ -1,5 +1,5 @@
-//! The errors of calls that cannot return them. Each thread keeps the message of its last error,
-//! and the first error of each kind of call is printed on standard error.
+//! The errors of calls that cannot return them. Each thread keeps the message of its last error.
+//! For each kind of call, the first error is printed on standard error.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ thread_local! {
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// A kind of call whose first error is printed.
+/// A kind of call. Only its first error is printed.
 #[derive(Debug)]
 pub(crate) struct Shown {
     call: &'static str,
@@ -26,26 +26,25 @@ impl Shown {
     }
 }
 
-/// Keeps the message of an error for [`last`].
+/// Stores the message of an error, so that [`last`] returns it.
 fn keep(error: &Error) {
     let text = error.to_string().replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();
-    // A thread that is ending has no message any more.
+    // If the thread is ending, the variable no longer exists, and the message is dropped.
     drop(LAST.try_with(|last| last.replace(Some(text))));
 }
 
-/// The message of the last call of this thread that failed; null if none did. It is valid until
-/// another call fails.
+/// The message of the last call of this thread that failed. Null if no call failed. The message is
+/// valid until another call of the thread fails.
 pub(crate) fn last() -> *const c_char {
     let found =
         LAST.try_with(|last| last.borrow().as_ref().map_or(std::ptr::null(), |s| s.as_ptr()));
     found.unwrap_or(std::ptr::null())
 }
 
-/// Runs a call of C code, and returns `refused` if it fails. A panic becomes an error. The first
-/// error of the call is printed, because callers such as PyTorch do not ask for the message. The
-/// error of a request for 0 bytes is not printed, because PyTorch makes such requests for empty
-/// tensors.
+/// Runs a call of C code, and returns `refused` if the call fails. A panic becomes an error. The
+/// first error of each kind of call is printed, because callers such as PyTorch do not ask for the
+/// message.
 pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result<R>) -> R {
     let call = || {
         probe::refuse_in_child(shown.call)?;
@@ -55,7 +54,7 @@ pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result
         Ok(Ok(value)) => return value,
         Ok(Err(error)) => error,
         Err(payload) => {
-            // Dropping a foreign payload might panic again.
+            // The drop of an unknown payload might panic again.
             std::mem::forget(payload);
             Error::new(
                 ErrorKind::Panicked,
@@ -66,14 +65,16 @@ pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result
     };
     keep(&error);
     if !shown.printed.swap(true, Ordering::Relaxed) {
-        // There is no other place for the message if standard error is closed.
+        // If standard error is closed, there is no other place for the message. So an error of the
+        // write is ignored.
         let call = shown.call;
         drop(writeln!(std::io::stderr(), "{error} (further errors of {call} are not shown)"));
     }
     refused
 }
 
-/// Keeps an error that is not printed, and returns `refused`.
+/// Stores an error without printing it, and returns `refused`. Used for requests of 0 bytes,
+/// because PyTorch makes such requests for empty tensors.
 pub(crate) fn quiet<R>(refused: R, error: &Error) -> R {
     keep(error);
     refused

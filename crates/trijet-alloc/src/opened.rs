@@ -1,5 +1,5 @@
-//! The devices from which C code allocates, by number. They are opened at the first call and never
-//! closed, so nothing calls the driver when the process ends.
+//! The devices from which C code allocates, by number. A device is opened at its first call and
+//! never closed, so nothing calls the driver when the process ends.
 #![forbid(unsafe_code)]
 
 use crate::allocator::Allocator;
@@ -10,10 +10,11 @@ use trijet::{Device, Error, ErrorKind, Result, Select, Stream};
 
 /// The number of the host device.
 pub(crate) const HOST_DEVICE: c_int = -1;
-/// The maximum number of CUDA devices.
+/// Maximum number of CUDA devices.
 const DEVICES_MAX: usize = 64;
 
-/// A device, and the streams of the caller that are known so far.
+/// An open device, and the streams of the caller that are known so far. The key of a stream is its
+/// handle, or 0 for the legacy default stream.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) allocator: Allocator,
@@ -30,7 +31,7 @@ fn slot(device: c_int) -> Result<&'static OnceLock<Opened>> {
     })
 }
 
-/// The device with a number. Opens it at the first call.
+/// The device with the number `device`. The first call with this number opens the device.
 pub(crate) fn opened(device: c_int) -> Result<&'static Opened> {
     static OPENING: Mutex<()> = Mutex::new(());
     let slot = slot(device)?;
@@ -46,18 +47,18 @@ pub(crate) fn opened(device: c_int) -> Result<&'static Opened> {
     Ok(slot.get_or_init(|| Opened { allocator, streams: RwLock::default() }))
 }
 
-/// The device with a number, if it was opened.
+/// The device with the number `device`. `None` if no call has opened it.
 pub(crate) fn existing(device: c_int) -> Result<Option<&'static Opened>> {
     Ok(slot(device)?.get())
 }
 
-/// The devices that have been opened, with their numbers.
+/// The devices that have been opened, each with its number.
 pub(crate) fn all() -> impl Iterator<Item = (c_int, &'static Opened)> {
     (HOST_DEVICE..).zip(&ALL).filter_map(|(number, slot)| Some((number, slot.get()?)))
 }
 
 impl Opened {
-    /// The stream with the number `key`. If the number is unknown, `adopt` makes the stream.
+    /// The stream with the key `key`. If the key is unknown, `adopt` makes the stream.
     pub(crate) fn stream(
         &self,
         key: usize,
@@ -77,8 +78,8 @@ impl Opened {
         Ok(stream)
     }
 
-    /// Forgets a stream, if it is known. For allocations with which the stream was recorded, the
-    /// work that was enqueued in it before this call still counts as a user.
+    /// Forgets the stream with the key `key`, if it is known. For allocations with which the stream
+    /// was recorded, the work that the stream has now still counts as a user.
     pub(crate) fn forget(&self, key: usize) -> Result<()> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let stream = streams.remove(&key);

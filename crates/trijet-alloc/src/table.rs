@@ -1,4 +1,4 @@
-//! The live allocations by their addresses.
+//! The live allocations of a device, by their addresses.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -7,16 +7,16 @@ use trijet::{Buffer, Result, Stream};
 
 /// The number of parts of the table, a power of two. Each part has its own lock.
 const SHARDS: usize = 64;
-/// The number of low address bits that are 0 in all blocks of a heap: blocks begin at multiples of
-/// 256 bytes.
+/// The number of low address bits that are 0 for every block of a heap, because blocks begin at
+/// multiples of 256 bytes.
 const GRANULE_BITS: u32 = 8;
 
 /// A live allocation.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) buffer: Buffer<u8>,
-    /// The streams that were recorded for the allocation. Their work may use the memory, in
-    /// addition to the work of the stream of the free.
+    /// The streams that were recorded for the allocation. Their work may use the memory, and so may
+    /// the work of the stream in which the allocation is freed.
     pub(crate) others: Vec<Arc<Stream>>,
 }
 
@@ -33,9 +33,9 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The locked part for an address. No code of the caller runs under the lock.
+    /// Locks the part of the table that has an address. No code of the caller runs under the lock.
     pub(crate) fn shard(&self, address: u64) -> MutexGuard<'_, Shard> {
-        // The product moves the low bits, in which neighbours differ, to the top.
+        // Neighbouring blocks differ in low bits. The product moves these bits to the top.
         let mixed = (address >> GRANULE_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (mixed >> (u64::BITS - SHARDS.ilog2())) as usize;
         self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,7 +45,8 @@ impl Table {
         self.shard(address).insert(address, block);
     }
 
-    /// Calls `run` with every live allocation, until `run` fails.
+    /// Calls `run` with each live allocation. Stops at the first error of `run`, and returns this
+    /// error.
     pub(crate) fn each(&self, mut run: impl FnMut(&mut Block) -> Result<()>) -> Result<()> {
         for shard in &self.0 {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! The allocator on host devices. The other code of these tests uses its own handles of the same
-//! streams and the same bytes. The allocator does not know these handles.
+//! The allocator on host devices. In these tests, the code that uses the memory has its own handles
+//! for the same streams and the same bytes. The allocator does not know these handles.
 
 use std::sync::Arc;
 use trijet::sim::{Executor, HostConfig, Order};
@@ -14,7 +14,7 @@ fn allocator(order: Order, memory: usize) -> Result<Allocator> {
     Ok(Allocator::new(Device::host(config)?.remove(0)))
 }
 
-/// A stream of other code, with the handle of the allocator.
+/// A stream of the code that uses the memory, and the handle of the allocator for the same stream.
 struct Caller {
     theirs: Stream,
     ours: Arc<Stream>,
@@ -28,7 +28,7 @@ impl Caller {
         Ok(Self { theirs, ours: Arc::new(ours) })
     }
 
-    /// Enqueues a fill of an allocation, and a copy of it to `landed`.
+    /// Enqueues a fill of an allocation, and a copy of the filled bytes to `landed`.
     fn fill(
         &self,
         device: &Device,
@@ -92,8 +92,9 @@ fn another_stream_follows_the_work_before_the_free() -> Result<()> {
     Ok(())
 }
 
-/// The recorded stream counts with the work that it has at the free, even if it was forgotten
-/// before.
+/// The next owner of the memory follows the work that the recorded stream had at the free. If the
+/// stream was forgotten before the free, the next owner follows the work that the stream had when
+/// it was forgotten.
 #[test]
 fn a_recorded_stream_is_followed() -> Result<()> {
     for (order, forget) in orders().flat_map(|order| [(order.clone(), false), (order, true)]) {
@@ -117,8 +118,8 @@ fn a_recorded_stream_is_followed() -> Result<()> {
     Ok(())
 }
 
-/// A graph would need the memory of the allocation for its whole life, and a free belongs to no
-/// graph.
+/// An allocation in a captured stream fails, because the graph would need the memory for its whole
+/// life. A free is possible, because it is not a part of the graph.
 #[test]
 fn a_captured_stream_gets_no_memory_and_may_free() -> Result<()> {
     let allocator = allocator(Order::Greedy, SIZE)?;
@@ -138,12 +139,12 @@ struct Live {
     address: u64,
     value: u8,
     landed: PinnedBuffer<u8>,
-    /// The streams of its uses. The first one allocated it.
+    /// The indices of the streams that use the allocation. The first stream allocated it.
     users: Vec<usize>,
 }
 
-/// Random programs on three streams with little memory. Each user of an allocation, in any order,
-/// finds its values.
+/// Random programs on three streams with little memory. Whatever the order of users, each user of
+/// an allocation finds its own values.
 #[test]
 fn random_programs_find_their_values_in_memory_that_passes_from_stream_to_stream() -> Result<()> {
     for seed in 0..60 {
@@ -232,8 +233,8 @@ fn a_size_that_does_not_fit_is_out_of_memory_and_the_next_one_that_does_is_not()
     Ok(())
 }
 
-/// Memory on both sides of a live allocation is freed with pending work. After a wait, it is mapped
-/// side by side.
+/// Memory before and after a live allocation is freed while work on it is pending. After a wait,
+/// the two pieces are mapped side by side.
 ///
 #[test]
 fn memory_in_pieces_that_are_in_use_is_joined() -> Result<()> {
@@ -281,7 +282,7 @@ fn threads_share_no_byte_and_lose_none() -> Result<()> {
                     if draw.below(2) == 0 {
                         mine.push((allocator.alloc(bytes, &stream)?, bytes));
                     } else if let Some(freed) = mine.pop() {
-                        // Half of them are freed by another thread.
+                        // Another thread frees half of the allocations.
                         let mut passed = passed.lock().expect("no thread panicked");
                         passed.push(freed);
                         let other = passed.swap_remove(0);

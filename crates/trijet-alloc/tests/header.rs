@@ -1,4 +1,5 @@
-//! The header, compiled as C and as C++, and the functions of the shared library, called from C.
+//! Tests of the header and the library. The header is compiled as C and as C++, and C code calls
+//! the functions of the shared library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,7 +11,8 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The output of a command that must succeed; `None` if the program is not installed.
+/// Runs a command that must succeed, and returns its output. `None` if the program is not
+/// installed.
 fn succeed(command: &mut Command) -> Option<Output> {
     let output = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,

@@ -192,7 +192,7 @@ impl Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         if !self.taken.load(Ordering::Relaxed) && !calling::inside() {
-            // The trace was dropped, so nobody needs its activities or their errors.
+            // The trace was dropped, so the program does not need its activities or their errors.
             drop(profiler(&*self.driver).and_then(Profiler::activity_take));
         }
     }

@@ -1,4 +1,5 @@
-//! Allocation of device memory, from the source of a device.
+//! Allocation of device memory in a stream. The memory comes from the heap or the pool of the
+//! device.
 #![forbid(unsafe_code)]
 
 use super::buffer::{Buffer, Element, bytes_of};
@@ -11,17 +12,18 @@ use std::panic::Location;
 
 impl Stream {
     /// Allocates device memory for `len` elements; the values are arbitrary. The memory comes from
-    /// the heap of the device, which chooses memory that this stream can use without a wait. Other
-    /// streams can use the memory too: the first operation that writes it follows the pending
-    /// operations of earlier buffers. Dropping the buffer gives the memory back to the heap.
-    /// Neither the allocation nor the drop calls the driver, unless the heap grows.
+    /// the heap of the device, which prefers memory that this stream can use without a wait. Other
+    /// streams can use the buffer too. The first operation that writes the memory follows the
+    /// pending operations of earlier buffers in this memory. When the buffer is dropped, the memory
+    /// returns to the heap. Neither the allocation nor the drop calls the driver, unless the heap
+    /// grows.
     ///
     /// A device that was opened with [`DeviceBuilder::pool`](crate::DeviceBuilder::pool) allocates
     /// and frees in stream order instead (laws A21 and A22).
     ///
     /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and
-    /// only the operations of the graph can use it. Operations that are recorded after the drop may
-    /// use the same memory, and then follow the earlier operations.
+    /// only the operations of the graph can use it. After the buffer was dropped, operations that
+    /// are recorded later may use the same memory. They then follow the earlier operations.
     ///
     /// # Errors
     /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size
@@ -44,13 +46,13 @@ impl Stream {
         Ok(Buffer::new(block, len))
     }
 
-    /// Allocates as [`alloc`](Stream::alloc) does. If the device has no memory left, the calling
-    /// thread waits for operations that use freed memory until there is enough. It waits first for
-    /// the memory that was freed first.
+    /// Allocates like [`alloc`](Stream::alloc). But if the device has no memory left, the calling
+    /// thread waits for operations that use freed memory, until there is enough memory. It waits
+    /// first for the memory that was freed first.
     ///
-    /// Such a wait ends only if the operations end. So a thread must not call this function if one
-    /// of the operations waits for this thread, or for another process that waits for this thread.
-    /// For this reason `alloc` never waits.
+    /// Such a wait ends only if the operations end. An operation may wait for the calling thread,
+    /// or for another process that waits for this thread. Then the thread must not call this
+    /// function. For this reason `alloc` never waits.
     ///
     /// ```
     /// use trijet::sim::HostConfig;
@@ -67,7 +69,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for `alloc`. `OutOfMemory` only if live buffers leave too little memory.
+    /// The errors of `alloc`. `OutOfMemory` only if live buffers leave too little memory.
     #[track_caller]
     pub fn alloc_waiting<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let site = Location::caller();
@@ -82,8 +84,8 @@ impl Stream {
             if self.lane().recorder().is_some() {
                 return Err(refused);
             }
-            // A pool gives memory out again after a wait of the host has shown that its users are
-            // complete (law A25).
+            // A pool allocates memory again after a wait of the host, because the wait shows that
+            // the users of the memory are complete (law A25).
             self.device().synchronize(site)?;
             return self.alloc(len);
         };

@@ -19,20 +19,21 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// One allocation. Byte ranges count from the beginning of the block. The block need not begin
-/// where its memory begins.
+/// One allocation. Byte ranges count from the start of the block. The block may start after the
+/// start of its memory.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The span of the whole block. Copies of the whole block borrow it, because a new span would
-    /// count another share in the memory.
+    /// The span of the whole block. Copies of the whole block borrow this span. A new span would be
+    /// another counted reference to the memory.
     whole: Span,
     pub(crate) track: Track,
-    /// `None` after the block was dropped and the source has taken the memory back.
+    /// The source of the block. `None` after the block was dropped and the source has got the
+    /// memory back.
     pub(super) source: Option<Arc<dyn BlockSource>>,
-    /// The number that the source gave the block, if it numbers its blocks.
+    /// The number of the block in its source. 0 if the source does not number its blocks.
     pub(super) number: u32,
-    /// The lane that may keep the block when its last buffer is dropped; `None` if the block goes
-    /// back to its source.
+    /// The lane that may keep the block when its last buffer is dropped. `None` if the block always
+    /// returns to its source.
     pub(super) home: Option<Home>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Home {
     pub(super) lane: LaneId,
     /// The size of the block in granules. It may be larger than the allocation needs.
     pub(super) granules: u64,
-    /// The place of the first byte of the block, as in the ledger.
+    /// The place of the first byte of the block in the heap, as ledgers state it.
     pub(super) place: u64,
 }
 
@@ -59,11 +60,11 @@ impl Block {
         Self::numbered(source, whole, track, 0, None)
     }
 
-    /// A block with the bytes `whole` and the stamps of `track`. Its source knows the block by a
-    /// number, and a lane may keep it.
+    /// A block with the bytes `whole` and the stamps of `track`. `number` is its number in the
+    /// source, and `home` is the lane that may keep the block.
     ///
-    /// This function is inlined so that the track is built at its final address: a copy of the
-    /// track costs as much as the rest of an allocation.
+    /// This function is inlined so that the track is built at its final address. A copy of the
+    /// track would cost as much as the rest of an allocation.
     #[inline(always)]
     pub(super) fn numbered(
         source: Arc<dyn BlockSource>,
@@ -75,7 +76,7 @@ impl Block {
         Arc::new(Self { whole, track, source: Some(source), number, home })
     }
 
-    /// Turns a block that a lane kept into an allocation of `bytes`.
+    /// Makes a block that a lane kept an allocation of `bytes` again.
     #[inline]
     pub(super) fn wake(&mut self, source: Arc<dyn BlockSource>, bytes: u64) {
         self.whole.resize(bytes);
@@ -83,15 +84,15 @@ impl Block {
         self.source = Some(source);
     }
 
-    /// The bytes `range` of the block.
+    /// The span of the bytes `range` of the block.
     #[inline]
     pub(crate) fn span(&self, range: Range<u64>) -> Span {
         self.whole.memory().span(self.in_memory(&range))
     }
 
-    /// The bytes `range` of the block, as from [`Block::span`]. The span of a part is put into
-    /// `part`. The span of the whole block is borrowed, so that it counts no other share in the
-    /// memory.
+    /// The span of the bytes `range` of the block. If they are the whole block, borrows the span of
+    /// the block, which is cheaper than another reference to the memory. Otherwise stores a new
+    /// span in `part`.
     #[inline]
     pub(crate) fn span_in<'s>(&'s self, range: Range<u64>, part: &'s mut Option<Span>) -> &'s Span {
         if range == (0..self.whole.bytes()) {
@@ -100,7 +101,7 @@ impl Block {
         part.insert(self.span(range))
     }
 
-    /// The bytes `range` of the block as a range of its memory.
+    /// Converts a range of the block to a range of its memory, in bytes.
     #[inline]
     pub(super) fn in_memory(&self, range: &Range<u64>) -> Range<u64> {
         let first = self.whole.range().start;
@@ -112,9 +113,9 @@ impl Block {
         &self.whole
     }
 
-    /// The address of the bytes `range` of the block, as kernels and other code see it. Other code
-    /// may use the bytes from now on. So the bytes of a host device are initialised here, and stay
-    /// as that code leaves them.
+    /// The address of the bytes `range` of the block, for kernels and other code. Other code may
+    /// use the bytes from now on. On a host device, this function initialises the bytes, and they
+    /// stay as other code leaves them.
     pub(super) fn expose(&self, range: &Range<u64>) -> u64 {
         if let Some(host) = self.whole.memory().host() {
             host.expose(&self.in_memory(range));
@@ -122,8 +123,8 @@ impl Block {
         self.whole.address() + range.start
     }
 
-    /// The address of the byte `start` of the block. The bytes are not initialised for other code,
-    /// so this is for drawings of memory.
+    /// The address of the byte `start` of the block, for drawings of memory. Other code must not
+    /// use the bytes, because they are not initialised.
     pub(super) fn unexposed_address(&self, start: u64) -> u64 {
         self.whole.address() + start
     }
@@ -155,7 +156,8 @@ impl Block {
         Arc::clone(self.source()).device_handle()
     }
 
-    /// Makes the calling thread wait for the operations that an access by the host must follow.
+    /// Makes the calling thread wait for the operations that an access by the host in this mode
+    /// must follow.
     pub(crate) fn host_wait(
         &self,
         range: Range<u64>,
@@ -165,7 +167,7 @@ impl Block {
         self.domain().host_wait_for(&self.track, range, mode, site)
     }
 
-    /// Appends the entry of an access by the host. The access begins after this call.
+    /// Appends the entry of an access by the host. The access begins after this function returns.
     pub(crate) fn note_host(
         &self,
         range: Range<u64>,
@@ -176,8 +178,8 @@ impl Block {
         self.domain().log().note_host(HostStep::Access, self.device().id, access, site);
     }
 
-    /// Starts a wait for the operations that an access by the host must follow, for a future.
-    /// Appends the entry that the future was made.
+    /// Starts the wait of a future for the operations that an access by the host must follow.
+    /// Appends the entry for the creation of the future.
     pub(crate) fn host_waiting(
         &self,
         range: Range<u64>,
@@ -247,7 +249,7 @@ mod tests {
         Ok(Device::host(HostConfig::new().executor(executor))?.remove(0))
     }
 
-    /// A block need not begin where its memory begins.
+    /// A block may start after the start of its memory.
     #[test]
     fn bytes_of_a_block_count_from_its_beginning() -> Result<()> {
         let device = device()?;

@@ -1,8 +1,9 @@
-//! Typed buffers and views of them. A buffer owns a share of its block; a view borrows one.
+//! Typed buffers and views of buffers. A buffer owns a share of its block, and a view borrows the
+//! share.
 //!
 //! Borrows state accesses: an operation reads through `&` and writes through `&mut`. The borrow
-//! ends with the enqueue call. Beyond the call, the block keeps the memory alive and has the stamps
-//! of its users.
+//! ends with the enqueue call. After the call, the block keeps the memory alive and knows the
+//! operations that use it.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -83,14 +84,14 @@ pub struct Pageable;
 /// ```
 pub struct Buffer<T, S = OnDevice> {
     pub(crate) block: Share,
-    /// The first byte within the block.
+    /// The offset of the first element in the block, in bytes.
     pub(crate) start: u64,
     /// The number of elements.
     pub(crate) len: usize,
     types: PhantomData<(fn() -> T, S)>,
 }
 
-/// A borrow of elements of a buffer, for reading.
+/// A borrow of elements of a buffer for reading.
 pub struct View<'a, T> {
     block: &'a Arc<Block>,
     start: u64,
@@ -98,7 +99,7 @@ pub struct View<'a, T> {
     types: PhantomData<fn() -> T>,
 }
 
-/// An exclusive borrow of elements of a buffer, for writing.
+/// An exclusive borrow of elements of a buffer for writing.
 pub struct ViewMut<'a, T> {
     block: &'a Arc<Block>,
     start: u64,
@@ -106,7 +107,7 @@ pub struct ViewMut<'a, T> {
     types: PhantomData<fn() -> T>,
 }
 
-/// The size of `len` elements in bytes.
+/// The size of `len` elements of type `T` in bytes.
 pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
     let size = size_of::<T>();
     if size == 0 {
@@ -141,9 +142,9 @@ pub(crate) fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize>
 }
 
 impl<T: Element, S> Buffer<T, S> {
-    /// Announces that other streams will use the buffer. From now on, an event is recorded right
-    /// after each operation on it, and after its allocation if that was in the stream `home`. Later
-    /// waits then wait for no more than necessary.
+    /// Announces that several streams will use the buffer. From now on, an event is recorded right
+    /// after each operation on the buffer. If the buffer was allocated in the stream `home`, an
+    /// event is recorded there now. So later waits wait for no more than necessary.
     pub(crate) fn expect_crossing(self, home: Option<&Stream>) -> Result<Self> {
         self.block.track.set_shared();
         if let Some(stream) = home {
@@ -152,8 +153,8 @@ impl<T: Element, S> Buffer<T, S> {
         Ok(self)
     }
 
-    /// Gives the allocation a name, which findings and timelines use. Parts that are split off have
-    /// the same name.
+    /// Gives the allocation a name, which findings and timelines use. Parts that are split off the
+    /// buffer have the same name.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -172,7 +173,8 @@ impl<T: Element, S> Buffer<T, S> {
         Self::at(block, 0, len)
     }
 
-    /// `len` elements of a block, starting at the byte `start`.
+    /// A buffer of `len` elements of a block. The first element is at the byte `start` of the
+    /// block.
     pub(super) fn at(block: Arc<Block>, start: u64, len: usize) -> Self {
         Self { block: Share::new(block), start, len, types: PhantomData }
     }
@@ -184,7 +186,7 @@ impl<T: Element, S> Buffer<T, S> {
         self.block.expose(&(self.start..self.start + bytes))
     }
 
-    /// See [`probe::address`](crate::probe::address).
+    /// The address of the first element, see [`probe::address`](crate::probe::address).
     pub(crate) fn unexposed_address(&self) -> u64 {
         self.block.unexposed_address(self.start)
     }
@@ -235,8 +237,8 @@ impl<T: Element, S> Buffer<T, S> {
         self.view_mut().slice(range)
     }
 
-    /// Splits the buffer into the elements before `at` and the elements at `at` and above. The
-    /// parts may be used on different streams without waiting for each other.
+    /// Splits the buffer into the elements before `at` and the elements from `at` to the end.
+    /// Different streams may use the two parts without waiting for each other.
     ///
     /// # Panics
     /// If `at` is greater than the length.
@@ -259,42 +261,43 @@ fn device_of(block: &Block) -> Option<DeviceId> {
 }
 
 impl<T, S> Buffer<T, S> {
-    /// Whether the memory is memory of the host.
+    /// Whether the buffer is in host memory.
     pub(crate) fn is_on_host(&self) -> bool {
         self.block.whole().memory().space().is_host()
     }
 
-    /// The name that the allocation was given.
+    /// The name of the allocation, if the program has named it.
     pub(crate) fn given_name(&self) -> Option<String> {
         self.block.given_name()
     }
 
-    /// The device of the memory; `None` for host memory.
+    /// The device of the memory. `None` for host memory.
     pub(crate) fn device_id(&self) -> Option<DeviceId> {
         device_of(&self.block)
     }
 
-    /// Forgets which streams used the buffer. From now on, an event is recorded after each
-    /// operation on the buffer only if two streams use it.
+    /// Forgets which streams have used the buffer. From now on, an event is recorded after each
+    /// operation on the buffer only if two streams use the buffer.
     pub(crate) fn forget_lanes(&self) {
         self.block.track.forget_lanes();
     }
 
-    /// Prepares the buffer for several users of its parts. During this call, the caller is its only
-    /// user.
+    /// Prepares the buffer for several users, each of a part of the buffer. Nobody else may use the
+    /// buffer during this call.
     pub(crate) fn share_in_parts(&self) {
         self.block.track.set_parts();
     }
 
-    /// The elements `range` as a second buffer of the same memory. The caller orders all uses of
-    /// these elements through the two buffers.
+    /// The elements `range` as a second buffer in the same memory. The caller must order all uses
+    /// of these elements, whichever of the two buffers they go through.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         Self { block: self.block.clone(), start, len: range.len(), types: PhantomData }
     }
 
-    /// The elements `range`, for writing, although the buffer is borrowed as shared. Only one
-    /// thread at a time may enqueue operations with such views, in the order of the tasks.
+    /// The elements `range` for writing, although the buffer is only borrowed as shared. Only one
+    /// thread at a time may enqueue operations with such views. The order of these operations must
+    /// be the order of the tasks.
     pub(crate) fn shared_view_mut(&self, range: Range<usize>) -> ViewMut<'_, T> {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         ViewMut { block: &self.block, start, len: range.len(), types: PhantomData }
@@ -325,7 +328,7 @@ macro_rules! of_both_views {
                 self.len == 0
             }
 
-            /// The device of the memory; `None` for host memory.
+            /// The device of the memory. `None` for host memory.
             pub(crate) fn device_id(&self) -> Option<DeviceId> {
                 device_of(self.block)
             }
@@ -340,7 +343,8 @@ macro_rules! of_both_views {
                 self.block.span(self.range())
             }
 
-            /// The span. It is borrowed if it is the whole block, and is otherwise put into `part`.
+            /// The span of the view. If it is the whole block, borrows the span of the block.
+            /// Otherwise stores a new span in `part`.
             #[inline]
             pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
             where

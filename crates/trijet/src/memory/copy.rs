@@ -1,5 +1,5 @@
-//! Copies and fills: asynchronous ones in every direction, batches of copies, and the synchronous
-//! forms in the legacy stream.
+//! Copies and fills: asynchronous copies in every direction, batches of copies, asynchronous fills,
+//! and synchronous copies and fills in the legacy stream.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut};
@@ -37,8 +37,8 @@ struct Copy<'s, 'a> {
     uses: [Use<'a>; 2],
 }
 
-/// Space for the spans of parts of blocks. It belongs to the caller of [`Copy::new`], so that no
-/// span moves.
+/// Memory for spans that are parts of blocks. The caller of [`Copy::new`] owns it, so that no span
+/// moves.
 #[derive(Default)]
 struct CopyParts {
     dst: Option<Span>,
@@ -46,7 +46,7 @@ struct CopyParts {
 }
 
 impl<'s, 'a> Copy<'s, 'a> {
-    /// Checks the arguments of a copy. `None` if there is nothing to copy.
+    /// Checks the arguments of a copy. Returns `None` if there is nothing to copy.
     #[inline(always)]
     fn new<R, W>(src: &'a R, dst: &'a mut W, parts: &'s mut CopyParts) -> Result<Option<Self>>
     where
@@ -75,7 +75,8 @@ impl<'s, 'a> Copy<'s, 'a> {
     }
 }
 
-/// Copies that are enqueued as one operation of a stream, without an order among them (law A19).
+/// Copies that are enqueued together as one operation of a stream. The copies have no order among
+/// each other (law A19).
 #[derive(Debug, Default)]
 pub struct Batch<'a> {
     copies: SmallVec<[CopySpans; 4]>,
@@ -83,8 +84,8 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Maximum number of copies per batch. An operation has at most 64 accesses, and a copy has
-    /// two.
+    /// Maximum number of copies per batch. An operation has at most 64 accesses, and a copy makes
+    /// two accesses.
     pub const COPIES_MAX: usize = 32;
 
     /// An empty batch.
@@ -96,9 +97,9 @@ impl<'a> Batch<'a> {
     /// Adds a copy of `src` to `dst`.
     ///
     /// # Errors
-    /// `InvalidValue` if the lengths differ; if one copy would write bytes that it or another copy
-    /// of the batch accesses; if the directions differ (upload, download, within a device); and
-    /// beyond [`Batch::COPIES_MAX`].
+    /// `InvalidValue` if the lengths differ, if the batch has [`Batch::COPIES_MAX`] copies already,
+    /// or if the copies have different directions (upload, download, within a device). Also if one
+    /// copy of the batch would write bytes that it or another copy accesses.
     pub fn add<R, W>(&mut self, src: &'a R, dst: &'a mut W) -> Result<()>
     where
         R: AsView + ?Sized,
@@ -129,7 +130,7 @@ impl<'a> Batch<'a> {
 }
 
 impl Stream {
-    /// Copies `src` to `dst` asynchronously, in any direction. Both have the same number of
+    /// Copies `src` to `dst` asynchronously, in any direction. The two have the same number of
     /// elements.
     ///
     /// A copy between two devices uses their link. Without a link, the bytes go through page-locked
@@ -152,8 +153,8 @@ impl Stream {
         }
     }
 
-    /// Copies everything in `batch` as one operation of the stream, without an order among the
-    /// copies (law A19). `order` determines when the driver may read the sources.
+    /// Copies all pairs of `batch` as one operation of the stream. The copies have no order among
+    /// each other (law A19). `order` determines when the driver may read the sources.
     ///
     /// ```
     /// use trijet::SourceOrder;
@@ -174,8 +175,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if some memory belongs to another driver than the stream; `Unsupported` if
-    /// the driver is older than CUDA 12.8; an error of the driver.
+    /// `InvalidValue` if some memory belongs to another driver than the driver of the stream;
+    /// `Unsupported` if the driver is older than CUDA 12.8; an error of the driver.
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
         calling::refuse("batch")?;
@@ -184,8 +185,8 @@ impl Stream {
         }
         let site = Location::caller();
         if order != SourceOrder::Stream {
-            // The driver may read the sources out of stream order, so their writers must be
-            // complete now.
+            // The driver may read the sources before earlier work of the stream has run. So the
+            // writers of the sources must be complete now.
             for source in batch.uses.iter().filter(|access| access.mode == Mode::Read) {
                 let domain = &self.lane().domain;
                 domain.own("batch", source.track.domain)?;
@@ -202,8 +203,8 @@ impl Stream {
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
     }
 
-    /// Gives the device of the stream access to the memory of a copy, if that memory belongs to
-    /// another device. Returns [`Reach::None`] if there is no link between the two.
+    /// If memory of a copy belongs to another device, gives the device of the stream access to that
+    /// memory. Returns [`Reach::None`] if there is no link between the two devices.
     #[inline(always)]
     fn reach(&self, dst: &Span, src: &Span) -> Result<Reach> {
         let device = self.lane().device;
@@ -245,12 +246,13 @@ impl Stream {
 }
 
 impl Device {
-    /// Copies `src` to `dst` in the legacy stream, and waits according to law A18. Downloads, and
-    /// uploads from page-locked memory, are complete at return. After an upload from pageable
-    /// memory, the source may be changed. The call does not wait for a copy within a device.
+    /// Copies `src` to `dst` in the legacy stream, and waits as law A18 states. When the call
+    /// returns, downloads and uploads from page-locked memory are complete. An upload from pageable
+    /// memory may still run, but the source may be changed. The call does not wait for a copy
+    /// within a device.
     ///
     /// # Errors
-    /// As for [`Stream::copy`].
+    /// The errors of [`Stream::copy`].
     #[track_caller]
     pub fn copy_now<R, W>(&self, src: &R, dst: &mut W) -> Result<()>
     where
@@ -271,11 +273,11 @@ impl Device {
         }
     }
 
-    /// Sets every byte of `dst` to `value` in the legacy stream. Waits until the fill is complete
-    /// if `dst` is page-locked memory, and otherwise does not wait (law A18).
+    /// Sets every byte of `dst` to `value` in the legacy stream. If `dst` is page-locked memory,
+    /// waits until the fill is complete. Otherwise does not wait (law A18).
     ///
     /// # Errors
-    /// As for [`Stream::fill_bytes`].
+    /// The errors of [`Stream::fill_bytes`].
     #[track_caller]
     pub fn fill_now<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: u8) -> Result<()> {
         let dst = dst.as_view_mut();

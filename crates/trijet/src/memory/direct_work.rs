@@ -1,9 +1,9 @@
-//! Memory that other code uses in a stream directly, without [`Stream::foreign`]. An allocator for
-//! other libraries needs this.
+//! Memory that code outside of this library uses in a stream, without [`Stream::foreign`]. An
+//! allocator for other libraries needs this.
 //!
-//! The library does not see such work. So the program declares before the work which memory the
-//! stream will use, and after the work that the stream has used it. Between the two declarations,
-//! the program orders all uses of the memory.
+//! The library does not see such work. So the program makes two declarations. Before the work, it
+//! declares which memory the stream will use. After the work, it declares that the stream has used
+//! the memory. Between the two declarations, the program orders all uses of the memory.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, Buffer, Element};
@@ -15,8 +15,8 @@ use std::panic::Location;
 impl Stream {
     /// Makes this stream follow every operation that may still use the memory of a buffer,
     /// including operations of earlier owners of the bytes. Work that other code enqueues in the
-    /// stream from now on can use the memory. No call of the driver is made if the stream follows
-    /// these operations already, or if they are known to be complete.
+    /// stream from now on can use the memory. This function calls the driver only if the stream
+    /// does not follow these operations yet and some of them may be pending.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -31,9 +31,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for memory of another driver, and on the default stream of another thread;
-    /// `Capturing` if a wait is necessary and the stream is being captured, and for a stream of a
-    /// recording; an error of the driver.
+    /// `InvalidValue` for memory of another driver, and on the default stream of another thread.
+    /// `Capturing` for a stream of a recording, and if a wait is necessary while the stream is
+    /// being captured. An error of the driver.
     #[track_caller]
     pub fn follow_users<T: Element>(&self, buffer: &Buffer<T>) -> Result<()> {
         calling::refuse("follow users")?;
@@ -42,14 +42,15 @@ impl Stream {
         self.lane().follow_users(used.track, used.range, Location::caller())
     }
 
-    /// Declares that work which other code has enqueued in this stream uses the memory of a buffer.
-    /// When the buffer is dropped, the next owner of the bytes follows that work. An access by the
-    /// host follows the work too. Operations of this library on the same buffer do not follow it:
-    /// the program must order them. The call enqueues nothing and makes no call of the driver,
-    /// except for a record on the default stream of a thread. Ledgers have no entry for the call.
+    /// Declares that work of other code in this stream uses the memory of a buffer. The declaration
+    /// covers the work that is enqueued already. When the buffer is dropped, the next owner of the
+    /// bytes follows that work. An access by the host follows the work too. Operations of this
+    /// library on the same buffer do not follow it: the program must order them. The call enqueues
+    /// nothing and makes no call of the driver, except for an event record on the default stream of
+    /// a thread. Ledgers have no entry for the call.
     ///
     /// # Errors
-    /// As for [`Stream::follow_users`].
+    /// The errors of [`Stream::follow_users`].
     pub fn note_user<T: Element>(&self, buffer: &Buffer<T>) -> Result<()> {
         calling::refuse("note user")?;
         let used = buffer.as_view();

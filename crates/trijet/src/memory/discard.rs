@@ -1,5 +1,5 @@
-//! Tells the checker that the content of bytes is no longer needed. A read before the next write is
-//! then a finding, as for new memory.
+//! Tells the checker that the content of bytes is no longer needed. If an operation reads the bytes
+//! before the next write, the checker reports a finding, as for new memory.
 #![forbid(unsafe_code)]
 
 use super::buffer::ViewMut;
@@ -11,7 +11,8 @@ use std::panic::Location;
 
 impl ViewMut<'_, u8> {
     /// Tells the checker of the device, if there is one, that these bytes have no content from now
-    /// on. `what` names the work at `site` that will write them.
+    /// on. `what` names the work that will write the bytes. `site` is the place of the call that
+    /// enqueues that work.
     pub(crate) fn discard(
         &self,
         device: &OpenDevice,

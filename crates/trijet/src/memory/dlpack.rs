@@ -1,8 +1,8 @@
 //! DLPack: exchange of tensors with PyTorch, CuPy, JAX and others, without a copy.
 //!
-//! The layout is `DLManagedTensor` from `dlpack.h`, which every framework reads and which a capsule
-//! named `dltensor` holds. An imported tensor must be dense in row-major order, and its shape is
-//! not kept. An exported buffer has one dimension.
+//! The layout is `DLManagedTensor` from `dlpack.h`. Every framework reads this layout, and a
+//! capsule named `dltensor` contains it. An imported tensor must be dense in row-major order, and
+//! its shape is not kept. An exported buffer has one dimension.
 
 use super::buffer::{Buffer, Element};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ const COMPLEX: u8 = 5;
 /// `kDLBool`.
 const BOOL: u8 = 6;
 
-/// The device of a tensor: `DLDevice`.
+/// `DLDevice`: the device of a tensor.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DlDevice {
@@ -35,15 +35,15 @@ pub struct DlDevice {
     pub device_id: i32,
 }
 
-/// The element type of a tensor: `DLDataType`.
+/// `DLDataType`: the element type of a tensor.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DlType {
     /// `DLDataTypeCode`: 0 for signed integers, 1 for unsigned ones, 2 for floating point.
     pub code: u8,
-    /// The bits of one component.
+    /// The number of bits of one component.
     pub bits: u8,
-    /// The components of a vector; 1 for scalars.
+    /// The number of components of a vector; 1 for scalars.
     pub lanes: u16,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for DlType {
     }
 }
 
-/// A tensor: `DLTensor`.
+/// `DLTensor`: a tensor without its owner.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DlTensor {
@@ -71,27 +71,27 @@ pub struct DlTensor {
     pub ndim: i32,
     /// The element type.
     pub dtype: DlType,
-    /// The lengths of the dimensions.
+    /// The length of each dimension, in elements.
     pub shape: *mut i64,
-    /// The steps of the dimensions in elements; null for row-major order.
+    /// The stride of each dimension, in elements; null for row-major order.
     pub strides: *mut i64,
     /// The offset of the first element from `data` in bytes.
     pub byte_offset: u64,
 }
 
-/// A tensor with its owner: `DLManagedTensor`.
+/// `DLManagedTensor`: a tensor with its owner.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DlManagedTensor {
     /// The tensor.
     pub tensor: DlTensor,
-    /// A value for the producer only.
+    /// A value that only the producer uses.
     pub manager_ctx: *mut c_void,
-    /// Gives the tensor back to its producer.
+    /// Returns the tensor to its producer.
     pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
 }
 
-/// An element type that DLPack knows. A program may implement it for types of its own:
+/// An element type that DLPack knows. A program may implement this trait for its own types:
 ///
 /// ```
 /// use trijet::memory::dlpack::{DlElement, DlType};
@@ -109,8 +109,8 @@ pub struct DlManagedTensor {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// A program does not compile if the DLPack type differs from the Rust type in size, or has a
-/// greater alignment. The same holds for DLPack types that do not allow every value of the Rust
+/// A program does not compile if the DLPack type has another size than the Rust type, or a greater
+/// alignment. It does not compile either if the DLPack type does not allow every value of the Rust
 /// type: handles (code 3) and truth values (code 6).
 ///
 /// ```compile_fail,E0080
@@ -148,8 +148,9 @@ pub trait DlElement: Element {
     const TYPE: DlType;
 }
 
-/// The type of an element in DLPack. Fails to compile if the type does not describe the element
-/// correctly: safe code may implement [`DlElement`], and both import and export rely on the type.
+/// The type of an element in DLPack. Fails to compile if this type does not describe the element
+/// correctly. The check is necessary because safe code may implement [`DlElement`], and because
+/// import and export rely on the type.
 const fn type_of<T: DlElement>() -> DlType {
     const {
         let DlType { code, bits, lanes } = T::TYPE;
@@ -184,7 +185,7 @@ macro_rules! elements {
 elements!(i8: 0 8, i16: 0 16, i32: 0 32, i64: 0 64, u8: 1 8, u16: 1 16, u32: 1 32, u64: 1 64);
 elements!(f32: 2 32, f64: 2 64);
 
-/// An imported tensor. Its drop gives it back to its producer.
+/// An imported tensor. The drop of this value returns the tensor to its producer.
 struct Imported(NonNull<DlManagedTensor>);
 
 // SAFETY: DLPack lets a consumer call the deleter from any thread, once.
@@ -201,7 +202,7 @@ impl Drop for Imported {
     }
 }
 
-/// An exported tensor, with the data to which it points.
+/// An exported tensor, together with the data to which the tensor points.
 struct Exported<T> {
     managed: DlManagedTensor,
     shape: [i64; 1],
@@ -217,7 +218,7 @@ unsafe extern "C" fn delete<T>(managed: *mut DlManagedTensor) {
     let whole = unsafe { (*managed).manager_ctx };
     // SAFETY: `into_dlpack` put the box there, and the consumer gives it back once.
     let exported = unsafe { Box::from_raw(whole.cast::<Exported<T>>()) };
-    // A panic must not cross the caller's frames.
+    // A panic must not unwind into the code of the caller.
     drop(crate::base::panic::caught(|| drop(exported)));
 }
 
@@ -243,7 +244,8 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
     });
     let negative = shape.iter().any(|extent| *extent < 0);
     if negative || shape.contains(&0) {
-        // Without elements, the strides have no meaning, and producers export various values.
+        // In a tensor without elements, the strides have no meaning, and producers export various
+        // values.
         return if negative { Err(refuse(format!("shape {shape:?} is negative"))) } else { Ok(0) };
     }
     let mut len = 1_i64;
@@ -270,14 +272,14 @@ impl Device {
         DlDevice { device_type, device_id }
     }
 
-    /// A buffer over a tensor of another framework, without a copy. The tensor is given back to its
-    /// producer when the buffer is gone and every operation on it is complete. A host device takes
-    /// tensors in memory of the processor.
+    /// A buffer in the memory of a tensor of another framework, without a copy. The tensor is
+    /// returned to its producer when the buffer was dropped and every operation on it is complete.
+    /// A host device accepts tensors in memory of the processor.
     ///
     /// # Errors
     /// `InvalidValue` if the tensor is on another device, has another element type, or is not dense
-    /// in row-major order. The tensor is then given back. A tensor without elements may have any
-    /// strides and address.
+    /// in row-major order. The tensor is then returned to its producer. A tensor without elements
+    /// may have any strides and any address.
     ///
     /// # Safety
     /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work
@@ -306,7 +308,7 @@ impl Device {
         // SAFETY: a live tensor, by this function's contract.
         let len = unsafe { dense_len(tensor)? };
         let address = match len {
-            // Without elements, the address has no meaning and may be null.
+            // In a tensor without elements, the address has no meaning and may be null.
             0 => align_of::<T>() as u64,
             _ => (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset),
         };
@@ -318,8 +320,8 @@ impl Device {
 
 impl<T: DlElement> Buffer<T> {
     /// Converts the buffer to a tensor of one dimension for other frameworks, without a copy. Waits
-    /// until every operation on it is complete. The buffer is dropped when the consumer calls the
-    /// deleter.
+    /// until every operation on the buffer is complete. The buffer is dropped when the consumer
+    /// calls the deleter of the tensor.
     ///
     /// ```
     /// use std::ptr::NonNull;

@@ -1,16 +1,16 @@
-//! The type of elements, as a value.
+//! Element types as values, for comparisons at run time.
 #![forbid(unsafe_code)]
 
 use super::buffer::Element;
 use std::any::{TypeId, type_name};
 use std::fmt;
 
-/// A type of elements. Its `Display` is the name of the type.
+/// An element type. Its `Display` writes the name of the type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ElementKind {
     id: TypeId,
     name: &'static str,
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -19,8 +19,8 @@ impl ElementKind {
         Self { id: TypeId::of::<T>(), name: type_name::<T>(), bytes: size_of::<T>() as u64 }
     }
 
-    /// Whether elements of this type may be used as elements of `other`: both are the same, or one
-    /// is `u8`, which means plain bytes.
+    /// Whether elements of this type may be used as elements of `other`. The types must be equal,
+    /// or one of the two must be `u8`, which means plain bytes.
     pub(crate) fn fits(self, other: Self) -> bool {
         let bytes = TypeId::of::<u8>();
         self == other || self.id == bytes || other.id == bytes

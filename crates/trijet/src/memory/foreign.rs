@@ -2,9 +2,9 @@
 //! without a copy.
 //!
 //! The program passes the address together with an owner, a value that keeps the memory alive. The
-//! owner is dropped when the last buffer is gone and every operation on the memory is complete. The
-//! drop of a buffer does not wait for operations: if some are pending, a later call on the device
-//! drops the owner, and without such a call the owner leaks.
+//! owner is dropped when the last buffer was dropped and every operation on the memory is complete.
+//! The drop of a buffer does not wait for operations. If some operations are pending then, a later
+//! call on the device drops the owner. Without such a call, the owner leaks.
 
 use super::block::Block;
 use super::buffer::{Buffer, Element, bytes_of};
@@ -40,8 +40,8 @@ impl fmt::Debug for ForeignSource {
     }
 }
 
-/// The block of `bytes` at `address`, which `owner` keeps alive. The public callers of this
-/// function state the conditions under which it is sound.
+/// A block of `bytes` at `address`, which `owner` keeps alive. The public callers of this function
+/// state the conditions under which the use of the block is sound.
 pub(super) fn import(
     device: &Device,
     space: Space,
@@ -81,17 +81,17 @@ impl BlockSource for ForeignSource {
     }
 }
 
-/// If no operation uses the memory any more, drops `memory` and then the owner. Otherwise a later
+/// If no operation uses the memory any more, drops `memory` and then `owner`. Otherwise a later
 /// call on the device tries again.
 fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: ForeignOwner) {
     match is_idle(&device.domain, &track) {
         Ok(true) => {
             drop(memory);
-            // The box is dropped as usual after it is taken out of its `ManuallyDrop`.
+            // `ManuallyDrop` drops nothing by itself. So the box is taken out and then dropped.
             drop(caught(|| drop(std::mem::replace(&mut *owner, Box::new(())))));
         }
         Ok(false) => defer(device, memory, track, owner),
-        // The device is lost. It may still access the bytes, so they leak with their owner.
+        // The device is lost, but may still access the bytes. So the bytes and their owner leak.
         Err(error) => device.keep_error(error),
     }
 }
@@ -101,7 +101,7 @@ fn defer(device: Arc<OpenDevice>, memory: Memory, track: Track, owner: ForeignOw
     device.defer(Box::new(move || release(later, memory, track, owner)));
 }
 
-/// Refuses an address that is not aligned for `T`.
+/// Returns an error if the address is not aligned for `T`.
 fn check_aligned<T>(address: u64) -> Result<()> {
     if address.is_multiple_of(align_of::<T>() as u64) {
         return Ok(());
@@ -116,8 +116,8 @@ fn check_aligned<T>(address: u64) -> Result<()> {
 impl Device {
     /// A buffer of `len` elements of device memory that another library allocated, without a copy.
     /// Its uses are ordered like the uses of any other buffer. `owner` keeps the memory alive. It
-    /// is dropped when the buffer is gone and every operation on the memory is complete: in the
-    /// drop of the buffer, or in a later call on this device.
+    /// is dropped when the buffer was dropped and every operation on the memory is complete. This
+    /// happens in the drop of the buffer, or in a later call on this device.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -157,15 +157,15 @@ impl Device {
     }
 
     /// A buffer of `len` elements of page-locked host memory that other code allocated, for example
-    /// with `cudaHostAlloc`. It is like a buffer of [`Device::buffer_from_raw`] in all other
-    /// respects.
+    /// with `cudaHostAlloc`. In all other respects, it is like a buffer of
+    /// [`Device::buffer_from_raw`].
     ///
     /// # Safety
     /// As for [`Device::buffer_from_raw`], for page-locked memory of the host. The elements are
     /// initialised.
     ///
     /// # Errors
-    /// As for [`Device::buffer_from_raw`].
+    /// The errors of [`Device::buffer_from_raw`].
     pub unsafe fn pinned_from_raw<T: Element>(
         &self,
         address: u64,

@@ -1,8 +1,8 @@
 //! Work of other libraries on memory of this library.
 //!
 //! Another library enqueues its work in a stream of this library, see [`Stream::foreign`]. The work
-//! is an operation like any other. Its memory is declared, so it waits for earlier users on other
-//! streams, and later users wait for it.
+//! is an operation like any other. The program declares the memory of the work. So the work waits
+//! for earlier users on other streams, and later users wait for the work.
 
 use super::uses::Uses;
 use crate::base::error::Result;
@@ -16,14 +16,14 @@ use std::ffi::c_void;
 use std::panic::Location;
 
 impl Stream {
-    /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
-    /// call, with the stream as a `CUstream`, and enqueues the work in it. The work waits for
-    /// earlier users of the memory on other streams, and later users wait for the work. `work` is
-    /// a name for findings and timelines, or a [`Collective`](crate::Collective), which
-    /// counts as communication and not as a kernel.
+    /// Enqueues work of another library, for example of cuBLAS. This call calls `run` once, with
+    /// the stream as a `CUstream`, and `run` enqueues the work in the stream. The work waits for
+    /// earlier users of the memory on other streams, and later users wait for the work. `work` is a
+    /// name for findings and timelines, or a [`Collective`](crate::Collective). A collective counts
+    /// as communication and not as a kernel.
     ///
-    /// `run` may call this library. If `run` returns an error, so does this call, and the memory
-    /// still counts as used. A panic of `run` is caught.
+    /// `run` may call this library. If `run` returns an error, this call returns the same error,
+    /// and the memory still counts as used. A panic of `run` is caught.
     ///
     /// ```
     /// use trijet::Uses;

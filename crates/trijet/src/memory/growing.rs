@@ -2,8 +2,8 @@
 //!
 //! A growing buffer has a range of addresses for its maximum number of elements. Memory is mapped
 //! at addresses above the bytes that operations may use, so mapping waits for no operation. A
-//! thread maps memory ahead. When the buffer is dropped, the range keeps its memory for the next
-//! growing buffer.
+//! thread maps memory ahead of its use. When the buffer is dropped, the range keeps its memory for
+//! the next growing buffer.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -26,7 +26,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Elements in device memory whose number grows. No element is copied, and the address stays the
+/// Elements in device memory. Their number can grow without a copy, and their address stays the
 /// same.
 ///
 /// ```
@@ -51,8 +51,8 @@ pub struct GrowingBuffer<T> {
     device: Arc<OpenDevice>,
     /// The maximum number of elements.
     len_max: usize,
-    /// Whether other code got the address of the buffer. That code may also use elements that are
-    /// added later.
+    /// Whether other code got the address of the buffer. That code may also use elements that the
+    /// buffer gets later.
     is_exposed: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ struct Growing {
 impl Stream {
     /// A growing buffer of `len` elements, which can grow to `len_max` elements; the values are
     /// arbitrary. For elements beyond `len`, only addresses are reserved. The memory may come from
-    /// a growing buffer that was dropped. The first operation that writes the new buffer then
+    /// a growing buffer that was dropped. Then the first operation that writes the new buffer
     /// follows the operations that used the memory before.
     ///
     /// # Errors
@@ -110,16 +110,16 @@ impl Stream {
 }
 
 impl<T: Element> GrowingBuffer<T> {
-    /// Makes the buffer `len` elements long. Existing elements keep their values and their address,
-    /// and the values of new elements are arbitrary. Operations that use the buffer continue, and
-    /// operations on the new elements wait for none of them.
+    /// Increases the length of the buffer to `len` elements. Existing elements keep their values
+    /// and their address, and the values of new elements are arbitrary. Pending operations that use
+    /// the buffer continue, and operations on the new elements do not wait for them.
     ///
-    /// The call makes no call of the driver if the memory is already mapped: a thread maps memory
+    /// If the memory is already mapped, the call makes no call of the driver. A thread maps memory
     /// ahead while the buffer grows. A device with a virtual executor has no such thread, so that
-    /// every run is the same. There the call maps the memory.
+    /// every run is the same. On such a device, the call itself maps the memory.
     ///
     /// # Errors
-    /// `InvalidValue` if `len` is less than the length, or more than the maximum length;
+    /// `InvalidValue` if `len` is less than the present length, or more than the maximum length;
     /// `OutOfMemory` if the device has no more memory. After an error the buffer is unchanged.
     #[inline]
     pub fn grow_to(&mut self, len: usize) -> Result<()> {
@@ -139,16 +139,17 @@ impl<T: Element> GrowingBuffer<T> {
         self.ask_ahead(bytes)
     }
 
-    /// Shortens the buffer to `len` elements if it is longer. The buffer keeps the memory.
+    /// Reduces the length of the buffer to `len` elements, unless it is shorter already. The buffer
+    /// keeps the memory.
     pub fn truncate(&mut self, len: usize) {
         self.buffer.len = self.buffer.len.min(len);
     }
 
-    /// Maps the memory for `len` elements now, so that the buffer grows to this length without a
+    /// Maps the memory for `len` elements now. Later the buffer can grow to this length without a
     /// call of the driver.
     ///
     /// # Errors
-    /// As for [`grow_to`](Self::grow_to).
+    /// The errors of [`grow_to`](Self::grow_to).
     pub fn prepare(&self, len: usize) -> Result<()> {
         calling::refuse("prepare")?;
         if len > self.len_max {
@@ -177,13 +178,14 @@ impl<T: Element> GrowingBuffer<T> {
         self.len_max
     }
 
-    /// The number of mapped bytes.
+    /// The number of bytes for which memory is mapped.
     #[must_use]
     pub fn mapped(&self) -> Bytes {
         Bytes(self.range.mapped())
     }
 
-    /// The address of the first element, as kernels and other libraries see it. It never changes.
+    /// The address of the first element, as kernels and other libraries see it. The address never
+    /// changes.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.is_exposed.store(true, Ordering::Relaxed);
@@ -233,7 +235,7 @@ impl<T: Element> GrowingBuffer<T> {
         }
     }
 
-    /// Maps memory up to a number of bytes. If the device has no more memory, the heap first
+    /// Maps memory for the first `bytes` bytes. If the device has no more memory, the heap first
     /// releases unused memory.
     #[cold]
     fn map(&self, bytes: u64) -> Result<()> {
@@ -254,7 +256,7 @@ impl<T: Element> GrowingBuffer<T> {
         again.map_err(|error| self.device.failed(error))
     }
 
-    /// Requests memory ahead if the buffer is near the end of its memory.
+    /// Asks a thread to map more memory, if `bytes` is near the end of the mapped memory.
     #[inline]
     fn ask_ahead(&self, bytes: u64) -> Result<()> {
         let (heap, domain) = (self.heap()?, &self.device.domain);
@@ -299,7 +301,7 @@ impl BlockSource for Growing {
         Arc::clone(&self.device)
     }
 
-    /// The range is parked with its memory and its last users.
+    /// Parks the range. It keeps its memory and the operations that used it last.
     fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, _: u32) {
         let MemorySource::Heap(heap) = &self.device.source else { return };
         let domain = &*self.device.domain;

@@ -1,19 +1,20 @@
-//! Blocks of the heap of a device, which needs no call of the driver to allocate or free.
+//! Blocks of the heap of a device. They are allocated and freed without a call of the driver.
 //!
-//! The memory of a dropped block goes back at once, with the positions of its last users. An
-//! allocation takes, in this order:
+//! When a block is dropped, its memory returns to the heap at once, with the positions of its last
+//! users. An allocation takes the first of these that is available:
 //!
-//! 1. a block that its lane keeps (`share`);
-//! 2. memory with users that its stream follows;
-//! 3. memory with complete users;
-//! 4. memory with users for which its stream has waited;
+//! 1. a block that the lane of its stream keeps (`share`);
+//! 2. memory whose last users its stream follows;
+//! 3. memory whose last users are known to be complete;
+//! 4. memory whose last users its stream has waited for;
 //! 5. blocks that other lanes keep;
-//! 6. memory that a query finds complete;
+//! 6. memory whose last users a query finds complete;
 //! 7. new memory of the device;
-//! 8. memory with pending users.
+//! 8. memory whose last users are pending.
 //!
-//! The mode of the heap leaves some of these out, or changes their order. Users that may be pending
-//! stay with the memory: the first operation that writes it follows them, on any stream.
+//! The mode of the heap leaves some of these steps out, or changes their order. The memory keeps
+//! the users that may be pending: the first operation that writes the memory follows them, on any
+//! stream.
 #![forbid(unsafe_code)]
 
 mod exhausted;
@@ -40,15 +41,15 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Maximum number of blocks in the lists of lanes and in the mixed list that are examined before
-/// the heap grows.
+/// Maximum number of blocks that an allocation examines in the lists of other lanes and in the
+/// mixed list before the heap grows.
 const LOOKED_AT_MAX: usize = 32;
-/// Maximum number of lists with users that are queried before the heap grows. A query takes a
-/// hundredth of the time of a growth, and memory in the list of one lane is unavailable to the
-/// others.
+/// Maximum number of lists with pending users that an allocation queries before the heap grows. A
+/// query takes a hundredth of the time of a growth, and other lanes cannot use the memory in the
+/// list of one lane.
 pub(super) const QUERIES_MAX: usize = 32;
-/// Maximum number of times that the heap grows for one allocation. It grows again if other threads
-/// take the new memory.
+/// Maximum number of times that the heap grows for one allocation. The heap grows again if other
+/// threads take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 
 /// Runs the deferred work of the device, and checks that memory can be allocated in `stream`.
@@ -60,7 +61,8 @@ pub(super) fn admit(stream: &Stream) -> Result<()> {
     stream.lane().admit("alloc")
 }
 
-/// Allocates `bytes` from the heap, for the first use in `stream`, which was [admitted](admit).
+/// Allocates `bytes` from the heap. The first use of the memory is in `stream`, which was
+/// [admitted](admit).
 pub(super) fn alloc(
     stream: &Stream,
     heap: &Heap,
@@ -71,8 +73,8 @@ pub(super) fn alloc(
     alloc_from(stream, heap, bytes, site, source, true)
 }
 
-/// Allocates `bytes` as [`alloc`] does. The memory goes back to `source`, unless the lane may keep
-/// it.
+/// Allocates `bytes` like [`alloc`]. When the block is dropped, the memory returns to the source
+/// that `source` makes. If `may_keep` is true, the lane of the stream may keep the block instead.
 #[inline(always)]
 pub(super) fn alloc_from(
     stream: &Stream,
@@ -141,7 +143,7 @@ impl BlockSource for OpenDevice {
     }
 }
 
-/// Counts a free and appends its entry. Returns the users of the memory that may be pending.
+/// Counts a free and appends its entry. Returns the users of the freed memory that may be pending.
 #[inline]
 pub(super) fn users_of_freed(device: &OpenDevice, heap: &Heap, track: &Track) -> Users {
     let domain = &*device.domain;
@@ -159,7 +161,7 @@ pub(super) fn users_of_freed(device: &OpenDevice, heap: &Heap, track: &Track) ->
     users
 }
 
-/// Takes a block of `bytes` for the first use in a lane.
+/// Takes a block of `bytes`. The first use of the block is in `lane`.
 #[inline(always)]
 fn take(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     match take_free(heap, lane, bytes) {
@@ -168,7 +170,7 @@ fn take(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     }
 }
 
-/// Takes a block that is free in the heap and that the lane may use without a wait.
+/// Takes a block that is free in the heap and that `lane` may use without a wait.
 #[inline(always)]
 fn take_free(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Option<(Span, Taken)> {
     let granules = granules(bytes);
@@ -191,8 +193,8 @@ fn take_free(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Option<(Span, Taken)>
     Some(counted(&mut state, bytes, taken, reuse))
 }
 
-/// Takes a block that a lane keeps, or a block with users that a query finds complete, or a block
-/// of [`take_more`].
+/// Takes a block after the heap had no free block for the lane. Tries the blocks that lanes keep,
+/// then blocks with users that a query finds complete, and then [`take_more`].
 #[cold]
 fn take_hidden(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     lane.domain.gather_in_heap(heap);
@@ -227,8 +229,8 @@ fn take_queried(
     Ok(taken.map(|(taken, _)| counted(&mut state, bytes, taken, Reuse::Queried)))
 }
 
-/// Takes a block of new memory, or a free block with pending users. The first write follows the
-/// users of the block.
+/// Takes a block of new memory, or a free block with pending users. The first write to the block
+/// follows these users.
 #[cold]
 fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     let granules = granules(bytes);
@@ -248,7 +250,7 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     let mut refused = None;
     for _ in 0..GROWTHS_MAX {
         let _turn = heap.turn_to_grow();
-        // While this thread waited for the turn, another thread may have made the heap grow.
+        // While this thread waited for `turn_to_grow`, another thread may have made the heap grow.
         let mut state = domain.lock_heap(heap);
         if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, bytes, taken, reuse));
@@ -276,7 +278,8 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     {
         return Ok(found);
     }
-    // The free memory may suffice if it is unmapped, and mapped again at adjacent addresses.
+    // The free memory may suffice if its pieces are unmapped, and then mapped again at adjacent
+    // addresses.
     if heap.trim(driver, Trim::Keep(0), |user| domain.is_done(*user))? > 0
         && heap.grow(driver, granules).is_ok()
     {
@@ -298,10 +301,12 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
     (state.span(&taken, bytes.0), taken)
 }
 
-/// Queries the driver whether the users of free memory are complete. Returns whether some are. If
-/// no event was recorded after a user, this function records one, and a later call queries it.
-/// Without the event, a lane for which no thread ever waits would never be found complete, and the
-/// heap would grow while the lane works.
+/// Queries the driver whether users of free memory are complete. Returns whether at least one user
+/// was found complete.
+///
+/// If no event was recorded after a user, this function records an event, and a later call queries
+/// that event. Otherwise a lane for which no thread ever waits would never be found complete, and
+/// the heap would grow while the lane works.
 pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {
@@ -325,8 +330,9 @@ pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     Ok(found)
 }
 
-/// Allocates as [`alloc`] does. If there is no memory, the calling thread waits for the operations
-/// that used free memory until there is enough. It waits first for the memory that was freed first.
+/// Allocates like [`alloc`]. If there is no memory, the calling thread waits for operations that
+/// used freed memory, until there is enough memory. It waits first for the memory that was freed
+/// first.
 pub(super) fn alloc_waiting(
     stream: &Stream,
     heap: &Heap,

@@ -1,7 +1,7 @@
 //! Host functions that use host memory. The enqueue call declares the memory, and the function gets
 //! slices of the memory when the stream reaches it.
 //!
-//! The declaration orders the function like any other operation, on every stream: the function
+//! The declaration orders the function like any other operation, on every stream. The function
 //! follows the writers of its inputs and the users of its outputs, and later users follow the
 //! function. The function accesses the bytes under the same locks as the operations of the host
 //! device. So if the program orders the memory manually and makes a mistake, the result is wrong,
@@ -32,30 +32,30 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Host memory that a host function can use: `&` of a buffer to read it, `&mut` of a buffer to
-/// write it, and tuples of these. Only this crate implements it.
+/// Host memory that a host function can use: `&` of a buffer for reading, `&mut` of a buffer for
+/// writing, or a tuple of these. Only this crate implements this trait.
 pub trait HostUse<'b>: sealed::Sealed {
-    /// A share in the memory. It is kept until the function has run.
+    /// A counted reference to the memory. It is kept until the function has run.
     type Held: Send + 'static;
-    /// The bytes, locked while the function runs.
+    /// The bytes, which are locked while the function runs.
     type Locked<'a>;
-    /// The argument of the function.
+    /// The argument that the function gets: slices of the elements.
     type Slice<'a>;
 
-    /// Declares the use.
+    /// Adds the use of this memory to `declared`.
     fn declare(self, declared: &mut DeclaredMemory<'b>) -> Self::Held;
-    /// Locks the bytes.
+    /// Locks the bytes for the run of the function.
     fn lock(held: &Self::Held) -> Self::Locked<'_>;
-    /// The elements.
+    /// The slices of the locked elements.
     fn slice<'a>(locked: &'a mut Self::Locked<'_>) -> Self::Slice<'a>;
 }
 
-/// A share in the memory of a buffer.
+/// A counted reference to the memory of a buffer.
 #[derive(Debug)]
 pub struct Held<T>(Span, PhantomData<fn() -> T>);
 
-/// Locked elements. While the host function runs, no other operation writes them, and none reads
-/// them if the host function may write them.
+/// Locked elements. While the host function runs, no other operation writes the elements. If the
+/// host function may write the elements, no other operation reads them.
 #[derive(Debug)]
 pub struct Locked<'a>(RangeGuard<'a>);
 
@@ -146,9 +146,10 @@ tuples! {
 
 impl Stream {
     /// Enqueues a host function that uses host memory, like [`Stream::host_fn`]. `uses` is a buffer
-    /// or a tuple of up to four: `&` to read, `&mut` to write. `run` gets slices of their elements.
-    /// The uses order the function on every stream: the function follows the writers of its inputs
-    /// and the users of its outputs, and later users follow the function (law A27).
+    /// or a tuple of up to four buffers: `&` for reading, `&mut` for writing. `run` gets slices of
+    /// their elements. The uses order the function on every stream. The function follows the
+    /// writers of its inputs and the users of its outputs, and later users follow the function (law
+    /// A27).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -162,8 +163,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for [`Stream::host_fn`]; `InvalidValue` for a buffer of a driver other than the driver of
-    /// the stream.
+    /// The errors of [`Stream::host_fn`]; `InvalidValue` for a buffer of a driver other than the
+    /// driver of the stream.
     #[track_caller]
     pub fn host_fn_with<'b, U: HostUse<'b>>(
         &self,

@@ -1,9 +1,9 @@
 //! Buffers in device memory and in host memory, page-locked or pageable.
 //!
-//! A buffer is a byte range of a block. A block keeps the stamps of the operations that use it. The
-//! stamps determine the operations for which a use on another stream must wait. When the last
-//! buffer of a block is dropped, the memory is given back, ordered after every user on every
-//! stream. The drop does not wait.
+//! A buffer is a byte range of a block. A block keeps the stamps of the operations that use it. For
+//! a use on another stream, the stamps determine the operations for which the use must wait. When
+//! the last buffer of a block is dropped, the memory is freed. The free follows every user on every
+//! stream, but the drop does not wait.
 
 mod alloc;
 pub(crate) mod block;

@@ -1,8 +1,9 @@
 //! Host memory, page-locked or pageable, and the guards through which the host accesses it.
 //!
-//! Taking a guard waits only for the operations that still use the bytes. While the guard lives,
-//! its borrow prevents that conflicting operations are enqueued. Guards need no state except the
-//! stamps of the block. So forgetting a guard is harmless: its drop does nothing.
+//! Taking a guard waits only for the operations that still use the bytes. While the guard exists,
+//! its borrow prevents the program from enqueuing conflicting operations. Guards need no state
+//! except the stamps of the block. So forgetting a guard is harmless: the drop of a guard does
+//! nothing.
 
 use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
 use super::heap::kept;
@@ -31,8 +32,8 @@ use std::task::{Context, Poll, ready};
 /// ```
 pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 
-/// Elements in ordinary host memory. The driver stages copies from and to it, which costs time and
-/// may block the calling thread (law A17). Use page-locked memory wherever possible.
+/// Elements in ordinary host memory. The driver copies such memory in stages, which takes longer
+/// and may block the calling thread (law A17). Use page-locked memory wherever possible.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -54,7 +55,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Marks memory that the host can access: page-locked or pageable. Only this crate implements it.
+/// Marks memory that the host can access: page-locked or pageable. Only this crate implements this
+/// trait.
 pub trait OnHost: sealed::Sealed {}
 impl sealed::Sealed for PageLocked {}
 impl sealed::Sealed for Pageable {}
@@ -79,7 +81,8 @@ pub struct ReadReady<'a, T, S> {
 #[derive(Debug)]
 pub struct WriteGuard<'a, T>(&'a mut [T]);
 
-/// Allocates page-locked memory for `len` elements, on behalf of `device`.
+/// Allocates page-locked memory for `len` elements. If a call of the driver is necessary, `device`
+/// makes it.
 #[track_caller]
 pub(super) fn alloc<T: Element>(device: &Arc<OpenDevice>, len: usize) -> Result<PinnedBuffer<T>> {
     let block = kept::alloc(device, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
@@ -96,11 +99,11 @@ pub(super) fn staged<T: Element>(device: &Arc<OpenDevice>, data: &[T]) -> Result
 
 impl Device {
     /// Allocates page-locked host memory for `len` elements; the values are arbitrary. Memory of
-    /// dropped buffers is used again, because locking pages costs far more than copying them.
+    /// dropped buffers is reused, because locking pages costs far more than copying them.
     ///
     /// # Errors
-    /// `OutOfMemory` if the system locks no more memory; `InvalidValue` if the size overflows or an
-    /// element has no bytes.
+    /// `OutOfMemory` if the system cannot lock more memory; `InvalidValue` if the size overflows or
+    /// an element has no bytes.
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         alloc(self.shared(), len)
@@ -119,7 +122,7 @@ impl Device {
 }
 
 impl<T: Element, S: OnHost> Buffer<T, S> {
-    /// Waits for the operations that still write the buffer, then lends it for reading.
+    /// Waits for the operations that still write the buffer. Then lends the elements for reading.
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
@@ -145,8 +148,8 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
 
-    /// A future that waits for the operations that still write the buffer, and then lends it for
-    /// reading, as [`Buffer::read`] does.
+    /// A future that waits for the operations that still write the buffer. Then it lends the
+    /// elements for reading, like [`Buffer::read`].
     ///
     /// ```
     /// # use std::pin::pin;
@@ -184,7 +187,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         ReadReady { buffer: self, waiting, site }
     }
 
-    /// Waits for the operations that still use the buffer, then lends it for writing.
+    /// Waits for the operations that still use the buffer. Then lends the elements for writing.
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
@@ -209,7 +212,7 @@ impl<'a, T: Element, S: OnHost> Future for ReadReady<'a, T, S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.waiting.poll(context))?;
-        // Writers for which the future did not wait were complete when it was created. Since then,
+        // The future waits only for operations that were pending when it was created. Since then,
         // the borrow has prevented new writers.
         Poll::Ready(self.buffer.lend(self.site))
     }

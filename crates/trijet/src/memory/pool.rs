@@ -1,8 +1,8 @@
 //! Blocks of a device's pool: allocated and freed in stream order.
 //!
 //! A block is freed in the stream that allocated it, after a wait for every other user. These calls
-//! block if the stream has no room for them, and a drop must not block. So if the stream may have
-//! no room, the next call that allocates or waits frees the block.
+//! block if the stream has no room for them, but a drop must not block. So if the stream may have
+//! no room, the drop leaves the block to the next call that allocates or waits.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -54,18 +54,18 @@ impl BlockSource for Inner {
     }
 }
 
-/// The kind of call that frees. It decides what happens if the free is refused.
+/// The kind of call that frees a block. It decides what happens if the free is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
-    /// In a drop, which must not wait.
+    /// The drop of the block, which must not wait.
     Dropped,
-    /// In a call that may wait. If the free is refused, the next such call tries again.
+    /// A call that may wait. If the free is refused, the next such call tries again.
     Later,
-    /// In the last attempt. If the free is refused, the memory leaks.
+    /// The last attempt. If the free is refused, the memory leaks.
     Last,
 }
 
-/// Frees in stream order, after every user.
+/// Frees memory in the order of `stream`, after every user of the memory.
 #[track_caller]
 fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     let later = |memory, track, stream: Arc<Inner>, when| {
@@ -76,8 +76,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         return later(memory, track, stream, When::Later);
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own_thread()) {
-        // The stream is the default stream of another thread. But memory can be freed in any stream
-        // of the device.
+        // The stream is the default stream of another thread, so this thread cannot use it. But
+        // memory can be freed in any stream of the device.
         return match Stream::new(stream.device(), StreamClass::NonBlocking, 0) {
             Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
             Err(error) if when == When::Last || error.is_loss() => {
@@ -101,8 +101,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     }
 }
 
-/// Whether a free in the stream and its waits for every user can be enqueued without waiting for
-/// space in the stream.
+/// Whether the stream has room for a free and for the waits for every user, so that the calls do
+/// not block.
 fn has_room(track: &Track, stream: &Inner) -> bool {
     let mut users = NeededPositions::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
@@ -117,7 +117,8 @@ mod tests {
     use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
     use crate::stream::device::Device;
 
-    /// A host device that refuses to create the events of these numbers, counted from 1.
+    /// A host device that refuses to create certain events. `events` has their numbers in the order
+    /// of creation, counted from 1.
     fn refusing(events: &[u64]) -> Result<Device> {
         let refused = |nth| Fault { verb: Verb::EventCreate, nth, kind: FaultKind::Refused };
         let faults = events.iter().copied().map(refused).collect();
@@ -126,9 +127,9 @@ mod tests {
         Ok(Device::host(config)?.remove(0))
     }
 
-    /// The operation is enqueued, and then recording its end for the trace fails. If the call
-    /// failed too, the operation would have no stamp, and the host could access its bytes while it
-    /// runs.
+    /// The operation is enqueued, but the event at its end cannot be recorded for the trace. If the
+    /// enqueue call failed for this reason, the operation would have no stamp. The host could then
+    /// access its bytes while it runs.
     #[test]
     fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
         // The first two events are for time zero and for the start of the operation.
@@ -144,7 +145,8 @@ mod tests {
     }
 
     /// The end of a stream cannot be recorded when the stream is dropped, but can be recorded
-    /// later. Until then the driver keeps the stream, and threads can wait for its work.
+    /// later. Until then the driver keeps the stream, and threads can wait for the work of the
+    /// stream.
     #[test]
     fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
         let device = refusing(&[1])?;
@@ -162,9 +164,9 @@ mod tests {
         Ok(())
     }
 
-    /// The end of a stream cannot be recorded when the stream is dropped, nor later. A call that
-    /// needs its work then fails. The driver never gets the destroyed stream: it would answer with
-    /// `InvalidValue`.
+    /// The end of a stream can be recorded neither when the stream is dropped, nor later. Then a
+    /// call that needs the work of the stream fails. The driver never gets the destroyed stream: it
+    /// would answer with `InvalidValue`.
     #[test]
     fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
         let device = refusing(&[1, 2])?;
@@ -179,7 +181,7 @@ mod tests {
         for error in errors {
             assert_eq!(error.expect_err("its end is unknown").kind(), ErrorKind::Closed);
         }
-        // Waiting for the device needs no record.
+        // A wait for the whole device needs no event record.
         device.synchronize()?;
         assert_eq!(&*h.read()?, &[7; 64]);
         let error = device.close().expect_err("dropping the stream failed");
@@ -187,8 +189,8 @@ mod tests {
         Ok(())
     }
 
-    /// Another thread may use memory again as soon as its users count as complete. So the entry of
-    /// the query that found the users complete comes first.
+    /// Another thread may use memory again as soon as the users of the memory count as complete. So
+    /// the entry of the query that found the users complete is appended first.
     #[test]
     fn a_lane_that_a_query_finds_free_has_its_entry_before_its_work_counts_as_complete()
     -> Result<()> {

@@ -1,11 +1,11 @@
-//! Red zones: bytes around allocations that nothing may write, and poison in the memory of dropped
-//! buffers.
+//! Red zones: bytes around allocations that no operation may write, and poison in the memory of
+//! dropped buffers.
 //!
 //! A kernel may write bytes that it did not declare. On a device with red zones, a check of the
-//! bytes finds such a write if it hit bytes before or after a buffer, or the memory of a dropped
-//! buffer. So the memory of a dropped buffer has no new owner before it was checked twice. The
-//! first check examines the zones around the buffer, and then poisons the whole memory. The second
-//! check examines the poison.
+//! bytes finds such a write if it hit a zone before or after a buffer, or the memory of a dropped
+//! buffer. So the memory of a dropped buffer is checked twice before it gets a new owner. The first
+//! check examines the zones around the buffer, and then poisons the whole memory. The second check
+//! examines the poison.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -28,18 +28,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The size of the zone before a buffer, in bytes. The zone after a buffer is at least as large.
-/// The size is one granule, so buffers are aligned as on a device without red zones.
+/// The size equals the granule of the heap, so buffers have the same alignment as on a device
+/// without red zones.
 const ZONE: u64 = GRANULE;
-/// The value of bytes in zones and in poison. It makes conspicuous numbers: floats near -1e17, and
-/// large integers.
+/// The value of bytes in zones and in poison. Numbers that consist of these bytes are conspicuous:
+/// floats near -1e17, and large integers.
 const POISON: u8 = 0xdb;
 /// The number of bytes that are checked in one piece.
 const PIECE: usize = 4 << 20;
-/// Maximum size of dropped allocations that wait for a check, in bytes. If they take more, the next
-/// allocation checks them.
+/// Maximum total size of dropped allocations that wait for a check, in bytes. If this is exceeded,
+/// the next allocation makes the check.
 const DROPPED_MAX: u64 = 1 << 30;
 
-/// The source of a block with red zones. After the drop of the block, its memory waits for the two
+/// The source of a block with red zones. After the drop of the block, the memory waits for the two
 /// checks.
 #[derive(Debug)]
 struct ZonedSource {
@@ -68,7 +69,8 @@ impl BlockSource for ZonedSource {
     }
 }
 
-/// Allocates `bytes` between two zones. Returns the block, and the offset of the bytes in it.
+/// Allocates `bytes` between two zones. Returns the block, and the offset of the allocated bytes
+/// from the start of the block.
 pub(super) fn alloc(
     stream: &Stream,
     heap: &Heap,
@@ -96,7 +98,8 @@ pub(super) fn alloc(
     };
     let block = match allocate() {
         Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-            // The second check releases the memory that the first one poisoned.
+            // Two checks are necessary: the first check poisons dropped memory, and the second
+            // check releases it.
             device.look(watched)?;
             device.look(watched)?;
             allocate()?
@@ -113,7 +116,8 @@ pub(super) fn alloc(
     Ok((block, ZONE))
 }
 
-/// The zones of a block before and after its buffer.
+/// The zones before and after the buffer of a block, as ranges of bytes from the start of the
+/// block.
 fn zones(of: &Zoned) -> [(Range<u64>, DamagePlace); 2] {
     let behind = ZONE + of.bytes..of.whole.bytes();
     [(0..ZONE, DamagePlace::Before), (behind, DamagePlace::Behind)]
@@ -123,7 +127,8 @@ fn part(block: &Arc<Block>, range: Range<u64>) -> Buffer<u8> {
     Buffer::at(Arc::clone(block), range.start, Bytes(range.end - range.start).to_usize())
 }
 
-/// A check of the memory that a device watches. All work of the device is complete.
+/// A running check of the memory that a device watches. All work of the device is complete before
+/// the check.
 struct ZoneLook<'a> {
     device: &'a Arc<OpenDevice>,
     watched: &'a Watched,
@@ -132,7 +137,7 @@ struct ZoneLook<'a> {
 }
 
 impl ZoneLook<'_> {
-    /// Checks the zones of a block.
+    /// Checks the zones of a block. Restores a damaged zone.
     fn zones(&mut self, block: &Arc<Block>, of: &Zoned) -> Result<()> {
         for (range, place) in zones(of) {
             if self.compare(block, of, range.clone(), place)? {
@@ -142,8 +147,8 @@ impl ZoneLook<'_> {
         Ok(())
     }
 
-    /// Checks a dropped allocation. The first check looks at its zones and poisons its bytes. The
-    /// second check looks at its zones and at the poison. Then the heap gets the memory.
+    /// Checks a dropped allocation. The first check examines its zones and poisons its bytes. The
+    /// second check examines its zones and the poison, and then returns the memory to the heap.
     fn dropped(&mut self, dropped: Dropped) -> Result<()> {
         let Dropped { of, track, number, is_poisoned } = dropped;
         let is_filled = Arc::new(AtomicBool::new(false));
@@ -166,8 +171,8 @@ impl ZoneLook<'_> {
         Ok(())
     }
 
-    /// Compares bytes of a block with their expected value. Keeps the differences, and returns
-    /// whether there are any.
+    /// Compares bytes of a block with the value that zones and poison have. If some bytes differ,
+    /// adds a finding and returns true.
     fn compare(
         &mut self,
         block: &Arc<Block>,
@@ -189,7 +194,7 @@ impl ZoneLook<'_> {
             found = Some((found.map_or(from, |(first, _)| first), to));
         }
         let Some((from, to)) = found else { return Ok(false) };
-        // Memory is far smaller than 2^63 bytes.
+        // Memory is far smaller than 2^63 bytes, so the conversion to signed numbers is exact.
         let from_begin = |byte: u64| byte.cast_signed() - ZONE.cast_signed();
         let bytes = (from_begin(from), from_begin(to));
         let damage = Damage { place, bytes, size: Bytes(of.bytes), site: of.site };
@@ -199,15 +204,17 @@ impl ZoneLook<'_> {
 }
 
 impl Device {
-    /// Looks for bytes that were written although no operation declared the write: before and after
-    /// the buffers of this device, and in the memory of dropped buffers. Waits until all work of
-    /// the device is complete. Returns the findings since the last call.
+    /// Looks for bytes that were written although no operation declared the write. The check covers
+    /// the bytes before and after the buffers of this device, and the memory of dropped buffers.
+    /// Waits until all work of the device is complete. Returns the findings since the last call.
     ///
-    /// Each allocation has zones of at least 256 bytes around it. So a write at a larger distance,
-    /// into another buffer, is not found. Buffers that grow, memory of graphs and foreign memory
-    /// have no zones. The first call after the drop of a buffer poisons its memory, and the second
-    /// call gives the memory to the heap. An allocation for which there is no memory makes these
-    /// calls itself, and keeps the findings for the next call.
+    /// Each allocation has zones of at least 256 bytes before and after it. A write beyond the
+    /// zones, into another buffer, is not found. Growing buffers, memory of graphs and foreign
+    /// memory have no zones.
+    ///
+    /// After a buffer was dropped, the first call poisons its memory, and the second call returns
+    /// the memory to the heap. An allocation that finds no memory makes these calls itself, and
+    /// keeps the findings for the next call.
     ///
     /// ```
     /// use trijet::{Device, Select};

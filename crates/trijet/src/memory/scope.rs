@@ -1,8 +1,8 @@
 //! Scopes: copies from and to plain slices within a closure.
 //!
-//! The bytes pass through page-locked memory of the library. An upload copies its slice there
-//! during the call. A download copies to its slice when the scope ends. No operation ever has the
-//! address of a slice, so the soundness of scopes needs no destructor.
+//! The bytes pass through page-locked memory of the library. An upload copies its slice to this
+//! memory during the call. A download copies from this memory to its slice when the scope ends. No
+//! operation ever has the address of a slice, so the soundness of scopes needs no destructor.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut, Element};
@@ -10,17 +10,19 @@ use super::pinned::{self, PinnedBuffer};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::{Device, Stream};
 
-/// Copies from and to plain slices; made by [`Device::scope`].
+/// Copies from and to plain slices. [`Device::scope`] makes this value.
 #[derive(Debug)]
 pub struct Scope<'env> {
     device: Device,
-    /// The staged bytes of each download, and the slice to which they are copied.
+    /// For each download, the page-locked memory with its bytes, and the slice to which they are
+    /// copied.
     downloads: Vec<(PinnedBuffer<u8>, &'env mut [u8])>,
 }
 
 impl Device {
-    /// Runs `work` with a scope in which plain slices can be copied to and from the device. If
-    /// `work` succeeds, this call waits for the downloads and copies them to their slices.
+    /// Calls `work` with a scope. In the scope, plain slices can be copied to the device and from
+    /// the device. If `work` succeeds, this call waits for the downloads and copies them to their
+    /// slices.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -37,8 +39,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The error of `work`, or the error of work for which a download waits. Slices may then lack
-    /// their bytes.
+    /// The error of `work`, or the error of the work for which a download waits. Some slices may
+    /// then not have their bytes.
     pub fn scope<'env, R>(&self, work: impl FnOnce(&mut Scope<'env>) -> Result<R>) -> Result<R> {
         let mut scope = Scope { device: self.clone(), downloads: Vec::new() };
         let result = work(&mut scope)?;
@@ -50,11 +52,11 @@ impl Device {
 }
 
 impl<'env> Scope<'env> {
-    /// Copies a plain slice to `dst`. The slice may be changed as soon as this returns.
+    /// Copies a plain slice to `dst`. The slice may be changed as soon as this call returns.
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; an
+    /// the bytes; `Capturing` in a stream that belongs to a recording or is being captured; an
     /// error of the driver.
     #[track_caller]
     pub fn upload<T: Element, W: AsViewMut<Element = T> + ?Sized>(
@@ -67,12 +69,12 @@ impl<'env> Scope<'env> {
         stream.copy(&pinned::staged(self.device.shared(), src)?, dst)
     }
 
-    /// Copies `src` to a plain slice, which has the bytes when [`Device::scope`] returns without an
-    /// error.
+    /// Copies `src` to a plain slice. The slice has the bytes when [`Device::scope`] returns
+    /// without an error.
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; an
+    /// the bytes; `Capturing` in a stream that belongs to a recording or is being captured; an
     /// error of the driver.
     #[track_caller]
     pub fn download<T: Element, R: AsView<Element = T> + ?Sized>(

@@ -1,4 +1,4 @@
-//! Blocks of a recording: memory that the operations of one graph share.
+//! Blocks that are allocated in a recording. Only the operations of its graph use the memory.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -18,7 +18,7 @@ struct TemporarySource {
     home: Arc<dyn Home>,
 }
 
-/// Allocates `bytes` for the graph that `recorder` records.
+/// Allocates `bytes` of memory for the graph that `recorder` records.
 pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Arc<Block>> {
     let Temporary { span, track, home } = recorder.alloc(stream.device().id, bytes)?;
     let source = TemporarySource { device: Arc::clone(stream.device()), home };
@@ -34,7 +34,8 @@ impl BlockSource for TemporarySource {
         Arc::clone(&self.device)
     }
 
-    /// The memory stays with the graph.
+    /// Makes the bytes available to later allocations of the recording. The memory stays with the
+    /// graph.
     fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, _: u32) {
         self.home.give_back(track.id);
     }

@@ -1,4 +1,4 @@
-//! Views with a tiling: memory that a kernel copies by boxes.
+//! Views with a tiling. A kernel copies the memory of such a view by boxes.
 #![forbid(unsafe_code)]
 
 use super::buffer::{View, ViewMut};
@@ -40,8 +40,8 @@ fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Resu
 }
 
 impl<'a, T: TiledElement> View<'a, T> {
-    /// The same memory as an argument for a kernel that reads it by boxes, a
-    /// [`Tiled`](crate::kernels::Tiled) parameter.
+    /// The same memory as an argument of a kernel that reads it by boxes. The parameter of the
+    /// kernel is [`Tiled`](crate::kernels::Tiled).
     ///
     /// ```
     /// use trijet::kernels::Tiling;
@@ -56,8 +56,8 @@ impl<'a, T: TiledElement> View<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue`, with the value and its limit, for a tiling that no device accepts, for a
-    /// matrix that ends beyond the view, and for pageable memory.
+    /// `InvalidValue`, with the value and its limit, for a tiling that no device accepts.
+    /// `InvalidValue` also for a matrix that ends beyond the view, and for pageable memory.
     pub fn tiled(self, tiling: Tiling) -> Result<TiledView<'a, T>> {
         check::<T>(&tiling, &self.span(), self.len())?;
         Ok(TiledView { view: self, tiling })
@@ -65,15 +65,15 @@ impl<'a, T: TiledElement> View<'a, T> {
 }
 
 impl<'a, T: TiledElement> ViewMut<'a, T> {
-    /// As [`View::tiled`], for a kernel that writes the memory by boxes.
+    /// Like [`View::tiled`], for a kernel that writes the memory by boxes.
     ///
-    /// The copy engine writes whole units of 16 bytes. If the columns of a row end within a unit,
-    /// the elements up to the end of the unit are overwritten too, with the content of the kernel's
-    /// box. All other elements outside of the matrix keep their values.
+    /// The copy engine writes whole units of 16 bytes. If a row ends within a unit, the elements
+    /// after it in the same unit are overwritten too, with the content of the kernel's box. All
+    /// other elements outside of the matrix keep their values.
     ///
     /// # Errors
-    /// As for [`View::tiled`]; and `InvalidValue` if the last unit of the last row ends beyond the
-    /// view.
+    /// The errors of [`View::tiled`]; `InvalidValue` also if the last unit of the last row ends
+    /// beyond the view.
     pub fn tiled(self, tiling: Tiling) -> Result<TiledViewMut<'a, T>> {
         check::<T>(&tiling, &self.span(), self.len())?;
         let (end, elements) = (tiling.written_end(T::TYPE), self.len());

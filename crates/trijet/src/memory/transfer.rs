@@ -1,7 +1,7 @@
 //! Transfers of slices: a slice becomes a buffer on the device, and a buffer becomes a `Vec`.
 //!
-//! The bytes pass through page-locked memory, which the device keeps for the next transfer, so an
-//! upload does not wait for the device.
+//! The bytes pass through page-locked memory, so an upload does not wait for the device. The device
+//! keeps this memory for the next transfer.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, Buffer, Element};
@@ -11,8 +11,8 @@ use crate::log::calling;
 use crate::stream::Stream;
 
 impl Stream {
-    /// Allocates device memory, as [`Stream::alloc`] does, and copies `data` to it. The slice may
-    /// be changed as soon as this returns; the upload runs in the stream.
+    /// Allocates device memory like [`Stream::alloc`], and copies `data` to it. The slice may be
+    /// changed as soon as this call returns. The upload runs in the stream.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -26,7 +26,7 @@ impl Stream {
     ///
     /// # Errors
     /// `OutOfMemory` if there is no memory on the device or no page-locked memory for the bytes;
-    /// `Capturing` in a stream of a recording, and in one that is being captured; an error of the
+    /// `Capturing` in a stream that belongs to a recording or is being captured; an error of the
     /// driver.
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
@@ -38,12 +38,12 @@ impl Stream {
         Ok(target)
     }
 
-    /// Copies `src` to a new `Vec`. Waits until all operations that write `src` and the copy itself
-    /// are complete.
+    /// Copies `src` to a new `Vec`. Waits until the copy and all operations that write `src` are
+    /// complete.
     ///
     /// # Errors
-    /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream of a
-    /// recording, and in one that is being captured; the error of work that failed, or `Stalled`.
+    /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream that
+    /// belongs to a recording or is being captured; the error of work that failed, or `Stalled`.
     #[track_caller]
     pub fn download<R: AsView + ?Sized>(&self, src: &R) -> Result<Vec<R::Element>> {
         calling::refuse("download")?;
@@ -54,8 +54,7 @@ impl Stream {
         Ok(staged.read()?.to_vec())
     }
 
-    /// Allocates device memory for `len` elements, as [`Stream::alloc`] does, and sets every byte
-    /// to 0.
+    /// Allocates device memory for `len` elements like [`Stream::alloc`], and sets every byte to 0.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -66,7 +65,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for [`Stream::alloc`]; an error of the driver.
+    /// The errors of [`Stream::alloc`]; an error of the driver.
     #[track_caller]
     pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let mut zeros = self.alloc(len)?;

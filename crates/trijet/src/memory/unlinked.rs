@@ -1,8 +1,9 @@
 //! Copies between two devices without a link.
 //!
-//! CUDA itself moves such bytes through the host, but refuses memory in a range of addresses, such
-//! as memory of a heap. So the library stages the bytes chunk by chunk, on a stream of each device:
-//! a download into page-locked memory, and an upload from there. Traces show both operations.
+//! CUDA itself copies such bytes through the host, but refuses memory that is mapped into a range
+//! of addresses, such as memory of a heap. So the library copies chunk by chunk, with a stream of
+//! each device: a download into page-locked memory, and an upload from there. Traces show both
+//! operations.
 #![forbid(unsafe_code)]
 
 use super::buffer::{Element, View, ViewMut};
@@ -31,7 +32,8 @@ impl Stream {
         let helper = |device: &Device| (device.id() != here).then(|| device.stream()).transpose();
         let (source, target) = (src.device(), dst.device());
         if src.device_id().is_none() || dst.device_id().is_none() || source.id() == target.id() {
-            // One device does the whole copy: the device of the memory that is not host memory.
+            // One device makes the whole copy. If one side is host memory, it is the device of the
+            // other side.
             let owner = if src.device_id().is_none() { target } else { source };
             let Some(other) = helper(&owner)? else { return Ok(()) };
             follow(&other, self)?;
@@ -58,7 +60,7 @@ impl Stream {
     }
 }
 
-/// Makes later work of one stream follow the present work of another.
+/// Makes later work of `later` follow the work that `earlier` has now.
 fn follow(later: &Stream, earlier: &Stream) -> Result<()> {
     let event = Device::of_shared(earlier.device()).event()?;
     event.record(earlier)?;

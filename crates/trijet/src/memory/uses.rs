@@ -1,5 +1,4 @@
-//! Declarations of the memory that an operation uses, for operations whose arguments the library
-//! does not see.
+//! Declarations of memory, for operations whose arguments the library does not see.
 #![forbid(unsafe_code)]
 
 use super::buffer::{Element, View, ViewMut};
@@ -10,9 +9,9 @@ use crate::device::memory::Span;
 use crate::order::track::Use;
 use smallvec::SmallVec;
 
-/// The memory that an operation uses, for work of other libraries
-/// ([`Stream::foreign`](crate::Stream::foreign)) and for launches of graphs
-/// ([`Stream::launch_graph`](crate::Stream::launch_graph)).
+/// The memory that an operation uses. Work of other libraries
+/// ([`Stream::foreign`](crate::Stream::foreign)) and launches of graphs
+/// ([`Stream::launch_graph`](crate::Stream::launch_graph)) need such a declaration.
 ///
 /// The methods take buffers and views of any kind.
 ///
@@ -49,7 +48,7 @@ impl<'a> Uses<'a> {
         Self::default()
     }
 
-    /// Declares memory that the work reads.
+    /// Adds memory that the work reads.
     pub fn read<T: Element>(mut self, memory: impl Into<View<'a, T>>) -> Self {
         let view = memory.into();
         let (span, access) = (view.span(), view.read_use());
@@ -57,12 +56,12 @@ impl<'a> Uses<'a> {
         self
     }
 
-    /// Declares memory that the work overwrites completely.
+    /// Adds memory that the work overwrites completely.
     pub fn write<T: Element>(self, memory: impl Into<ViewMut<'a, T>>) -> Self {
         self.written(&memory.into(), Mode::Write)
     }
 
-    /// Declares memory that the work reads and writes, or that it overwrites in part.
+    /// Adds memory that the work reads and writes, or that it overwrites in part.
     pub fn update<T: Element>(self, memory: impl Into<ViewMut<'a, T>>) -> Self {
         self.written(&memory.into(), Mode::Update)
     }

@@ -7,19 +7,19 @@ use crate::stream::shared::OpenDevice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Words that the host and a running kernel share. All accesses to them are atomic, and no guard of
-/// the memory is ever taken. Kernels get the address as a scalar, so the words must live until the
-/// launch is complete.
+/// Words that the host and a running kernel share. All accesses to the words are atomic, and no
+/// code ever takes a guard of the memory. Kernels get the address as a scalar, so the words must
+/// exist until the launch is complete.
 #[derive(Debug)]
 pub(crate) struct HostWords {
     buffer: PinnedBuffer<u32>,
     bytes: HostBytes,
-    /// The offset of the first word in `bytes`.
+    /// The offset of the first word in `bytes`, in bytes.
     start: u64,
 }
 
 impl HostWords {
-    /// Words with the value 0.
+    /// Allocates `count` words with the value 0.
     #[track_caller]
     pub(crate) fn zeroed(device: &Arc<OpenDevice>, count: usize) -> Result<Self> {
         let buffer = pinned::alloc::<u32>(device, count)?;
@@ -30,7 +30,7 @@ impl HostWords {
         Ok(words)
     }
 
-    /// The address, which is the same for the host and for kernels.
+    /// The address of the first word, which is the same for the host and for kernels.
     pub(crate) fn address(&self) -> u64 {
         self.buffer.address()
     }
@@ -45,13 +45,13 @@ impl HostWords {
         unsafe { self.bytes.word(self.start + 4 * at as u64) }
     }
 
-    /// The word at `at`. Everything that its writer did before the write happens before this call
-    /// returns.
+    /// The word with the index `at`. The read acquires: everything that the writer of the word did
+    /// before its write happens before this call returns.
     pub(crate) fn get(&self, at: usize) -> u32 {
         self.word(at).load(Ordering::Acquire)
     }
 
-    /// Writes the word at `at`.
+    /// Writes the word with the index `at`.
     pub(crate) fn set(&self, at: usize, value: u32) {
         self.word(at).store(value, Ordering::Release);
     }

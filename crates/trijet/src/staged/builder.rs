@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A pipeline over items of type `I`. The [module](crate::staged) explains it.
 pub struct Staged<'a, I> {
     parts: Parts<'a>,
-    /// The description of a wrong call on this builder. A run returns it as an error.
+    /// The description of the first wrong call on this builder. A run returns it as an error.
     mistake: Option<String>,
     items: PhantomData<fn(I)>,
 }
@@ -31,7 +31,7 @@ impl<I> fmt::Debug for Staged<'_, I> {
 }
 
 impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
-    /// A pipeline on a device, with a source and no stage.
+    /// A pipeline on a device, with a source and without stages.
     #[must_use]
     pub fn on(device: &Device) -> Self {
         let source = Stage {
@@ -52,16 +52,16 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         Self { parts, mistake: None, items: PhantomData }
     }
 
-    /// The items of the source, as a value that stages can take.
+    /// The items of the source, as an input for stages.
     #[must_use]
     pub fn item(&self) -> Value<I> {
         Value::of_stage(0)
     }
 
-    /// Appends a stage that enqueues work on its stream and makes a value, for example a buffer of
-    /// exactly the size that the item needs. `run` is called once for each item, in the order of
-    /// the items. It must not wait for the device: such a wait would keep the other stages from
-    /// being enqueued.
+    /// Appends a stage that enqueues work on its stream and makes a value for each item, for
+    /// example a buffer of exactly the size that the item needs. `run` is called once for each
+    /// item, in the order of the items. `run` must not wait for the device, because then the other
+    /// stages could not be enqueued meanwhile.
     pub fn stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
         name: &str,
@@ -74,9 +74,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.append(name, inputs, StageBody::Enqueue(Box::new(run)))
     }
 
-    /// Appends a stage that reuses its values. `make` makes at most `slots` values, and `run`
-    /// writes the next value for each item. Work of an earlier item may still read that value. Then
-    /// the stream of this stage waits for that work on the device.
+    /// Appends a stage that reuses its values. `make` makes at most `slots` values. `run` writes
+    /// one of these values for each item. Work of an earlier item may still read the value. In this
+    /// case, the stream of this stage waits for that work on the device.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -129,9 +129,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 
     /// Appends a stage that computes a value on a pool of threads. `run` is called once for each
-    /// item, with the number of the item. It is called for several items at once. Other threads may
-    /// read the resulting value at the same time. `run` may wait for the device, for example with
-    /// [`Buffer::read`](crate::Buffer::read).
+    /// item, with the number of the item. Several threads call it for different items at the same
+    /// time. Other threads may read the resulting value at the same time. `run` may wait for the
+    /// device, for example with [`Buffer::read`](crate::Buffer::read).
     pub fn host_stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
         name: &str,
@@ -182,15 +182,15 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 
     /// Sets the maximum number of items in flight. The default is the number of stages plus two.
-    /// The source is read at most this number of items ahead.
+    /// The source is read ahead by at most this number of items.
     #[must_use]
     pub fn depth(mut self, items: usize) -> Self {
         self.parts.depth = Some(items);
         self
     }
 
-    /// Sets which stage is enqueued first if several could be enqueued; [`Issue::DepthFirst`] by
-    /// default.
+    /// Sets which stage is enqueued first if several stages could be enqueued. The default is
+    /// [`Issue::DepthFirst`].
     #[must_use]
     pub fn issue(mut self, issue: Issue) -> Self {
         self.parts.issue = issue;
@@ -204,13 +204,14 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self
     }
 
-    /// Runs every item of the source through all stages. Calls `sink` with the value `result` of
-    /// each item, in the order of the items. Returns the number of items.
+    /// Runs every item of the source through all stages. Calls `sink` with the value of the stage
+    /// `result` for each item, in the order of the items. Returns the number of items.
     ///
     /// # Errors
-    /// The first error of the source, a stage or the sink, with its item; nothing more is enqueued
-    /// after it. `Panicked` for a panic of the source, a host stage or the sink. `Cancelled`.
-    /// `InvalidValue` for a wrong description. `Io` if the system cannot start a thread.
+    /// The first error of the source, a stage or the sink, with its item. Nothing more is enqueued
+    /// after this error. `Panicked` for a panic of the source, a host stage or the sink.
+    /// `Cancelled`. `InvalidValue` for a wrong description. `Io` if the system cannot start a
+    /// thread.
     pub fn run<U: Send + Sync + 'static>(
         self,
         items: impl IntoIterator<Item = Result<I>, IntoIter: Send>,
@@ -220,8 +221,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.run_until(items, result, move |value| sink(value).map(ControlFlow::Continue))
     }
 
-    /// As [`run`](Self::run), but ends when `sink` returns `Break`. Then no more items begin, and
-    /// the results of items in flight are dropped. Returns the number of results that the sink got.
+    /// Like [`run`](Self::run), but the run ends when `sink` returns `Break`. Then no more items
+    /// begin, and the results of items in flight are dropped. Returns the number of results that
+    /// the sink got.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
@@ -249,8 +251,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 }
 
-/// The error for a value of another pipeline. A run does not return it, because the types are
-/// compared when a stage is appended.
+/// The error for a value of another pipeline. A run does not return this error, because the types
+/// are compared when a stage is appended.
 fn foreign() -> Error {
     Error::new(ErrorKind::InvalidValue, "staged pipeline", "a value of another pipeline")
 }

@@ -1,18 +1,20 @@
 //! Pipelines over items: each item passes through stages, and each stage has a stream of its own.
 //!
-//! A [`Pipeline`](crate::Pipeline) cuts one array into equal chunks and sends each through one
-//! chain of stages. Here the items come from an iterator, for example images of different sizes. A
-//! stage takes the values of one or more earlier stages and makes one value, so an item may fan out
-//! and join again. Each stage works on the next item while later stages work on earlier items.
+//! A [`Pipeline`](crate::Pipeline) cuts one array into equal chunks and sends each chunk through
+//! one chain of stages. Here the items come from an iterator, for example images of different
+//! sizes. A stage takes the values of one or more earlier stages and makes one value, so an item
+//! may fan out and join again. Each stage works on the next item while later stages work on earlier
+//! items.
 //!
 //! - A *stage* runs on the thread that calls [`Staged::run`], and enqueues work on its stream.
 //! - A *host stage* computes on a pool of threads.
-//! - A separate thread reads items of the source ahead, and another thread calls the sink.
+//! - One thread reads items of the source ahead, and another thread calls the sink.
 //!
 //! A program records no events. A value may contain buffers, and every wait between streams follows
-//! from the uses of these buffers. The values of an item live until the sink has the result of the
-//! item and all of its stages have run. A [recycled](Staged::recycled) value is reused for later
-//! items instead. Its next use waits, on the device, for the uses by the earlier item.
+//! from the uses of these buffers. The values of an item are kept until the sink has the result of
+//! the item and all stages of the item have run. A [recycled](Staged::recycled) value is reused for
+//! later items instead. The use for a later item waits, on the device, for the uses by the earlier
+//! item.
 //!
 //! ```
 //! use trijet::kernels::AFFINE_F32;

@@ -1,37 +1,40 @@
-//! The order in which a run issues its stages: chooses the next stage and item. This file knows no
-//! device, no values and no threads.
+//! The order in which a run issues its stages: the choice of the next stage and item. This file
+//! knows no device, no values and no threads.
 //!
-//! Each stage takes the items in the order of their numbers. A stage of an item may be issued when
-//! the item has the values of its inputs. If the value of the stage is recycled, a slot must also
-//! be free. A slot becomes free when every stage that takes its value was issued, because then the
-//! device knows all uses of the value. A host stage counts when it has run.
+//! Each stage takes the items in the order of their numbers. A stage can be issued for an item when
+//! the item has the input values of the stage. If the value of the stage is recycled, a slot must
+//! also be free. The slot of a value becomes free when every stage that takes the value was issued,
+//! because then the device knows all uses of the value. If such a stage is a host stage, it must
+//! also have run.
 //!
-//! The oldest item can always proceed. Its inputs depend on no later item. The slots for which it
-//! waits belong to older items, which are complete. So no number of slots and no issue order can
-//! stop a run.
+//! The oldest item can always proceed. Its inputs depend on no later item. If it waits for a slot,
+//! older items used the slot, and they are complete. So a run cannot get stuck, whatever the number
+//! of slots and the issue order.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
-/// The stage that is issued first if several could be issued.
+/// The stage that is issued first if several stages could be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Issue {
-    /// All stages of an item are issued before the stages of the next item.
+    /// All stages of an item are issued before any stage of the next item.
     #[default]
     DepthFirst,
-    /// A stage is issued for all items in flight before the next stage.
+    /// A stage is issued for all items in flight before the next stage is issued.
     BreadthFirst,
 }
 
 /// The properties of a stage on which the order depends.
 #[derive(Debug, Clone)]
 pub(super) struct StageShape {
-    /// The stages whose values this stage takes.
+    /// The indices of the stages whose values this stage takes.
     pub(super) inputs: Vec<usize>,
-    /// Whether the stage runs on a thread of the pool. Then its value comes later than the issue.
+    /// Whether the stage runs on a thread of the pool. If so, its value exists only some time after
+    /// the issue.
     pub(super) is_host: bool,
-    /// The number of values that the stage reuses in turn; `None` if each item gets a new value.
+    /// The number of values that the stage reuses in turn. `None` if the stage makes a new value
+    /// for each item.
     pub(super) slots: Option<usize>,
 }
 
@@ -39,7 +42,7 @@ pub(super) struct StageShape {
 #[derive(Debug)]
 struct ItemProgress {
     has: Vec<bool>,
-    /// For each value, the number of stages that still have to take it.
+    /// For the value of each stage: the number of stages that still have to take the value.
     takers: Vec<usize>,
     is_sunk: bool,
 }
@@ -51,11 +54,11 @@ pub(super) struct StagedOrder {
     issue: Issue,
     depth: usize,
     out: usize,
-    /// For each stage, the number of the next item that it takes.
+    /// For each stage: the number of the next item that the stage takes.
     next: Vec<u64>,
     free: Vec<Option<usize>>,
-    /// Recycled stages whose slots an item keeps until it ends: the stage of the result, and stages
-    /// whose value no stage takes.
+    /// The recycled stages whose slots an item keeps until it ends. They are the stage of the
+    /// result, and the stages whose values no stage takes.
     kept: Vec<usize>,
     /// The number of the oldest item in flight.
     first: u64,
@@ -64,7 +67,8 @@ pub(super) struct StagedOrder {
 }
 
 impl StagedOrder {
-    /// A run with at most `depth` items in flight. The stage `out` makes the results.
+    /// The progress at the start of a run. At most `depth` items are in flight. The stage `out`
+    /// makes the results.
     pub(super) fn new(stages: Vec<StageShape>, out: usize, issue: Issue, depth: usize) -> Self {
         let is_taken = |stage: usize| stages.iter().any(|other| other.inputs.contains(&stage));
         let is_kept =
@@ -96,7 +100,7 @@ impl StagedOrder {
         self.next[0]
     }
 
-    /// Begins the next item, which has its value of stage 0.
+    /// Begins the next item. The item has the value of stage 0 already.
     pub(super) fn begin(&mut self) {
         let mut takers = vec![0; self.stages.len()];
         for input in self.stages.iter().flat_map(|stage| &stage.inputs) {
@@ -127,7 +131,7 @@ impl StagedOrder {
         self.items.get_mut(place)
     }
 
-    /// Returns the next stage and item to issue, if any can be issued. The caller issues the stage,
+    /// Returns the next stage to issue and its item, if there is one. The caller issues the stage,
     /// and then calls [`issued`](Self::issued).
     pub(super) fn next(&self) -> Option<(usize, u64)> {
         let could = (1..self.stages.len()).filter_map(|stage| {
@@ -142,8 +146,8 @@ impl StagedOrder {
         }
     }
 
-    /// Registers that a stage of an item was issued. Returns the stages whose slots became free,
-    /// because no other stage will take their values of this item.
+    /// Registers that a stage was issued for an item. Returns the stages whose slots became free,
+    /// because no other stage will take their values for this item.
     pub(super) fn issued(&mut self, stage: usize, number: u64) -> Vec<usize> {
         self.next[stage] += 1;
         if let Some(free) = &mut self.free[stage] {
@@ -155,8 +159,8 @@ impl StagedOrder {
         }
     }
 
-    /// Registers that a stage of an item has its value. Returns the stages whose slots became free,
-    /// as [`issued`](Self::issued) does.
+    /// Registers that an item has the value of a stage. Returns the stages whose slots became free,
+    /// like [`issued`](Self::issued).
     pub(super) fn done(&mut self, stage: usize, number: u64) -> Vec<usize> {
         let inputs = self.stages[stage].inputs.clone();
         let Some(item) = self.item_mut(number) else { return Vec::new() };
@@ -180,7 +184,7 @@ impl StagedOrder {
         }
     }
 
-    /// Returns the next item whose result goes to the sink, if the item has the result.
+    /// Returns the next item whose result goes to the sink. `None` if this item has no result yet.
     pub(super) fn next_to_sink(&mut self) -> Option<u64> {
         let number = self.next_sunk;
         let has_result = self.item(number)?.has[self.out];
@@ -197,8 +201,8 @@ impl StagedOrder {
         }
     }
 
-    /// Ends the oldest item, if all of its stages have run and the sink has its result. Returns the
-    /// stages whose slots the item kept until now.
+    /// Ends the oldest item, if all stages of the item have run and the sink has taken its result.
+    /// Returns the stages whose slots the item kept until now.
     pub(super) fn end_first(&mut self) -> Option<Vec<usize>> {
         let item = self.items.front()?;
         if !item.is_sunk || !item.has.iter().all(|has| *has) {
@@ -234,12 +238,12 @@ mod tests {
         })
     }
 
-    /// A run of `items` items. `draws` choose the order in which the threads answer.
+    /// A run of `items` items. The numbers in `draws` choose the order in which the threads answer.
     struct Simulated {
         stages: Vec<StageShape>,
         order: StagedOrder,
         out: usize,
-        /// For each stage, the items whose values are in use.
+        /// For each stage, the numbers of the items whose values are in use.
         held: Vec<Vec<u64>>,
         issued: Vec<u64>,
         has: Vec<Vec<bool>>,
@@ -304,9 +308,9 @@ mod tests {
     }
 
     proptest! {
-        /// Every stage of every item is issued once, after its inputs. The results reach the sink
-        /// in order, and no stage has more values in use than slots. The run ends, in whatever
-        /// order the threads answer.
+        /// Every stage is issued once for each item, after its inputs. The results reach the sink
+        /// in the order of the items. No stage has more values in use than slots. The run ends, in
+        /// whatever order the threads answer.
         #[test]
         fn every_run_ends_with_every_item(
             stages in shapes(), out in any::<prop::sample::Index>(), depth in 1..5usize,

@@ -1,10 +1,10 @@
-//! A run: the source is read on a thread, host stages run on a pool, the sink is called on a
-//! thread, and all other stages run on the calling thread.
+//! The run of a staged pipeline. One thread reads the source, a pool of threads runs the host
+//! stages, and one thread calls the sink. All other stages run on the calling thread.
 //!
 //! The calling thread does not wait for the device. It waits for messages of the other threads.
-//! After each message it issues everything that the order allows. The other threads end when the
-//! calling thread drops its ends of the channels. So an error or a panic on any thread ends all of
-//! them.
+//! After each message it issues every stage that the order allows. The other threads end when the
+//! calling thread drops its ends of the channels. So after an error or a panic on any thread, all
+//! threads end.
 #![forbid(unsafe_code)]
 
 use super::order::StagedOrder;
@@ -42,7 +42,7 @@ enum News<I> {
     Failed(Error),
 }
 
-/// A host stage to compute for an item, and its input values.
+/// A host stage to compute for an item, with its input values.
 struct HostJob {
     stage: usize,
     item: u64,
@@ -52,7 +52,7 @@ struct HostJob {
 /// The function that gets the results.
 pub(super) type ResultSink<'a> = dyn FnMut(&HeldValue) -> Result<ControlFlow<()>> + Send + 'a;
 
-/// Runs all items, and calls `sink` with each item's value of the stage `result`.
+/// Runs all items. Calls `sink` with the value of the stage `result` for each item.
 pub(super) fn run<I: Send + Sync + 'static>(
     parts: Parts<'_>,
     items: impl Iterator<Item = Result<I>> + Send,
@@ -80,7 +80,8 @@ pub(super) fn run<I: Send + Sync + 'static>(
             let (to, next, computes, names) = (send.clone(), &next, &computes, &names);
             spawn(scope, "host stage", move || compute(computes, names, next, &to))?;
         }
-        // From here on, the channel `news` ends when the other threads have ended.
+        // This was the last sender of the calling thread. So the channel `news` ends when the other
+        // threads have ended.
         drop(send);
         let run = StagedRun {
             stages: &stages,
@@ -98,7 +99,7 @@ pub(super) fn run<I: Send + Sync + 'static>(
     })
 }
 
-/// The streams of a stage; none for a host stage.
+/// The streams of a stage. A host stage has none.
 fn open(device: &Device, stage: &Stage<'_>) -> Result<Vec<Stream>> {
     let count = match stage.body {
         StageBody::Source | StageBody::Host => 0,
@@ -127,7 +128,8 @@ fn panicked(side: &str, words: &str) -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", format!("{side} panicked: {words}"))
 }
 
-/// Reads one item per credit. Returns when the run has closed a channel.
+/// Reads one item from the source for each message of `credit`. Returns when the source has ended,
+/// or when the run has closed a channel.
 fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: &Sender<News<I>>) {
     let mut items = items;
     let mut number = 0;
@@ -147,7 +149,7 @@ fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: 
     }
 }
 
-/// Computes host stages on a thread of the pool until the run ends.
+/// Runs host stages on a thread of the pool until the run ends.
 fn compute<I>(
     computes: &BTreeMap<usize, Compute<'_>>,
     names: &[String],
@@ -158,8 +160,8 @@ fn compute<I>(
         let Some(compute) = computes.get(&stage) else { return };
         let side = || format!("item {item}, stage `{}`", names[stage]);
         let outcome = caught(|| compute(item, &values));
-        // The run may use recycled values again as soon as it gets the message of this stage. So
-        // this thread drops its handles of the values first.
+        // When the run gets the message of this stage, it may reuse recycled values at once. So
+        // this thread drops its references to the values before it sends the message.
         drop(values);
         let news = match outcome {
             Ok(Ok(value)) => News::Value { stage, item, value },
@@ -172,7 +174,7 @@ fn compute<I>(
     }
 }
 
-/// Calls the sink with results.
+/// Calls the sink with the results that arrive.
 fn take<I>(
     sink: &mut ResultSink<'_>,
     results: &Receiver<(u64, HeldValue)>,
@@ -200,9 +202,9 @@ struct StagedRun<'r, 'a> {
     lanes: &'r [Vec<Stream>],
     order: StagedOrder,
     result: usize,
-    /// The values of the items in flight, from the oldest item to the newest.
+    /// The values of the items in flight. The oldest item comes first.
     values: VecDeque<Values>,
-    /// For each stage, values that no item uses any more.
+    /// For each stage, the values that no item uses any more. They can be reused.
     spare: Vec<Vec<HeldValue>>,
     jobs: Sender<HostJob>,
     results: Sender<(u64, HeldValue)>,
@@ -223,7 +225,7 @@ impl StagedRun<'_, '_> {
             self.advance()?;
             // An item that has ended makes room for the next one.
             while self.order.can_begin() && !queue.is_empty() {
-                // A cancelled run finishes the items in flight, like other pipelines.
+                // After a cancellation, the run finishes the items in flight, like other pipelines.
                 is_cancelled |= cancel.is_cancelled();
                 match queue.pop_front() {
                     Some(item) if !is_cancelled => self.begin(item),
@@ -259,7 +261,7 @@ impl StagedRun<'_, '_> {
         }
     }
 
-    /// Lets the source read one more item. After the end of the source, the credit has no effect.
+    /// Permits the source to read one more item. After the end of the source, this has no effect.
     fn read_one(&self) {
         let _ended = self.credits.send(());
     }
@@ -282,7 +284,7 @@ impl StagedRun<'_, '_> {
             }
             while let Some(item) = self.order.next_to_sink() {
                 let result = self.values_of(item).held(self.result).cloned().ok_or_else(ended)?;
-                // If the thread of the sink has ended, it has already sent the reason.
+                // If this fails, the thread of the sink has ended and has already sent the reason.
                 let _ended = self.results.send((item, result));
             }
             // The end of an item may free a slot for which another item waits.
@@ -328,7 +330,7 @@ impl StagedRun<'_, '_> {
         Ok(())
     }
 
-    /// Takes the values of these stages from an item, for use by later items.
+    /// Takes the values of these stages from an item, so that later items can reuse them.
     fn recycle(&mut self, item: u64, stages: &[usize]) {
         for stage in stages {
             let value = self.values_mut(item).take(*stage);
@@ -358,7 +360,8 @@ fn cancelled(item: u64) -> Error {
     Error::new(ErrorKind::Cancelled, "run", format!("cancelled before item {item}"))
 }
 
-/// The error for a thread that ended without a message. No panic of a user's function can cause it.
+/// The error for a thread that ended without a message. A panic of a user's function cannot cause
+/// this error.
 fn ended() -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", "a thread of the run has ended early")
 }

@@ -10,7 +10,7 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// The stream of a stage, and the number of the item on which the stage works.
+/// The stream of a stage, and the number of the item for which the stage is called.
 #[derive(Debug)]
 pub struct ItemCx<'a> {
     pub(super) stream: &'a Stream,
@@ -32,13 +32,13 @@ impl Deref for ItemCx<'_> {
     }
 }
 
-/// Enqueues the work of a stage for an item, and returns a new value.
+/// Enqueues the work of a stage for an item. Returns a new value.
 type Enqueue<'a> = Box<dyn Fn(&ItemCx<'_>, &Values) -> Result<HeldValue> + 'a>;
-/// Makes a value that is used for several items.
+/// Makes a value that a stage will reuse for several items.
 type Make<'a> = Box<dyn Fn(&Stream) -> Result<HeldValue> + 'a>;
-/// Enqueues the work of a stage for an item, which overwrites a value of an earlier item.
+/// Enqueues the work of a stage for an item. The work overwrites a value that an earlier item used.
 type Rewrite<'a> = Box<dyn Fn(&ItemCx<'_>, &Values, &mut HeldValue) -> Result<()> + 'a>;
-/// Computes a host stage for the item with this number.
+/// Computes a host stage for the item with this number. Returns a new value.
 pub(super) type Compute<'a> = Box<dyn Fn(u64, &Values) -> Result<HeldValue> + Send + Sync + 'a>;
 
 /// The work of a stage.
@@ -66,9 +66,9 @@ pub(super) struct Stage<'a> {
 /// The description of a pipeline.
 pub(super) struct Parts<'a> {
     pub(super) device: Device,
-    /// The stages. The first one is the source.
+    /// The stages in the order in which they were appended. The first stage is the source.
     pub(super) stages: Vec<Stage<'a>>,
-    /// The work of the host stages, by the index of the stage.
+    /// The functions of the host stages. The key is the index of the stage.
     pub(super) computes: BTreeMap<usize, Compute<'a>>,
     pub(super) depth: Option<usize>,
     pub(super) issue: Issue,

@@ -1,4 +1,4 @@
-//! Values: handles of the results of stages, and the values of an item in flight.
+//! Values: handles for the results of stages, and the values of an item in flight.
 #![forbid(unsafe_code)]
 
 use std::any::{Any, TypeId};
@@ -6,12 +6,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A value of an item. The item and the threads that use the value share it.
+/// The value that a stage made for an item. The item and the threads that use the value share it.
 pub(super) type HeldValue = Arc<dyn Any + Send + Sync>;
 
-/// A handle of the value that a stage makes for each item. Other stages name their inputs with it.
+/// A handle for the value that a stage makes for each item. Other stages name their inputs with
+/// this handle.
 pub struct Value<T> {
-    /// The index of the stage.
+    /// The index of the stage that makes the value.
     pub(super) stage: usize,
     of: PhantomData<fn() -> T>,
 }
@@ -36,18 +37,18 @@ impl<T> fmt::Debug for Value<T> {
     }
 }
 
-/// The values of one item. The indices are the numbers of the stages.
+/// The values of one item. The index of a value is the number of its stage.
 #[derive(Debug, Clone)]
 #[expect(unnameable_types, reason = "only inputs of this library look into it")]
 pub struct Values(Vec<Option<HeldValue>>);
 
 impl Values {
-    /// Space for the values of `stages` stages.
+    /// An empty list with room for the values of `stages` stages.
     pub(super) fn new(stages: usize) -> Self {
         Self(vec![None; stages])
     }
 
-    /// A copy with only the values of these stages.
+    /// A copy of the list that has only the values of these stages.
     pub(super) fn only(&self, stages: &[usize]) -> Self {
         let mut values = Self::new(self.0.len());
         for stage in stages {
@@ -77,22 +78,23 @@ mod sealed {
     use super::Values;
     use std::any::TypeId;
 
-    /// The input values of a stage.
+    /// The inputs of a stage.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
     pub trait Take: Copy + Send + Sync + 'static {
-        /// References to the values.
+        /// References to the input values.
         type Refs<'a>;
 
-        /// The stages and the types of the values.
+        /// For each input: the index of the stage that makes the value, and the type of the value.
         fn stages(&self) -> Vec<(usize, TypeId)>;
 
-        /// References to the values of an item; `None` if the handles belong to another pipeline.
+        /// References to the input values for an item. `None` if the handles belong to another
+        /// pipeline.
         fn refs<'a>(&self, values: &'a Values) -> Option<Self::Refs<'a>>;
     }
 }
 
 /// The inputs of a stage: a [`Value`], or a tuple of two to four values. The function of the stage
-/// gets a reference to each: `&A`, or `(&A, &B)`.
+/// gets a reference to each input: `&A`, or `(&A, &B)`.
 pub trait Inputs: sealed::Take {}
 
 impl<T: sealed::Take> Inputs for T {}

@@ -1,5 +1,5 @@
-//! The error of an allocation for which the heap has no memory: how much memory is free, why the
-//! allocation cannot use it, and what would help.
+//! The error of an allocation for which the heap has no memory. It states how much memory is free,
+//! why the allocation cannot use that memory, and what would help.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind};
@@ -7,7 +7,8 @@ use crate::base::units::Bytes;
 use crate::heap::{GRANULE, Heap, HeapMode};
 use crate::order::lane_ref::LaneRef;
 
-/// The error of an allocation of `bytes`, after the device refused more memory with `refused`.
+/// The error of an allocation of `bytes`. If the device refused more memory, `refused` is the error
+/// of the device.
 #[cold]
 pub(super) fn exhausted(
     heap: &Heap,

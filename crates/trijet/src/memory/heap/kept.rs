@@ -1,10 +1,10 @@
-//! Blocks of memory that belongs to no stream: page-locked and pageable host memory, and device
+//! Blocks in memory that belongs to no stream: page-locked or pageable host memory, or device
 //! memory.
 //!
-//! The memory of a dropped block goes to a list of the domain, with its stamps. It is allocated
-//! again when its users are complete. Small blocks of page-locked memory are parts of slabs
-//! (`heap/slabs.rs`). Freeing page-locked or device memory may wait for the device (laws A20 and
-//! A24). So only [`Device::release_memory`] frees it.
+//! When a block is dropped, its memory goes to a list of the domain, with its stamps. The memory
+//! can be allocated again when its users are complete. Small blocks of page-locked memory are parts
+//! of slabs (`heap/slabs.rs`). Freeing page-locked or device memory may wait for the device (laws
+//! A20 and A24). So only [`Device::release_memory`] frees such memory.
 #![forbid(unsafe_code)]
 
 use super::{GROWTHS_MAX, QUERIES_MAX, query};
@@ -27,10 +27,10 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The size of a page of the host in bytes. Sizes are rounded up to it.
+/// The size of a page of the host in bytes. The size of new memory is a multiple of the page.
 const PAGE: u64 = 4096;
 
-/// The name of an allocation in errors and entries.
+/// The name of an allocation in this kind of memory, for errors and entries.
 fn op_name(space: Space) -> &'static str {
     match space {
         Space::Pinned => "pinned",
@@ -39,7 +39,8 @@ fn op_name(space: Space) -> &'static str {
     }
 }
 
-/// Allocates `bytes`: kept memory without pending users, or new memory.
+/// Allocates `bytes`. Takes kept memory without pending users, if there is some, and otherwise new
+/// memory.
 #[track_caller]
 pub(in crate::memory) fn alloc(
     device: &Arc<OpenDevice>,
@@ -81,7 +82,7 @@ fn small(
         if let Some(taken) = take_small(&device.domain, bytes) {
             return Ok(found(taken));
         }
-        // Another thread may take all of the new slab before this one gets its block.
+        // Another thread may take all of the new slab before this thread gets its block.
         let slabs = &device.domain.slabs;
         slabs.add(allocate(device, slabs.next_size(bytes), Space::Pinned, site)?);
     }
@@ -89,7 +90,7 @@ fn small(
     Err(Error::new(ErrorKind::OutOfMemory, op_name(Space::Pinned), cause))
 }
 
-/// A small block with complete users, if there is one.
+/// Takes a small block with complete users, if there is one.
 fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
     let slabs = &domain.slabs;
     let retired = || {
@@ -99,7 +100,7 @@ fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
     if let Some(found) = slabs.take(bytes).or_else(retired) {
         return Some(found);
     }
-    // If the device is lost, the answer is unknown, and the blocks count as used.
+    // If the device is lost, the query fails, and the users count as pending.
     let is_found = query(domain, &slabs.awaited(QUERIES_MAX)).unwrap_or(false);
     is_found.then(retired).flatten()
 }
@@ -125,7 +126,7 @@ impl BlockSource for SlabSource {
     }
 }
 
-/// The source of blocks that go back to the kept memory of a domain.
+/// The source of blocks whose memory returns to the list of kept memory of a domain.
 #[derive(Debug)]
 struct KeptSource(Arc<OpenDevice>);
 
@@ -144,7 +145,7 @@ impl BlockSource for KeptSource {
     }
 }
 
-/// Allocates new memory. The entry names no bytes that the call accesses, because the checker gives
+/// Allocates new memory. The entry of the call has no access to bytes, because the checker gives
 /// kept memory no lifetime.
 fn allocate(
     device: &OpenDevice,
@@ -170,11 +171,11 @@ fn allocate(
     Ok(memory)
 }
 
-/// The smallest kept memory that fits without wasting more than half, and that has no pending
-/// users.
+/// Takes the smallest kept memory that has at least `bytes` and no pending users. Memory is too
+/// large if it has more than twice `bytes` and more than two pages.
 ///
 /// The list is not locked while the driver is queried. The query may run a host function on this
-/// thread, and the function may drop host memory, which goes to the list.
+/// thread. If the function drops host memory, the memory goes to the list.
 fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     let fits = |memory: &Memory| {
         let size = memory.bytes();
@@ -187,7 +188,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
         let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
-        // If the device is lost, the answer is unknown, and the memory counts as used.
+        // If the device is lost, the query fails, and the users count as pending.
         if is_idle(domain, &track).unwrap_or(false) {
             break Some(memory);
         }
@@ -197,7 +198,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     found
 }
 
-/// Whether every operation that used the memory is complete. Queries the driver and does not wait.
+/// Whether every operation that used the memory is complete. Queries the driver, but does not wait.
 pub(in crate::memory) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
     let mut needs = NeededPositions::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
@@ -211,8 +212,8 @@ pub(in crate::memory) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<
     Ok(true)
 }
 
-/// Takes off the list some memory that no operation uses and that `device` may free, if there is
-/// any.
+/// Removes memory from the list that no operation uses and that `device` may free. Returns the
+/// memory with its stamps. `None` if there is no such memory.
 fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
     let domain = &device.domain;
     let may_free = |memory: &Memory| match memory.space() {
@@ -236,8 +237,8 @@ fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
 
 impl Device {
     /// Allocates device memory for `len` elements that belongs to no stream; the values are
-    /// arbitrary. When the buffer is dropped, the memory is kept for later allocations of the
-    /// device, see [`Device::release_memory`].
+    /// arbitrary. When the buffer is dropped, the device keeps the memory for later allocations,
+    /// see [`Device::release_memory`].
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -256,9 +257,8 @@ impl Device {
         Ok(Buffer::new(alloc(self.shared(), bytes, Space::Device(self.id()))?, len))
     }
 
-    /// Frees the memory that is kept for later allocations and that no operation uses: host memory,
-    /// and memory of [`Device::alloc`]. Returns its size. May wait for the device (laws A20 and
-    /// A24).
+    /// Frees kept memory that no operation uses: host memory, and memory of [`Device::alloc`].
+    /// Returns the size of the freed memory. May wait for the device (laws A20 and A24).
     ///
     /// ```
     /// use trijet::{Bytes, Device};
@@ -281,7 +281,7 @@ impl Device {
             let freed = match memory.space() {
                 Space::Pinned => driver.pinned_free(&memory),
                 Space::Device(_) => driver.device_free(&memory),
-                // The bytes are freed with the last token of the memory.
+                // The bytes are freed when the last reference to the memory is dropped.
                 Space::Pageable => Ok(()),
             };
             freed.map_err(|error| shared.failed(error))?;

@@ -1,6 +1,6 @@
-//! Shares of blocks. When the last share of a block is dropped, the lane that allocated the block
-//! may keep it whole. The next allocation of this size then needs neither the heap nor memory of
-//! the process.
+//! Shares of blocks: references that are counted. When the last share of a block is dropped, the
+//! lane that allocated the block may keep the whole block. The next allocation of this size then
+//! needs neither the heap nor memory of the process.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -16,7 +16,7 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A share of a block; `None` after it was dropped.
+/// A share of a block. `None` after the share was dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Share(Option<Arc<Block>>);
 
@@ -45,8 +45,8 @@ impl Drop for Share {
     }
 }
 
-/// If this is the last share of a block and a lane may keep the block, the lane keeps it. Otherwise
-/// the share is dropped.
+/// Drops a share. If it was the last share of a block and a lane may keep the block, the lane keeps
+/// it.
 fn keep(mut block: Arc<Block>) {
     let Some(only) = Arc::get_mut(&mut block) else { return };
     let Some(home) = only.home.filter(|_| !calling::forked()) else { return };
@@ -66,8 +66,8 @@ fn keep(mut block: Arc<Block>) {
     leaving.iter().for_each(|kept| domain.give_kept_to_heap(heap, kept));
 }
 
-/// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or a block of the
-/// heap.
+/// Allocates `bytes`. The first use is in `stream`. Takes a block that the lane of the stream
+/// keeps, or a block of the heap.
 pub(in crate::memory) fn alloc(
     stream: &Stream,
     heap: &Heap,
@@ -81,7 +81,7 @@ pub(in crate::memory) fn alloc(
     }
 }
 
-/// A block that the lane of `stream` kept, as an allocation of `bytes`.
+/// Takes a block that the lane of `stream` keeps, and makes it an allocation of `bytes`.
 #[inline]
 fn take_kept(
     stream: &Stream,
