@@ -67,7 +67,7 @@ pub fn dropped_wait(device: &Device) -> Option<DroppedWait> {
 }
 
 /// A product of matrices, computed by clusters of blocks. The first block of a cluster loads each
-/// tile of the second matrix, and all blocks of the cluster read the tile from the shared memory of
+/// tile of the second matrix. All blocks of the cluster read the tile from the shared memory of
 /// that block.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).

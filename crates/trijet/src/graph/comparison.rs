@@ -9,7 +9,7 @@ use crate::device::driver::Action;
 /// The differences found so far.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
-    /// The nodes of the graph.
+    /// The nodes of the existing graph.
     pub(super) known: Vec<Node>,
     /// The number of arguments of the graph, not counting the chunks of its heap.
     pub(super) arguments: usize,

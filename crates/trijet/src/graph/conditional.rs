@@ -1,4 +1,4 @@
-//! Operations that a graph performs on a condition.
+//! Operations of a graph that run only if a condition holds.
 #![forbid(unsafe_code)]
 
 use super::exec::Graph;

@@ -1,10 +1,10 @@
 //! The edges of a graph: the nodes that each node must follow.
 //!
-//! Of two nodes in one stream, the later node follows the earlier one. Of two nodes in different
-//! streams, the later node follows the earlier one if both use the same bytes and at least one of
-//! them writes the bytes. A graph within the graph is a part of a stream. Its nodes follow earlier
-//! nodes of that stream, but that stream does not order them among each other. An edge that other
-//! edges imply is left out.
+//! Of two nodes in one stream, the later node follows the earlier one. Two nodes in different
+//! streams are in conflict if both use the same bytes and at least one of them writes the bytes.
+//! Then the later node follows the earlier one. A graph within the graph is a part of a stream. Its
+//! nodes follow earlier nodes of that stream, but that stream does not order them among each other.
+//! An edge that other edges imply is left out.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};
@@ -19,9 +19,9 @@ struct RangeUsers {
     readers: Vec<usize>,
 }
 
-/// For one node: the nodes that are complete when it is complete. The entry of each stream, by the
-/// number of the stream, is the index of the last such node. The entry of the node's own stream is
-/// the node itself.
+/// For one node `n`: the nodes that are complete when `n` is complete. The index is the number of a
+/// stream, and the entry is the index of the last such node in that stream. For the stream of `n`,
+/// the entry is `n` itself.
 type LastNodes = Vec<Option<usize>>;
 
 /// Sets the edges of the nodes. Leaves out the edge with the number `dropped`, counted from 1.

@@ -50,7 +50,7 @@ pub struct Graph {
     touched: Vec<(Span, Mode)>,
     /// Whether a node is a host function.
     has_host_fn: bool,
-    /// The error of the driver that stopped a change of the graph. Launches return it.
+    /// The error of the driver that stopped a change of the graph. Launches return this error.
     broken: Option<Error>,
     /// Whether `nodes` is empty because a comparison with a recording has taken the nodes.
     /// [`Graph::change`] always puts the nodes back. [`Graph::renew`] loses the nodes if the
@@ -217,7 +217,7 @@ impl Graph {
     fn create(&mut self) -> Result<()> {
         let driver = Arc::clone(self.device.domain.driver());
         let handle = driver.graph_create(self.device.id)?;
-        // From here on, the drop destroys the graph.
+        // From here on, the drop of this value destroys the driver's graph.
         self.handle = Some(handle);
         for node in &self.nodes {
             let span = |touch: &ArgumentRange| span_of(touch, &self.spans[touch.argument]);

@@ -61,8 +61,8 @@ struct Cache {
     /// The blocks, in the order in which they were freed.
     blocks: Vec<Kept>,
     granules: u64,
-    /// The number of allocations from this cache. The first number counts blocks with pending
-    /// users, the second number all other blocks.
+    /// The number of allocations from this cache since the last call of [`Caches::gather`]. The
+    /// first number counts blocks with pending users, the second number all other blocks.
     taken: [u64; 2],
 }
 
@@ -96,7 +96,7 @@ impl Cache {
         self.blocks.len() > BLOCKS_MAX || self.granules > GRANULES_MAX
     }
 
-    /// Takes the blocks that were freed first out of the cache: one half of all blocks.
+    /// Takes half of the blocks out of the cache: the blocks that were freed first.
     #[cold]
     fn take_half(&mut self) -> Leaving {
         let leaving: Leaving = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();

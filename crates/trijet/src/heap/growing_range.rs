@@ -7,12 +7,11 @@ use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The size of a range divided by this is the number of bytes by which the range grows, within the
-/// limits of `GrowingRange::unit`.
+/// A range grows by its size divided by this, within the limits that `GrowingRange::unit` states.
 const PARTS: u64 = 16;
 /// Maximum number of growing ranges per heap. The place of a byte is a number that identifies the
-/// byte in the heap. For a byte of a growing range, it contains this maximum plus the number of the
-/// range. So no byte of an ordinary range has the same place.
+/// byte in the heap. For a byte of a growing range, the place contains this maximum plus the number
+/// of the range. So no byte of an ordinary range has the same place.
 pub(super) const RANGES_MAX: u32 = 1 << 15;
 
 /// A range of addresses, with memory mapped at its front.
@@ -29,7 +28,7 @@ pub(crate) struct GrowingRange {
     /// the lock while it maps memory into this range or unmaps memory of it. Enqueue calls do not
     /// take the lock.
     pub(super) pieces: Mutex<Vec<u64>>,
-    /// The mapper thread was asked to map the range up to this number of bytes from its start.
+    /// The number of bytes, from the start of the range, that the mapper thread was asked to map.
     pub(super) asked: AtomicU64,
     /// Whether the last attempt to map memory ahead of its use failed.
     pub(super) refused: AtomicBool,

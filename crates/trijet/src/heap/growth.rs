@@ -17,8 +17,8 @@ use crate::device::memory::Memory;
 /// crates/trijet-bench/results/h200/memory.csv).
 const GROWTH_PART: u64 = 64;
 
-/// The size of pieces of memory in `HeapMode::Footprint`, in granules of the heap. It equals the
-/// granule of GPUs. A free piece can be returned to the device, or mapped elsewhere.
+/// The size of pieces of memory in `HeapMode::Footprint`, in granules of the heap. This size equals
+/// the granule of GPUs. A free piece can be returned to the device, or mapped elsewhere.
 const PIECE: u64 = (2 << 20) / GRANULE;
 
 /// The amount of memory that a trim unmaps. A piece of memory is unmapped as a whole.

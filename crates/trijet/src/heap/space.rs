@@ -227,8 +227,9 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// Takes neighbouring free blocks of any lists, with at least `granules` together. Of several
-    /// such sequences, chooses the sequence that became free first: its last free is the earliest.
+    /// Takes neighbouring free blocks of any lists, with at least `granules` together. A sequence
+    /// of blocks becomes free with the last free of its blocks. Of several sequences, takes the
+    /// sequence that became free first.
     pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
         let run = |first: Index| {
             let (mut last, mut found, mut given) = (first, 0, 0);
@@ -366,7 +367,7 @@ impl Space {
         self.taken(front, users)
     }
 
-    /// Updates the first block of a range, if no block precedes this block.
+    /// Makes this block the first block of the range, if no block precedes it.
     fn set_first(&mut self, range: u32, index: Index) {
         if self.nodes[index].before == NONE {
             self.ranges[range as usize].first = index;

@@ -133,7 +133,7 @@ pub(super) struct Collection {
     taken: AtomicBool,
 }
 
-/// The profiler of a driver. An error if the driver has none.
+/// Returns the profiler of a driver, or an error if the driver has no profiler.
 fn profiler(driver: &dyn Driver) -> Result<&dyn Profiler> {
     driver.profiler().ok_or_else(|| {
         Error::new(ErrorKind::Unsupported, "activity records", "the driver has no profiler")

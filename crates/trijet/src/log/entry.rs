@@ -115,8 +115,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Appends the entry of a wait or a query by the calling thread. It covers the work of `device`
-    /// up to `position` in a stream.
+    /// Appends the entry of a wait or a query by the calling thread. The wait or query covers the
+    /// work of `device` up to `position` in a stream.
     #[inline]
     pub(crate) fn note_sync(
         &self,
@@ -146,7 +146,7 @@ impl Log {
         noted
     }
 
-    /// Appends the entry of an access to memory by the calling thread itself. Also for a future
+    /// Appends the entry of an access to memory by the calling thread itself, or of a new future
     /// that will lend memory to the host.
     #[inline]
     pub(crate) fn note_host(
@@ -234,8 +234,8 @@ impl Tracers {
         });
     }
 
-    /// Appends the entry of a call that was refused because a host function made it. `site` is the
-    /// place of the call that enqueued the host function.
+    /// Appends the entry of a call that was refused because a host function made it. The host
+    /// function was enqueued at `site`.
     pub(crate) fn note_refused(
         &self,
         call: &'static str,

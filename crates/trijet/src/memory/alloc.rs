@@ -50,9 +50,9 @@ impl Stream {
     /// thread waits for operations that use freed memory, until there is enough memory. It waits
     /// first for the memory that was freed first.
     ///
-    /// Such a wait ends only if the operations end. An operation may wait for the calling thread,
-    /// or for another process that waits for this thread. Then the thread must not call this
-    /// function. For this reason `alloc` never waits.
+    /// Such a wait ends only if the operations end. So do not call this function if one of the
+    /// operations waits for the calling thread, or for another process that waits for this thread.
+    /// For this reason `alloc` never waits.
     ///
     /// ```
     /// use trijet::sim::HostConfig;

@@ -76,7 +76,7 @@ impl Block {
         Arc::new(Self { whole, track, source: Some(source), number, home })
     }
 
-    /// Makes a block that a lane kept an allocation of `bytes` again.
+    /// Turns a block that a lane kept into an allocation of `bytes`.
     #[inline]
     pub(super) fn wake(&mut self, source: Arc<dyn BlockSource>, bytes: u64) {
         self.whole.resize(bytes);

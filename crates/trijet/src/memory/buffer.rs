@@ -282,8 +282,8 @@ impl<T, S> Buffer<T, S> {
         self.block.track.forget_lanes();
     }
 
-    /// Prepares the buffer for several users, each of a part of the buffer. Nobody else may use the
-    /// buffer during this call.
+    /// Prepares the buffer for several users, each of a part of the buffer. The caller must be the
+    /// only user of the buffer during this call.
     pub(crate) fn share_in_parts(&self) {
         self.block.track.set_parts();
     }

@@ -98,8 +98,9 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ, if the batch has [`Batch::COPIES_MAX`] copies already,
-    /// or if the copies have different directions (upload, download, within a device). Also if one
-    /// copy of the batch would write bytes that it or another copy accesses.
+    /// or if the copies have different directions (upload, download, within a device).
+    /// `InvalidValue` also if one copy of the batch would write bytes that it or another copy
+    /// accesses.
     pub fn add<R, W>(&mut self, src: &'a R, dst: &'a mut W) -> Result<()>
     where
         R: AsView + ?Sized,
@@ -247,9 +248,9 @@ impl Stream {
 
 impl Device {
     /// Copies `src` to `dst` in the legacy stream, and waits as law A18 states. When the call
-    /// returns, downloads and uploads from page-locked memory are complete. An upload from pageable
-    /// memory may still run, but the source may be changed. The call does not wait for a copy
-    /// within a device.
+    /// returns, a download is complete, and so is an upload from page-locked memory. An upload from
+    /// pageable memory may still run, but the source may be changed. The call does not wait for a
+    /// copy within a device.
     ///
     /// # Errors
     /// The errors of [`Stream::copy`].

@@ -11,8 +11,8 @@ use std::panic::Location;
 
 impl ViewMut<'_, u8> {
     /// Tells the checker of the device, if there is one, that these bytes have no content from now
-    /// on. `what` names the work that will write the bytes. `site` is the place of the call that
-    /// enqueues that work.
+    /// on. `what` names the work that will write the bytes. The call that enqueues the work is at
+    /// `site`.
     pub(crate) fn discard(
         &self,
         device: &OpenDevice,

@@ -110,8 +110,8 @@ pub struct DlManagedTensor {
 /// ```
 ///
 /// A program does not compile if the DLPack type has another size than the Rust type, or a greater
-/// alignment. It does not compile either if the DLPack type does not allow every value of the Rust
-/// type: handles (code 3) and truth values (code 6).
+/// alignment. The DLPack type must also allow every value of the Rust type, so handles (code 3) and
+/// truth values (code 6) do not compile either.
 ///
 /// ```compile_fail,E0080
 /// use trijet::memory::dlpack::{DlElement, DlType};

@@ -1,12 +1,13 @@
-//! Blocks of the heap of a device. They are allocated and freed without a call of the driver.
+//! Blocks of the heap of a device. They are allocated and freed without a call of the driver,
+//! unless the heap grows.
 //!
 //! When a block is dropped, its memory returns to the heap at once, with the positions of its last
-//! users. An allocation takes the first of these that is available:
+//! users. An allocation in a stream takes the first of these that is available:
 //!
-//! 1. a block that the lane of its stream keeps (`share`);
-//! 2. memory whose last users its stream follows;
+//! 1. a block that the lane of the stream keeps (`share`);
+//! 2. memory whose last users the stream follows;
 //! 3. memory whose last users are known to be complete;
-//! 4. memory whose last users its stream has waited for;
+//! 4. memory whose last users the stream has waited for;
 //! 5. blocks that other lanes keep;
 //! 6. memory whose last users a query finds complete;
 //! 7. new memory of the device;

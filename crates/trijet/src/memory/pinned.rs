@@ -73,7 +73,7 @@ pub struct ReadGuard<'a, T>(&'a [T]);
 pub struct ReadReady<'a, T, S> {
     buffer: &'a Buffer<T, S>,
     waiting: Waiting,
-    /// The call that created the future.
+    /// The site of the call that created the future.
     site: &'static Location<'static>,
 }
 

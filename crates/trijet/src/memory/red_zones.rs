@@ -1,11 +1,11 @@
 //! Red zones: bytes around allocations that no operation may write, and poison in the memory of
 //! dropped buffers.
 //!
-//! A kernel may write bytes that it did not declare. On a device with red zones, a check of the
-//! bytes finds such a write if it hit a zone before or after a buffer, or the memory of a dropped
-//! buffer. So the memory of a dropped buffer is checked twice before it gets a new owner. The first
-//! check examines the zones around the buffer, and then poisons the whole memory. The second check
-//! examines the poison.
+//! A kernel may write bytes that it did not declare. On a device with red zones, a check finds such
+//! a write in a zone before or after a buffer, and in the memory of a dropped buffer. So the memory
+//! of a dropped buffer is checked twice before it gets a new owner. The first check examines the
+//! zones around the buffer, and then poisons the whole memory. The second check examines the
+//! poison.
 #![forbid(unsafe_code)]
 
 use super::block::Block;

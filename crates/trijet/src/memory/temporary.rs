@@ -1,4 +1,4 @@
-//! Blocks that are allocated in a recording. Only the operations of its graph use the memory.
+//! Blocks that are allocated in a recording. Only operations of the recorded graph use the memory.
 #![forbid(unsafe_code)]
 
 use super::block::Block;

@@ -32,8 +32,7 @@ impl Stream {
         let helper = |device: &Device| (device.id() != here).then(|| device.stream()).transpose();
         let (source, target) = (src.device(), dst.device());
         if src.device_id().is_none() || dst.device_id().is_none() || source.id() == target.id() {
-            // One device makes the whole copy. If one side is host memory, it is the device of the
-            // other side.
+            // One device makes the whole copy: the device of the side that is not host memory.
             let owner = if src.device_id().is_none() { target } else { source };
             let Some(other) = helper(&owner)? else { return Ok(()) };
             follow(&other, self)?;

@@ -58,10 +58,10 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         Value::of_stage(0)
     }
 
-    /// Appends a stage that enqueues work on its stream and makes a value for each item, for
-    /// example a buffer of exactly the size that the item needs. `run` is called once for each
-    /// item, in the order of the items. `run` must not wait for the device, because then the other
-    /// stages could not be enqueued meanwhile.
+    /// Appends a stage that enqueues work on its stream and makes a value for each item. For
+    /// example, the value is a buffer of exactly the size that the item needs. `run` is called once
+    /// for each item, in the order of the items. `run` must not wait for the device, because then
+    /// the other stages could not be enqueued meanwhile.
     pub fn stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
         name: &str,

@@ -3,9 +3,8 @@
 //!
 //! Each stage takes the items in the order of their numbers. A stage can be issued for an item when
 //! the item has the input values of the stage. If the value of the stage is recycled, a slot must
-//! also be free. The slot of a value becomes free when every stage that takes the value was issued,
-//! because then the device knows all uses of the value. If such a stage is a host stage, it must
-//! also have run.
+//! also be free. The slot of a value becomes free when every stage that takes the value was issued.
+//! Then the device knows all uses of the value. A host stage among them must also have run.
 //!
 //! The oldest item can always proceed. Its inputs depend on no later item. If it waits for a slot,
 //! older items used the slot, and they are complete. So a run cannot get stuck, whatever the number

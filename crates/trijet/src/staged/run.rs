@@ -128,8 +128,8 @@ fn panicked(side: &str, words: &str) -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", format!("{side} panicked: {words}"))
 }
 
-/// Reads one item from the source for each message of `credit`. Returns when the source has ended,
-/// or when the run has closed a channel.
+/// Reads one item from the source for each message from `credit`. Returns when the source has
+/// ended, or when the run has closed a channel.
 fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: &Sender<News<I>>) {
     let mut items = items;
     let mut number = 0;

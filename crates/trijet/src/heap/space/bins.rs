@@ -91,7 +91,8 @@ impl Bins {
             return None;
         }
         let (row, cell) = self.filled_from(place(rounded(granules))).or_else(|| {
-            // No larger cell has a block. In the cell of `granules` itself, some blocks may fit.
+            // No cell of larger sizes has a block. In the cell of `granules` itself, some blocks
+            // may fit.
             let (row, cell) = place(granules);
             self.is_filled(row, cell).then_some((row, cell))
         })?;

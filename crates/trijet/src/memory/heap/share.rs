@@ -81,7 +81,7 @@ pub(in crate::memory) fn alloc(
     }
 }
 
-/// Takes a block that the lane of `stream` keeps, and makes it an allocation of `bytes`.
+/// Takes a block that the lane of `stream` keeps, and turns it into an allocation of `bytes`.
 #[inline]
 fn take_kept(
     stream: &Stream,
