@@ -1,8 +1,8 @@
 //! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB, by the ring of the library and
-//! by NCCL. Several calls are made in a row. The time of a call is the time from the start of the
-//! first call to the end of the last one on all devices, divided by the number of calls. If a
-//! launcher starts the benchmark as several processes, each process has one device, and the sums
-//! are over the devices of all processes.
+//! by NCCL. Several calls run one after another. The time of a call is the time of all calls
+//! divided by their number. The time of all calls starts with the first call, and ends when the
+//! last call is complete on all devices. If a launcher starts the benchmark as several processes,
+//! each process has one device, and the sums are over the devices of all processes.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -31,7 +31,7 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// The number of calls in a run, if each call sums this many KiB.
+    /// The number of calls in a run. Each call sums `kib` KiB.
     fn calls(&self, kib: usize) -> usize {
         (self.run_mib * 1024 / kib).clamp(self.calls_min, self.calls_max)
     }
@@ -81,8 +81,8 @@ impl<'a> Data<'a> {
         Ok(begun.elapsed().as_secs_f64() * 1e6 / calls as f64)
     }
 
-    /// Compares every word on every device. Each call after the first one multiplies a word by the
-    /// number of devices.
+    /// Compares every word on every device with the expected sum. After the first call, all devices
+    /// have the same words. So each further call multiplies a word by the number of devices.
     fn verify(&self) -> Result<()> {
         let places = self.communicator.len();
         let count = u32::try_from(places).expect("a few devices");
@@ -237,8 +237,8 @@ fn of_rank(
     Ok(results)
 }
 
-/// The time of one call that sums this number of bytes, and the bus bandwidth as nccl-tests defines
-/// it.
+/// The time of one call that sums `bytes` bytes over `count` devices, and the bus bandwidth as
+/// nccl-tests defines it.
 fn times(bytes: usize, count: usize, us: f64) -> Vec<Value> {
     let rate = bytes as f64 / us / 1e3 * 2.0 * (count - 1) as f64 / count as f64;
     vec![Value::new("time", "us", us), Value::new("bus", "GB/s", rate)]

@@ -11,16 +11,16 @@ use trijet_tools::progress::Steps;
 /// The devices that a benchmark uses, and the programs that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// Uses the device that it is given.
+    /// The benchmark uses the device of its [`Setting`].
     Device,
-    /// Uses devices that it opens itself.
+    /// The benchmark opens the devices that it uses.
     OwnDevices,
-    /// Starts commands that open devices, and makes large files. When [`Setting::cancel`] is
-    /// cancelled, the benchmark ends with `Cancelled` and removes the files. A process that a
-    /// signal ends would leave the files.
+    /// The benchmark starts commands that open devices, and makes large files. When
+    /// [`Setting::cancel`] is cancelled, the benchmark removes the files and returns `Cancelled`.
+    /// If a signal ended the process instead, the files would stay.
     Commands,
-    /// Uses devices that it opens itself. Under a launcher, it runs as several processes with one
-    /// device each.
+    /// The benchmark opens the devices that it uses. Under a launcher, the benchmark runs as
+    /// several processes with one device each.
     Ranks,
 }
 
@@ -46,7 +46,7 @@ pub struct Benchmark {
 }
 
 impl Benchmark {
-    /// Runs the benchmark. `steps` is told of each step at its start.
+    /// Runs the benchmark. Calls the function of `steps` at the start of each step.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Once a row of the table could name the definition of another benchmark.
+    /// In an earlier version, a row of the table could name the definition of another benchmark.
     #[test]
     fn each_definition_is_of_the_row_with_its_name_and_each_row_is_described() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

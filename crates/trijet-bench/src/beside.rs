@@ -1,6 +1,6 @@
-//! Persistent workers in one stream and memory-bound kernels in another at the same time. The
-//! figures show how much longer each of the two takes, if the workers have all multiprocessors, and
-//! if some multiprocessors are left to the kernels.
+//! Persistent workers in one stream, and memory-bound kernels in another stream at the same time.
+//! The figures show how much longer the workers and the kernels take than alone. The workers use
+//! either all multiprocessors, or leave some to the kernels.
 #![forbid(unsafe_code)]
 
 use crate::rounds::{Side, Value};
@@ -132,7 +132,8 @@ impl Pair {
     }
 }
 
-/// One side for each number of multiprocessors that are left to the kernels.
+/// One program for each number in `reserved`: the multiprocessors that the workers leave to the
+/// kernels.
 pub(crate) fn sides(device: &Device, load: Load, reserved: &[u32]) -> Result<Vec<Side<'static>>> {
     let side = |reserve: &u32| {
         let mut pair = Pair::new(device, load, *reserve)?;

@@ -87,7 +87,7 @@ impl Chain {
         })
     }
 
-    /// Measures `run`. It must make `calls` calls, and add `added[i]` to each word of the buffer
+    /// Measures `run`, which must make `calls` calls, and add `added[i]` to each word of the buffer
     /// with the index `i`.
     fn sample(
         &mut self,
@@ -171,7 +171,8 @@ pub(crate) fn run(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let device = setting.device;
-    // A host device accepts dependent launches, and runs one after the other.
+    // A host device, with compute capability 0.x, accepts dependent launches. It runs the kernels
+    // one after another.
     let has_dependents = matches!(device.info().compute, (0, _) | (9.., _));
     let links: &[ChainLink] = match has_dependents {
         true => &[ChainLink::Plain, ChainLink::WaitThenTrigger, ChainLink::TriggerThenWait],
@@ -204,7 +205,7 @@ pub(crate) fn run(
     Ok(results)
 }
 
-/// The name of a kind of chain in the names of results.
+/// The words for a kind of chain in the names of results.
 fn kind(link: ChainLink) -> &'static str {
     match link {
         ChainLink::Empty | ChainLink::Plain => "",

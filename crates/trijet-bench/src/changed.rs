@@ -1,5 +1,5 @@
-//! The cost of a change of a graph. No, some or all kernels change, and the graph is either
-//! recorded again or made anew.
+//! The cost of a change of a graph. None, some or all of its kernels change. The changed graph is
+//! either recorded again into the existing graph, or becomes a new graph.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -48,8 +48,9 @@ impl Changes {
         Ok(Self { device: device.clone(), stream, x, y, graph, rounds })
     }
 
-    /// Changes every `step`-th kernel, by recording the graph again or by a new graph. Launches the
-    /// graph and checks the result.
+    /// Changes the number of rounds of every `step`-th kernel. Then makes a new graph if `is_new`
+    /// is set; otherwise records the existing graph again. Launches the graph and checks the
+    /// result.
     fn sample(&mut self, step: Option<usize>, is_new: bool) -> Result<Vec<Value>> {
         let Self { device, stream, x, y, graph, rounds } = self;
         if let Some(step) = step {
@@ -75,8 +76,9 @@ impl Changes {
     }
 }
 
-/// Measures all changes. The ways take turns. The last figure is for bare driver calls, which
-/// capture a graph of the same number of kernels and update the previous graph with it.
+/// Measures all changes. The ways take turns. The last figures are for bare driver calls: the
+/// capture of a graph of the same number of kernels, and the update of the previous graph with the
+/// captured graph.
 pub(crate) fn changes(
     setting: &Setting<'_>,
     (kernels, samples): (usize, usize),

@@ -79,14 +79,15 @@ fn own_buffer(lane: u32) -> u64 {
     1000 + u64::from(lane)
 }
 
-/// Makes a ledger. With several streams, every `crossing`-th kernel reads the buffer of another
-/// stream. Also returns the index of the racing kernel if `planted` is set.
+/// Makes a ledger, and returns its entries. With several streams, every `crossing`-th kernel reads
+/// the buffer of another stream. If `planted` is set, also returns the index of the racing kernel.
 fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Option<u64>) {
     let lanes = streams.max(2);
     let mut maker = Maker { definition, streams, seqs: vec![0; lanes as usize], ops: Vec::new() };
     let mut racing = None;
-    // The racing kernel reads the buffer of another stream without a wait for that stream. Shortly
-    // after the host has waited for the device, no such wait is needed, so a later kernel is used.
+    // The racing kernel reads the buffer of another stream without a wait for that stream. A kernel
+    // shortly after a wait of the host for the device needs no such wait. So a later kernel is
+    // used.
     let middle = (definition.operations / 2 / definition.crossing + 7) * definition.crossing;
     for (number, lane) in (0..definition.operations).zip((0..maker.streams).cycle()) {
         let other = (lane + 1) % lanes;
@@ -117,8 +118,8 @@ fn wrong(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench check", cause)
 }
 
-/// Checks that a clean ledger gives no finding, and that a ledger with a planted race gives this
-/// race.
+/// Checks two ledgers: the clean ledger must give no finding, and the ledger with a planted race
+/// must give this race as its first finding.
 fn verify(definition: &Definition, streams: u32) -> Result<()> {
     let verdict = check(&make(definition, streams, false).0);
     if !verdict.findings.is_empty() {
@@ -159,7 +160,7 @@ pub(crate) fn run(definition: &Definition, steps: &mut Steps<'_>) -> Result<Resu
                 let text = format!("{} of {} entries were checked", verdict.ops, ops.len());
                 return Err(wrong(text));
             }
-            // The first run warms up.
+            // The first run is a warm-up, and is not counted.
             if sample > 0 {
                 samples.push(ops.len() as f64 / time / 1e6);
             }

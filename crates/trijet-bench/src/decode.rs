@@ -1,7 +1,7 @@
 //! Chains of kernels, as a language model launches them in its decode phase. Each kernel reads and
 //! writes some memory, and is so short that the time between two kernels matters. The chains run in
-//! a graph, as ordinary and as dependent launches. The kernels have work before their wait, or
-//! none.
+//! a graph, as ordinary and as dependent launches. Before a kernel waits for its predecessor, it
+//! does some work or none.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -18,7 +18,7 @@ use trijet::{
 /// The number of threads of a block, and the number of blocks per multiprocessor.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 4;
-/// The bound comes from a copy that has this many times the elements of the largest chain.
+/// The bound comes from a copy. The copy has this many times the elements of the largest chain.
 const COPY_TIMES: usize = 16;
 
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,7 @@
-//! One array over all devices of the host, from memory to memory: by one device alone, and by all
-//! devices at once. The comparison is copies in both directions that wait for nothing. A time is
-//! the time of the slowest device, on its clock, from the start of its first operation to the end
-//! of its last one.
+//! Moves one array from host memory through devices to host memory: through one device alone, and
+//! through all devices of the host at once. The times are compared with copies in both directions
+//! that do not wait for each other. A time is the time of the slowest device, on its own clock,
+//! from the start of its first operation to the end of its last operation.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;

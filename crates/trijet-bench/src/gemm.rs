@@ -21,7 +21,7 @@ pub(crate) struct Definition {
     samples: usize,
     /// The number of launches in a sample.
     launches: u32,
-    /// `[m, n, k]` of each product.
+    /// The sizes `[m, n, k]` of each product: an m x k matrix times a k x n matrix.
     products: Vec<[u32; 3]>,
     /// The number of products of a chain.
     length: u32,
@@ -45,8 +45,8 @@ fn numbers(draw: &mut Prng, len: usize) -> Vec<bf16> {
     (0..len).map(|_| number()).collect()
 }
 
-/// Enqueues `d = a * b^T`. The sizes are `[m, n, k]`, and the device has this number of
-/// multiprocessors.
+/// Enqueues `d = a * b^T`, where `a` is m x k, `b` is n x k, and `d` is m x n. `multiprocessors` is
+/// the number of multiprocessors of the device.
 pub(crate) fn product(
     (stream, multiprocessors): (&Stream, u32),
     [a, b]: [View<'_, bf16>; 2],

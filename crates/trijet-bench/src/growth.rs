@@ -223,8 +223,9 @@ impl Run<'_> {
         let mut before = 0;
         for step in 0..definition.steps {
             if step == definition.steps / 2 {
-                // Only calls in the second half of the run are counted. In the first half, the run
-                // allocates memory that later sequences use again.
+                // Only the second half of the run is counted: the driver calls of the heap, and the
+                // times of growths. In the first half, the run allocates memory that later
+                // sequences use again.
                 before = self.calls();
                 self.ns.clear();
             }
@@ -245,7 +246,7 @@ impl Run<'_> {
             let tokens: usize = live.iter().map(|sequence| sequence.tokens).sum();
             let bytes = tokens * definition.layers * definition.token_bytes;
             self.peak_live = self.peak_live.max(bytes as u64);
-            // A step of a model ends with its results on the host.
+            // The host waits, because a step of a model ends with its results on the host.
             self.stream.synchronize()?;
         }
         live.iter().try_for_each(|sequence| self.verify(sequence))?;

@@ -1,6 +1,6 @@
 //! Small requests during a bulk job that keeps both copy engines busy. The figures are the time of
-//! a request, and the loss of the bulk job. Times are times of the host, from the call to the end
-//! of the last operation.
+//! a request, and the slowdown of the bulk job. The host measures all times, from the call to the
+//! end of the last operation.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -43,8 +43,8 @@ enum Way {
     OwnStream,
 }
 
-/// A case: its name; how requests are made, or `None` without requests; how the bulk job shares the
-/// device, or `None` if it does not run.
+/// A case: its name, the way to make requests, and how the bulk job shares the device. The way is
+/// `None` in a case without requests. The sharing is `None` in a case without the bulk job.
 type Case = (&'static str, Option<Way>, Option<Sharing>);
 
 /// All cases. The bulk job alone comes first, because the other cases are compared with it.
@@ -162,9 +162,9 @@ struct Bulk {
     rate: Option<f64>,
 }
 
-/// Prepares the bulk job, runs it once, and waits at the barrier `ready`, even after an error. Then
-/// runs the job again and again until `goes_on` returns false for the elapsed time, and compares
-/// the last result.
+/// Prepares the bulk job and runs it once. Then waits at the barrier `ready`, even after an error.
+/// Then repeats the job until `goes_on` returns false for the elapsed time, and compares the last
+/// result.
 fn bulk(
     device: &Device,
     sharing: Sharing,
@@ -229,7 +229,7 @@ fn requests(
     Ok((times, requests.way()))
 }
 
-/// Runs a case. If the case has no requests, runs only the bulk job, for the usual time of a case.
+/// Runs a case. A case without requests runs the bulk job for the usual time of a case.
 fn case(
     device: &Device,
     case: &Case,

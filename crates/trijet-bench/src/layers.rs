@@ -24,8 +24,8 @@ pub(crate) struct Definition {
     micro_batches: Vec<usize>,
 }
 
-/// The column that a layer moves to `column`, and whether the layer changes the sign of its
-/// elements.
+/// The column that a layer copies to `column`, and whether the layer changes the sign of the
+/// elements in this column.
 fn source(column: usize, width: usize) -> (usize, bool) {
     ((column + width / 3 + 1) % width, column.is_multiple_of(3))
 }
@@ -51,7 +51,7 @@ fn number(at: usize) -> bf16 {
 struct Half {
     weights: Buffer<bf16>,
     transposed: Buffer<bf16>,
-    /// The activations between layers.
+    /// The activations between two layers. The layers use the two buffers alternately.
     between: [Buffer<bf16>; 2],
     /// The result of the second product of a layer in the backward pass: the gradient of the
     /// weights.

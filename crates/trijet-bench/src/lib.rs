@@ -1,8 +1,8 @@
 //! Benchmarks of trijet.
 //!
-//! A definition gives the sizes and repeats of a benchmark. Each benchmark verifies its results and
-//! warms up. The programs that it compares take turns. It prints the median and the spread of every
-//! figure.
+//! A definition has the sizes of a benchmark and the number of repeats. Each benchmark warms up and
+//! verifies its results. The programs that a benchmark compares take turns. The results have the
+//! median and the spread of every figure.
 
 mod allreduce;
 pub mod benchmarks;

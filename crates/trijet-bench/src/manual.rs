@@ -3,8 +3,8 @@
 
 use trijet::{Buffer, Element};
 
-/// Orders a buffer by hand. The benchmarks use such a buffer on one stream only, or for races of
-/// kernels on the host device.
+/// Makes `buffer` manual memory: the library inserts no waits for it. The benchmarks use such a
+/// buffer on one stream only, or for races of kernels on the host device.
 pub(crate) fn by_hand<T: Element, S>(mut buffer: Buffer<T, S>) -> Buffer<T, S> {
     // SAFETY: every operation on the buffer is enqueued on the one stream of its burst, runs in the
     // order of that stream, and is complete before another burst begins. In a search through all
@@ -14,8 +14,8 @@ pub(crate) fn by_hand<T: Element, S>(mut buffer: Buffer<T, S>) -> Buffer<T, S> {
     buffer
 }
 
-/// Orders a buffer by the events of the program alone. The bad program of a pair lacks one of these
-/// events, so some of its accesses to the buffer have no order.
+/// Makes `buffer` manual memory that only the events of the program order. The bad program of a
+/// pair lacks one of these events, so some of its accesses to the buffer have no order.
 pub(crate) fn unordered<T: Element, S>(mut buffer: Buffer<T, S>) -> Buffer<T, S> {
     // SAFETY: the contract asks for an order between conflicting accesses, so that no bytes are
     // half written. The bad programs break it on purpose. Their results are arbitrary words, which

@@ -63,7 +63,8 @@ fn used_pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     Ok(vec![Value::new("allocation, fill and free", "ns", ns / f64::from(count))])
 }
 
-/// The live allocations of a random program, by address: no two of them may share a byte.
+/// The live allocations of a random program. The keys are their addresses. No two allocations may
+/// share a byte.
 #[derive(Default)]
 struct Live {
     buffers: Vec<Buffer<u8>>,

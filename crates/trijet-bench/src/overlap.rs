@@ -107,7 +107,7 @@ impl Bench<'_> {
     }
 }
 
-/// The function that the kernel computes, written independently of it.
+/// The function that the kernel computes, written independently of the code of the kernel.
 pub(crate) fn hash(rounds: u32, x: u32) -> u32 {
     (0..rounds).fold(x, |v, _| {
         let v = v ^ (v << 13);
@@ -147,8 +147,8 @@ struct Peers<'a> {
 }
 
 impl<'a> Peers<'a> {
-    /// Runs the probes of the peers, and no peer. The notes that the peers print later go to
-    /// `notes`.
+    /// Runs the probes of the peers, but not the peers themselves. When the peers run later, their
+    /// notes go to `notes`.
     fn new(
         definition: &'a Definition,
         scripts: &'a Scripts,
@@ -197,7 +197,8 @@ fn last_limit(calibration: &Calibration, plan: &Plan, bytes: Bytes) -> Nanos {
     calibration.bound_with_fill_and_drain(copies, copies, ends)
 }
 
-/// Rows about the link.
+/// Adds the rows about the link: the times of an upload, of a download and of both, and the cost of
+/// one copy.
 fn link(calibration: &Calibration, results: &mut Results) {
     for (what, time) in [
         ("upload alone (best)", calibration.upload),
@@ -215,8 +216,9 @@ fn link(calibration: &Calibration, results: &mut Results) {
     }
 }
 
-/// A text with the strictest bound and its ratio to the median time. The text is empty for one
-/// stream: there every chunk fills and drains the pipeline, so the bound does not apply.
+/// A text with the strictest bound and its ratio to the median time. The text is empty for runs in
+/// one stream: in such a run, every chunk fills and drains the pipeline, so the bound does not
+/// apply.
 fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     if case.schedule == Schedule::OneStream {
         return String::new();

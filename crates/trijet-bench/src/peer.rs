@@ -1,5 +1,5 @@
 //! Peers: programs of other projects, and programs as the users of those projects would write them.
-//! A definition names the peers. They run as commands and are never linked.
+//! A definition names the peers. Peers run as commands and are never linked.
 //!
 //! A definition gives a peer a `probe`, a command that succeeds where the peer can run. If the
 //! probe fails, the results have a row with the reason. If the probe succeeds, a failure of the
@@ -91,7 +91,7 @@ impl Peer {
     /// Runs the peer once.
     ///
     /// # Errors
-    /// `Unsupported` when it fails, or prints a line that is neither a figure nor a note.
+    /// `Unsupported` when the peer fails, or prints a line that is neither a figure nor a note.
     pub(crate) fn run(&self, words: &[Words<'_>]) -> Result<Outcome> {
         let failed = |why: String| {
             Error::new(ErrorKind::Unsupported, "run a peer", format!("{}: {why}", self.name))
@@ -102,11 +102,11 @@ impl Peer {
     }
 }
 
-/// Runs each peer once. The number of samples and the given words replace names in its command.
-/// Adds the figures that the peer printed to the results.
+/// Runs each peer once. The number of samples and the given words replace names in the command of
+/// the peer. Adds the figures that the peer printed to the results.
 ///
 /// # Errors
-/// As [`Peer::run`]; `Io` for the scripts.
+/// Errors of [`Peer::run`]; `Io` if the scripts cannot be written.
 pub(crate) fn figures(
     peers: &[Peer],
     samples: usize,

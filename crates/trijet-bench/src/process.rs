@@ -25,7 +25,7 @@ pub(crate) struct Ran {
     pub(crate) out: String,
 }
 
-/// Runs a program with its arguments and waits until it ends.
+/// Runs a program with its arguments, and waits until the program ends.
 ///
 /// # Errors
 /// A program that cannot be started, fails, takes longer than `limit`, or prints output that cannot

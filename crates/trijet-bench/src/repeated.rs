@@ -12,7 +12,7 @@ use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
 /// The number of kernels of a round. The kernels add to the sums one after another.
 const KERNELS: u32 = 32;
 const SUMS: usize = 8;
-/// The number of elements of a sum.
+/// The number of elements of each buffer of sums.
 const LEN: usize = 256;
 
 /// How the kernels of a round are enqueued.

@@ -17,8 +17,8 @@ const CHUNKS: usize = 8;
 /// The number of kernels of a chunk.
 const KERNELS: u32 = 30;
 
-/// The number of rounds of the kernel with this number. Neighbours differ, so the result shows
-/// whether the last kernel ran last.
+/// The number of rounds of the kernel with this number. Two consecutive kernels have different
+/// numbers of rounds, so the result shows whether the last kernel ran last.
 fn rounds(kernel: u32) -> u32 {
     1 + kernel % 2
 }

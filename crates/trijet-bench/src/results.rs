@@ -251,7 +251,7 @@ mod tests {
         cells
     }
 
-    /// The time of the search of a small program was once printed as 0.000 s.
+    /// In an earlier version, the time of the search of a small program was printed as 0.000 s.
     #[test]
     fn small_numbers_keep_three_significant_digits() {
         let printed = [0.000_412_3, 0.04, 0.9, 1.5, 12_345.678_9, 0.0, -0.002].map(number);

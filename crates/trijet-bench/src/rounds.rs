@@ -42,7 +42,7 @@ pub(crate) struct Side<'a> {
     /// The program runs in one of every `every` rounds.
     every: usize,
     run: Box<dyn FnMut() -> Result<Vec<Value>> + 'a>,
-    /// The figures of all rounds, in the order in which the program gave them first.
+    /// The figures of all rounds, in the order in which the program first returned them.
     pub(crate) figures: Vec<Figure>,
     /// The figures of the warm-up.
     pub(crate) warm: Vec<Value>,
@@ -81,7 +81,8 @@ impl<'a> Side<'a> {
             return Err(stopped());
         }
         (self.run)().map_err(|error| match cancel.is_cancelled() {
-            // A signal from a terminal also ends the commands that run.
+            // A signal from a terminal also ends the running commands, so an error is a consequence
+            // of the signal.
             true => stopped(),
             false => error.context(self.name.clone()),
         })

@@ -13,7 +13,7 @@ pub struct Setting<'a> {
     pub trijet: PathBuf,
     /// The folder of this program. Benchmarks find their libraries there.
     pub folder: PathBuf,
-    /// Cancels the benchmark, which then ends before its next run. Only benchmarks whose runs take
+    /// Cancels the benchmark, which then ends before its next run. Only benchmarks with runs of
     /// seconds check this.
     pub cancel: Cancel,
 }

@@ -87,8 +87,8 @@ impl Desk {
     }
 }
 
-/// The programs whose orders are all tried. Each stream has four kernels. The number is how many of
-/// the four change the buffer that all streams share.
+/// The programs whose orders are all tried. Each program has streams with four kernels each. The
+/// number states how many of the four kernels change the buffer that all streams share.
 const SHARED: [(usize, &str); 5] = [
     (0, "3 streams of 4 kernels, no conflict"),
     (1, "3 streams of 4 kernels, one of each in conflict"),

@@ -92,7 +92,8 @@ impl<'a> Bench<'a> {
     fn upload(&self, source: &(impl AsRef<[u64]> + Send + Sync)) -> Result<f64> {
         let marker = self.marker;
         let mut received = 0;
-        // Each chunk is compared as a whole, because counting markers takes longer than the link.
+        // Each chunk is compared as a whole. To count markers would take longer than the copy over
+        // the link.
         let compare = |_, bytes: &[u8]| {
             received += if *bytes == self.markers[..bytes.len()] { bytes.len() } else { 0 };
             Ok(())

@@ -25,7 +25,7 @@ const BYTES: usize = 1024;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
     samples: usize,
-    /// The number of tasks that have no work and two uses of data.
+    /// The number of tasks without work. Each of these tasks declares two uses of data.
     empty: u32,
     /// The number of tasks that launch a kernel.
     chain: u32,
@@ -59,8 +59,8 @@ impl Shape {
         (Self::Random, "random"),
     ];
 
-    /// The data that the task of this step and column reads. Each datum is given by the step that
-    /// wrote it, modulo 2, and by its column. That step is the previous one or the same one.
+    /// The data that the task of this step and column reads. A pair has the step that wrote a
+    /// datum, modulo 2, and the column of the datum. That step is `step` or the step before it.
     fn reads(self, step: usize, column: usize) -> Vec<(usize, usize)> {
         let before = (step + 1) % 2;
         let of = |columns: Vec<usize>| columns.into_iter().map(|at| (before, at)).collect();

@@ -25,7 +25,8 @@ const STEP: usize = 1021;
 const LARGE: u64 = 1 << 30;
 /// At this number of bytes and above, the job runs with the first kernel only.
 const ONE_KERNEL: u64 = 4 << 30;
-/// Maximum number of bytes of a job that is also tried in one piece and in place.
+/// A job of at most this many bytes is also tried in one chunk, in one stream and with the schedule
+/// `InPlace`.
 const WHOLE_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Deserialize)]

@@ -242,7 +242,7 @@ fn visited<'a>(device: &Device, way: Way, [seed, depth]: [u32; 2]) -> Result<Sid
 }
 
 /// Tasks that the host feeds in batches. The figure is the time of the host per task, from the
-/// first push to the last answer.
+/// first batch to the last answer. One task is fed and answered before this time starts.
 fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     let stream = device.stream()?;
     let mut sum = stream.alloc::<u64>(1)?;
@@ -252,7 +252,7 @@ fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
         stream.fill_bytes(&mut sum, 0)?;
         stream.synchronize()?;
         let mut feed = stream.feed_workers(&ECHO, &OPTIONS(), (&mut sum,))?;
-        // The first answer shows that the workers run.
+        // The benchmark waits for a first answer, so that the workers run before the time starts.
         feed.push(&tasks[..1])?;
         let mut answered = 0;
         while answered == 0 {
@@ -273,8 +273,8 @@ fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     }))
 }
 
-/// The number of points of the grid for which the time of the chosen policy is within 5 % of the
-/// best time, and the number of all points.
+/// The number of cases in which the time of the chosen policy is within 5 % of the best time, and
+/// the number of all cases.
 fn near_best(sides: &[Side<'_>]) -> [usize; 2] {
     let autos = sides.iter().filter_map(|side| Some((side.name.strip_suffix(": auto")?, side)));
     let mut points = [0, 0];

@@ -1,5 +1,5 @@
-//! Workloads as traces. The heap and a pool replay each trace, and so do peers in CUDA C++, which
-//! get it as a file. Graphs with their own memory are measured as well.
+//! Workloads as traces. The heap, a pool, and peers in CUDA C++ replay each trace. The peers read
+//! the trace from a file. Graphs with their own memory are measured as well.
 #![forbid(unsafe_code)]
 
 use crate::peer::{self, Peer};
@@ -154,7 +154,7 @@ fn replays(
         Ok(figures(outcome, peak))
     };
     let mut sides = vec![Side::new(format!("{}, heap", named.name), || run(heap, limit))];
-    // A pool of the library has no limit, but a pool of a peer has one.
+    // The pools of the library have no limit. The pools of the peers have one.
     if limit.is_none() {
         sides.push(Side::new(format!("{}, pool", named.name), || run(pool, None)));
     }

@@ -70,7 +70,7 @@ fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
     let results = benchmark.run(&setting, &mut Steps::new(&mut show))?;
     drop(progress);
     let verdict = Live::of(&device);
-    // Only the first of several processes has results.
+    // Of several processes, only rank 0 has results.
     if !results.is_empty() {
         show::results(benchmark, &results, options, &verdict)?;
     }

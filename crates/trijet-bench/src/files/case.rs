@@ -1,5 +1,5 @@
-//! One case: a job with its folder and its output. The command, the peers and the threads take
-//! turns.
+//! One case: a job with its folder and its output. The programs that take turns are the command,
+//! the peers, and threads that only move the bytes.
 #![forbid(unsafe_code)]
 
 use super::definition::{Case, Definition, End, Job, Kind, Output, Variant};
@@ -18,8 +18,8 @@ use trijet_tools::progress::Steps;
 
 /// The name of the figure for the time of a command's process, from start to end.
 const PROCESS: &str = "process";
-/// The name of the figure for the time that a command prints itself: from the allocation of its
-/// buffers to its last write. Threads of this process have this figure as well.
+/// The name of the figure for the time that a command measures itself and prints: from the
+/// allocation of its buffers to its last write. Threads of this process have this figure as well.
 const RUN: &str = "run";
 /// The value of every byte of an existing output before a run overwrites it.
 const OLD: u8 = 0xa5;
@@ -171,9 +171,9 @@ impl<'a> Comparison<'a> {
         self.paced(side, end)
     }
 
-    /// Runs each way to move only bytes once, in threads of this process. Returns the fastest ways.
-    /// On a disk, the list then has each of them a second time, with an output that is also
-    /// synchronized.
+    /// Runs threads that only move the bytes, once for each way and each number of threads. Returns
+    /// the fastest of these programs. If the output is on a disk, the list then has each program a
+    /// second time, with an output that is also synchronized.
     fn fastest(&'a self, results: &mut Results) -> Result<Vec<(Side<'a>, Program)>> {
         let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
         let ways: Vec<_> = counts.flat_map(|count| Way::ALL.map(|way| (way, *count))).collect();
@@ -223,9 +223,9 @@ impl<'a> Comparison<'a> {
         fs::remove_file(self.out()).map_err(failed)
     }
 
-    /// Adds one row for each figure. The bound is the smallest median time of threads that only
-    /// move the bytes. For a program that waits for the disk, these threads wait for the disk as
-    /// well. For any other program, they do not.
+    /// Adds one row for each figure. The bound is the smallest median time of the threads that only
+    /// move the bytes. If the program of the row waits for the disk, the bound is from threads that
+    /// wait for the disk as well. Otherwise it is from threads that do not wait.
     fn report(&self, sides: &[Side<'_>], programs: &[Program], results: &mut Results) {
         let peers: Vec<_> =
             sides.iter().zip(programs).filter(|(_, program)| **program == Program::Peer).collect();

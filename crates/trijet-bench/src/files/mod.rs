@@ -76,8 +76,8 @@ fn missing(trijet: &Path) -> Option<String> {
     Some(format!("not run: {why}; `cargo build --release -p trijet-cli` builds it"))
 }
 
-/// The reason why a command with another version cannot be measured: the results would name the
-/// commit of this benchmark.
+/// The reason why the command cannot be measured: its version differs from the version of this
+/// benchmark, so the results would name a wrong commit. `None` if the versions are equal.
 fn another(found: &str, expected: &str) -> Option<String> {
     (found != expected).then(|| format!("the command is `{found}`, not `{expected}`"))
 }
@@ -163,7 +163,7 @@ fn measure(
 }
 
 /// Makes a folder on a file system of this kind and writes the input to it. If the machine has no
-/// such folder, the inner result is the reason, and the outer result is no error.
+/// such folder, the outer result is `Ok`, and the inner result is `Err` with the reason.
 fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<'a>> {
     #[expect(clippy::cast_possible_truncation, reason = "a number of bytes")]
     #[expect(clippy::cast_sign_loss, reason = "it is not negative")]

@@ -16,7 +16,7 @@ pub(super) fn each<I: Send, T: Send>(
     work: impl Fn(&mut Vec<u8>, I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let items = Mutex::new(items.enumerate());
-    // The lock is poisoned after a panic, which the thread that panicked reports when it is joined.
+    // The lock is poisoned if a thread has panicked. The join of that thread reports the panic.
     let next = || items.lock().ok()?.next();
     let one = || -> Result<Vec<(usize, T)>> {
         let (mut buffer, mut done) = (Vec::new(), Vec::new());

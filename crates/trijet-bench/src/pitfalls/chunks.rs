@@ -18,7 +18,7 @@ const STRAY_WORDS: usize = 256;
 /// The size of the allocation in each step, in MiB.
 const SCRATCH_MIB: usize = 16;
 
-/// One stream for each engine, and one for the stray kernel.
+/// One stream for each engine, and one stream for the stray kernel.
 #[derive(Debug)]
 struct Lanes {
     up: Stream,
@@ -112,8 +112,8 @@ impl Desk {
     }
 }
 
-/// Moves one chunk through three streams, or through one stream three times. The library inserts
-/// the waits.
+/// Uploads one chunk, launches its kernel and downloads the result. The three streams may be the
+/// same stream. The library inserts the waits.
 fn step(
     [up, run, down]: [&Stream; 3],
     rounds: u32,

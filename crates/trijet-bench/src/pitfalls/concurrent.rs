@@ -1,5 +1,5 @@
-//! Verdicts on whether two kernels really ran concurrently. The truth is found by comparing the
-//! time of each kernel alone with the time of both together.
+//! Verdicts on whether two kernels really ran concurrently. A verdict is right if the times agree
+//! with it: the time of each kernel alone, and the time of both together.
 //!
 //! A common formula is judged as well. It calls two kernels concurrent if the time from the start
 //! of the first kernel to the end of the second one is below 0.9 of the sum of both times. The

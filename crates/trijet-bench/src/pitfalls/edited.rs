@@ -1,5 +1,5 @@
-//! Mistakes that a program cannot make with the library. Frees and guards of the host always wait,
-//! even for memory that is ordered by hand.
+//! Mistakes that a program cannot make with the library, because frees and guards of the host
+//! always wait, even for memory that is ordered by hand.
 //!
 //! Only the good program runs. The ledger of the bad program is made from the ledger of the good
 //! one: the wait is removed, as if the program had made plain driver calls without it.

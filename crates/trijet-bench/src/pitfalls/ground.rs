@@ -55,7 +55,7 @@ pub(super) struct Ground {
     pub(super) size: Size,
     /// The number of rounds of a kernel over a chunk.
     pub(super) rounds: u32,
-    /// The number of rounds with which a kernel of a few blocks takes as long as a kernel over a
+    /// The number of rounds of a kernel of a few blocks that takes as long as a kernel over a
     /// chunk.
     pub(super) small_rounds: u32,
     clock: Clock,

@@ -227,8 +227,8 @@ impl Program for Dealt {
     }
 }
 
-/// Each step allocates scratch memory from the pool, and then waits. The pool of the bad program
-/// gives its free memory back to the device at each wait.
+/// Each step allocates scratch memory from the pool, and then waits. At each wait, the pool of the
+/// bad program returns its free memory to the device.
 struct Pooled {
     device: Device,
     stream: Stream,

@@ -1,6 +1,6 @@
-//! Programs that order their operations by their own events. The bad program lacks an event, the
-//! good one has all. The result of a bad program depends on the device, but the program is always
-//! wrong.
+//! Programs that order their operations by their own events. The good program has all events that
+//! are necessary, and the bad program lacks one. The result of a bad program depends on the device,
+//! but the program is always wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, differs, part, source, spoil};
@@ -12,8 +12,8 @@ use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 /// The number of slots in programs that use slots alternately.
 const SLOTS: usize = 2;
 
-/// The streams, events and memory of all programs. The library orders the accesses to a buffer
-/// unless its comment states that it is ordered by hand.
+/// The streams, events and memory of all programs. The library orders the accesses to a buffer,
+/// unless the comment of the buffer states that the buffer is ordered by hand.
 struct Race {
     device: Device,
     words: usize,
@@ -30,7 +30,7 @@ struct Race {
     source: PinnedBuffer<u32>,
     /// The source on the device. No operation of the programs writes it.
     x: Vec<Buffer<u32>>,
-    /// `y`, `z` and `aside` have one array for each chunk. They are ordered by hand.
+    /// `y`, `z` and `aside` have one array for each chunk. These arrays are ordered by hand.
     y: Vec<Buffer<u32>>,
     z: Vec<Buffer<u32>>,
     aside: Vec<PinnedBuffer<u32>>,
@@ -263,8 +263,8 @@ fn in_flight(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// Bad: the result of a download to page-locked memory is copied on before the download is
-/// complete.
+/// Bad: one stream downloads a result to page-locked memory, and another stream copies this memory
+/// before the download is complete.
 fn landing(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, rounds, .. } = race;
     for chunk in 0..race.chunks {
