@@ -56,13 +56,13 @@ impl Options {
         parsed(without_help_of_help(std::env::args_os()), Self::command_of)
     }
 
-    /// The command of these arguments. An error includes the usage of the command that it belongs
-    /// to.
+    /// Parses the arguments as a command. An error includes the usage of the command in which it
+    /// occurred.
     fn command_of(args: &[OsString]) -> Result<Command, clap::Error> {
         let parsed = Self::command().try_get_matches_from(args);
         let matches = parsed.map_err(|error| with_hint(error, args))?;
         let map = matches.subcommand_matches("map");
-        // This option is used without the input and the output that `MapOptions` requires.
+        // `--kernel-template` needs neither the input nor the output that `MapOptions` requires.
         if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
             return Ok(Command::KernelTemplate(*template));
         }
@@ -76,7 +76,7 @@ impl Options {
 }
 
 impl Command {
-    /// Returns what is wrong with the options and names, if this shows without reading a file.
+    /// Checks the options and the names without reading a file. Returns the fault, if there is one.
     fn wrong_usage(&self) -> Option<String> {
         match self {
             Self::Map(options) => options.wrong_report().or_else(|| options.wrong_name()),
@@ -96,7 +96,7 @@ impl Command {
     }
 }
 
-/// Options of operations, and the operation that each belongs to.
+/// The options that need a certain operation, each with its operation.
 const OF_OPERATION: [(&str, &str); 7] = [
     ("--radius", "--op median"),
     ("--edges", "--op median"),
@@ -107,7 +107,8 @@ const OF_OPERATION: [(&str, &str); 7] = [
     ("--halo", "--kernel FILE"),
 ];
 
-/// Adds the operation that an option belongs to, if the operation is missing.
+/// If an option lacks the operation that it belongs to, adds the name of this operation to the
+/// error.
 fn with_hint(mut error: clap::Error, args: &[OsString]) -> clap::Error {
     let is_given = |option: &str| {
         let named =
@@ -136,7 +137,7 @@ fn with_usage(error: clap::Error, matches: &ArgMatches) -> clap::Error {
     }
 }
 
-/// The arguments without the options that ask the command `help` for help.
+/// Removes `-h` and `--help` from the arguments of the command `help`.
 fn without_help_of_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
     if args.get(1).is_some_and(|command| command == "help") {
@@ -188,7 +189,7 @@ pub(crate) struct ExplainOptions {
 }
 
 impl ExplainOptions {
-    /// Returns what is wrong with the word, if no report has it.
+    /// Returns an error text if no report has the word.
     fn wrong_word(&self) -> Option<String> {
         let text = self.word.join(" ");
         let is_wrong = !self.word.is_empty() && named(&text).is_empty();
@@ -216,7 +217,7 @@ pub(crate) struct SampleOptions {
 }
 
 impl SampleOptions {
-    /// Returns why the name of the file is wrong, if it is.
+    /// Returns an error text if the name of the file is wrong.
     fn wrong_name(&self) -> Option<String> {
         let cause = "a sample is an .npy file; `trijet map` makes a folder of PNG images of it";
         (!has_extension(&self.file, "npy")).then(|| format!("{}: {cause}", shown(&self.file)))
@@ -326,7 +327,7 @@ pub(crate) struct OverlapOptions {
 }
 
 impl OverlapOptions {
-    /// Returns why the file is not an input, if its name shows that.
+    /// Returns an error text if the name of the file shows that the file is not an input.
     fn wrong_name(&self) -> Option<String> {
         let input = self.input.as_deref()?;
         let cause = "a file of plain bytes does not state its shape; `trijet map` converts it to \

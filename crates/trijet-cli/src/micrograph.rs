@@ -12,8 +12,8 @@ use std::f32::consts::TAU;
 use std::fmt;
 use std::ops::Range;
 
-/// The side of the tile in pixels. An image repeats the tile, and each image starts at a different
-/// pixel of it.
+/// The side of the tile in pixels. An image repeats the tile. Each image starts at a different
+/// pixel of the tile.
 const SIDE: usize = 256;
 /// The number of atoms along a side of the tile.
 const ATOMS: f32 = 16.0;
@@ -39,8 +39,8 @@ pub struct Micrograph {
     tile: Vec<Smooth>,
 }
 
-/// A pixel without noise, and the strength of its noise: 256 times the change of the pixel per unit
-/// of the sum of four bytes.
+/// A pixel without noise, and the strength of its noise. The strength is 256 times the change of
+/// the pixel per unit of the sum of four bytes.
 #[derive(Clone, Copy)]
 struct Smooth {
     signal: i32,
@@ -136,7 +136,7 @@ fn tile() -> Vec<Smooth> {
             let atom = (TAU * ATOMS * x).cos() + (TAU * ATOMS * (y + x * 0.5)).cos();
             let peak = (atom - 2.0).exp();
             let signal = 9_000.0 + 1_500.0 * blobs + 22_000.0 * peak;
-            // Shot noise: its variance grows with the signal; here 16 units per electron.
+            // Shot noise: the variance grows with the signal. The signal has 16 units per electron.
             let deviation = (16.0 * signal).sqrt();
             tile.push(Smooth {
                 signal: whole(signal),
@@ -167,7 +167,8 @@ mod tests {
         let pixels = image(1);
         for value in [0, u16::MAX] {
             let share = pixels.iter().filter(|&&pixel| pixel == value).count();
-            // 524 of 262,144 are expected; five standard deviations are 115.
+            // The expected number is 524 of 262,144 pixels. The limits are five standard deviations
+            // away: 115 pixels.
             assert!((409..=639).contains(&share), "{share} pixels of {value}");
         }
     }

@@ -7,7 +7,7 @@ use trijet_io::{Dtype, NewFile, file_error};
 
 /// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and the same number white.
 const CLIPPED: usize = 200;
-/// The brightest gray of a correct pixel, so that wrong pixels, which are white, stand out.
+/// The brightest gray of a correct pixel. Wrong pixels are white, so they stand out.
 const DIMMED: usize = 110;
 
 /// The pixels of an image, row by row.
@@ -73,8 +73,8 @@ impl Crop {
     }
 }
 
-/// Writes the part `crop` of an image that is `width` pixels wide as an 8-bit PNG. The
-/// contrast is stretched so that 1 % of its pixels are black or white.
+/// Writes the part `crop` of an image that is `width` pixels wide as an 8-bit PNG. The contrast is
+/// stretched: half a percent of the pixels of the part become black, and half a percent white.
 ///
 /// # Errors
 /// `InvalidValue` when the part is empty or not inside the image, `Io` when the file cannot be
@@ -85,9 +85,9 @@ pub fn write(target: &NewFile, pixels: Pixels<'_>, width: usize, crop: Crop) -> 
     store(target, crop, &stretch(&values, 255))
 }
 
-/// Writes a picture of the differences between `result` and `reference` in the part `crop`: white
-/// where they differ, the dimmed reference elsewhere. Returns the number of differing pixels in
-/// this part.
+/// Writes a picture of the differences between `result` and `reference` in the part `crop`. Pixels
+/// that differ are white. All other pixels are the dimmed pixels of the reference. Returns the
+/// number of differing pixels in this part.
 ///
 /// # Errors
 /// Errors of [`write()`], and `InvalidValue` when the two images have different lengths.

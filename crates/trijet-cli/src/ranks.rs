@@ -16,15 +16,15 @@ pub(crate) struct OwnRank {
     pub(crate) local: Option<u64>,
     /// The launcher or the option that sets the rank.
     source: &'static str,
-    /// The names of the variables of the launcher for the rank and the number of processes. `None`
-    /// with `--shard`.
+    /// The names of the launcher's variables for the rank and for the number of processes. `None`
+    /// if `--shard` sets the rank.
     variables: Option<[&'static str; 2]>,
 }
 
 impl OwnRank {
-    /// Explains why this process is one of several. `None` with `--shard`, because the user then
-    /// knows it. A user may not know it if a launcher has started a shell: all commands of that
-    /// shell inherit the variables of the launcher.
+    /// Explains why this process is one of several processes of a job. `None` with `--shard`,
+    /// because the user has then chosen this. Without `--shard`, a launcher may have started a
+    /// shell: all commands of that shell inherit the variables of the launcher.
     pub(crate) fn advice(&self) -> Option<String> {
         let [rank, count] = self.variables?;
         let launcher = self.source;
@@ -56,11 +56,11 @@ impl FromStr for OwnRank {
     }
 }
 
-/// The rank that the launcher of this process has set; `None` without a launcher, and if this
-/// process is the only one.
+/// The rank that the launcher of this process has set. `None` without a launcher, and if this
+/// process is the only process of the job.
 ///
 /// # Errors
-/// A variable that is not a number, or that contradicts another one.
+/// A variable that is not a number, or that contradicts another variable.
 pub(crate) fn of_environment() -> trijet::Result<Option<OwnRank>> {
     let launch =
         LauncherRank::of_environment().map_err(|error| error.context("use --shard I/N"))?;

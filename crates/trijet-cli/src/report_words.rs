@@ -26,8 +26,8 @@ fn whole(text: &str) -> Option<Word> {
     is(text).or_else(|| is(text.strip_suffix('s')?))
 }
 
-/// The words that a text names: the word with this name, or all words that have the text in their
-/// name.
+/// The words that a text names: the word with exactly this name, or otherwise all words that have
+/// the text in their names.
 pub(crate) fn named(text: &str) -> Vec<Word> {
     let text = text.trim().to_lowercase();
     let has_part = |word: &Word| !text.is_empty() && word.name.to_lowercase().contains(&text);

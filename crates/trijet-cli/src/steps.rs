@@ -1,9 +1,9 @@
 //! The operations of `trijet map` on the command line, in the order in which they are applied.
 //!
-//! `--op` and `--kernel` may be repeated, and their positions on the command line are their order.
-//! The options of a kernel belong to the `--kernel` before them; with one kernel, they may be
-//! anywhere. `--radius`, `--edges`, `--scale` and `--offset` are for a single operation. Every
-//! contradiction is refused here, as wrong usage.
+//! `--op` and `--kernel` may be repeated. The operations are applied in the order of these options
+//! on the command line. The options of a kernel belong to the last `--kernel` before them. With
+//! only one kernel, its options may be anywhere. `--radius`, `--edges`, `--scale` and `--offset`
+//! are for a single operation. Contradicting options are refused here, as wrong usage.
 #![forbid(unsafe_code)]
 
 use crate::values::{EdgesName, KernelArg, edges, finite, radius};
@@ -265,8 +265,9 @@ impl StepOptions {
         Ok(steps.into_iter().map(|step| step.1).collect())
     }
 
-    /// Returns an error for `--radius`, `--edges`, `--scale` or `--offset` if no operation uses it,
-    /// if there is more than one operation (`count`), or if `--op` states the same value.
+    /// Returns an error for `--radius`, `--edges`, `--scale` or `--offset` in three cases: no
+    /// operation uses the option, there is more than one operation (`count`), or `--op` states the
+    /// same value.
     fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
         let given = [
             ("--radius", self.radius.is_some(), "median", "median:RADIUS"),

@@ -94,8 +94,8 @@ impl Target {
 /// The start of the name of the tool in every ledger that the command writes.
 const TOOL: &str = "trijet command ";
 
-/// The audience of a report about a ledger: users of this command if the command has written the
-/// ledger, otherwise the author of the program.
+/// The audience of a report about a ledger. If this command has written the ledger, the audience is
+/// the users of the command, otherwise the author of the program.
 #[must_use]
 pub fn audience_of(about: &About) -> Audience {
     if about.tool.starts_with(TOOL) { Audience::User } else { Audience::Author }

@@ -83,7 +83,7 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// The minimum limit of host memory. The program alone uses more.
+/// Minimum limit of host memory. The program without any chunks already uses more.
 const MEMORY_MIN: Bytes = Bytes(1 << 20);
 
 /// Parses a limit of host memory.
@@ -105,7 +105,7 @@ pub(crate) fn header(text: &str) -> Result<Bytes, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
     first: u64,
-    /// The index after the last one. `None` for the end of the axis.
+    /// The index after the last index of the part. `None` for the end of the axis.
     end: Option<u64>,
 }
 

@@ -176,7 +176,7 @@ pub(crate) struct MapOptions {
 }
 
 impl MapOptions {
-    /// Returns what is wrong if an option asks for output that `--report none` leaves out.
+    /// Returns an error text if an option requests output that `--report none` leaves out.
     pub(super) fn wrong_report(&self) -> Option<String> {
         let asks = [(self.plan, "--plan"), (self.json, "--json")];
         let (_, option) = asks.into_iter().find(|(is_given, _)| *is_given)?;
@@ -185,8 +185,8 @@ impl MapOptions {
         })
     }
 
-    /// Returns why the name of the output is wrong, or which options the name of the input
-    /// requires.
+    /// Returns an error text if the name of the output is wrong, or if the name of the input
+    /// requires other options.
     pub(super) fn wrong_name(&self) -> Option<String> {
         if self.shape.is_none() && is_plain(&self.input) && !self.input.is_dir() {
             let input = shown(&self.input);

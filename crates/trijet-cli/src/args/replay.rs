@@ -83,7 +83,7 @@ pub(crate) struct ReplayOptions {
 }
 
 impl ReplayOptions {
-    /// Returns why the name of the page is wrong, if it is.
+    /// Returns an error text if the name of the page is wrong.
     pub(super) fn wrong_name(&self) -> Option<String> {
         let output = self.output.as_deref()?;
         let cause = "the output is a page for a browser; use a name with .html";

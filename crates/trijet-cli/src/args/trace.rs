@@ -65,7 +65,7 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Returns why the name of the output is wrong, if it is not the name of a page and must be.
+    /// Returns an error text if the output must be a page and its name is not the name of a page.
     pub(super) fn wrong_page(&self) -> Option<String> {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
         let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));

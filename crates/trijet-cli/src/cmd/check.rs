@@ -28,8 +28,9 @@ struct Checked {
     verdict: Verdict,
     /// The remarks about performance. `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
-    /// Whether `trijet` ran the job in place. Then the ledger has kernels and no copies. In all
-    /// other runs of `trijet`, the ledger has copies, because the data pass through a pipeline.
+    /// Whether `trijet` ran the job in place: the kernels accessed host memory directly. Then the
+    /// ledger has kernels and no copies. In all other runs of `trijet`, the data pass through a
+    /// pipeline, so the ledger has copies.
     in_place: bool,
 }
 
@@ -132,8 +133,8 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// The reason why a verdict about a run in place proves nothing about a GPU, and a command whose
-/// verdict is about a GPU.
+/// The reason why a verdict about a run in place proves nothing about a GPU, and a command that
+/// gives a verdict about a GPU.
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this proves nothing about a run \
      on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 

@@ -47,8 +47,8 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether the message of the loader means that a library is not installed. Any other failure is
-/// shown with its reason.
+/// Whether the message of the loader means that a library is not installed. Other failures are
+/// shown with their reasons.
 fn is_absent(error: &Error) -> bool {
     error.to_string().ends_with("No such file or directory")
 }

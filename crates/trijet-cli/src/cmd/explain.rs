@@ -6,7 +6,7 @@ use crate::args::ExplainOptions;
 use crate::report_words::{Word, named, words};
 use trijet::Result;
 
-/// Explains the word that the user asks for. Without one, lists all words.
+/// Explains the word that the user asks for. Without a word, lists all words.
 pub(crate) fn run(options: &ExplainOptions) -> Result<()> {
     if options.word.is_empty() {
         return print(words().map(|word| word.name).collect::<Vec<_>>().join("\n"));

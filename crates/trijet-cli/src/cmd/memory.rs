@@ -5,11 +5,12 @@ use std::fs;
 use trijet::{Bytes, Error, ErrorKind, Result};
 
 /// Maximum memory that a run needs in addition to its chunks: for mapped parts of the output, for
-/// the stacks of threads and for decoded images. At most a quarter of a limit is reserved for it.
+/// the stacks of threads and for decoded images. At most a quarter of a limit is reserved for these
+/// uses.
 const BESIDE: Bytes = Bytes(512 << 20);
 
-/// The memory of the program is rounded up to a multiple of this size. Without a GPU, the program
-/// needs less than one multiple.
+/// The memory of the program is rounded up to a multiple of this number of bytes. Without a GPU,
+/// the program needs less than one multiple.
 const STEP: Bytes = Bytes(16 << 20);
 /// Minimum memory for chunks.
 const CHUNKS_MIN: Bytes = Bytes(1 << 20);

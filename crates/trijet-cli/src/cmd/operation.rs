@@ -98,8 +98,9 @@ impl Operation {
         }
     }
 
-    /// The number of rows that the operation reads before, and as many after, the rows that it
-    /// writes. It is 0 for a median whose chunks are whole images.
+    /// The number of rows that the operation reads before the rows that it writes. The operation
+    /// reads the same number of rows after them. The number is 0 for a median whose chunks are
+    /// whole images.
     pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,

@@ -34,10 +34,10 @@ use trijet_tools::progress::{Step, Steps};
 /// Maximum default chunk size. The tuned schedule chooses its own size.
 const CHUNK: Bytes = Bytes(16 << 20);
 const DEPTH: usize = 3;
-/// Maximum number of bytes with which the link is measured.
+/// Maximum number of bytes that are copied to measure the link.
 const CALIBRATION_BYTES_MAX: u64 = 1 << 30;
 
-/// Opens the device. Without a GPU it is a host device with a model of a GPU's times, because the
+/// Opens the device. Without a GPU, opens a host device with a model of a GPU's times, because the
 /// times of CPU threads would show nothing about overlap.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
     let gpu = |ordinal| with_check(Device::builder().select(Select::Cuda(ordinal)), check).open();
@@ -58,8 +58,8 @@ fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
     }
 }
 
-/// Fails if CUPTI is missing, before the timed runs. CUPTI is not attached here, because it would
-/// slow these runs down.
+/// Fails before the timed runs if CUPTI is missing. This function does not attach CUPTI, because
+/// CUPTI would slow the timed runs down.
 fn require_cupti() -> Result<()> {
     let mut libraries = probe::libraries().into_iter();
     let cupti = libraries.find(|report| report.library == Library::Cupti);
@@ -131,7 +131,7 @@ fn outputs(options: &OverlapOptions) -> Result<Outputs> {
     Ok(Outputs { trace, picture })
 }
 
-/// The number of steps that [`prepare`] shows.
+/// The number of progress steps that [`prepare`] shows.
 const PREPARATIONS: u64 = 2;
 
 /// Fills the input of the job, and measures the link.

@@ -14,10 +14,10 @@ const VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST: &str = "32";
 const USUAL: usize = 8;
 
-/// Starts this program again with the variable set, if it uses more than 8 streams and the user has
-/// not set the variable. The variable is not set in this process, because that would be unsafe. If
-/// the program cannot be started again, it continues with 8 queues. `trijet devices` shows the
-/// number.
+/// Starts this program again with the variable set, if the program uses more than 8 streams and the
+/// user has not set the variable. The variable is not set in this process, because that would be
+/// unsafe. If the program cannot be started again, this process continues with 8 queues. `trijet
+/// devices` shows the number of queues.
 pub(crate) fn ask_for(streams: usize) {
     if !asks(streams, env::var_os(VARIABLE).as_deref()) {
         return;
@@ -28,7 +28,7 @@ pub(crate) fn ask_for(streams: usize) {
     if let Some(name) = arguments.next() {
         command.arg0(name);
     }
-    // The call returns only with an error.
+    // The call returns only if it fails.
     let _error = command.args(arguments).env(VARIABLE, MOST).exec();
 }
 
@@ -49,7 +49,8 @@ fn asks(streams: usize, variable: Option<&OsStr>) -> bool {
 mod tests {
     use super::*;
 
-    /// Every run once requested 32 queues, and therefore started half a second later.
+    /// In an earlier version, every run requested 32 queues, and therefore started half a second
+    /// later.
     #[test]
     fn more_queues_are_asked_for_only_where_they_are_used_and_not_set() {
         for (streams, variable, asked) in

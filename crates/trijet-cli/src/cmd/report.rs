@@ -145,9 +145,9 @@ fn host_engine(host: &HostSummary) -> Value {
     })
 }
 
-/// The key of a cause of idle time, and the key of its subject, if the cause has one. The subject
-/// is the part of the critical path in which the host was late, or the thing that an operation
-/// waited for.
+/// The key of a cause of idle time, and the key of its subject. Only some causes have a subject:
+/// the part of the critical path in which the host was late, or the object that an operation waited
+/// for.
 fn cause_keys(cause: &Cause) -> (String, Option<String>) {
     let words = cause.to_string();
     match (words.split_once(": "), words.strip_prefix("waiting for ")) {

@@ -47,8 +47,8 @@ pub(crate) fn man(options: &ManOptions) -> Result<()> {
     print(format_args!("{}: one page for each command", shown(folder)))
 }
 
-/// Adds the page of a command and the pages of its subcommands to `pages`, each as a file name and
-/// a text.
+/// Adds the page of a command and the pages of its subcommands to `pages`. A page is a file name
+/// and a text.
 fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         render(below, pages)?;
@@ -61,9 +61,9 @@ fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result
     Ok(())
 }
 
-/// The page with formatting switched off around lines that start with two spaces, so that a
-/// formatter does not join the lines of examples and signatures. These lines are moved 2 columns to
-/// the left, so that they fit into 80 columns.
+/// The page with formatting switched off around lines that start with two spaces: the lines of
+/// examples and signatures. So a formatter does not join these lines. They are moved 2 columns to
+/// the left to fit into 80 columns.
 fn with_lines_kept(page: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(page.len());
     let mut is_text = true;

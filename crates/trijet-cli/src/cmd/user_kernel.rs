@@ -1,10 +1,9 @@
 //! A user's own kernel: its file, its entry point and its arguments.
 //!
-//! The code is compiled before a device is opened, so that errors in it are reported even without a
-//! GPU.
+//! The code is compiled before a device is opened, so its errors are reported even without a GPU.
 //!
-//! This file has the only unsafe code of the command. Users who name a kernel on the command line
-//! are responsible for it, as for any program that they run.
+//! Only this file of the command has unsafe code. Users who name a kernel on the command line are
+//! responsible for it, as for any program that they run.
 
 use crate::values::{KernelArg, Scalar};
 use std::borrow::Cow;
@@ -184,8 +183,8 @@ impl UserKernel {
         format!("{known}; to run it, a GPU is needed, and this run has none")
     }
 
-    /// Enqueues the kernel for one chunk. With a halo, `frame` is the number of elements of a row,
-    /// and the number of rows of the input before the chunk.
+    /// Enqueues the kernel for one chunk. `frame` is for kernels with a halo: the number of
+    /// elements of a row, and the number of rows of the input before the chunk.
     pub(super) fn launch<T: Element>(
         &self,
         stream: &Stream,
@@ -215,7 +214,7 @@ impl UserKernel {
 mod tests {
     use super::*;
 
-    /// Messages of the compiler name the lines of the file.
+    /// The messages of the compiler have the line numbers of the file.
     #[test]
     fn the_type_of_the_elements_is_defined_before_the_first_line() {
         let source = |dtype| for_elements(dtype, "typedef TRIJET_T T;");

@@ -91,7 +91,8 @@ impl Page {
         rows.iter().for_each(|row| self.line(line(&|one| (one.words)(row, one.key))));
     }
 
-    /// Adds a table with a line for each value of `down`, and a column for each value of `across`.
+    /// Adds a table with a line for each value of `down` and a column for each value of `across`.
+    /// The cells have the values of `cell`.
     fn matrix(&mut self, rows: &[&Value], down: &Column<'_>, across: &str, cell: &Column<'_>) {
         let (heads, first) = (each_once(rows, across), down.width.unsigned_abs());
         // There are at least two spaces before each head.
@@ -110,9 +111,9 @@ impl Page {
         }
     }
 
-    /// Adds a line about the noisy values, if there are any: their number, and the row of the value
-    /// with the largest spread. `keys` are the names of the examined values. The values with the
-    /// names `of`, joined by `between`, identify the row.
+    /// Adds a line with the number of noisy values and the row of the value with the largest
+    /// spread, if any value is noisy. `keys` are the names of the examined values. The values with
+    /// the names `of`, joined by `between`, identify the row.
     fn noise(&mut self, rows: &[&Value], keys: &[&str], of: &[&str], between: &str) {
         let spreads = rows.iter().flat_map(|row| {
             let spread = |key: &&str| row[*key]["spread"].as_f64();
@@ -210,7 +211,7 @@ fn repeats(row: &Value, key: &str) -> String {
     format!("{}/{}", row[key], row["repeats"])
 }
 
-/// Appends the number of agreeing repeats to `words`, if not all repeats agree.
+/// Appends the number of agreeing repeats to `words`, unless all repeats agree.
 fn unless_all(row: &Value, words: &str) -> String {
     let is_all = row["agreeing_repeats"] == row["repeats"];
     if is_all { words.to_owned() } else { format!("{words} {}", repeats(row, "agreeing_repeats")) }

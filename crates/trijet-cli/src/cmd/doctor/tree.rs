@@ -34,7 +34,7 @@ fn measured_on(f: &Findings) -> &'static str {
     }
 }
 
-/// The advice. There is none for a processor, because its memory needs no link.
+/// The advice. There is no advice for a processor, because its memory needs no link.
 fn advice(f: &Findings) -> Vec<Advice> {
     if f.on_gpu() { derive(f) } else { Vec::new() }
 }

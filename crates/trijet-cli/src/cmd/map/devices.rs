@@ -8,9 +8,9 @@ use std::ops::Range;
 use trijet::{Device, Result};
 use trijet_tools::command::device::{DeviceName, LiveCheck, gpus, of_process, open_each};
 
-/// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` is the host device. With
-/// `auto`, a process that a launcher has started opens the GPU that belongs to its number on this
-/// host (see [`of_process`]).
+/// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` opens the host device.
+/// If a launcher has started the process, `auto` opens the GPU for the number of the process on
+/// this host (see [`of_process`]).
 pub(super) fn open(
     wanted: MapDevice,
     rank: Option<&OwnRank>,

@@ -55,8 +55,8 @@ fn with_way(error: Error, options: &MapOptions) -> Error {
     Error::new(error.kind(), "map", cause)
 }
 
-/// Returns an error if `--skip-bad` is set and the results of other images would depend on a
-/// damaged one.
+/// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
+/// a damaged image.
 fn check_skipping(options: &MapOptions, chain: &Chain, layout: Layout) -> Result<()> {
     if !options.skip_bad || chain.reach(layout) == 0 {
         return Ok(());
@@ -74,8 +74,8 @@ fn sources(options: &MapOptions) -> Vec<&Path> {
     sources
 }
 
-/// The file of the timeline. A file that could not be written at the end of the run is an error
-/// here, before the run.
+/// The file of the timeline. If the file cannot be written, the error comes here and not at the end
+/// of the run.
 fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<timeline::Target>> {
     let Some(path) = &options.trace else { return Ok(None) };
     let target = timeline::Target::new(path, options.existing(), &sources(options))?;
@@ -121,8 +121,8 @@ fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Res
     }
 }
 
-/// The exit status if the job needs a GPU and has none, and the checks of the user's kernels
-/// without a GPU found no error.
+/// The exit status for a job that needs a GPU on a host without one. It is used only if the checks
+/// of the user's kernels found no error.
 const NEEDS_GPU: u8 = 3;
 
 /// Reports that a kernel needs a GPU. If all kernels of the user were checked, the exit status is
@@ -134,7 +134,7 @@ fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
             print_stderr(format_args!("{words}\n{advice}"));
             Ok(ExitCode::from(NEEDS_GPU))
         }
-        // The advice follows the cause.
+        // The message has the cause first, and then the advice.
         None => Err(Error::new(error.kind(), "map", format!("{error}; {advice}"))),
     }
 }
@@ -159,7 +159,8 @@ fn open_output(
     Ok(output)
 }
 
-/// Reports which part of the job this process does, and how much an earlier run has done.
+/// Reports which part of the job this process does, and the number of rows that an earlier run has
+/// done.
 fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Option<&OwnRank>) {
     if let Some(rank) = rank {
         let (own, all) = (target.rows(), target.layout().rows);

@@ -21,8 +21,8 @@ use trijet_io::{Input, Space, Target};
 /// not depend on this number.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
 
-/// The reason why the run would be refused: the output exists already. `None` if it would not be
-/// refused. The plan is printed in both cases.
+/// The reason why the run would be refused: the output exists already. `None` if the output does
+/// not exist. The plan is printed in both cases.
 fn refused(options: &MapOptions, target: &Target) -> Option<String> {
     if options.resume { None } else { target.check_free().err().map(|error| error.to_string()) }
 }

@@ -30,8 +30,8 @@ impl RowsDone {
             };
         }
         let bar = ProgressBar::new(rows).with_position(kept);
-        // The estimate that the bar makes itself would be too short: it counts the rows of the
-        // earlier run, which took no time in this run.
+        // The bar's own estimate would be too short, because it counts the rows of the earlier run.
+        // These rows took no time in this run.
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let rows = state.len().unwrap_or(0);
             let _written = match time_left(kept, state.pos(), rows, state.elapsed()) {
@@ -79,7 +79,7 @@ pub(super) struct Lines {
     rows: u64,
     done: u64,
     percent: u64,
-    /// The time of the last line.
+    /// The time of the last line, since the start of this run.
     at: Duration,
 }
 
@@ -95,7 +95,8 @@ impl Lines {
         u64::try_from(percent).unwrap_or(100)
     }
 
-    /// Adds `rows` to the rows that are done, at the time `now`. Returns a line if one is due.
+    /// Adds `rows` to the rows that are done. `now` is the time since the start of this run.
+    /// Returns a line if one is due.
     fn add(&mut self, rows: u64, now: Duration) -> Option<String> {
         self.done = self.done.saturating_add(rows);
         let percent = self.percent_done();
@@ -112,8 +113,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// The lines of a job of 1000 rows. The rows are done in groups of 5, and each group takes this
-    /// many seconds.
+    /// The lines of a job of 1000 rows. The rows are done in groups of 5 rows, and each group takes
+    /// `seconds` seconds.
     fn lines(kept: u64, seconds: u64) -> Vec<String> {
         let mut lines = Lines::new(1000, kept);
         let steps = 1..=(1000 - kept) / 5;
@@ -129,8 +130,8 @@ mod tests {
         assert_eq!((many.len(), many[98].as_str()), (99, "99 % of 1000 rows"));
     }
 
-    /// An earlier run had done 42 % of the rows. Because the estimate counted them, it was once 2 s
-    /// instead of 30 s.
+    /// An earlier run had done 42 % of the rows. In an earlier version, the estimate counted these
+    /// rows, so it was 2 s instead of 30 s.
     #[test]
     fn the_time_left_is_that_of_the_rows_of_this_run() {
         let left = |kept, done| time_left(kept, done, 1000, Duration::from_secs(3));

@@ -25,7 +25,7 @@ pub(super) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Prepares everything that may fail before there is an output.
+    /// Does all work that may fail before the output is created.
     pub(super) fn new(
         options: &'a MapOptions,
         chain: &'a Chain,
@@ -78,7 +78,8 @@ impl<'a> Setup<'a> {
                     let run = self.pipeline(number, input, &share, cancel, bar);
                     let ran = run.sink(Part(shared)).run();
                     if ran.is_err() {
-                        // The other devices end after the chunks in flight.
+                        // The pipelines of the other devices complete the chunks in flight, and
+                        // then end.
                         cancel.cancel();
                     }
                     ran.map_err(|error| error.context(format!("device {number}")))
@@ -150,7 +151,8 @@ pub(super) fn settled<'a>(
     pipeline
 }
 
-/// The reports, or the error of the device that failed first. The other devices were cancelled.
+/// The reports of all devices, or the error of the device that failed first. After that error, the
+/// other devices were cancelled.
 fn first_cause(ran: Vec<Result<Report>>) -> Result<Vec<Report>> {
     let mut cancelled = None;
     let mut reports = Vec::new();
@@ -206,7 +208,8 @@ mod tests {
     use trijet::Select;
     use trijet_io::{Array, Dtype, Fingerprint, Start, Target};
 
-    /// A job over 1000 rows of 64 bytes on several host devices: the output, or the error.
+    /// Runs a job over 1000 rows of 64 bytes on several host devices. Returns the output or the
+    /// error.
     fn run_on(count: usize, rows_of_input: u64) -> Result<Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -246,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The second device cannot read its rows. The first one is stopped, and the error names the
+    /// The second device cannot read its rows. The first device is stopped, and the error names the
     /// cause.
     #[test]
     fn a_device_that_fails_ends_the_others() {

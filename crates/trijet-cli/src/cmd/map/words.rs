@@ -70,7 +70,7 @@ impl Done<'_> {
         )
     }
 
-    /// The state of the output, for an error that came after its last row.
+    /// The state of the output, for an error that occurs after the last row is written.
     pub(super) fn words(&self) -> String {
         if self.is_complete {
             return complete_words(self.target);
@@ -145,7 +145,7 @@ fn print_report(reports: &[Report], verdict: &Live, done: &Done<'_>, job: &str) 
     if done.is_complete { Ok(()) } else { print(done.words()) }
 }
 
-/// The first line of a report and of a plan.
+/// The first line of a report, and of a plan.
 pub(super) fn job_words(target: &Target, chain: &Chain) -> String {
     let form = if target.has_header() { "" } else { " (plain bytes, no header)" };
     format!("{}: {}{form}, {}", shown(target.path()), target.array(), chain.description())
@@ -182,7 +182,7 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     value
 }
 
-/// The state of the output, for an error that came after its last row.
+/// The words about a complete output, for an error that occurs after the last row is written.
 fn complete_words(target: &Target) -> String {
     format!("{} is complete", shown(target.path()))
 }
@@ -196,7 +196,7 @@ fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Cha
 }
 
 /// Ends a run whose output is already complete, with success. A script that repeats a run until it
-/// succeeds therefore ends.
+/// succeeds therefore comes to an end.
 pub(super) fn say_finished(
     options: &MapOptions,
     target: &Target,

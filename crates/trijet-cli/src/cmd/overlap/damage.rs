@@ -22,7 +22,7 @@ use trijet_tools::progress::Steps;
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
 
-/// The number of steps that [`run`] shows.
+/// The number of progress steps that [`run`] shows.
 pub(super) const STEPS: u64 = 2;
 
 pub(super) fn run<T: Pixel>(
@@ -121,7 +121,7 @@ fn unharmed(clock: Clock, number: u64) -> String {
     }
 }
 
-/// Prints the first race in full, and the number of the others.
+/// Prints the first race in full, and the number of the other races.
 fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
     match races.split_first() {
         Some((race, more)) => {

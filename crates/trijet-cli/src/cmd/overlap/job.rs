@@ -45,13 +45,13 @@ fn is_modelled(device: &Device) -> bool {
     device.info().clock == Clock::Model
 }
 
-/// The number of untraced runs of each schedule: one for warm-up, and `repeats` timed runs. It is 0
-/// on a model, because modelled times do not vary and the traced run is enough.
+/// The number of untraced runs of each schedule: one run for warm-up, and `repeats` timed runs. The
+/// number is 0 on a model, because modelled times do not vary and the traced run is enough.
 fn timed_runs(device: &Device, repeats: u32) -> u32 {
     if is_modelled(device) { 0 } else { 1 + repeats }
 }
 
-/// The number of steps that [`Job::compare`] shows.
+/// The number of progress steps that [`Job::compare`] shows.
 pub(super) fn steps(device: &Device, repeats: u32) -> u64 {
     u64::from(timed_runs(device, repeats)) + SCHEDULES.len() as u64
 }

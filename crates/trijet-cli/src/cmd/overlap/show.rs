@@ -13,7 +13,7 @@ use trijet::{Bytes, Device, Nanos, Report, Result};
 
 /// The number of columns of the drawing.
 const WIDTH: usize = 68;
-/// The number of chunks that the drawing shows, few enough that each of them is visible.
+/// The number of chunks that the drawing shows. Each of these chunks is wide enough to be visible.
 const CHUNKS_MAX: u64 = 12;
 
 /// A loss is printed if it is at least 1 / `LEAST` of the elapsed time.
@@ -145,8 +145,8 @@ fn print_table(results: &[ScheduleResult]) -> Result<()> {
     }
 }
 
-/// Explains rows of the table that may surprise: a row that is faster although its rate is lower,
-/// and a row that is faster than `tuned`.
+/// Explains rows of the table that may surprise: a schedule that is faster although its rate is
+/// lower, and a schedule that is faster than `tuned`.
 fn notes(results: &[ScheduleResult]) -> Vec<String> {
     let reports: Vec<&Report> = results.iter().map(|one| &one.report).collect();
     let Some((tuned, others)) = reports.split_last() else { return Vec::new() };
@@ -175,8 +175,8 @@ fn notes(results: &[ScheduleResult]) -> Vec<String> {
     notes
 }
 
-/// Whether the time in the table is the time of the traced run. Otherwise it is a median of other
-/// runs.
+/// Whether the time in the table is the time of the traced run. Otherwise the time is a median of
+/// other runs.
 fn summary_is_of_the_row(report: &Report) -> bool {
     report.summary().is_some_and(|summary| summary.metrics.elapsed() == report.elapsed)
 }

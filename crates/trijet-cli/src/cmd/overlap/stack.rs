@@ -114,7 +114,7 @@ pub(super) fn generate(device: &Device, images: &Images) -> Result<PinnedBuffer<
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                // If the system refuses a thread, the others do its work.
+                // If the system refuses to start a thread, the other threads do its work.
                 drop(Builder::new().spawn_scoped(scope, fill));
             }
             fill();

@@ -24,7 +24,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The names of the lines of the table. Each line has a figure of each allocator.
+/// The names of the lines of the table. Each line has one figure for each allocator.
 const FIGURES: [&str; 9] = [
     "an allocation, median",
     "an allocation, 99.9 %",
@@ -111,7 +111,7 @@ impl Row {
     }
 }
 
-/// The trace of one device of the program, with its replay over the heap and over the model.
+/// The trace of one device of the program, replayed over the heap and over the model.
 struct Replayed {
     /// The name of the device; empty if the file has none.
     device: String,

@@ -1,5 +1,6 @@
 //! The folder of a run of `trijet trace`: the tracing library, the files of the traced processes,
-//! and a locked file. The traced processes see from the lock that this program still runs.
+//! and a locked file. While the file is locked, the traced processes know that this program still
+//! runs.
 #![forbid(unsafe_code)]
 
 use super::error::failed;
@@ -17,7 +18,7 @@ use trijet_io::shown;
 /// The tracing library, which the build script compiled.
 const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet_trace.so"));
 
-/// The folder of one run. The drop removes it.
+/// The folder of one run. When this value is dropped, the folder is removed.
 #[derive(Debug)]
 pub(super) struct Folder {
     folder: TempDir,
@@ -99,9 +100,10 @@ impl Folder {
         running
     }
 
-    /// The processes whose environment names this folder. If any of them still runs, at least one
-    /// is found. A process that ends during the search may have started another one. The list of
-    /// processes is therefore read again until one is found, or until the list has no new process.
+    /// The processes whose environment names this folder. If any of these processes still runs, at
+    /// least one is found. A process that ends during the search may have started another process.
+    /// So the list of processes is read again until a process of the run is found, or until the
+    /// list has no new process.
     fn with_environment(&self) -> Vec<Running> {
         let wanted = format!("{RECORDINGS}={}", self.path().to_string_lossy()).into_bytes();
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
@@ -134,9 +136,9 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Reads the environment of the process whose folder in `/proc` is `folder`. It is empty if the
-/// process has none or may not be read. While a process replaces its program (`exec`), it has no
-/// environment for a moment, so this function waits until it has one.
+/// Reads the environment of the process whose folder in `/proc` is `folder`. The result is empty if
+/// the process has no environment, or if it may not be read. While a process replaces its program
+/// (`exec`), it has no environment for a moment. This function waits until that moment is over.
 fn environment(folder: &Path) -> Vec<u8> {
     loop {
         let found = fs::read(folder.join("environ")).unwrap_or_default();

@@ -101,8 +101,7 @@ fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)
     for (of, event) in events_of(process) {
         match event {
             Event::Allocate { device, address, bytes } => {
-                // Memory with this address is still live, so its free is missing in the trace of
-                // the program.
+                // Memory with this address is still live, so the program's trace lacks its free.
                 if let Some((device, id)) = live.remove(&address) {
                     let OfDevice { trace, streams } = devices.entry(device).or_default();
                     let action = Action::Free { id, stream: streams.of(of)? };
@@ -189,7 +188,7 @@ mod tests {
         Ok(())
     }
 
-    /// The peak of one device was once the sum of the memory of two devices.
+    /// In an earlier version, the peak of one device was the sum of the memory of two devices.
     #[test]
     fn each_device_of_a_process_has_a_trace_of_its_own() -> Result<()> {
         use AllocationKind::{Allocate, Free};

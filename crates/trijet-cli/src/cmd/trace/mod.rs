@@ -50,8 +50,8 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     };
     let status = signals.until_end(&mut child)?;
     program::until_all_ended(&folder)?;
-    // If the program failed, the exit status is the status of the program. Otherwise it tells
-    // whether the trace succeeded.
+    // If the program failed, the exit status is the status of the program. Otherwise the exit
+    // status tells whether the trace succeeded.
     let shown = folder
         .files()
         .and_then(|files| show::run(&files, options, &outputs))

@@ -28,8 +28,8 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 pub(super) struct Signals(SignalsInfo<WithOrigin>);
 
 impl Signals {
-    /// Receives signals after this call. The program must be started after this call, so that the
-    /// signal of its end is not missed.
+    /// Starts to receive signals. The program must be started after this call. Otherwise the signal
+    /// of its end could be missed.
     pub(super) fn receive() -> Result<Self> {
         let all = SENT_ON.iter().copied().chain([SIGCHLD]);
         SignalsInfo::new(all).map(Self).map_err(|error| failed("receive signals", &error))
@@ -70,7 +70,7 @@ pub(super) fn until_all_ended(folder: &Folder) -> Result<()> {
         for process in running.iter().filter_map(|one| Pid::from_raw(one.number)) {
             match pidfd_open(process, PidfdFlags::empty()) {
                 Ok(end) => ends.push(end),
-                // The process has ended meanwhile, and is not in the next list.
+                // The process has ended since the list was read, and is not in the next list.
                 Err(Errno::SRCH) => {}
                 Err(error) => return Err(failed(error.into())),
             }
@@ -97,7 +97,7 @@ fn send_on(origin: &Origin, program: &Child) {
     }
     let process = i32::try_from(program.id()).ok().and_then(Pid::from_raw);
     if let (Some(process), Some(signal)) = (process, Signal::from_named_raw(origin.signal)) {
-        // The program may have ended meanwhile; its status is taken in the next round.
+        // The program may have ended before this call. Its status is then read in the next round.
         let _sent = kill_process(process, signal);
     }
 }

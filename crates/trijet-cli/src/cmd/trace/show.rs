@@ -22,11 +22,11 @@ use trijet_ledger::profile::{
 };
 use trijet_tools::allocations::text_of;
 
-/// The files that are written.
+/// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
-    /// The trace, or its page.
+    /// The file of the trace, or of the page.
     trace: Option<NewFile>,
-    /// The allocations.
+    /// The file of the allocations.
     memory: Option<NewFile>,
 }
 
@@ -107,15 +107,15 @@ fn write_page(
     output.write(|file| file.write_all(&bytes))
 }
 
-/// Writes the allocations, if that was requested.
+/// Writes the allocations, if the user has requested them.
 fn write_memory(traces: &[ProcessTrace], outputs: &Outputs) -> Result<()> {
     let Some(output) = &outputs.memory else { return Ok(()) };
     let text = text_of(&traces_of(traces)?);
     output.write(|file| file.write_all(text.as_bytes()))
 }
 
-/// Shows the traces of all processes of a run, and saves them if that was requested. If nothing was
-/// traced, the exit status is a failure.
+/// Shows the traces of all processes of a run, and saves the traces if the user has requested this.
+/// If nothing was traced, the exit status is a failure.
 pub(super) fn run(
     files: &[PathBuf],
     options: &TraceOptions,
