@@ -1,4 +1,4 @@
-//! The progress of a benchmark: the name and the number of each step, when the step begins.
+//! The progress of a benchmark: the name and the number of each step, reported at its start.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -41,7 +41,7 @@ impl fmt::Debug for Steps<'_> {
 }
 
 impl<'a> Steps<'a> {
-    /// Steps that are passed to `show`.
+    /// Makes steps that are passed to `show` at their start.
     #[must_use]
     pub fn new(show: &'a mut dyn FnMut(Step<'_>)) -> Self {
         Self { show, begun: 0, of: 0 }

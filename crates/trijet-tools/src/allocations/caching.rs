@@ -1,6 +1,7 @@
 //! A model of an allocator that caches segments, by the rules of PyTorch's `CUDACachingAllocator`
-//! without expandable segments: blocks of one stream lie in segments of the driver, are split and
-//! joined within their segment, and a segment returns to the driver only when all of it is free.
+//! without expandable segments. The blocks of one stream lie in segments of the driver. Blocks are
+//! split and joined within their segment. A segment returns to the driver only when all of it is
+//! free.
 //!
 //! The model computes sizes and addresses, and has no memory. The replay of a trace over the model
 //! shows where free memory cannot be used.
@@ -52,14 +53,15 @@ pub struct Caching {
     held: u64,
     /// The number of calls of the driver.
     calls: u64,
-    /// The address of the next segment, unless a gap is large enough. A gap is the address range of
-    /// a returned segment. `gaps` has the size of each gap by its address.
+    /// The address of the next segment, unless a gap is large enough for the segment. A gap is the
+    /// address range of a segment that was returned to the driver. `gaps` has the size of each gap,
+    /// with its address as the key.
     end: Address,
     gaps: BTreeMap<Address, u64>,
 }
 
 impl Caching {
-    /// An allocator without memory, which gets at most `limit` bytes from the driver.
+    /// Makes an allocator that has no segments yet. It gets at most `limit` bytes from the driver.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self {

@@ -1,10 +1,10 @@
 //! Traces of allocations as text: one row for each call, in columns that the first line names.
 //!
 //! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` come from the log of RAPIDS rmm,
-//! so its logs can be replayed. `Nanos`, `Other` and `Device` are additions, and other columns are
-//! not read. The rows of each device are a separate trace, with its own pointers, streams and
-//! threads: an address of one device means nothing on another one. A text without the column
-//! `Device` is about one device. The actions are:
+//! so its logs can be replayed. `Nanos`, `Other` and `Device` are additions. Other columns are not
+//! read. The rows of each device are a separate trace, with its own pointers, streams and threads:
+//! an address of one device means nothing on another device. A text without the column `Device` is
+//! about one device. The actions are:
 //!
 //! | action | columns | meaning |
 //! |---|---|---|
@@ -27,9 +27,9 @@ use trijet::{Error, ErrorKind, Result};
 
 /// The first line of a trace that this module writes.
 const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
-/// The end of the first line of a text about several devices: one more column.
+/// The end of the first line of a text about several devices: an additional column.
 const DEVICE: &str = ",Device";
-/// Maximum number of threads and of streams of a trace, and of devices of a text.
+/// Maximum number of threads of a trace, of streams of a trace, and of devices of a text.
 const NAMES_MAX: usize = 256;
 /// Maximum length of a line in bytes.
 const LINE_MAX: usize = 4096;
@@ -37,11 +37,11 @@ const LINE_MAX: usize = 4096;
 /// The mark that some editors and spreadsheets write before a text.
 const MARK: char = '\u{feff}';
 
-/// A part of a line, or a text about the fault in it.
+/// A part of a line, or a text about the fault in this part.
 type Parsed<T> = std::result::Result<T, String>;
 
-/// A call of a trace. Allocations are numbered from 0, in the order of their rows. Streams and
-/// threads are numbered in the same way.
+/// A call of a trace. Allocations, streams and threads each have numbers from 0, in the order of
+/// the rows in which they first occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRow {
     /// The host thread that makes the call.
@@ -267,8 +267,7 @@ pub struct DeviceTrace {
 pub struct Text {
     /// The traces of all devices, in the order of their first rows.
     pub devices: Vec<DeviceTrace>,
-    /// The number of the last line in the file, if this line was cut off before its end and
-    /// therefore left out.
+    /// The number of the last line, if this line is incomplete and was therefore left out.
     pub cut: Option<u64>,
 }
 

@@ -44,7 +44,8 @@ pub struct Panel {
 pub struct HeldRange {
     /// The row whose call got the memory from the device.
     pub from_row: u64,
-    /// The row whose call returned the memory to the device. `None` if it was held until the end.
+    /// The row whose call returned the memory to the device. `None` if the allocator held the
+    /// memory until the end.
     pub to_row: Option<u64>,
     /// The address of the memory.
     pub start: u64,

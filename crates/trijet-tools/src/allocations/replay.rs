@@ -20,11 +20,11 @@ pub struct ReplayOutcome {
     pub allocate_ns: Vec<f64>,
     /// The host's time of each free, in nanoseconds.
     pub free_ns: Vec<f64>,
-    /// The time from the first row to the end of all work, without the time of the recorder.
+    /// The time from the first row to the end of all work, without the time that the recorder took.
     pub whole: Nanos,
-    /// Maximum number of bytes that were held from the device.
+    /// Maximum number of bytes that the allocator held from the device at once.
     pub held_peak: u64,
-    /// The number of refused allocations. Rows that use them were left out.
+    /// The number of refused allocations. The replay left out the rows that use these allocations.
     pub failed: u64,
     /// The number of calls of the driver for memory; 0 for a pool, which does not count its calls.
     pub calls: u64,
@@ -46,7 +46,7 @@ pub struct Options {
 }
 
 /// The turn of a row at an object that several threads use: the index of the object, and the number
-/// of earlier rows that use this object. The row is run when that many of these rows are done.
+/// of earlier rows that use this object. The row runs when that many rows of the object are done.
 type Turn = (usize, u32);
 
 /// An allocation of the trace.
@@ -92,8 +92,8 @@ struct Measured {
     recording: Duration,
 }
 
-/// The indices of the objects that a row uses. The index of a stream is its number plus the number
-/// of all allocations.
+/// The indices of the objects that a row uses. An allocation has its number as the index. A stream
+/// has its number plus the number of all allocations.
 fn objects(trace: &Trace, action: Action) -> [Option<usize>; 3] {
     let of = |id: u32| Some(id as usize);
     let stream = |number: u16| Some(trace.allocations as usize + usize::from(number));
@@ -196,7 +196,7 @@ impl<'a> Replay<'a> {
                         measured.allocate_ns.push((ns - self.clock_ns).max(0.0));
                         *self.slot(id) = Slot { buffer: Some(buffer), is_used: false };
                     }
-                    // `InvalidValue` is the refusal of a size that exceeds the address space.
+                    // The library returns `InvalidValue` for a size that exceeds the address space.
                     Err(error)
                         if matches!(
                             error.kind(),

@@ -34,8 +34,8 @@ pub enum Workload {
         /// The duration of the kernel of a step in nanoseconds.
         kernel_ns: u32,
     },
-    /// Allocations by several threads in several streams. Some are handed to another thread and
-    /// stream.
+    /// Allocations by several threads in several streams. Some allocations are handed to another
+    /// thread and stream.
     Churn {
         /// The number of threads.
         threads: u16,
@@ -48,7 +48,7 @@ pub enum Workload {
         /// The duration of each kernel in nanoseconds.
         kernel_ns: u32,
     },
-    /// Calls that allocate many small pieces, and free all of them at their end.
+    /// Calls that each allocate many small pieces. At its end, a call frees all of its pieces.
     Tiny {
         /// The number of calls.
         calls: u32,
@@ -57,11 +57,11 @@ pub enum Workload {
     },
 }
 
-/// Lengths in percent of their median. If each is drawn equally often, they approximate a
+/// Lengths in percent of their median. If all lengths are drawn equally often, they approximate a
 /// log-normal distribution.
 const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
 
-/// A random length. It is above `median` about as often as below.
+/// A random length, which is above `median` about as often as below.
 #[must_use]
 pub fn length(draw: &mut Prng, median: usize) -> usize {
     let kind = usize::try_from(draw.below(LENGTHS.len() as u64)).unwrap_or(0);
@@ -94,7 +94,7 @@ impl Maker {
 }
 
 impl Workload {
-    /// The trace, which is the same each time.
+    /// Makes the trace. The same workload always has the same trace.
     #[must_use]
     pub fn trace(&self) -> Trace {
         match *self {

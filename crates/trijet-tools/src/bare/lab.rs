@@ -28,7 +28,7 @@ pub(super) const PTX: &str = include_str!("ticks.ptx");
 /// The cost of one call in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
-    /// The time until the call returned.
+    /// The time from the start of a call to its return, measured by the host.
     pub host: f64,
     /// The time until the device had completed the work of all calls, divided by the number of
     /// calls.
@@ -49,8 +49,8 @@ pub struct Lab {
     pub(super) pass: Handle,
     pub(super) tick: Handle,
     host: Handle,
-    /// The address of 64 KiB of device memory: the words of the chains, and the destination of
-    /// copies.
+    /// The address of 64 KiB of device memory. The memory has the words of the chains, and is the
+    /// destination of copies.
     pub(super) memory: u64,
 }
 

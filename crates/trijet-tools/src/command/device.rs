@@ -144,7 +144,7 @@ pub fn open_each(names: &[DeviceName], check: &LiveCheck) -> trijet::Result<Vec<
 /// The numbers of the GPUs of this host. The list is empty without a driver or a GPU.
 ///
 /// # Errors
-/// Every other error of the driver.
+/// Every error of the driver, except that there is no driver or no GPU.
 pub fn gpus() -> trijet::Result<Vec<u32>> {
     numbers(Device::cuda_devices())
 }
@@ -161,8 +161,8 @@ fn numbers(found: trijet::Result<Vec<DeviceInfo>>) -> trijet::Result<Vec<u32>> {
 }
 
 /// The device of one process of a job. `local` is the number of the process on its host, if a
-/// launcher has set it. With `auto` and such a number, the process gets one of the GPUs of the host
-/// by its number. Otherwise the result is `wanted`.
+/// launcher has set this number. With `auto` and such a number, the process gets the GPU of the
+/// host that belongs to the number. Otherwise the result is `wanted`.
 ///
 /// # Errors
 /// Every error of the driver.
@@ -187,7 +187,8 @@ mod tests {
     use super::*;
     use trijet::Error;
 
-    /// A job on all GPUs once ran on the first GPU only, because the query of another GPU failed.
+    /// In an earlier version, a job on all GPUs ran only on the first GPU, because the query of
+    /// another GPU failed.
     #[test]
     fn only_a_host_without_gpus_has_none() {
         let failed = |kind| numbers(Err(Error::new(kind, "devices", "a reason")));
@@ -197,8 +198,8 @@ mod tests {
         assert_eq!(failed(ErrorKind::Driver).unwrap_err().kind(), ErrorKind::Driver);
     }
 
-    /// Two GPUs were once refused with `--check`, because the second device asked for a second
-    /// checker.
+    /// In an earlier version, two GPUs were refused with `--check`, because the second device asked
+    /// for a second checker.
     #[test]
     fn devices_of_a_driver_share_its_checker() {
         let names = [DeviceName::Host; 3];

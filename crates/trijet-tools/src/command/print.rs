@@ -8,9 +8,9 @@ use trijet::{Error, ErrorKind, Result};
 use trijet_io::escaped;
 
 /// Prints lines for a person. All lines are written at once, because the processes of a job share
-/// their output. For a terminal, the lines are broken to its width. Control characters are escaped,
-/// because the lines may have text from outside, such as labels of a ledger. A pipe that its reader
-/// has closed is not an error.
+/// their output. If the output is a terminal, the lines are broken to its width. Control characters
+/// are escaped, because the lines may have text from outside, such as labels of a ledger. If the
+/// reader of a pipe has closed the pipe, this is not an error.
 ///
 /// # Errors
 /// `Io`.
@@ -18,7 +18,7 @@ pub fn print(lines: impl Display) -> Result<()> {
     print_text(&wrapped(&escaped(&lines.to_string()), &stdout()))
 }
 
-/// Prints a text for programs. Its lines are never broken.
+/// Prints a text for programs. The lines of the text are never broken.
 ///
 /// # Errors
 /// `Io`.
@@ -33,8 +33,9 @@ pub fn print_text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints lines to standard error, with control characters escaped. For a terminal, the lines are
-/// broken to its width. Failures are ignored, because the exit status must not depend on them.
+/// Prints lines to standard error, with control characters escaped. If standard error is a
+/// terminal, the lines are broken to its width. Failures are ignored, because the exit status must
+/// not depend on them.
 pub fn print_stderr(lines: impl Display) {
     drop(writeln!(stderr(), "{}", wrapped(&escaped(&lines.to_string()), &stderr())));
 }

@@ -34,7 +34,7 @@ pub fn status() -> u8 {
 /// `Unsupported` if the system refuses a handler or a thread.
 pub fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
-    // A program under `nohup` outlives its terminal.
+    // `nohup` ignores SIGHUP, so that a program continues after its terminal is closed.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP).map_err(refused)?;
     }
@@ -55,8 +55,8 @@ pub fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     Ok(cancel)
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error. By default the system ends
-/// the process with a signal.
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error. By default such a write
+/// ends the process with a signal.
 ///
 /// # Errors
 /// `Unsupported` if the system refuses a handler.

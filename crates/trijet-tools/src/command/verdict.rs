@@ -10,7 +10,7 @@ use trijet::memory::Damage;
 use trijet::trace::summary::Audience;
 use trijet::{Device, ErrorKind, Result};
 
-/// The verdict of the checker about all calls of a command. There is none without `--check`.
+/// The verdict of the checker about all calls of a command. Without `--check`, there is no verdict.
 #[derive(Debug, Default)]
 pub struct Live {
     verdict: Option<Verdict>,
@@ -87,7 +87,7 @@ impl Live {
     }
 }
 
-/// The exit status for a verdict. It is a failure if at least one finding is an error.
+/// The exit status for a verdict: a failure if at least one finding is an error.
 #[must_use]
 pub fn exit_code(verdict: &Verdict) -> ExitCode {
     if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

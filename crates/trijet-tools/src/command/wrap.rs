@@ -14,7 +14,7 @@ const COMMENT: &str = "# ";
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';
 
-/// The lines, broken to the width of the terminal if `stream` is one. Otherwise no line is broken,
+/// The lines. If `stream` is a terminal, they are broken to its width. Otherwise no line is broken,
 /// so that scripts find whole lines.
 pub(super) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
     if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
@@ -42,7 +42,7 @@ fn to_width(lines: &str, width: usize) -> String {
 }
 
 /// The start of the last column, if the line belongs to a table. The last column is the text after
-/// the last gap of several spaces. `None` if the column starts in the last third of the width.
+/// the last gap of several spaces. `None` if this text starts in the last third of the width.
 fn last_column(line: &str, width: usize) -> Option<usize> {
     let gap = line.trim_end().rfind("  ").filter(|gap| !line[..*gap].trim().is_empty())?;
     let at = textwrap::core::display_width(&line[..gap + 2]);
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(to_width("it was idle (6.42 ms)", 17), "it was idle\n    (6.42 ms)");
     }
 
-    /// The rest of the last column was once printed below the first column.
+    /// In an earlier version, the rest of the last column was printed below the first column.
     #[test]
     fn the_last_column_of_a_row_keeps_its_place() {
         let list = "gemm     products of matrices in chains";

@@ -1,5 +1,5 @@
-//! Advice from the findings. Each piece of advice names the numbers that it rests on. Without these
-//! numbers there is no advice.
+//! Advice from the findings. The text of each piece of advice has the numbers that led to it.
+//! Without these numbers there is no advice.
 #![forbid(unsafe_code)]
 
 use super::findings::{ChainLaunch, Findings, Path};
@@ -10,7 +10,7 @@ use super::verdict::{HostVerdict, StreamVerdict};
 use crate::stats::Samples;
 use trijet::Bytes;
 
-/// Copies that have this share of the best rate count as fast as larger copies.
+/// Copies that have at least this share of the best rate count as fast as larger copies.
 const PEAK_SHARE: f64 = 0.95;
 /// A pipeline gets one more slot if handing a chunk to the next engine takes more than this
 /// fraction of the time of the chunk's copy.
@@ -29,14 +29,14 @@ pub struct Advice {
     pub key: &'static str,
     /// The value, for programs that read the advice.
     pub value: Option<f64>,
-    /// The advice in words, with the names of the noisy figures that it rests on.
+    /// The advice in words. The text names the noisy figures that the advice depends on.
     pub text: String,
-    /// The noisy figures that the advice rests on, each with its name and its spread in percent.
+    /// The noisy figures that the advice depends on, each with its name and its spread in percent.
     pub noisy: Vec<(String, f64)>,
 }
 
 impl Advice {
-    /// Advice that rests on `figures`. The noisy figures are named at the end of the text.
+    /// Makes advice that depends on `figures`. The text ends with the names of the noisy figures.
     fn resting_on<'a>(
         key: &'static str,
         value: f64,
@@ -55,8 +55,8 @@ impl Advice {
     }
 }
 
-/// The smallest size with at least `share` of the best rate for which every larger size has this
-/// rate as well. If the largest size is slower, the result is the size with the best rate.
+/// The smallest size such that this size and every larger size have at least `share` of the best
+/// rate. If the largest size is slower, the result is the size with the best rate.
 ///
 /// ```
 /// use trijet::Bytes;
@@ -74,8 +74,8 @@ pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
 }
 
 /// The number of slots of a pipeline: one for each engine that is busy at the same time, and one
-/// more if `handover_share` is large. `handover_share` is the time in which a chunk is handed to
-/// the next engine, as a fraction of the time of its copy.
+/// more if `handover_share` is large. `handover_share` is the time until the next engine starts
+/// with a chunk, as a fraction of the time of the chunk's copy.
 #[must_use]
 pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
     let engines = if duplex_pays { 3 } else { 2 };
@@ -193,8 +193,8 @@ fn named(f: &Findings, held: impl Fn(&super::findings::Blocked) -> bool) -> Vec<
     f.blocked.iter().filter(|b| held(b)).map(|b| b.call.clone()).collect()
 }
 
-/// Whether two kernels ran at once when no call was made between their launches. If they did not,
-/// the calls cannot be blamed for a kernel that was held back.
+/// Whether two kernels ran at once when no call was made between their launches. If they did not, a
+/// delay of a kernel proves nothing about a call.
 #[must_use]
 pub fn kernels_overlap(f: &Findings) -> bool {
     let control = f.blocked.iter().find(|b| b.call == CONTROL);

@@ -62,8 +62,8 @@ pub struct Rate {
     pub copies: u64,
     /// The rate in 10^9 bytes per second.
     pub gb_per_s: Samples,
-    /// The share of the time of the copies that the host spent in the calls. There are no samples
-    /// for `Duplex`, `OnDevice` and `Peer`.
+    /// The fraction of the time of the copies that the host spent in the calls. There are no
+    /// samples for `Duplex`, `OnDevice` and `Peer`.
     pub host_busy: Samples,
     /// The order in which the copies of both directions were submitted. `None` for all other paths.
     pub pattern: Option<&'static str>,
@@ -94,7 +94,7 @@ pub struct Blocked {
     pub alone_us: Samples,
     /// Host time of the call while a kernel runs on stream a, in microseconds.
     pub beside_us: Samples,
-    /// Time from the call to the end of that kernel, in microseconds.
+    /// Time from the call to the end of the kernel on stream a, in microseconds.
     pub kernel_us: Samples,
     /// The effect on the host.
     pub host: HostVerdict,
@@ -117,8 +117,8 @@ pub struct BlockingPair {
     pub agreeing: (usize, usize),
 }
 
-/// A measurement of how many kernels ran at once. Each kernel had its own stream, with one
-/// operation after the kernel.
+/// The number of kernels that ran at once in a measurement. Each kernel had its own stream, with
+/// one operation after the kernel.
 #[derive(Debug, Clone)]
 pub struct QueueShare {
     /// The operation after each kernel.
@@ -139,8 +139,8 @@ pub struct Limits {
     pub resident_grids: Option<(u64, u64)>,
     /// The number of one-block kernels that ran at once, with an event record after each kernel.
     pub resident_recorded: Option<u64>,
-    /// `Ok`: the number of launches in a busy stream before a launch delayed the host. `Err`: the
-    /// number of all launches, if none delayed the host.
+    /// `Ok`: the number of launches that a busy stream accepted before a launch delayed the host.
+    /// `Err`: the number of all launches, if no launch delayed the host.
     pub queue_depth: Option<Result<u64, u64>>,
     /// The device memory that a new stream takes, in bytes.
     pub stream_bytes: Option<u64>,
@@ -177,7 +177,7 @@ pub struct ChainLaunch {
 pub struct Absent {
     /// The name of the measurement.
     pub what: String,
-    /// The reason why it was not made.
+    /// The reason why the measurement was not made.
     pub why: String,
 }
 
@@ -201,14 +201,14 @@ pub struct Link {
     pub from: u32,
     /// The ordinal of the destination.
     pub to: u32,
-    /// The rate of copies of this pair alone.
+    /// The rate of copies from the source to the destination, while nothing else is copied.
     pub alone: Samples,
-    /// The rate with copies in the other direction at the same time.
+    /// The rate of these copies while copies in the other direction run.
     pub both: Samples,
-    /// The rate with copies between all pairs of GPUs at the same time.
+    /// The rate of these copies while copies between all pairs of GPUs run.
     pub all: Samples,
-    /// The rate with copies between all pairs of GPUs, and from and to the host for all GPUs, at
-    /// the same time.
+    /// The rate of these copies while copies between all pairs of GPUs run, and all GPUs also copy
+    /// from and to the host.
     pub beside: Samples,
 }
 
@@ -239,7 +239,7 @@ pub struct Findings {
     pub pairs: Vec<BlockingPair>,
     /// The limits of the device.
     pub limits: Limits,
-    /// The number of kernels that ran at once, for each kind of operation after them.
+    /// For each kind of operation after the kernels, the number of kernels that ran at once.
     pub queue_shares: Vec<QueueShare>,
     /// The costs of the ways to allocate and free.
     pub allocations: Vec<AllocPair>,

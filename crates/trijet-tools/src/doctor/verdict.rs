@@ -67,8 +67,8 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// There is no verdict about a call that takes too long by itself: on an idle device, more than
-/// this share of the time for which the kernel still runs.
+/// A call gets no verdict if it takes too long by itself: on an idle device, it takes more than
+/// this fraction of the time for which the kernel still runs.
 const OWN_SHARE_MAX: f64 = 0.5;
 
 /// Judges the effect on the host. `alone_us` is the time of the call on an idle device.
@@ -115,13 +115,13 @@ pub fn majority<V: Copy + Ord>(verdicts: &[V]) -> Option<(V, usize)> {
     verdicts.iter().map(|v| (*v, count(v))).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
 }
 
-/// The number of launches that a busy stream accepts without delaying the host: the launches before
-/// the first delayed one. Each launch is its start and its end in microseconds since the start of
-/// the busy kernel, which runs for `kernel_us`. A launch is delayed if it starts in the first half
-/// of `kernel_us` and takes more than a quarter of it.
+/// The number of launches that a busy stream accepts before a launch is delayed. Each launch is
+/// given by its start and its end, in microseconds since the start of the busy kernel. The busy
+/// kernel runs for `kernel_us`. A launch is delayed if it starts in the first half of `kernel_us`,
+/// and takes more than a quarter of `kernel_us`.
 ///
 /// # Errors
-/// The number of launches, if none was delayed.
+/// The number of launches, if no launch was delayed.
 pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> {
     let held =
         |(begin, end): &(f64, f64)| *begin < 0.5 * kernel_us && end - begin > 0.25 * kernel_us;
@@ -147,8 +147,8 @@ pub fn at_once(streams: u64, whole_us: f64, one_us: f64) -> u64 {
     streams.div_ceil(waves)
 }
 
-/// The number of equal kernels that ran at once: the kernels that ended within one and a half times
-/// `kernel_us`, the time of a kernel alone. On a busy machine, even the first kernel may take
+/// The number of equal kernels that ran at once. A kernel counts if it ended within one and a half
+/// times `kernel_us`, the time of a kernel alone. On a busy machine, even the first kernel may take
 /// longer. Then the end of the first kernel is used instead of `kernel_us`.
 #[must_use]
 pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {

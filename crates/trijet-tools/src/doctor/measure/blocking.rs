@@ -1,6 +1,6 @@
-//! Measures which calls delay the host or another stream: a long kernel runs on stream a, the call
-//! is made, and a short kernel is launched on stream b. The question is whether the call returned,
-//! and the short kernel ended, before the long kernel did.
+//! Measures which calls delay the host or another stream. A long kernel runs on stream a, the call
+//! is made, and a short kernel is launched on stream b. The result shows whether the call returned
+//! before the end of the long kernel, and whether the short kernel ended before the long kernel.
 
 mod call;
 mod stage;
@@ -19,7 +19,7 @@ use trijet::{Error, ErrorKind, Result, Stream, StreamOptions};
 /// Maximum wait for kernels that take a few milliseconds, in microseconds.
 const PATIENCE_US: f64 = 20e6;
 
-/// The kind of streams a and b.
+/// The kinds of the streams a and b.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     NonBlocking,
@@ -35,8 +35,8 @@ impl Kind {
     }
 }
 
-/// The name of the row without a call. If the kernel of this row is held back, the other rows prove
-/// nothing about their calls.
+/// The name of the row without a call. If the kernel on stream b is held back in this row, the
+/// other rows prove nothing about their calls.
 pub(in crate::doctor) const CONTROL: &str = "nothing";
 
 const ROWS: [(&str, Call, Kind); 34] = {
@@ -98,8 +98,8 @@ pub(super) fn observe(
     let issued_us = micros(start);
     let (mut a_end, mut b_end) = (None, None);
     loop {
-        // The kernel on b is queried first, so that it does not count as earlier if both kernels
-        // have ended since the last query.
+        // The kernel on b is queried first. If both kernels have ended since the last query, the
+        // kernel on b thus does not count as the earlier one.
         let (b_done, a_done) = (b.is_done()? && beside()?, a.is_done()?);
         let now = micros(start);
         if a_done {

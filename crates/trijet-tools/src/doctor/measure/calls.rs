@@ -28,8 +28,8 @@ struct Desk {
 type BareCall = fn(&Lab, u32) -> Result<Cost>;
 type Ours = fn(&mut Desk, u32) -> Result<f64>;
 
-/// The calls: the name, the bare driver call, and the same call through the library. A function is
-/// `None` if there is no such call.
+/// The calls. Each entry has the name, the bare driver call, and the same call through the library.
+/// `None` stands for a call that does not exist.
 const CALLS: [(&str, Option<BareCall>, Option<Ours>); 12] = [
     ("kernel launch", Some(Lab::launches), Some(Desk::launches)),
     ("event record", Some(Lab::records), Some(Desk::records)),

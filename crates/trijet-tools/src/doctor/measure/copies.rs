@@ -54,8 +54,8 @@ impl Run {
     }
 }
 
-/// The order in which copies of both directions are submitted. Each order can be up to 5 % slower
-/// than the other one, so both are measured and the faster order counts.
+/// The order in which copies of both directions are submitted. Either order can be up to 5 % slower
+/// than the other order, so both are measured and the faster order counts.
 #[derive(Clone, Copy)]
 enum Pattern {
     InTurn,

@@ -73,9 +73,9 @@ impl Crowd {
     }
 }
 
-/// Measures how many kernels run at once: the kernels that end together with the first one. Event
-/// records between the launches can delay later kernels of other streams. The number is therefore
-/// measured with and without event records.
+/// Measures how many kernels run at once. A kernel counts if it ends together with the first
+/// kernel. Event records between the launches can delay later kernels of other streams. The number
+/// is therefore measured with and without event records.
 pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     let (count, device) = (bench.plan.grids, bench.device.clone());
     let rounds = bench.rounds(bench.plan.kernel_ms);
@@ -95,7 +95,7 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Counts the launches in a stream with a running kernel until one of them delays the host.
+/// Counts how many launches a stream with a running kernel accepts before a launch delays the host.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
     if !bench.found.on_gpu() {
         // On a host device, other work of the processor would delay a launch.
@@ -115,7 +115,7 @@ pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
             lane.launch(1)?;
             let end = micros(start);
             launches.push((begin, end));
-            // The kernel may end soon, and launches in an idle stream would not be delayed.
+            // The kernel may end soon. Launches after its end would not be delayed.
             if end > 0.5 * kernel_us {
                 break;
             }

@@ -31,7 +31,8 @@ struct Fabric {
     /// The number of words of a copy, and the number of copies in a sample.
     run: (usize, usize),
     sources: Vec<Buffer<u64>>,
-    /// For each device: a destination for each other device, and one for the host.
+    /// For each device, the destinations of its copies: one for each other device, and one for the
+    /// host.
     targets: Vec<Vec<Buffer<u64>>>,
     up: Vec<PinnedBuffer<u64>>,
     down: Vec<PinnedBuffer<u64>>,

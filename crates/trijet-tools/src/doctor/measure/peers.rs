@@ -1,5 +1,6 @@
-//! Examines the other GPUs of the machine: whether this GPU can access their memory, and whether
-//! they can access its memory. Measures copies to the first GPU with access in both directions.
+//! Examines the other GPUs of the machine: whether the measured GPU can access their memory, and
+//! whether they can access the memory of the measured GPU. Measures copies to the first GPU that
+//! has access in both directions.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;

@@ -117,8 +117,8 @@ mod tests {
     use crate::doctor::plan::Plan;
     use trijet::Select;
 
-    /// With a host device, the test shows that every kind can be enqueued and counted. The number
-    /// of kernels that run at once depends on the machine.
+    /// With a host device, the test shows that an operation of every kind can be enqueued and
+    /// counted. The number of kernels that run at once depends on the machine.
     #[test]
     fn every_kind_is_measured_for_both_numbers_of_streams() -> Result<()> {
         let device = Device::open(Select::Host(0))?;

@@ -9,9 +9,9 @@ pub(super) enum Call {
     Nothing,
     /// A bare driver call.
     Bare(BareStep),
-    /// A stream-ordered allocation on b of memory that the pool has already. The size is in MiB.
+    /// A stream-ordered allocation on b, from memory that the pool already has. The size is in MiB.
     Alloc(usize),
-    /// A stream-ordered allocation on b with an empty pool. The size is in MiB.
+    /// A stream-ordered allocation on b, from an empty pool. The size is in MiB.
     Grow(usize),
     /// The free of a stream-ordered allocation, on b. The size is in MiB.
     Free(usize),
@@ -27,8 +27,8 @@ pub(super) enum Call {
     PageableOnB,
     /// A pageable upload of 4 KiB on a, after the kernel.
     FewPagesOnA,
-    /// A pageable upload of 1 MiB on a, after the kernel. It is too large for a single command of
-    /// the driver.
+    /// A pageable upload of 1 MiB on a, after the kernel. The upload is too large for a single
+    /// command of the driver.
     PageableOnA,
     /// A host function on b.
     HostFn,
@@ -42,6 +42,6 @@ pub(super) enum Call {
     LegacyKernel,
     /// An event record in the legacy stream.
     LegacyRecord,
-    /// The first launch of a kernel through the library, which loads it.
+    /// The first launch of a kernel through the library. The launch loads the kernel.
     FirstLaunch,
 }
