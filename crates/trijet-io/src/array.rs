@@ -32,8 +32,8 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for elements other than `u8`, `u16` and `f32`, for a shape without axes, with
-    /// more than 64 axes, or with more bytes than a file can hold.
+    /// `InvalidValue` in these cases: the elements are not `u8`, `u16` or `f32`; the shape has no
+    /// axes or more than 64 axes; the array has more bytes than a file can hold.
     pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
         let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
         if !TYPES.contains(&dtype) {

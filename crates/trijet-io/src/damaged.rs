@@ -24,7 +24,8 @@ pub(crate) struct DamagedImages {
 }
 
 impl DamagedImages {
-    /// An empty list for a stack whose images have `image_rows` rows; 0 counts as 1.
+    /// An empty list for a stack whose images have `image_rows` rows each. An `image_rows` of 0
+    /// counts as 1.
     pub(crate) fn new(image_rows: u64) -> Self {
         Self { image_rows: image_rows.max(1), found: Mutex::default() }
     }
@@ -48,7 +49,7 @@ impl DamagedImages {
         rows.start / self.image_rows..rows.end.div_ceil(self.image_rows)
     }
 
-    /// Cuts `rows` into sound and damaged parts, in ascending order.
+    /// Cuts `rows` into sound and damaged parts, and returns the parts in ascending order.
     pub(crate) fn parts(&self, rows: &Range<u64>) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut start = rows.start;

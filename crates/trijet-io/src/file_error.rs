@@ -1,7 +1,7 @@
 //! Errors about files. Every message starts with the path of the file.
 //!
 //! A file that cannot be read or written, or that is damaged, is an `Io` error. An intact file that
-//! this program does not accept is `InvalidValue`: repairing the file would not help.
+//! this program does not accept is an `InvalidValue` error: a repair of the file would not help.
 
 use crate::shown::shown;
 use std::fmt::Display;

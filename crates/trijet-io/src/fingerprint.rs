@@ -17,8 +17,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Maximum number of files that a message names.
 const NAMES_MAX: usize = 3;
 
-/// The fields that identify a job. The other fields describe the circumstances of a run, which may
-/// change.
+/// The fields that identify a job. The other fields describe the circumstances of a run. They may
+/// change from one run of the job to the next.
 const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
 /// The identity of a run: its job, and the circumstances on which the output depends. A partial
@@ -40,11 +40,12 @@ pub struct Fingerprint {
     is_same_input: bool,
 }
 
-/// The indices of the files of an input that differ from an earlier state.
+/// The indices of the input files that differ from an earlier state.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) changed: BTreeSet<usize>,
-    /// The files that differ only in `ctime`. Their bytes may have changed as well.
+    /// The indices of the files that differ only in `ctime`. The bytes of these files may have
+    /// changed as well.
     pub(crate) doubtful: BTreeSet<usize>,
 }
 
@@ -91,17 +92,17 @@ impl Fingerprint {
         }
     }
 
-    /// Declares that a row of the output depends on `rows` rows of the input before it and after
-    /// it.
+    /// Declares that a row of the output depends on the `rows` rows of the input before it, and on
+    /// the `rows` rows after it.
     #[must_use]
     pub fn halo(mut self, rows: u64) -> Self {
         self.halo = rows;
         self
     }
 
-    /// Declares that the bytes of the input are the same as in an earlier run of the job if the
-    /// name, size, time of modification and inode of each file are the same. Without this, a file
-    /// whose state has changed (`ctime`) is refused: a program may have changed its bytes and
+    /// Declares that the bytes of a file of the input are unchanged since an earlier run of the job
+    /// if its name, size, time of modification and inode are unchanged. Without this call, a file
+    /// is refused if only its `ctime` has changed: a program may have changed the bytes and
     /// restored the old time of modification.
     #[must_use]
     pub fn same_input(mut self) -> Self {
@@ -122,7 +123,8 @@ impl Fingerprint {
         }
     }
 
-    /// The names of the input files with these indices, for messages. Only the first few are named.
+    /// The names of the input files with these indices, for messages. If there are many files, only
+    /// the first few are named.
     pub(crate) fn names_of(&self, indices: BTreeSet<usize>) -> String {
         let more = indices.len().saturating_sub(NAMES_MAX);
         let named = indices.into_iter().take(NAMES_MAX).map(|index| self.item_name(index));
@@ -163,8 +165,8 @@ impl Fingerprint {
         &self.operation
     }
 
-    /// Whether the output has these rows, and the format can write them: if the format accepts only
-    /// whole images, `rows` must be whole images.
+    /// Whether the output has these rows and the format can write them. For a format that accepts
+    /// only whole images, `rows` must be whole images.
     pub(crate) fn has(&self, rows: &Range<u64>) -> bool {
         let is_edge = |row: u64| row.is_multiple_of(self.granule);
         rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
@@ -184,7 +186,7 @@ impl Fingerprint {
         changes
     }
 
-    /// The files of the input that have changed since it was opened.
+    /// The files of the input that have changed since the input was opened.
     pub(crate) fn changes_of_run(&self) -> Changes {
         let mut changes = Changes::default();
         for (index, item) in self.items() {
@@ -254,6 +256,6 @@ impl Changes {
     }
 }
 
-/// The advice about a file that changed only in its state.
+/// The advice about a file if only its `ctime` has changed.
 pub(crate) const DOUBTFUL: &str = "its bytes may have changed although its time of modification \
                                    has not; use --same-input if they have not changed";

@@ -1,13 +1,13 @@
 //! The pages of a new file. A thread creates them in advance.
 //!
-//! A new file has no pages, and creating them takes most of the time of writing it: a file in
-//! memory is written at 5 GB/s however many threads write it, and at 20 to 30 GB/s if its pages
-//! exist (`files-ways.txt`). A run has other work before its first row, such as starting CUDA. So
+//! A new file has no pages. The creation of its pages takes most of the time of the writes. In
+//! memory, any number of threads write a new file at 5 GB/s, and a file whose pages exist at 20 to
+//! 30 GB/s (`files-ways.txt`). A run has other work before its first row, such as starting CUDA. So
 //! the file is created without a name, a thread starts to create its pages, and the file gets its
-//! name when the first row arrives. If the process dies before that, nothing is left behind.
+//! name when the first row arrives. If the process dies before that, no file remains.
 //!
-//! The thread stays a limited number of bytes ahead of the rows. On a disk, pages that were created
-//! too early would be written twice, and would displace the input from the page cache.
+//! The thread is never more than a limited number of bytes ahead of the rows. On a disk, pages that
+//! were created too early would be written twice, and would displace the input from the page cache.
 
 use memmap2::{Advice, MmapOptions};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatfs, fstatvfs, linkat};
@@ -20,13 +20,13 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// The number of bytes whose pages are created at once. In memory, calls that write the file wait
-/// for this.
+/// The number of bytes whose pages are created at once. In a file system in memory, a call that
+/// writes the file waits until these pages are created.
 const STEP_BYTES: u64 = 32 << 20;
-/// Maximum number of bytes that the thread is ahead of the rows. The thread creates this many in
-/// half a second, the time in which CUDA starts.
+/// Maximum number of bytes that the thread is ahead of the rows. In half a second, the time in
+/// which CUDA starts, the thread creates this number of bytes.
 const AHEAD_BYTES: u64 = 4 << 30;
-/// Minimum size of a file with such a thread. A smaller file is written before the thread has
+/// Minimum size of a file with such a thread. A smaller file would be written before the thread has
 /// started.
 const FILE_MIN: u64 = 64 << 20;
 /// The type of a file system in memory, as `statfs` reports it.
@@ -59,9 +59,11 @@ enum Next {
 }
 
 impl WrittenAhead {
-    /// The next step after pages that end at `at`, in a file of `bytes` bytes.
+    /// The next step of the thread after it has created the pages of the first `at` bytes, in a
+    /// file of `bytes` bytes.
     fn next(&self, at: u64, bytes: u64) -> Next {
-        // Rows arrive approximately in order. The rows that have arrived already have pages.
+        // Rows arrive approximately in order, and the write of a row creates its pages. So the
+        // thread starts after the rows that have arrived.
         let start = at.max(self.bytes / STEP_BYTES * STEP_BYTES);
         if self.is_over || start >= bytes {
             Next::End
@@ -91,8 +93,8 @@ pub struct Ahead {
 impl Ahead {
     /// Creates a file of `bytes` bytes without a name in `folder`, and starts the thread that
     /// creates its pages. `None` if this is not possible, or would not make the run faster. On a
-    /// disk, it helps only if nothing waits for the disk: a wait would write the pages before their
-    /// rows.
+    /// disk, pages ahead of the rows make the run faster only if it does not wait for the disk: a
+    /// wait would write the pages before their rows.
     pub(super) fn start(folder: &Path, bytes: u64, waits_for_disk: bool) -> Option<Self> {
         if bytes < FILE_MIN {
             return None;
@@ -154,8 +156,8 @@ impl Shared {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the pages that are not written yet. After an error, creates no more pages. The write
-    /// of rows that need such a page then reports the cause.
+    /// Creates the pages that do not exist yet. Stops at an error. The write of rows that need the
+    /// missing pages then reports the cause.
     fn make_pages(&self, make: Make) {
         let mut at = 0;
         while let Some(pages) = self.wait(at) {
@@ -185,9 +187,10 @@ impl Shared {
     }
 }
 
-/// Reserves the space of a new file on a disk in one piece, which makes writing it faster. An error
-/// that matters occurs again when the rows are written. If a file takes more than half of the free
-/// space, nothing is reserved, and other programs can use the space until the file needs it.
+/// Reserves the space of a new file on a disk in one piece, so that the file is written faster. An
+/// error that matters occurs again when the rows are written. If a file takes more than half of the
+/// free space, nothing is reserved, so that other programs can use the space until the file needs
+/// it.
 pub(super) fn reserve(file: &File, bytes: u64) {
     let free = fstatvfs(file).map(|state| state.f_bavail.saturating_mul(state.f_frsize));
     if free.is_ok_and(|free| bytes <= free / 2) {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trijet::{Error, Result};
 
-/// A file format. The crate's documentation has the laws that every implementation keeps.
+/// A file format. The documentation of the crate lists the laws that every implementation keeps.
 pub trait Format: fmt::Debug + Sync {
     /// The name of the format in messages and journals.
     fn name(&self) -> &'static str;
@@ -28,15 +28,15 @@ pub trait Format: fmt::Debug + Sync {
     /// Whether an output with this name is of this format.
     fn claims_output(&self, path: &Path) -> bool;
 
-    /// Opens an input. `plain` is the description that the user has given, if any.
+    /// Opens an input. `plain` is the description of the array, if the user has given one.
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a file that is not
-    /// supported, and for a description that is missing or superfluous.
+    /// supported, and if the description is missing or not allowed.
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened>;
 
     /// Prepares an output of `array` at `path`, and writes nothing. `names` are the names of the
-    /// input's files, for a format of several files.
+    /// files of the input. Only a format with several files uses `names`.
     ///
     /// # Errors
     /// `InvalidValue` for an array that the format cannot hold.
@@ -61,7 +61,7 @@ impl<'a> Found<'a> {
     /// Looks at the input at `path`.
     ///
     /// # Errors
-    /// `Io` when it does not exist or cannot be read.
+    /// `Io` when the input does not exist or cannot be read.
     pub fn at(path: &'a Path) -> Result<Self> {
         let io = |error| file_error::io("open", path, error);
         let metadata = fs::metadata(path).map_err(io)?;
@@ -99,11 +99,10 @@ pub struct Opened {
     pub array: Array,
     /// The granule of reads: a read starts and ends at multiples of this number of rows.
     pub granule: u64,
-    /// The files of the input. All files have the same number of rows. The first rows of the input
-    /// are in the first file.
+    /// The files of the input, in the order of their rows. All files have the same number of rows.
     pub items: Vec<Item>,
-    /// Parts of the input that are not in the array, or that are missing. Each text is a part of a
-    /// sentence.
+    /// Parts of the input that are not in the array, and names that are missing in a sequence. Each
+    /// text is a part of a sentence.
     pub left_out: Vec<String>,
     /// The reader of the rows.
     pub reader: Box<dyn Reader>,
@@ -128,40 +127,40 @@ pub trait Plan: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Starts to create the pages of a new output in `folder`. The pages are deleted with the
-    /// returned value, unless it is passed to [`create`](Self::create). `waits_for_disk` states
-    /// whether the rows are brought to the disk while others are written. `None` if this is not
+    /// Starts to create the pages of a new output in `folder`. If the returned value is dropped and
+    /// not passed to [`create`](Self::create), the pages are deleted. `waits_for_disk` states
+    /// whether the rows are brought to the disk while other rows are written. `None` if this is not
     /// possible, or would not make the run faster.
     fn begin_ahead(&self, _folder: &Path, _waits_for_disk: bool) -> Option<Ahead> {
         None
     }
 
     /// Creates the partial output at `partial`, where nothing exists. `ahead` is the result of
-    /// [`begin_ahead`](Self::begin_ahead). After an error, no file is left behind.
+    /// [`begin_ahead`](Self::begin_ahead). After an error, no file remains.
     ///
     /// # Errors
     /// `Io`.
     fn create(&self, partial: &Path, ahead: Option<Ahead>) -> Result<Box<dyn Writer>>;
 
-    /// Checks whether [`reuse`](Self::reuse) would write over the output at `path`, if anything is
-    /// there.
+    /// Checks whether [`reuse`](Self::reuse) could write over the output at `path`. If nothing is
+    /// at `path`, the check succeeds.
     ///
     /// # Errors
     /// `InvalidValue` for anything else than an output of this format. `Io`.
     fn check_reuse(&self, path: &Path) -> Result<()>;
 
-    /// Opens the complete output of an earlier run, which now has the name `partial`, to write all
-    /// of its rows again. Changes nothing before [`Writer::reset`].
+    /// Opens the complete output of an earlier run to write all of its rows again. The output now
+    /// has the name `partial`. Changes nothing before [`Writer::reset`].
     ///
     /// # Errors
-    /// As [`check_reuse`](Self::check_reuse).
+    /// Errors of [`check_reuse`](Self::check_reuse).
     fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>>;
 
     /// Opens the partial output of an earlier run.
     ///
     /// # Errors
-    /// `Io` when the partial output does not have the rows `done`, as far as the format can know
-    /// without reading them.
+    /// `Io` when the partial output cannot have the rows `done`. The format checks this without
+    /// reading the rows.
     fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>>;
 
     /// Checks whether [`discard`](Self::discard) would delete the partial output at `partial`.
@@ -173,8 +172,8 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// Deletes the partial output of an earlier run, if there is one.
     ///
     /// # Errors
-    /// As [`check_discard`](Self::check_discard), and then nothing is changed. `Io` when a file
-    /// cannot be deleted.
+    /// Errors of [`check_discard`](Self::check_discard), after which nothing is changed. `Io` when
+    /// a file cannot be deleted.
     fn discard(&self, partial: &Path) -> Result<()>;
 }
 
@@ -188,7 +187,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
     /// Leaves out `rows`, which are multiples of the granule. If an earlier output has these rows,
-    /// they are not kept. A format of one file writes `zeros`, which have the length of the rows.
+    /// they are discarded. A format with one file writes `zeros`, which have the length of the
+    /// rows.
     ///
     /// # Errors
     /// `Io`.
@@ -196,11 +196,11 @@ pub trait Writer: fmt::Debug + Send + Sync {
         self.write(rows, zeros)
     }
 
-    /// Limits the memory that writing takes in addition to the rows. Called before the first row is
-    /// written.
+    /// Limits the memory that the writer takes in addition to the rows. Called before the first row
+    /// is written.
     fn limit_memory(&self, _bytes: u64) {}
 
-    /// Restores everything of a reused output except its rows, such as its length and its header.
+    /// Restores all parts of a reused output except its rows, such as its length and its header.
     ///
     /// # Errors
     /// `Io`.
@@ -215,8 +215,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 
-    /// The open file or folder that is the partial output. It stays the same even if its name is
-    /// changed.
+    /// The open file or folder that is the partial output. A change of its name does not change the
+    /// result.
     fn root(&self) -> &File;
 
     /// Waits until everything that was written before the call is on the disk, including the names
@@ -254,14 +254,15 @@ pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 /// The reason to refuse a path at which there is something else than a partial output.
 pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
 
-/// The error for a partial output that lacks rows that were written.
+/// The error for a partial output that has lost rows. These rows had been written.
 pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {
     let cause = format!("{cause}; --restart discards the partial output and starts over");
     file_error::damaged("resume", path, cause)
 }
 
-/// Refuses a file of a partial output that is not a regular file, or that has a second name, under
-/// which it may be a backup. Its bytes are about to be replaced.
+/// Checks a file of a partial output before its bytes are replaced. Refuses a file that is not a
+/// regular file. Also refuses a file with a second name, because under that name it may be a
+/// backup.
 pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Result<()> {
     if !state.is_file() {
         return Err(file_error::refused(op, path, NOT_PARTIAL));
@@ -274,7 +275,8 @@ pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Resu
     Ok(())
 }
 
-/// The state of the file or folder at `path`, without following links; `None` if there is none.
+/// The state of the file or folder at `path`, without following links. `None` if nothing is at
+/// `path`.
 pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
@@ -283,7 +285,7 @@ pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>
     }
 }
 
-/// Whether the open file or folder is the one at `path`, without following links.
+/// Whether `path` leads to the open file or folder `file`, without following links.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     match fs::symlink_metadata(path) {
@@ -294,7 +296,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Waits until the names in a folder are on the disk. Some file systems do not support this call,
-/// and keep names safe in another way.
+/// and bring names to the disk in another way.
 pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
     match folder.sync_all() {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),

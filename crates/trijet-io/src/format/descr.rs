@@ -5,19 +5,19 @@
 
 use trijet::Dtype;
 
-/// The elements of a file as its header describes them.
+/// The type of the elements of a file, from its header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     /// The elements can be read without conversion.
     Read(Dtype),
-    /// The elements are numbers of another type or byte order. This Python text, appended to the
-    /// expression of the array, converts the elements.
+    /// The elements are numbers of another type or byte order. The Python text is appended to the
+    /// expression of the array, and converts the elements.
     Converted(&'static str),
     /// The elements are not numbers, or their type is not known.
     Unknown,
 }
 
-/// The codes and the names of a type, and how its elements are read or converted.
+/// For each type: its codes, its names, and how its elements are read or converted.
 const TYPES: [(&[&str], &[&str], Elements); 16] = [
     (&["u1", "B"], &["uint8", "ubyte"], Elements::Read(Dtype::U8)),
     (&["u2", "H"], &["uint16", "ushort"], Elements::Read(Dtype::U16)),
@@ -78,7 +78,7 @@ mod tests {
         read(Dtype::U8, &["|u1", "<u1", ">u1", "=u1", "u1", "B", ">B", "uint8", "ubyte"]);
         read(Dtype::U16, &["<u2", "=u2", "|u2", "u2", "H", "<H", "uint16", "ushort"]);
         read(Dtype::F32, &["<f4", "=f4", "|f4", "f4", "f", "=f", "float32", "single"]);
-        // In a code, 8 is a number of bytes.
+        // In a code such as `u8`, the 8 is a number of bytes.
         for name in ["u8", "f8", "float", "<i2", "int16", "L", "e", "half"] {
             assert_eq!(Elements::of(name), TO_F32, "{name}");
         }

@@ -1,4 +1,4 @@
-//! Rows one after the other in one file, after a header.
+//! A file with a header, followed by the rows one after another.
 //!
 //! The size of the file is exactly what the array needs. All threads share one file descriptor,
 //! because `pread` and `pwrite` do not use the position of the file.
@@ -83,14 +83,14 @@ impl FlatPlan {
     }
 }
 
-/// Creates the file at `path`. It is the file of `ahead`, or a new file if the file of `ahead`
+/// Creates the file at `path`: the file of `ahead`, or another new file if the file of `ahead`
 /// cannot get the name.
 fn create(path: &Path, ahead: Option<Ahead>) -> io::Result<(File, Option<Ahead>)> {
     if let Some(ahead) = ahead {
         match ahead.name(path) {
             Ok(file) => return Ok((file, Some(ahead))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            // The name is given through /proc, which some systems do not have.
+            // The file of `ahead` gets its name through /proc, which some systems do not have.
             Err(_) => drop(ahead),
         }
     }
@@ -244,12 +244,12 @@ impl Writer for FlatWriter {
     }
 
     fn sync(&self) -> Result<()> {
-        // The output makes the name durable: it synchronizes the folder.
+        // The name is not brought to the disk here. The output synchronizes the folder.
         self.file.sync_all().map_err(|error| file_error::io("synchronize", &self.path, error))
     }
 
     fn check_complete(&self) -> Result<()> {
-        // A page that is created after this call would change the time of the last change.
+        // A page that the thread created after this call would change the time of the last change.
         drop(self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }

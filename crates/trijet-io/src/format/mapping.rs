@@ -1,9 +1,10 @@
 //! Writing a file through mappings of it.
 //!
-//! A write call locks the whole file, so several threads write a file no faster than one or two.
-//! Through a mapping they write at the same time. But an access to mapped memory raises a signal,
-//! which ends the process, if the file was cut or the disk is full. So the kernel copies the bytes,
-//! with `process_vm_writev` from this process to itself. That call returns an error instead.
+//! A write call locks the whole file, so several threads write a file no faster than one or two
+//! threads. Through a mapping, all threads write at the same time. But if the file was cut off or
+//! the disk is full, an access to mapped memory raises a signal, which ends the process. So the
+//! kernel copies the bytes, with `process_vm_writev` from this process to itself. That call returns
+//! an error instead.
 //!
 //! A file is mapped in windows. A window is unmapped when it is full, because otherwise every page
 //! of the file would count as memory of the process.
@@ -18,13 +19,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The size of a window where memory is not limited. To map or unmap a window, the system waits for
-/// all copies in progress, so small windows cost time: over existing pages, 16 threads wrote 17
-/// GB/s through windows of 16 MiB and 22 GB/s through windows of 128 MiB (`files-ways.txt`).
+/// The size of a window if memory is not limited. To map or unmap a window, the system waits for
+/// all copies in progress, so small windows cost time. Over existing pages, 16 threads wrote 17
+/// GB/s through windows of 16 MiB, and 22 GB/s through windows of 128 MiB (`files-ways.txt`).
 const WINDOW_BYTES: u64 = 64 << 20;
 /// The size of the smallest window, a multiple of the size of any page.
 const WINDOW_MIN: u64 = 1 << 20;
-/// Maximum number of windows at once. Rows of a resumed run may leave windows that are never full.
+/// Maximum number of mapped windows. A resumed run writes only some rows, so some windows never
+/// become full.
 const WINDOWS_MAX: usize = 8;
 
 /// A mapped part of a file, and the number of its bytes that were written.
@@ -58,8 +60,8 @@ impl Mapping {
         Self { file_bytes, window_bytes: AtomicU64::new(WINDOW_BYTES), open: Mutex::default() }
     }
 
-    /// Limits the size of all windows together to `bytes`. Returns whether that is possible. No
-    /// window may be mapped yet.
+    /// Limits the size of all windows together to `bytes` bytes. Returns whether that is possible.
+    /// Must be called before a window is mapped.
     pub(super) fn limit_memory(&self, bytes: u64) -> bool {
         let most = bytes / WINDOWS_MAX as u64;
         let size = (1 << most.max(1).ilog2()).clamp(WINDOW_MIN, WINDOW_BYTES);
@@ -109,7 +111,7 @@ impl Mapping {
         if open.windows.len() == WINDOWS_MAX {
             let oldest = open.windows.iter().min_by_key(|(_, window)| window.used);
             let oldest = oldest.map(|(number, _)| *number);
-            // If a write still uses the window, its map stays until that write ends.
+            // If a write still uses the window, the window is unmapped when that write ends.
             oldest.and_then(|number| open.windows.remove(&number));
         }
         let range = self.range(number);
@@ -128,7 +130,8 @@ impl Mapping {
             window.written >= range.end - range.start
         });
         let unmapped = full.then(|| open.windows.remove(&number));
-        // Unmapping takes milliseconds. Other threads should not wait for the lock that long.
+        // To unmap a window takes milliseconds. Other threads should not wait for the lock that
+        // long.
         drop(open);
         drop(unmapped);
     }

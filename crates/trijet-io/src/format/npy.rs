@@ -1,9 +1,9 @@
 //! An `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0): a header, then the elements.
 //!
 //! The header is a Python literal. The parser accepts only what numpy itself writes: a dictionary
-//! of `descr`, `fortran_order` and `shape`. This parser exists because the `npyz` crate multiplies
-//! the axes without a check, and trusts a length field of up to 4 GiB before it looks at the size
-//! of the file.
+//! of `descr`, `fortran_order` and `shape`. The `npyz` crate is not used for two reasons. It
+//! multiplies the axes without a check. It also trusts a length field of up to 4 GiB before it
+//! looks at the size of the file.
 
 use super::contract::{
     Format, Found, Opened, Plan, has_extension, names_folder, open_regular, refuse_description,
@@ -118,8 +118,8 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
 }
 
 impl Array {
-    /// The header of an `.npy` file of this array, as numpy writes it. The elements follow it, in
-    /// little-endian byte order, the last axis fastest.
+    /// The header of an `.npy` file of this array, as numpy writes the header. In the file, the
+    /// elements follow the header in little-endian byte order, with the last axis fastest.
     ///
     /// ```
     /// use trijet_io::{Array, Dtype};
@@ -137,7 +137,7 @@ impl Array {
     }
 }
 
-/// The header of an `.npy` file that holds `array`, as numpy writes it.
+/// The header of an `.npy` file of `array`, as numpy writes the header.
 fn header_bytes(array: &Array) -> Vec<u8> {
     let order = if array.dtype().bytes() == 1 { '|' } else { '<' };
     let code = array.dtype().numpy_code();
@@ -173,7 +173,7 @@ struct Header {
 }
 
 impl Header {
-    /// The type of the elements, or the reason why the array is not read.
+    /// The type of the elements, or the reason why the array cannot be read.
     fn dtype(&self) -> std::result::Result<Dtype, String> {
         let Descr::Named(descr) = &self.descr else {
             return Err("each element has several fields (a structured dtype)".to_owned());
@@ -191,7 +191,8 @@ impl Header {
         }
     }
 
-    /// The Python expression that converts the array of a file, if there is one for its type.
+    /// The Python expression that reads the array of a file, and converts it if necessary. `None`
+    /// if the type of the elements is not known.
     fn conversion(&self) -> Option<String> {
         let array = match &self.descr {
             Descr::Fields => "numpy.load({})['FIELD']".to_owned(),
@@ -207,8 +208,8 @@ impl Header {
         })
     }
 
-    /// Whether the elements are in another order than C order. With one axis, both orders are
-    /// equal.
+    /// Whether the elements are in another order than C order. With one axis, C order and Fortran
+    /// order are the same.
     fn is_transposed(&self) -> bool {
         let is_empty = self.shape.contains(&0);
         let long_axes = self.shape.iter().filter(|axis| **axis > 1).count();

@@ -1,8 +1,8 @@
 //! Recognition of formats by the name of a file or by its first bytes.
 //!
-//! The table has the formats that Trijet can read, and formats that it can neither read nor write.
-//! For each of the latter it has, if possible, a Python expression that reads such a file. A file
-//! whose extension does not mean plain bytes is neither read nor written as headerless bytes.
+//! The table lists the formats that Trijet can read, and formats that it can neither read nor
+//! write. If possible, a format that Trijet cannot read has a Python expression that reads it. A
+//! file whose extension does not mean plain bytes is neither read nor written as headerless bytes.
 
 use super::contract::Found;
 use crate::python::line;
@@ -17,12 +17,12 @@ struct Known {
     /// The byte sequences with which such a file may start. Sequences of fewer than three bytes are
     /// too likely to be the first pixels of an image.
     starts: &'static [&'static [u8]],
-    /// How Python reads such a file as an array. `None` if the file has no array.
+    /// The Python expression that reads such a file as an array. `None` if the file has no array.
     python: Option<Python>,
 }
 
-/// A Python expression of an array, with `{}` for the name of the file, and the modules that it
-/// needs in addition to numpy.
+/// A Python expression of an array, and the modules that the expression needs in addition to numpy.
+/// In the expression, `{}` stands for the name of the file.
 #[derive(Debug, Clone, Copy)]
 struct Python {
     modules: &'static str,
@@ -131,8 +131,8 @@ const KNOWN: &[Known] = &[
 /// The extensions of files of plain bytes.
 const PLAIN: [&str; 3] = ["raw", "bin", "dat"];
 
-/// Formats of images except PNG. A file of such a format in a folder of images is reported as left
-/// out.
+/// Formats of images except PNG. If a folder of images has a file of such a format, the file is
+/// reported as left out.
 const IMAGES: [&str; 13] = [
     "TIFF",
     "JPEG",
@@ -189,8 +189,8 @@ pub(super) fn is_other_image(name: &Path) -> bool {
     by_name(name).is_some_and(|format| IMAGES.contains(&format))
 }
 
-/// The line of Python that makes an `.npy` file of an input that cannot be read, if the input has
-/// an array.
+/// A line of Python that converts an input that cannot be read to an `.npy` file. `None` if the
+/// input has no array.
 pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
     let known = known_by_name(found.path).or_else(|| known_by_start(&found.start));
     let Python { modules, array } = known?.python?;
@@ -203,8 +203,8 @@ pub fn is_plain(path: &Path) -> bool {
     path.extension().is_some_and(|own| PLAIN.iter().any(|plain| own.eq_ignore_ascii_case(plain)))
 }
 
-/// Whether a file may be headerless bytes: its extension means plain bytes or there is no
-/// extension, and the file does not start like the files of a format.
+/// Whether a file may be headerless bytes. Its extension must mean plain bytes or be absent, and
+/// its first bytes must not be the first bytes of a known format.
 pub(super) fn is_free(found: &Found<'_>) -> bool {
     let is_named = found.path.extension().is_none() || is_plain(found.path);
     is_named && by_start(&found.start).is_none()

@@ -60,7 +60,7 @@ impl Format for Raw {
 }
 
 /// The reason why a file of `found` bytes does not consist of a header of `header` bytes and this
-/// array. `None` if it does.
+/// array. `None` if the file has exactly these parts.
 fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     let wanted = array.bytes();
     let after = if header == 0 { String::new() } else { format!(" after a header of {header}") };
@@ -68,7 +68,7 @@ fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     (!is_exact).then(|| format!("{array} needs {wanted} bytes{after}, but the file has {found}"))
 }
 
-/// The number of bytes of the file beyond the header and the array.
+/// The number of bytes that the file has in addition to the header and the array.
 fn surplus(array: &Array, header: u64, found: u64) -> Option<u64> {
     found.checked_sub(header)?.checked_sub(array.bytes())
 }

@@ -1,8 +1,8 @@
 //! The ways to write rows to a file, and the choice between them by measurement.
 //!
 //! The faster way depends on the file system, on whether the pages of the file exist, and on the
-//! number of threads. Calls are faster for a new file on most disks. A mapping is faster for files
-//! in memory and over existing pages, and gains more with more threads.
+//! number of threads. Calls are faster for a new file on most disks. A mapping is faster for a file
+//! in memory and over existing pages. Its advantage grows with the number of threads.
 
 use super::mapping::Mapping;
 use std::fs::File;
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The first bytes of a run are written in blocks of this size, in the two ways alternately.
+/// The first bytes of a run are written in blocks of this size. The two ways write the blocks
+/// alternately.
 const BLOCK_BYTES: u64 = 16 << 20;
 /// The number of blocks of the trial. Files with fewer bytes are written by calls.
 const BLOCKS: u64 = 8;
@@ -45,8 +46,8 @@ impl Trial {
         if block < BLOCKS { WAYS[usize::from(block % 2 == 1)] } else { self.fastest() }
     }
 
-    /// The way that writes the most bytes per second and thread. Threads that wait for the lock of
-    /// the file lower this number for calls.
+    /// The way that writes the most bytes per second and thread. For calls, this number is lower if
+    /// threads wait for the lock of the file.
     fn fastest(&self) -> Way {
         let [calls, mapping] = self.done.map(|(bytes, seconds)| bytes as f64 / seconds);
         if mapping > calls { Way::Mapping } else { Way::Call }
@@ -76,7 +77,8 @@ impl Ways {
         Self { file_bytes, mapping, can_map, trial: Mutex::default() }
     }
 
-    /// Limits the mapped parts of the file to `bytes` bytes. Must be called before the first write.
+    /// Limits the mapped parts of the file together to `bytes` bytes. Must be called before the
+    /// first write.
     pub(super) fn limit_memory(&self, bytes: u64) {
         if !self.mapping.limit_memory(bytes) {
             self.can_map.store(false, Ordering::Relaxed);
@@ -101,15 +103,15 @@ impl Ways {
         Ok(())
     }
 
-    /// Writes through the mapping. If the mapping fails, writes by a call, which succeeds or
-    /// returns the cause.
+    /// Writes through the mapping. If this fails, writes by a call. The call succeeds or returns
+    /// the cause.
     fn map(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.mapping.write_at(file, bytes, offset).is_ok() {
             return Ok(());
         }
         self.can_map.store(false, Ordering::Relaxed);
-        // A call would make the file longer again, with a hole in place of the rows that were cut
-        // off.
+        // The file was cut off. A call would make the file longer again, with a hole in place of
+        // the rows that were cut off.
         if file.metadata()?.len() < self.file_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

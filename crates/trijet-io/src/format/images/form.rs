@@ -1,5 +1,5 @@
-//! The size and the element type of gray PNG images. PNG stores 16-bit samples big-endian; rows are
-//! little-endian.
+//! The size and the element type of gray PNG images. 16-bit samples are big-endian in a PNG file,
+//! and little-endian in rows.
 
 use crate::file_error;
 use png::{BitDepth, ColorType, Compression, DecodingError, Encoder, EncodingError};
@@ -27,7 +27,7 @@ impl fmt::Display for Form {
 }
 
 impl Form {
-    /// The form of an image that is read.
+    /// The form of an image that is being read.
     pub(super) fn of(op: &'static str, path: &Path, info: &png::Info<'_>) -> Result<Self> {
         let colour = match info.color_type {
             ColorType::Grayscale => None,
@@ -59,7 +59,7 @@ impl Form {
     /// Encodes `pixels`, whose samples are little-endian, as a PNG file.
     ///
     /// # Errors
-    /// When `pixels` does not hold exactly one image.
+    /// When `pixels` is not exactly one image.
     pub fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
         let is_wide = self.dtype == Dtype::U16;
         let mut file = Vec::new();

@@ -1,8 +1,8 @@
 //! Numbers that are missing in a numbered sequence of files.
 //!
 //! Names belong to one sequence if they differ in one number only. The step of a sequence is the
-//! greatest common divisor of the differences of its numbers. If more numbers are missing than
-//! there are files, a sequence has no gaps: its numbers are probably times or identifiers.
+//! greatest common divisor of the differences of its numbers. If more numbers than files are
+//! missing, the numbers are probably times or identifiers, so no gaps are reported.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ struct Number {
     digits: usize,
 }
 
-/// A name: its numbers, and the texts around them. There is one text more than there are numbers.
+/// A name: its numbers, and the texts before, between and after the numbers.
 #[derive(Debug, Clone)]
 struct Name {
     texts: Vec<String>,
@@ -22,7 +22,7 @@ struct Name {
 }
 
 impl Name {
-    /// `None` for a name that is not UTF-8, or whose numbers are too large.
+    /// Parses a name. `None` if the name is not UTF-8, or if its numbers are too large.
     fn of(name: &OsString) -> Option<Self> {
         let (mut texts, mut numbers) = (Vec::new(), Vec::new());
         let mut rest = name.to_str()?;
@@ -38,7 +38,7 @@ impl Name {
         Some(Self { texts, numbers })
     }
 
-    /// The name, with `number` instead of the number that has the index `position`.
+    /// The name, with the number at index `position` replaced by `number`.
     fn with(&self, position: usize, number: Number) -> String {
         let mut name = String::new();
         for (at, text) in self.texts.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Name {
     }
 }
 
-/// The names that are missing between the first and the last one of each sequence.
+/// The names that are missing between the first and the last name of each sequence.
 pub(super) fn missing(names: &[OsString]) -> Vec<String> {
     let mut alike: BTreeMap<Vec<String>, Vec<Name>> = BTreeMap::new();
     for name in names.iter().filter_map(Name::of) {
@@ -61,8 +61,8 @@ pub(super) fn missing(names: &[OsString]) -> Vec<String> {
     alike.into_values().flat_map(missing_among).collect()
 }
 
-/// The missing names of a group of `names` that differ only in their numbers. The last number that
-/// differs between the names counts the files of a sequence.
+/// The missing names of a group of `names` that differ only in their numbers. Of the numbers that
+/// differ between the names, the last one counts the files of a sequence.
 fn missing_among(names: Vec<Name>) -> Vec<String> {
     let Some(first) = names.first().cloned() else { return Vec::new() };
     let differs = |place: &usize| {

@@ -25,14 +25,14 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Notes a file that is not in the stack, if it is an image of another format.
+    /// Notes the name of a file, if it is an image of another format, which is not in the stack.
     pub(super) fn see_file(&mut self, name: OsString) {
         if is_other_image(Path::new(&name)) {
             self.others.push(name);
         }
     }
 
-    /// Notes the chunks of an image that precede its pixels.
+    /// Notes the chunks that are before the pixels in an image file.
     pub(super) fn see_chunks(&mut self, file: &mut (impl Read + Seek)) -> io::Result<()> {
         let at = i64::try_from(file.stream_position()?).map_err(io::Error::other)?;
         // In most cases these bytes are still in the buffer of the reader.
@@ -42,7 +42,7 @@ impl LeftOut {
             let mut head = [0; 8];
             match file.read_exact(&mut head) {
                 Ok(()) => {}
-                // The decoder reports the damage.
+                // The image is cut off. The decoder reports this damage.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
                 Err(error) => return Err(error),
             }
@@ -63,8 +63,8 @@ impl LeftOut {
         Ok(())
     }
 
-    /// The parts that are left out, and the names that are missing in the sequence of the images
-    /// `names`. Each text is an entry of a list in a message.
+    /// The parts that are not in the stack, and the names that are missing in the sequence `names`.
+    /// Each text is an entry of a list in a message.
     pub(super) fn words(mut self, names: &[OsString]) -> Vec<String> {
         let mut words = Vec::new();
         self.others.sort();
@@ -95,7 +95,7 @@ impl LeftOut {
     }
 }
 
-/// The first few names, and the number of the others.
+/// The first few names, and the number of the remaining names.
 fn few<'n, N: AsRef<Path> + 'n>(names: impl ExactSizeIterator<Item = &'n N>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let named = names.take(NAMES_MAX).map(|name| shown(name).to_string()).collect::<Vec<_>>();

@@ -43,8 +43,8 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     opened(folder, Damage::Refused).map(|(opened, _)| opened)
 }
 
-/// As [`open`], but reads zeros in place of a damaged image, and adds the image to the damaged
-/// images that are returned.
+/// Opens a folder as [`open`] does, but accepts damaged images. The reader returns zeros for a
+/// damaged image, and adds the image to the returned list.
 pub(crate) fn open_skipping(folder: &Path) -> Result<(Opened, Arc<DamagedImages>)> {
     opened(folder, Damage::Skipped)
 }
@@ -99,8 +99,8 @@ fn opened(folder: &Path, damage: Damage) -> Result<(Opened, Arc<DamagedImages>)>
     Ok((opened, damaged))
 }
 
-/// The names of the images in their natural order. Files whose names start with a dot are hidden,
-/// because some systems keep their own notes in them, such as `._a.png` beside `a.png`.
+/// The names of the images in their natural order. Files whose names start with a dot are skipped,
+/// because some systems keep their own notes in such files, for example `._a.png` beside `a.png`.
 fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -118,8 +118,8 @@ fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>>
     Ok(names)
 }
 
-/// A reader that repeats a read after a signal has interrupted it. The decoder would take the
-/// interruption for an error.
+/// A reader that repeats a read if a signal has interrupted it. The decoder would treat the
+/// interruption as an error.
 struct Whole<R>(R);
 
 impl<R: Read> Read for Whole<R> {
@@ -149,8 +149,8 @@ fn header(path: &Path, file: File, left_out: &mut LeftOut) -> Result<Form> {
     Ok(form)
 }
 
-/// Reads the images `names` of the folder `path`, one after the other. Each of them must have the
-/// form `form`. `open` opens an image by its name and its path.
+/// Reads the images `names` of the folder `path`, one after another. Each image must have the form
+/// `form`. `open` opens an image by its name and its path.
 pub(super) fn decode(
     path: &Path,
     names: &[OsString],

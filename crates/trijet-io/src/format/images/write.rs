@@ -73,8 +73,8 @@ impl ImagesPlan {
         &self.names[self.indices_of(rows)]
     }
 
-    /// Returns an error with `cause` if there is anything at `path` except a folder that has only
-    /// images of this plan.
+    /// Checks that nothing is at `path`, or a folder that has only images of this plan. Otherwise
+    /// returns an error with `cause`.
     fn check_images(&self, op: &'static str, path: &Path, cause: &'static str) -> Result<()> {
         match state_of(op, path)? {
             None => return Ok(()),
@@ -149,8 +149,8 @@ impl Plan for ImagesPlan {
         self.check_images("overwrite", path, cause)
     }
 
-    /// Opens the existing folder and changes nothing. Each image is created again when its rows
-    /// arrive.
+    /// Opens the existing folder and changes nothing. When the rows of an image arrive, its file is
+    /// created again.
     fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         self.check_reuse(partial)?;
         let writer = self.writer("overwrite", partial)?;
@@ -184,13 +184,13 @@ struct ImagesWriter {
     /// The name of the folder when it was opened, for messages.
     path: PathBuf,
     plan: ImagesPlan,
-    /// For each image, in the order of the plan: whether this run or an earlier one has created the
+    /// For each image, in the order of the plan: whether this run or an earlier run has created the
     /// image under exactly its name. Only such a file is replaced. Some file systems treat two
-    /// names as the same, such as names that differ in case. There, a file that is found under the
-    /// second name is the image with the first name.
+    /// names as the same name, for example if they differ only in case. There, a file that is found
+    /// under the second name is the image with the first name.
     ours: Mutex<Vec<bool>>,
-    /// The images that may not be on the disk yet. The keys are their names. Some files are kept
-    /// open, because the system may forget an error of a file that is closed.
+    /// The images that may not be on the disk yet. The keys are their names. Some of these files
+    /// are kept open, because the system may forget a write error of a closed file.
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
     /// Maximum number of images in `unsynced` that are kept open.
     open_max: usize,
@@ -243,9 +243,9 @@ impl ImagesWriter {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets `ours` to the images that the folder already has. An earlier run has written the images
-    /// `done`. A file system that changes names may list a done image under the name of another
-    /// image.
+    /// Sets `ours` to the images that the folder already has. `done` are the images that an earlier
+    /// run has written. A file system that changes names may list a done image under the name of
+    /// another image.
     fn find_ours<'n>(
         &self,
         op: &'static str,
@@ -268,8 +268,8 @@ impl ImagesWriter {
         Some((state.st_dev, state.st_ino))
     }
 
-    /// Creates the image of this index. An image of an earlier run is deleted and not overwritten:
-    /// it may have a second name, under which it is a backup.
+    /// Creates the image with this index. An image of an earlier run is deleted and not
+    /// overwritten, because it may have a second name, under which it is a backup.
     fn create(&self, index: usize) -> Result<File> {
         let name = &self.plan.names[index];
         let io = |error| file_error::io("write", &self.path.join(name), error);
@@ -293,8 +293,7 @@ impl ImagesWriter {
         self.open(name, new).map_err(io)
     }
 
-    /// The error for an image whose name belongs to a file that is not an earlier version of the
-    /// image.
+    /// The error for an image if another file already has its name.
     fn taken(&self, name: &OsStr) -> Error {
         let own = self.number(name);
         let mut others = self.plan.names.iter().filter(|other| *other != name);
