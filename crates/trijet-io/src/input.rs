@@ -28,19 +28,20 @@ pub struct Input {
     canonical: PathBuf,
     format: &'static dyn Format,
     opened: Opened,
-    /// The number of bytes before the data, as the user has given it; otherwise 0.
+    /// The number of bytes before the data, as the user has given it. 0 if the user has given no
+    /// number.
     header: u64,
     slice: Slice,
     names: Vec<OsString>,
     granule: u64,
-    /// The damaged images that were found; `None` if damaged images are not skipped.
+    /// The damaged images that were found. `None` if damaged images are not skipped.
     damaged: Option<Arc<DamagedImages>>,
 }
 
 /// The part of an input that is processed.
 #[derive(Debug, Clone)]
 struct Slice {
-    /// The indices of the first axis; `None` for the whole input.
+    /// The processed indices of the first axis. `None` for the whole input.
     indices: Option<Range<u64>>,
     array: Array,
     first_row: u64,
@@ -76,7 +77,7 @@ impl Input {
     /// of images.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but the messages do not mention the options for plain bytes.
+    /// Errors of [`open`](Self::open). Their messages do not mention the options for plain bytes.
     pub fn self_described(path: &Path) -> Result<Self> {
         refuse_stream(path)?;
         let found = Found::at(path)?;
@@ -100,12 +101,12 @@ impl Input {
         }
     }
 
-    /// Opens a folder of images, and reads zeros in place of a damaged image: see
-    /// [`damaged`](Self::damaged). An image that the system cannot read, or that has another form
-    /// than the others, is still an error.
+    /// Opens a folder of images, and reads zeros for a damaged image (see
+    /// [`damaged`](Self::damaged)). It is still an error if the system cannot read an image, or if
+    /// an image has another form than the other images.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and `InvalidValue` for an input that is not a folder of images.
+    /// Errors of [`open`](Self::open); `InvalidValue` for an input that is not a folder of images;
     /// `Io` if the headers of all images are damaged.
     pub fn skipping_damaged(path: &Path) -> Result<Self> {
         refuse_stream(path)?;
@@ -135,8 +136,8 @@ impl Input {
     /// Opens the file of plain bytes at `path`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); `InvalidValue` for a file that does not have exactly the described
-    /// bytes.
+    /// Errors of [`open`](Self::open); `InvalidValue` if the file has more or fewer bytes than
+    /// described.
     pub fn plain(path: &Path, plain: Plain) -> Result<Self> {
         if !plain.has_any_name() {
             return Self::of_any(path, Some(plain));
@@ -173,7 +174,7 @@ impl Input {
     /// [`part`](Self::part) describes the slice.
     ///
     /// # Errors
-    /// `InvalidValue` when the input does not have these indices, or when there are none.
+    /// `InvalidValue` when the input does not have these indices, or when the range is empty.
     pub fn slice(mut self, indices: Range<u64>) -> Result<Self> {
         let array = self.array();
         let count = array.shape()[0];
@@ -211,7 +212,7 @@ impl Input {
         &self.slice.array
     }
 
-    /// The indices of the first axis that are processed; `None` for the whole input.
+    /// The processed indices of the first axis. `None` for the whole input.
     pub(crate) fn indices(&self) -> Option<Range<u64>> {
         self.slice.indices.clone()
     }
@@ -221,7 +222,8 @@ impl Input {
         self.slice.first_row
     }
 
-    /// The number of bytes before the data, as the user has given it; otherwise 0.
+    /// The number of bytes before the data, as the user has given it. 0 if the user has given no
+    /// number.
     pub(crate) fn header_bytes(&self) -> u64 {
         self.header
     }
@@ -245,29 +247,30 @@ impl Input {
         &self.path
     }
 
-    /// The absolute path without symbolic links. All paths of the same input have the same
-    /// canonical path.
+    /// The absolute path without symbolic links. It is the same for all paths that lead to the
+    /// input.
     #[must_use]
     pub fn canonical_path(&self) -> &Path {
         &self.canonical
     }
 
-    /// The files of the input, with their states when the input was opened. All files have the same
-    /// number of rows. The first rows of the input are in the first file.
+    /// The files of the input in the order of their rows, with their states when the input was
+    /// opened. All files have the same number of rows.
     #[must_use]
     pub fn items(&self) -> &[Item] {
         &self.opened.items
     }
 
-    /// The file names of a folder of images, in the order of the stack; empty for other formats.
+    /// The file names of a folder of images, in the order of the stack. Empty for all other
+    /// formats.
     #[must_use]
     pub fn names(&self) -> &[OsString] {
         &self.names
     }
 
-    /// The parts of the input that are not in the array, or that are missing, in words: images of
-    /// other formats in a folder, missing numbers, frames of animations, and chunks of PNG files
-    /// beside the pixels.
+    /// The parts of the input that are not in the array, and the names that are missing in a
+    /// sequence. Parts that are not in the array are images of other formats in a folder, frames of
+    /// animations, and chunks of PNG files beside the pixels.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.opened.left_out
@@ -281,13 +284,13 @@ impl Input {
         self.damaged.as_ref().map_or_else(Vec::new, |damaged| damaged.among(&rows))
     }
 
-    /// The damaged images that were found; `None` if damaged images are not skipped.
+    /// The damaged images that were found. `None` if damaged images are not skipped.
     pub(crate) fn skipped(&self) -> Option<Arc<DamagedImages>> {
         self.damaged.clone()
     }
 
-    /// Makes chunks start at multiples of `granule` rows, for an output that accepts only whole
-    /// granules ([`crate::Target::granule`]).
+    /// Makes chunks start at multiples of `granule` rows. An output that accepts only whole
+    /// granules needs this ([`crate::Target::granule`]).
     ///
     /// # Panics
     /// When `granule` is not a multiple of the input's own granule.
@@ -327,8 +330,9 @@ const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and 
 const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
                            bytes";
 
-/// The reason why a file that no format claims is not an input, and a remedy: a line of Python if
-/// it helps, otherwise `way`. `unknown` is the reason if the file has no known format.
+/// The reason why a file that no format claims is not an input, and a remedy. If the file has no
+/// known format, the reason is `unknown`. The remedy is a line of Python if it helps, otherwise
+/// `way`.
 fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
     let what = match (by_name(found.path), by_start(&found.start)) {
         (Some("PNG"), _) | (None, Some("PNG")) => {

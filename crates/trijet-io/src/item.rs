@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// A file of an input, with its state when the input was opened. The number of the file system is
-/// not part of the state, because it may change when the machine starts.
+/// A file of an input, with its state when the input was opened. The state does not include the
+/// number of the file system, because this number may change when the machine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The name within the folder of the input; empty for an input that is one file.
+    /// The file name within the folder of the input. Empty if the input is a single file.
     pub name: OsString,
     /// The size of the file in bytes.
     pub bytes: u64,
@@ -18,17 +18,17 @@ pub struct Item {
     /// The number of the file in its file system. Another file with the same name has another
     /// number.
     pub inode: u64,
-    /// The time of the last change of bytes or state (`ctime`). No program can set it, so it
-    /// reveals bytes that were changed although `modified` was set back. It also changes with a new
-    /// permission, name or hard link.
+    /// The time of the last change of bytes or state (`ctime`), in seconds and nanoseconds since
+    /// 1970-01-01 UTC. No program can set this time. So it shows that bytes were changed, even if
+    /// `modified` was set back. The time also changes with a new permission, name or hard link.
     pub changed: (i64, i64),
 }
 
-/// How a file compares with an earlier state of it.
+/// The result of the comparison of a file with an earlier state of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sameness {
     Same,
-    /// Only `changed` differs. The bytes may be the same or not.
+    /// Only `changed` differs. The bytes may have changed or not.
     Doubtful,
     Changed,
 }
@@ -45,7 +45,7 @@ impl Item {
         ])
     }
 
-    /// Compares the file with an earlier state of it from a journal.
+    /// Compares the file with its earlier state from a journal.
     pub(crate) fn compare(&self, earlier: &Value) -> Sameness {
         let now = self.stamp();
         if now == *earlier {

@@ -1,5 +1,5 @@
-//! Array and image files as sources and sinks of pipelines: formats, outputs that appear under
-//! their final name when they are complete, and the journal with which a stopped run is resumed.
+//! Array and image files as sources and sinks of pipelines: file formats, outputs, and journals. An
+//! output gets its final name when it is complete. A stopped run is resumed from its journal.
 //!
 //! ```
 //! use trijet::{Sink, Source};
@@ -57,20 +57,21 @@
 //!
 //! An output is written at `OUT.partial`, and `OUT.journal` names the job and the rows that are
 //! written. When no row is missing, the partial output gets its final name and the journal is
-//! deleted. A run that is stopped leaves both. [`Start`] decides what happens to them. Files
-//! without a journal of the same job are never changed, and a discarded partial output stays until
-//! the first row of the new run arrives. The journal has a hash of the rows of each write. A run
-//! that continues reads the rows again, on as many threads as there are processors, at most 16, and
-//! computes the rows that differ again. If the name is too long for a suffix, the names of the
-//! partial output and of the journal are cut off, and end with a hash of the name.
+//! deleted. A run that is stopped leaves both files, and [`Start`] decides what the next run does
+//! with them. Files without a journal of the same job are never changed. A discarded partial output
+//! stays until the first row of the new run arrives. The journal has a hash of the rows of each
+//! write. A run that continues reads these rows again, and computes the rows that differ from their
+//! hash again. It reads on as many threads as there are processors, at most 16. If the name `OUT`
+//! is too long for a suffix, the names of the partial output and of the journal are cut off, and
+//! end with a hash of the name.
 //!
-//! The final name replaces nothing. Where the system has no rename that refuses to replace, a file
-//! gets the name as a hard link. Where there are no hard links either, as on FAT, a file that
-//! appears between the last check and the rename is replaced.
+//! The rename to the final name replaces no file. Where the system has no rename that refuses to
+//! replace, a file gets the name as a hard link. Where there are no hard links either, as on FAT, a
+//! file that appears between the last check and the rename is replaced.
 //!
 //! A run locks its journal, so that no other run writes the same output. On a file system without
-//! locks, a run continues without a lock: see [`Output::is_locked`]. There, several processes
-//! cannot write one output.
+//! locks, a run continues without a lock (see [`Output::is_locked`]), and several processes cannot
+//! write one output.
 //!
 //! [`Target::overwrite`] makes a run write over an output that exists. When the run writes its
 //! first row, the existing output becomes the partial output. So the final name always means a
@@ -80,11 +81,11 @@
 //! (`ctime`) of each file of the input. A file is the same if all five are the same. If a file has
 //! changed since rows that depend on it were written, [`Start::Resume`] is refused, and
 //! [`Start::Restart`] starts over. A file that changes during the run makes the run fail: the
-//! output is not given its final name, and the rows that depend on the file are not kept. If only
-//! `ctime` differs, the bytes may have changed and the old time of modification was kept (`cp -p`
-//! into the file, `rsync --inplace --times`), or only a permission, a name or a hard link has
-//! changed. Then the run is refused, and the rows of the earlier run are kept.
-//! [`Fingerprint::same_input`] makes a run accept the input.
+//! output does not get its final name, and the rows that depend on the file are discarded. If only
+//! `ctime` differs, one of two things has happened. Either the bytes have changed and the old time
+//! of modification was kept (`cp -p` into the file, `rsync --inplace --times`), or only a
+//! permission, a name or a hard link has changed. Then the run is refused, and the rows of the
+//! earlier run are kept. [`Fingerprint::same_input`] makes a run accept the input.
 //!
 //! The [slice](Input::slice) of the input identifies a job, like the input itself. Rows of a slice
 //! keep their numbers in the input. A run reads the rows around the slice, and writes only the rows
@@ -97,16 +98,16 @@
 //! # Damaged images
 //!
 //! A run fails at a damaged image, unless [`Input::skipping_damaged`] and [`Output::skipping`] are
-//! used. The input then reads zeros for the damaged image, and the output leaves its rows out: a
-//! folder gets no file for the image, and any other output gets zeros. Such an output gets its
+//! used. With them, the input reads zeros for the damaged image, and the output leaves its rows
+//! out: a folder gets no file for the image, and any other output gets zeros. The output gets its
 //! final name without these rows. Its journal is kept, and lists the rows that the output has. A
 //! later run with [`Start::Resume`] adds the images that were repaired. When that run writes its
 //! first row, the output becomes a partial output again.
 //!
 //! # Files that are written as a whole
 //!
-//! Reports, pictures and timelines follow the same rules (see [`NewFile`]): the input is never
-//! replaced, an existing file is replaced only if the user requests it, and a file with the final
+//! Reports, pictures and timelines follow the same rules (see [`NewFile`]). The input is never
+//! replaced. An existing file is replaced only if the user requests this. A file with the final
 //! name is always complete.
 //!
 //! # Durability
@@ -115,9 +116,10 @@
 //! written: when 16 MiB of rows are waiting, or when rows have waited for a quarter of a second.
 //! Then a line of the journal states that these rows are on the disk.
 //! [`Sink::finish`](trijet::Sink::finish) brings the rest to the disk in this order: the rows, then
-//! the state of the file or the folder, then the final name, then the folder that has it. Each step
-//! is on the disk before the next step starts, and the last step before `finish` returns. If the
-//! disk reports an error, the run fails, and the journal no longer names rows that may be lost.
+//! the state of the file or the folder, then the final name, then the folder of the final name.
+//! Each step is on the disk before the next step starts. The last step is on the disk before
+//! `finish` returns. If the disk reports an error, the run fails, and the journal no longer names
+//! rows that may be lost.
 //!
 //! | | survives the death of the process | survives a loss of power |
 //! |---|---|---|

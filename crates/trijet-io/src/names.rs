@@ -1,4 +1,4 @@
-//! Names of files: how a file gets one, and whether two paths name one file.
+//! Names of files: how a file gets a name, and whether two paths lead to one file.
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, rename, renameat_with, unlink};
 use rustix::io::Errno;
@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Maximum number of bytes of a name on Linux (`NAME_MAX`).
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
-/// The name, if it has at most `most` bytes. A longer name is cut off, and ends with a hash of the
-/// whole name.
+/// The name, if it has at most `most` bytes. Otherwise the start of the name, followed by a hash of
+/// the whole name.
 pub(crate) fn short_name(name: &OsStr, most: usize) -> OsString {
     let bytes = name.as_encoded_bytes();
     if bytes.len() <= most {
@@ -39,14 +39,14 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Renames the file or folder at `from`, and replaces nothing: if anything is at `to`, the error is
-/// `EXIST`.
+/// Renames the file or folder at `from` to `to`, and replaces nothing. If anything is at `to`, the
+/// error is `EXIST`.
 ///
 /// Some systems have no such rename. There, a file first gets the new name as a hard link, which
 /// replaces nothing either, and then loses the old name. A folder, or a file on a file system
-/// without hard links, is renamed after a check of the new name. If something appears at the new
-/// name after the check, a folder replaces it only if it is an empty folder, and a file replaces it
-/// if it is a file.
+/// without hard links, is renamed after a check of the new name. If something appears at `to` after
+/// the check, the rename may replace it: a folder replaces an empty folder, and a file replaces a
+/// file.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Some sandboxes return PERM for calls that they do not know.

@@ -3,7 +3,8 @@
 //! These files follow the rules of outputs that are written row by row. A source is never replaced,
 //! even if it has several paths. An existing file is replaced only if the user requests it. A file
 //! with the final name is always complete: the bytes are written to a temporary file in the same
-//! folder. This file gets the final name when it is complete, and is deleted if anything fails.
+//! folder. When the temporary file is complete, it gets the final name. If anything fails, the
+//! temporary file is deleted.
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
@@ -22,8 +23,8 @@ pub enum Existing {
     /// The existing file is kept, and the new file is refused.
     Kept,
     /// An existing regular file is replaced when the new file is complete. Other hard links of the
-    /// existing file keep the old bytes. Anything else than a regular file is kept, and the new
-    /// file is refused.
+    /// existing file keep the old bytes. If the name belongs to anything other than a regular file,
+    /// that is kept, and the new file is refused.
     Replaced,
 }
 
@@ -51,7 +52,7 @@ pub struct NewFile {
     existing: Existing,
     /// Files that are not replaced, and folders in which nothing is created or replaced.
     sources: Vec<PathBuf>,
-    /// Other outputs of the same run, which are not replaced either.
+    /// Other outputs of the same run. They are not replaced either.
     outputs: Vec<PathBuf>,
 }
 
@@ -68,12 +69,13 @@ pub struct Complete<'a> {
 const ATTEMPTS: u32 = 1000;
 
 impl NewFile {
-    /// Describes a file at `path` for the operation `op`, which reads the files and folders
-    /// `sources`.
+    /// Describes a new file at `path`. It is written by the operation `op`, which reads the files
+    /// and folders `sources`.
     ///
     /// # Errors
-    /// `InvalidValue` when `path` is a source or lies in one, and when something exists at `path`
-    /// that must not be replaced. `Io` when the folder of `path` is missing or cannot be read.
+    /// `InvalidValue` when `path` is a source or lies in a source, and when something exists at
+    /// `path` that must not be replaced. `Io` when the folder of `path` is missing or cannot be
+    /// read.
     pub fn new(
         op: &'static str,
         path: &Path,
@@ -121,7 +123,7 @@ impl NewFile {
     /// Writes the file and gives it its final name.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and errors of `write`. After an error, no file is left behind.
+    /// Errors of [`new`](Self::new), and errors of `write`. After an error, no file remains.
     pub fn write(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         self.complete(write)?.name()
     }
@@ -130,7 +132,7 @@ impl NewFile {
     /// files can complete all of them before the first file gets its name.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Errors of [`write`](Self::write).
     pub fn complete(
         &self,
         write: impl FnOnce(&mut File) -> io::Result<()>,
@@ -138,7 +140,7 @@ impl NewFile {
         self.check()?;
         let (mut file, beside) = self.create_beside()?;
         let complete = Complete { target: self, beside, is_named: false };
-        // A disk may report that it is full when the bytes reach it.
+        // A disk may report only now that it is full, when the bytes reach the disk.
         write(&mut file)
             .and_then(|()| file.sync_all())
             .map_err(|error| file_error::io(self.op, &self.path, error))?;
@@ -185,7 +187,7 @@ impl Complete<'_> {
     /// Gives the file its final name.
     ///
     /// # Errors
-    /// As [`NewFile::new`]: a file with that name may have appeared meanwhile.
+    /// Errors of [`NewFile::new`], because a file with that name may have appeared since then.
     pub fn name(mut self) -> Result<()> {
         let NewFile { op, path, existing, .. } = self.target;
         self.target.check()?;
@@ -216,8 +218,8 @@ impl Drop for Complete<'_> {
 /// The reason why an existing file is kept.
 const TAKEN: &str = "already exists; use --overwrite to replace it";
 
-/// Refuses an output at `path` that is one of `sources`, under any of its paths, or that lies in a
-/// folder among them.
+/// Refuses an output at `path` if it is one of `sources`, under any of its paths, or lies in a
+/// folder of `sources`.
 ///
 /// # Errors
 /// `InvalidValue` with the name of the source.

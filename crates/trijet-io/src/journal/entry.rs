@@ -21,8 +21,7 @@ pub(super) enum Entry {
     Finished,
 }
 
-/// The content of a line; `None` when the line is damaged, or names rows that the output does not
-/// have.
+/// Parses a line. `None` when the line is damaged, or names rows that the output does not have.
 pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
     let mut value: Value = serde_json::from_slice(line).ok()?;
     let item = value.get_mut("item").and_then(Value::as_array_mut);

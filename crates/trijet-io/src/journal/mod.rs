@@ -4,20 +4,22 @@
 //! The journal is a text file that only grows. Its first line, the header, identifies the run. The
 //! line `{"root":n}` has the inode of the partial output. A line `{"rows":[a,b],"xxh3":"hash"}` is
 //! appended after these rows were written, so every row named in the journal exists in the output.
-//! The hash is the hash of their bytes. If the bytes prove to be lost, a line `{"lost":[a,b]}`
-//! follows. Before the first rows that depend on a file of the input, a line
+//! The hash is the hash of the bytes of these rows. If the bytes prove to be lost, a line
+//! `{"lost":[a,b]}` follows. Before the first rows that depend on a file of the input, a line
 //! `{"item":[n,[name,bytes,modified,inode,changed]]}` has the state of that file. A line
-//! `{"synced":n}` means that the rows of the lines before byte n have reached the disk. If several
-//! processes write one output, each has its own journal. There, `{"created":t}` has the time at
-//! which the partial output was created, so that a partial output that was created again is
-//! recognized, and `{"finished":true}` is the last line of a process that has nothing left to do.
-//! If the process dies, the last line may be incomplete; it is then ignored. Lines that a loss of
-//! power has replaced by zeros are ignored too.
+//! `{"synced":n}` means that the rows of the lines before byte n have reached the disk. If the
+//! process dies, the last line may be incomplete. Such a line is ignored, and so are lines that a
+//! loss of power has replaced by zeros.
 //!
-//! A file is a journal if it starts like a header, or is empty. Any other file under its name
-//! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
-//! keeps other runs from writing the same output. Some file systems have no locks. There, a run of
-//! one process continues without a lock, and a run of several processes is refused.
+//! If several processes write one output, each process has its own journal. There, `{"created":t}`
+//! has the time at which the partial output was created. It shows whether the partial output was
+//! created again. A process that has nothing left to do writes `{"finished":true}` as its last
+//! line.
+//!
+//! A file is a journal if it starts like a header, or is empty. Any other file with the name of a
+//! journal belongs to the user and is never changed. A symbolic link is not followed. A lock on the
+//! file keeps other runs from writing the same output. Some file systems have no locks. There, a
+//! run of one process continues without a lock, and a run of several processes is refused.
 
 mod entry;
 
@@ -58,15 +60,15 @@ pub struct Journal {
 /// States of input files. The keys are the indices of the files.
 type Stamps = BTreeMap<usize, Value>;
 
-/// The content of a journal: the state of the partial output next to it.
+/// The content of a journal: the progress of the partial output next to the journal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// The rows that are written.
     pub done: Rows,
-    /// A change of the input or of the circumstances since the rows were written, as text for
+    /// A change of the input or of the circumstances since the rows were written, as a text for
     /// messages.
     pub changed: Option<String>,
-    /// The ranges of rows, each written by one call, with their hashes.
+    /// The ranges of rows that were written, with their hashes. Each range was written by one call.
     pub(crate) written: Vec<Written>,
     /// The ranges of `written` that may not be on the disk.
     pub(crate) unsynced: Vec<Written>,
@@ -82,8 +84,8 @@ pub struct Progress {
 }
 
 impl Journal {
-    /// Opens or creates the journal at `path`, and locks it until this value is dropped. On a file
-    /// system without locks, the journal is not locked: see [`is_locked`](Self::is_locked).
+    /// Opens or creates the journal at `path`, and locks it until this value is dropped. If the
+    /// file system has no locks, the journal is not locked (see [`is_locked`](Self::is_locked)).
     ///
     /// # Errors
     /// `InvalidValue` when another run has locked the journal, and when the file is not a journal.
@@ -105,10 +107,10 @@ impl Journal {
     }
 
     /// Opens or creates the journal that several processes share, and waits until no other process
-    /// has locked it. A process locks this journal only for a short time.
+    /// has locked this journal. A process locks it only for a short time.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), except for the error about another run.
+    /// Errors of [`lock`](Self::lock), except the error about another run.
     pub(crate) fn wait(path: &Path) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         loop {
@@ -138,11 +140,11 @@ impl Journal {
         }
     }
 
-    /// Reads the journal at `path`, which a running process may be writing. `None` if there is no
-    /// journal, or if it names no job.
+    /// Reads the journal at `path`. A running process may be writing the journal at the same time.
+    /// `None` if there is no journal, or if the journal names no job.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Errors of [`read`](Self::read).
     pub(crate) fn peek(path: &Path, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
         let file = match File::options().read(true).custom_flags(NOFOLLOW).open(path) {
             Ok(file) => file,
@@ -163,13 +165,13 @@ impl Journal {
                     return Err(file_error::refused("journal", path, NOT_OURS));
                 }
                 Ok(_) => match options.open(path) {
-                    // Another process has deleted it.
+                    // Another process has deleted the file.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     opened => return Ok((opened.map_err(io)?, false)),
                 },
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match options.clone().create_new(true).open(path) {
-                        // Another process has created it.
+                        // Another process has created the file.
                         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                         opened => return Ok((opened.map_err(io)?, true)),
                     }
@@ -179,8 +181,8 @@ impl Journal {
         }
     }
 
-    /// Makes a journal of an open file. Refuses a file that was replaced, has a second name or is
-    /// not a journal.
+    /// Makes a journal of an open file. Refuses a file that was replaced, that has a second name,
+    /// or that is not a journal.
     fn opened(file: File, path: &Path, is_new: bool, is_locked: bool) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
@@ -203,7 +205,7 @@ impl Journal {
         Ok(Self { is_new, is_locked, ..Self::of(file, path) })
     }
 
-    /// The journal in an open file that has not been read.
+    /// The journal in an open file. The file is not read yet.
     fn of(file: File, path: &Path) -> Self {
         let (path, stamps) = (path.to_owned(), Stamps::new());
         Self { file, path, is_new: false, is_locked: false, failed: None, stamps }
@@ -222,7 +224,7 @@ impl Journal {
         self.is_new
     }
 
-    /// The time of the last entry, for messages.
+    /// The time of the last entry, as a text for messages.
     pub(crate) fn modified(&self) -> Result<String> {
         let io = |error| file_error::io("journal", &self.path, error);
         let modified = self.file.metadata().and_then(|metadata| metadata.modified()).map_err(io)?;
@@ -243,8 +245,8 @@ impl Journal {
         self.write(&format!("{}\n", json!(["trijet journal", 3, fingerprint.fields()])))
     }
 
-    /// Reads the progress of the job of `fingerprint`. `None` if the journal names no job, because
-    /// its header is incomplete: its run died before it had created a partial output.
+    /// Reads the progress of the job of `fingerprint`. `None` if the header is incomplete, so that
+    /// the journal names no job: the run died before it had created a partial output.
     ///
     /// # Errors
     /// `InvalidValue` when the journal belongs to another job; the message names the field that
@@ -256,18 +258,18 @@ impl Journal {
         }
     }
 
-    /// As [`read`](Self::read), but a damaged line ends the progress, and the result includes its
-    /// error.
+    /// Reads the progress like [`read`](Self::read), but only up to a damaged line. The result
+    /// includes the error of the damaged line.
     ///
     /// # Errors
-    /// As [`read`](Self::read), except for damaged lines after the header.
+    /// Errors of [`read`](Self::read), except errors of damaged lines after the header.
     pub(crate) fn read_sound(
         &self,
         fingerprint: &Fingerprint,
     ) -> Result<Option<(Progress, Option<Error>)>> {
         let Some((header, mut end)) = self.header(fingerprint)? else { return Ok(None) };
         let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
-        // The states of files when the rows that depend on them were written.
+        // The states of input files at the time when the rows that depend on them were written.
         let mut used = Stamps::new();
         let (mut root, mut created, mut synced, mut is_finished) = (None, None, 0, false);
         let mut damage = None;
@@ -356,8 +358,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a line for each of these ranges, which states that the output does not have the rows.
-    /// Each range was written by one call.
+    /// Adds a line for each of these ranges. The line states that the output does not have the rows
+    /// of the range. Each range was written by one call.
     ///
     /// # Errors
     /// `Io`.
@@ -374,7 +376,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "root": root })))
     }
 
-    /// Adds a line which states that the rows of all lines before the byte `end` are on the disk.
+    /// Adds a line. It states that the rows of all lines before the byte `end` are on the disk.
     ///
     /// # Errors
     /// `Io`.
@@ -390,7 +392,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "created": time })))
     }
 
-    /// Adds a line which states that this process has written all of its rows.
+    /// Adds a line. It states that this process has written all of its rows.
     ///
     /// # Errors
     /// `Io`.
@@ -406,7 +408,7 @@ impl Journal {
         Ok(self.file.metadata().map_err(|error| self.io(error))?.len())
     }
 
-    /// Opens another handle of the file. The file stays locked until this handle is closed as well.
+    /// Opens another handle of the file. The file stays locked until both handles are closed.
     ///
     /// # Errors
     /// `Io`.
@@ -479,8 +481,8 @@ impl Journal {
     }
 
     /// Appends lines with one write, so that only the end of the file can be incomplete. After a
-    /// failure nothing more is appended, so that an incomplete line stays the last one. Every later
-    /// call fails with the first error, because the run may report the error of any thread.
+    /// failure, nothing more is appended, so that an incomplete line stays the last line. Every
+    /// later call fails with the first error, because the run may report the error of any thread.
     fn write(&mut self, lines: &str) -> Result<()> {
         if let Some(first) = &self.failed {
             return Err(first.again());

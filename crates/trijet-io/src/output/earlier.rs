@@ -1,4 +1,4 @@
-//! The partial output of an earlier run: a new run continues it, discards it, or leaves it alone.
+//! The partial output of an earlier run: a new run continues, discards or keeps it.
 
 use super::target::Target;
 use crate::file_error;
@@ -19,7 +19,7 @@ pub enum Start {
     /// replaced.
     New,
     /// The partial output is continued. Rows whose bytes have changed since they were written are
-    /// written again. Without a partial output, a new output is written.
+    /// written again. If there is no partial output, a new output is written.
     Resume,
     /// The partial output is continued. Rows that are known to have reached the disk are not
     /// verified.
@@ -31,7 +31,8 @@ pub enum Start {
 /// The result of an earlier run.
 pub(super) enum EarlierResult {
     Kept(Kept),
-    /// No rows are kept. The first write of the new run discards `earlier` rows.
+    /// No rows are kept. The first write of the new run discards the `earlier` rows of an earlier
+    /// run.
     Nothing {
         earlier: u64,
     },
@@ -44,8 +45,8 @@ pub(super) struct Kept {
     pub(super) lost: Vec<Range<u64>>,
 }
 
-/// Looks for the partial output of an earlier run, and opens it to continue it. After an error,
-/// nothing is changed.
+/// Looks for the partial output of an earlier run, and opens the partial output to continue it.
+/// After an error, nothing is changed.
 pub(super) fn kept(
     target: &Target,
     fingerprint: &Fingerprint,
@@ -55,14 +56,14 @@ pub(super) fn kept(
     let place = &target.place;
     let read = journal.read_sound(fingerprint);
     let progress = read.as_ref().ok().and_then(Option::as_ref).map(|(progress, _)| progress);
-    // The complete output may lack the rows of damaged images.
+    // A complete output may lack the rows of damaged images.
     let lacks_rows = match progress {
         Some(progress) => place.lacks_rows(progress, target.layout().rows)?,
         None => false,
     };
     let resumes = matches!(start, Start::Resume | Start::ResumeUnverified);
     if !(lacks_rows && resumes) {
-        // Another run may have finished this output before it released the lock.
+        // Another run may have finished this output before that run released the lock.
         target.check_free()?;
     }
     let partial = if lacks_rows { &place.out } else { &place.partial };
@@ -91,13 +92,14 @@ pub(super) fn kept(
     let earlier = progress.done.count();
     let created = place.created(fingerprint)?;
     let is_other = state.is_some_and(|state| match created {
-        // Another process may have created the partial output again.
+        // Another process may have discarded this partial output and created a new one.
         Some(_) => progress.created != created,
-        // A copy has another inode number than the original.
+        // A copy of the partial output has another inode number than the original.
         None => progress.root.is_some_and(|own| own != state.ino()),
     });
     if earlier == 0 || start == Start::Restart {
-        // A partial output of several processes stays, with the rows of the others.
+        // If several processes share a partial output, it stays, with the rows of the other
+        // processes.
         if place.shared.is_none() {
             target.plan.check_discard(&place.partial)?;
             if is_other {
@@ -133,7 +135,8 @@ pub(super) fn kept(
 }
 
 /// Adds lines about the partial output to the journal: its inode number, and the time `created` if
-/// several processes share it. The earlier lines are about another file or folder.
+/// several processes share the partial output. Earlier lines of the journal are about another file
+/// or folder.
 fn name_root(
     journal: &mut Journal,
     writer: &dyn Writer,

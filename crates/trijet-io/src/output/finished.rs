@@ -1,9 +1,10 @@
 //! The mark of a finished output: an extended attribute that names its job.
 //!
-//! The mark tells a later run of the same job that nothing is left to do, so a command that is
+//! The mark tells a later run of the same job that nothing is left to do. So a command that is
 //! repeated until it succeeds comes to an end. The mark has the time of the last change of the
-//! output. For a folder, this includes the files in it. So an output that was changed later does
-//! not count as complete. If the file system does not support attributes, there is no mark.
+//! output. For a folder, this includes changes of its files. So an output that was changed after
+//! its mark does not count as complete. If the file system does not support attributes, there is no
+//! mark.
 
 use super::target::Target;
 use crate::file_error;
@@ -50,13 +51,14 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
 enum Mark {
     /// There is no mark, or it belongs to another job or input.
     Other,
-    /// The mark belongs to the job, but the state of the input (`ctime`) has changed since, and
-    /// perhaps its bytes.
+    /// The mark belongs to the job, but the state of the input (`ctime`) has changed since the mark
+    /// was set. The bytes of the input may have changed as well.
     Doubtful,
     Job,
 }
 
-/// The mark of an output. The last word is a hash of the state of the input.
+/// The mark of an output, for the open file or folder `root`. The last word is a hash of the state
+/// of the input.
 fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     let (changed, bytes) = extent(root)?;
     let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
@@ -65,7 +67,7 @@ fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     Ok(format!("2 {job:032x} {seconds}.{nanoseconds:09} {bytes} {state:032x}"))
 }
 
-/// Marks the output that is open as `root` and that will not be changed any more.
+/// Marks the output that is open as `root`. The output must not be changed afterwards.
 pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
     let mark = mark_of(fingerprint, root)?;
     Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
@@ -91,8 +93,9 @@ fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
 
 impl Target {
     /// Whether the final path has the complete output of this job, with the input in its present
-    /// state, so that nothing is left to do. An output that lacks the rows of damaged images is not
-    /// complete. If it is complete, deletes the journal that the run has left, if any.
+    /// state. Then nothing is left to do. An output that lacks the rows of damaged images is not
+    /// complete. If the output is complete, deletes the journal that the run has left, if there is
+    /// one.
     ///
     /// # Errors
     /// `InvalidValue` when the final path has something else that must not be overwritten. `Io`.
