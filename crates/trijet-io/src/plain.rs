@@ -1,9 +1,9 @@
-//! The description of a file of plain bytes, because the file itself has none.
+//! The description of a file of plain bytes. The file itself has no description.
 
 use crate::array::Array;
 
-/// The content of a file of plain bytes: bytes that are skipped, and then exactly the elements of
-/// an array, little-endian, in C order.
+/// The content of a file of plain bytes: bytes that are skipped, and then the elements of an array
+/// and nothing else. The elements are little-endian and in C order.
 ///
 /// ```
 /// use trijet_io::{Array, Dtype, Input, Plain};
@@ -25,7 +25,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A file with these elements and nothing else.
+    /// Describes a file with these elements and nothing else.
     #[must_use]
     pub fn new(array: Array) -> Self {
         Self { array, header: 0, has_any_name: false }

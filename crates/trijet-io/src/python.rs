@@ -1,11 +1,11 @@
-//! Lines of Python that make an `.npy` file of a file that this program cannot read.
+//! Lines of Python that convert a file that this program cannot read to an `.npy` file.
 
 use crate::shown::shown;
 use std::path::{Path, PathBuf};
 
-/// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the
-/// expression of the array, with `{}` for the name of the file. The line imports `modules` in
-/// addition to numpy; `modules` may be empty.
+/// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the Python
+/// expression of the array, in which `{}` stands for the name of the file. The line imports
+/// `modules` in addition to numpy; `modules` may be empty.
 pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
     let comma = if modules.is_empty() { "" } else { ", " };
     let array = array.replace("{}", &literal(path));

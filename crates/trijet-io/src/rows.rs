@@ -46,7 +46,7 @@ impl Rows {
         }
     }
 
-    /// The ranges in ascending order; no two overlap or touch.
+    /// The ranges in ascending order. No two ranges overlap or touch.
     #[must_use]
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
@@ -58,7 +58,7 @@ impl Rows {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The rows from 0 up to, but not including, `rows` that are not in the set.
+    /// The rows below `rows` that are not in the set.
     #[must_use]
     pub fn missing(&self, rows: u64) -> Vec<Range<u64>> {
         let mut missing = Vec::new();

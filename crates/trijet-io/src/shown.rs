@@ -1,9 +1,9 @@
 //! Text from outside, such as the name of a file, in the form in which messages show it.
 //!
 //! A name may have any character except `/` and NUL. A terminal obeys control characters: an escape
-//! sequence colours or clears it, or sets its title. So a message shows an escape instead of such a
-//! character. In JSON output, a character has the same escape, and a reader gets the original
-//! character.
+//! sequence colours or clears the terminal, or sets its title. So a message shows an escape instead
+//! of a control character. JSON output has the same escape for a character, and a reader of the
+//! JSON gets the original character.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
@@ -59,8 +59,8 @@ pub fn escaped(lines: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a terminal obeys a character: a control character, or one that changes the direction or
-/// the line of the text after it.
+/// Whether a terminal obeys a character. This is so for control characters, and for characters that
+/// change the direction or the line of the text after them.
 fn is_obeyed(one: char) -> bool {
     let is_layout = matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     one.is_control() || is_layout
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// In a printed JSON report, an escape means the original character.
+    /// In a JSON report, a reader gets the original character from an escape.
     #[test]
     fn an_escape_in_json_is_the_same_character() {
         let name = "a\u{7f}\u{9b}31m\u{202e}\u{1b}";

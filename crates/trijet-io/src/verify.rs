@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// The number of bytes that a thread reads at once.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Maximum number of threads. More threads read no faster from most disks.
+/// Maximum number of threads. From most disks, more threads read no faster.
 const THREADS_MAX: usize = 16;
 
 /// A range of rows that was written by one call, with a hash of its bytes.
@@ -35,8 +35,8 @@ impl Written {
 }
 
 /// The ranges of `written` that cannot be read, or whose bytes do not match the hash, in ascending
-/// order. `layout` is the layout of the output. Its granule is a multiple of the granule of the
-/// writer.
+/// order. `layout` is the layout of the output. The granule of the layout is a multiple of the
+/// granule of the writer.
 pub(crate) fn differing(
     writer: &dyn Writer,
     written: &[Written],
@@ -66,7 +66,7 @@ pub(crate) fn differing(
     found
 }
 
-/// The hash of `rows`, which are read in pieces; `None` if they cannot be read.
+/// The hash of `rows`, which are read in pieces. `None` if the rows cannot be read.
 fn hash_of(
     writer: &dyn Writer,
     rows: &Range<u64>,

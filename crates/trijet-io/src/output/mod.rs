@@ -54,10 +54,10 @@ pub enum Durability {
     InMemory,
 }
 
-/// The files that a stopped output leaves behind.
+/// The files that remain after an output was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
-    /// Nothing.
+    /// No files.
     Nothing,
     /// A partial output with this number of rows. A later run can resume it.
     Rows(u64),
@@ -96,26 +96,26 @@ pub struct Output {
     lost: Vec<Range<u64>>,
     /// The damaged images of the input, whose rows are left out.
     damaged: Option<Arc<DamagedImages>>,
-    /// The state in which the first write finds the output. `None` after that write.
+    /// The state of the output before the first write. `None` after that write.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,
     /// The reason why the partial output could not be created.
     failed: OnceLock<String>,
-    /// The journal of a partial output that could neither be begun nor deleted.
+    /// The journal that could not be deleted after the partial output could not be created.
     left: OnceLock<Journal>,
     is_complete: AtomicBool,
     is_locked: bool,
 }
 
-/// If the limit of memory is smaller than this, no pages are created ahead on a disk.
+/// With a limit of memory below this number of bytes, no pages are created ahead on a disk.
 const AHEAD_MIN: u64 = 256 << 20;
 
 /// An output to which this run has written nothing yet.
 #[derive(Debug)]
 enum Ready {
-    /// The first write discards the rows of an earlier run, which has `earlier` rows.
+    /// The first write discards the partial output of an earlier run, which has `earlier` rows.
     New { journal: Journal, earlier: u64, ahead: Option<Ahead> },
-    /// The rows of an earlier run are continued.
+    /// The partial output of an earlier run is continued.
     Kept(Arc<Partial>),
 }
 
@@ -178,14 +178,14 @@ impl Output {
         })
     }
 
-    /// Whether the output is locked, so that no other run writes it at the same time. It is not
-    /// locked if the file system has no locks.
+    /// Whether the output is locked, so that no other run writes it at the same time. If the file
+    /// system has no locks, the output is not locked.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked
     }
 
-    /// Chooses whether the run waits for the disk. By default it does.
+    /// Chooses whether the run waits for the disk. By default the run waits.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -193,16 +193,16 @@ impl Output {
     }
 
     /// Limits the memory that writing takes in addition to the rows, for example for mapped parts
-    /// of the file. Without this limit, it takes at most half a GiB.
+    /// of the file. The default limit is half a GiB.
     #[must_use]
     pub fn host_memory(mut self, most: Bytes) -> Self {
         self.memory = Some(most.0);
         self
     }
 
-    /// Refuses a run whose rows do not fit on the disk of the output. Images take less space than
-    /// their rows, so they are not checked. Neither are outputs on file systems that compress, or
-    /// that do not report their free space.
+    /// Refuses a run whose rows do not fit on the disk of the output. There is no check for images,
+    /// which take less space than their rows. There is also none on a file system that compresses
+    /// or does not report its free space.
     ///
     /// # Errors
     /// `Io` with the space that is needed and the space that is free.
@@ -224,9 +224,9 @@ impl Output {
     }
 
     /// Starts a thread that creates the pages of a new output, for a run that has other work before
-    /// its first row. Until the first row, the pages belong to a file without a name, which
-    /// disappears if the process ends. Does nothing for an output that several processes write or
-    /// that already has pages.
+    /// its first row. Until that row, the pages belong to a file without a name, which disappears
+    /// if the process ends. Does nothing if several processes write the output or it already has
+    /// pages.
     #[must_use]
     pub fn begin_ahead(self) -> Self {
         let Target { place, plan, overwrites, .. } = &self.target;
@@ -243,8 +243,8 @@ impl Output {
         self
     }
 
-    /// Ends a run that has failed or was cancelled. A partial output without rows is deleted, with
-    /// its journal; any other is kept, so that it can be resumed.
+    /// Ends a run that has failed or was cancelled. A partial output without rows and its journal
+    /// are deleted. A partial output with rows is kept, so that it can be resumed.
     ///
     /// # Errors
     /// `Io` when a file cannot be deleted, or cannot be brought to the disk.
@@ -270,7 +270,7 @@ impl Output {
         if rows == 0 {
             return self.discard(partial).map(|()| Stopped::Nothing);
         }
-        // If a write has already returned this failure, it is not reported again.
+        // If a write has already returned the error, the error is not reported again.
         let is_reported = partial.record().is_failure_reported();
         let synced = match self.durability {
             Durability::OnDisk if !is_reported => partial.sync(),
@@ -292,7 +292,7 @@ impl Output {
         Ok(Stopped::Nothing)
     }
 
-    /// Deletes a partial output without rows, and its journal.
+    /// Deletes a partial output without rows, and the journal of that output.
     fn discard(&self, partial: Arc<Partial>) -> Result<()> {
         if let Some(shared) = &self.target.place.shared {
             return self.leave(shared, &partial.record().journal);
@@ -322,7 +322,7 @@ impl Output {
     }
 
     /// The rows of an earlier run whose bytes have changed since that run wrote them, in ascending
-    /// order. They count as missing until they are written again.
+    /// order. These rows count as missing until they are written again.
     #[must_use]
     pub fn lost(&self) -> &[Range<u64>] {
         &self.lost
@@ -343,11 +343,11 @@ impl Output {
     }
 
     fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
-        // A thread that panics under this lock leaves an output that was not begun.
+        // If a thread panicked under this lock, the output was not begun.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The partial output, which is created by the first call.
+    /// The partial output. The first call creates it.
     fn partial(&self) -> Result<&Partial> {
         if let Some(run) = self.run.get() {
             return Ok(&run.partial);
@@ -410,7 +410,8 @@ impl Output {
             Ok(handle) => {
                 Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
             }
-            // The reused output stays: with its journal, it is a partial output without rows.
+            // The reused output stays: together with its journal, it is a partial output without
+            // rows.
             Err(error) if is_reused => Err(error),
             Err(error) => {
                 // Discarding opens files, and the process may already have the maximum number open.
@@ -418,8 +419,8 @@ impl Output {
                 Err(match plan.discard(&place.partial) {
                     Ok(()) => forget(&journal, error),
                     Err(second) => {
-                        // The end of the run tries to delete the partial output again. Other files
-                        // are closed by then.
+                        // The end of the run tries to delete the partial output again, when other
+                        // files are closed.
                         drop(self.left.set(journal));
                         error.context(second.to_string())
                     }
@@ -434,14 +435,14 @@ impl Output {
         run.partial.end();
         let mut synchronizer = run.synchronizer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = synchronizer.take() {
-            // The thread panics only when an allocation fails. Then the rows are synchronized
+            // The thread panics only when an allocation fails. Its rows are then synchronized
             // again.
             drop(thread.join());
         }
     }
 
-    /// Refuses a complete output whose input has changed during the run. The rows that depend on a
-    /// changed file are not kept. If only the state of a file has changed, they are kept.
+    /// Refuses a complete output if its input has changed during the run. The rows that depend on a
+    /// changed file are discarded, unless only the `ctime` of the file has changed.
     fn check_input(&self, partial: &Partial) -> Result<()> {
         let Changes { changed, doubtful } = self.fingerprint.changes_of_run();
         if changed.is_empty() && doubtful.is_empty() {
@@ -497,8 +498,7 @@ fn spawn(place: &Place, partial: &Arc<Partial>) -> Result<JoinHandle<()>> {
     })
 }
 
-/// Deletes the journal of an output that could not be created. If that fails too, the first error
-/// is reported.
+/// Deletes the journal of an output that could not be created, and returns `error`.
 fn forget(journal: &Journal, error: Error) -> Error {
     match journal.remove() {
         Ok(()) => error,
@@ -556,8 +556,8 @@ impl Sink for Output {
             Some(shared) => self.finish_shard(shared, partial),
             None => self.publish(partial, |partial| {
                 let record = partial.record();
-                // The journal of an output without all rows stays, because it lists the rows that
-                // the output has.
+                // If rows were left out, the journal stays, because it lists the rows that the
+                // output has.
                 if record.left_out.count() > 0 { Ok(()) } else { record.journal.remove() }
             }),
         }
@@ -565,7 +565,7 @@ impl Sink for Output {
 }
 
 impl Output {
-    /// Gives the complete output its final name. Then `forget` deletes the remains of the run.
+    /// Gives the complete output its final name. Then `forget` deletes what remains of the run.
     fn publish(
         &self,
         partial: &Partial,

@@ -1,4 +1,4 @@
-//! Writing over an output that exists: it becomes the partial output of the run.
+//! Writing over an existing output: the existing output becomes the partial output of the run.
 
 use super::Output;
 use crate::file_error;
@@ -10,7 +10,8 @@ use trijet::Result;
 
 impl Output {
     /// Gives an existing output the name of the partial output, and opens it. `None` if there is no
-    /// output, or if it must not be overwritten. If it cannot be opened, it gets its own name back.
+    /// output, or if the output must not be overwritten. If the output cannot be opened, it gets
+    /// its own name back.
     pub(super) fn take_over(&self) -> Result<Option<Box<dyn Writer>>> {
         let place = &self.target.place;
         if !self.target.overwrites || !renamed(&place.out, &place.partial)? {
@@ -26,8 +27,8 @@ impl Output {
     }
 }
 
-/// Renames the file or folder at `from`, and replaces nothing. Returns whether there was anything
-/// to rename.
+/// Renames the file or folder at `from`, and replaces nothing. Returns whether anything was at
+/// `from`.
 pub(super) fn renamed(from: &Path, to: &Path) -> Result<bool> {
     let io = |error: Errno| file_error::io("overwrite", from, error.into());
     match rename_new(from, to) {

@@ -1,10 +1,10 @@
 //! A partial output with its journal: the rows that are written, and the rows that are on the disk.
 //!
-//! A line of the journal follows each write at once, so that a process that is killed loses
-//! nothing. The system may write the line to the disk before the rows, so after a loss of power,
+//! After each write, a line of the journal follows at once, so that a process that is killed loses
+//! nothing. The system may write the line to the disk before the rows. So after a loss of power,
 //! rows that the journal names may be missing. After each synchronization of the partial output, a
 //! further line states which earlier lines have their rows on the disk. A run that continues always
-//! verifies the rows of the other lines.
+//! verifies the rows of all other lines.
 
 use super::finished;
 use super::place::Place;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use trijet::{Error, Result};
 
 /// A synchronization starts when this many bytes wait for it. With a larger number, more bytes
-/// would wait for the last synchronization at the end of the run. With a smaller one, the disk
+/// would wait for the last synchronization at the end of the run. With a smaller number, the disk
 /// would write small pieces.
 const BATCH_BYTES: u64 = 16 << 20;
 /// Maximum time for which rows wait until a synchronization starts.
@@ -48,14 +48,14 @@ pub(super) struct Record {
     pub(super) done: Rows,
     /// The rows of damaged images, which this run leaves out.
     pub(super) left_out: Rows,
-    /// The ranges of rows that are written but may be missing on the disk. `unsynced_bytes` is
-    /// their size.
+    /// The ranges of rows that are written but may be missing on the disk. `unsynced_bytes` is the
+    /// total size of these ranges.
     unsynced: Vec<Range<u64>>,
     unsynced_bytes: u64,
     /// Whether the name of the partial output is on the disk.
     is_named: bool,
-    /// The error of the first synchronization of the output or of its journal that failed. No later
-    /// synchronization can be trusted, because the system reports an error once.
+    /// The error of the first failed synchronization of the output or of its journal. No later
+    /// synchronization can be trusted, because the system reports an error only once.
     failed: Option<Error>,
     /// Whether a call has returned the error in `failed`.
     is_reported: bool,
@@ -64,7 +64,7 @@ pub(super) struct Record {
 }
 
 impl Partial {
-    /// The partial output that `writer` writes. The rows `done` are in the journal.
+    /// Makes a partial output that `writer` writes. The rows `done` are already in the journal.
     pub(super) fn new(
         place: &Place,
         fingerprint: &Fingerprint,
@@ -94,8 +94,8 @@ impl Partial {
     }
 
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
-        // If a thread panics under this lock, the journal lacks the line of some rows. A later run
-        // writes these rows again.
+        // If a thread panicked under this lock, the journal lacks the line of some rows. A later
+        // run writes these rows again.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Leaves `rows` out. The journal gets no line for them.
+    /// Leaves `rows` out. The journal gets no line for these rows.
     pub(super) fn leave_out(&self, rows: Range<u64>, zeros: &[u8]) -> Result<()> {
         self.writer.leave_out(rows.clone(), zeros)?;
         let mut record = self.record();
@@ -142,8 +142,8 @@ impl Partial {
         }
     }
 
-    /// Brings rows to the disk while others are written, until [`end`](Self::end). This function
-    /// returns no error: the next write reports the error.
+    /// Brings rows to the disk while other rows are written, until [`end`](Self::end) is called.
+    /// This function returns no error. The next write returns it instead.
     pub(super) fn synchronize(&self) {
         loop {
             let mut record = self.record();
@@ -177,8 +177,8 @@ impl Partial {
         self.sync_rows().inspect_err(|_| self.record().is_reported = true)
     }
 
-    /// As [`sync`](Self::sync). An error is stored before any other thread can see its
-    /// consequences, so that every thread reports the cause.
+    /// Does the work of [`sync`](Self::sync). An error is stored before any other thread can see
+    /// its consequences, so that every thread reports the cause.
     fn sync_rows(&self) -> Result<()> {
         let mut record = self.record();
         let end = match record.journal.end() {
@@ -238,8 +238,8 @@ impl Partial {
 }
 
 impl Record {
-    /// Notes that the output does not have these ranges. The rows of each range were written
-    /// together.
+    /// Notes that the output does not have these ranges. The rows of each range were written by one
+    /// call.
     pub(super) fn lose(&mut self, ranges: &[Range<u64>]) -> Result<()> {
         for range in ranges {
             self.done.remove(range.clone());
@@ -261,7 +261,7 @@ impl Record {
         error
     }
 
-    /// Whether a call has returned the error of a synchronization.
+    /// Whether a call has returned the stored error of a synchronization.
     pub(super) fn is_failure_reported(&self) -> bool {
         self.is_reported
     }
@@ -280,7 +280,8 @@ mod tests {
     use trijet::Dtype;
     use trijet::ErrorKind;
 
-    /// A writer whose synchronization reports its start, and ends when the test lets it.
+    /// A writer that reports the start of its synchronization, and ends the synchronization when
+    /// the test allows it.
     #[derive(Debug)]
     struct Slow {
         file: File,
@@ -344,7 +345,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| partial.synchronize());
             begins.recv().expect("a synchronization begins");
-            // Rows that are written meanwhile do not wait for the synchronization, and are not part
+            // Rows that are written during the synchronization do not wait for it, and are not part
             // of it.
             let before = journal(&folder).len();
             partial.write(1..2, &[2]).expect("nothing fails");
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(partial.record().done.count(), 2);
     }
 
-    /// The system reports such an error once, and takes the rows for written afterwards.
+    /// The system reports such an error only once. Afterwards it treats the rows as written.
     #[test]
     fn rows_are_lost_when_their_synchronization_fails() {
         let (folder, partial, begins, ends) = partial();
@@ -383,8 +384,8 @@ mod tests {
         assert_eq!(partial.record().done.count(), 1);
     }
 
-    /// Once, the second of two writers reported only "see the first error", and hid the first
-    /// error.
+    /// In an earlier version, the second of two writers reported only "see the first error". So the
+    /// first error was hidden.
     #[test]
     fn every_call_after_a_failed_synchronization_names_its_cause() {
         let (_folder, partial, begins, ends) = partial();
@@ -413,8 +414,8 @@ mod tests {
         }
     }
 
-    /// Once, the error was lost with the thread, and the next write reported only that there had
-    /// been an earlier error.
+    /// In an earlier version, the error was lost with the thread. The next write reported only that
+    /// there had been an earlier error.
     #[test]
     fn an_error_of_the_journal_in_the_background_is_reported_by_the_next_write() {
         let (_folder, partial, begins, ends) = partial();

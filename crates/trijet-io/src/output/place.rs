@@ -1,5 +1,5 @@
-//! The paths of an output, and the rules for them: no existing file is overwritten, least of all
-//! the input.
+//! The paths of an output, and the rules for them: no existing file is overwritten, and above all
+//! not the input.
 
 use super::shard::Shard;
 use crate::file_error;
@@ -21,10 +21,10 @@ pub(super) struct Place {
     /// The path of the output while it is being written.
     pub(super) partial: PathBuf,
     /// The path of the journal, which lists the rows that are written. If several processes write
-    /// one output, each has its own journal.
+    /// one output, each process has its own journal.
     pub(super) journal: PathBuf,
-    /// The path of the journal that all these processes share. It names their job. A process locks
-    /// it while it creates or finishes the output.
+    /// The path of the journal that all processes of the output share. This journal names their
+    /// job. A process locks the journal while it creates or finishes the output.
     pub(super) shared: Option<PathBuf>,
 }
 
@@ -49,14 +49,14 @@ impl Place {
         Ok(Self { out: out.to_owned(), partial, journal, shared: None })
     }
 
-    /// The paths of one of several processes.
+    /// The paths of the process with the number of `shard`, one of several processes.
     pub(super) fn of_shard(mut self, shard: Shard) -> Self {
         let journal = self.journal_of(shard);
         self.shared = Some(std::mem::replace(&mut self.journal, journal));
         self
     }
 
-    /// The path of the journal of one of several processes.
+    /// The path of the journal of the process with the number of `shard`.
     pub(super) fn journal_of(&self, shard: Shard) -> PathBuf {
         let suffix = format!(".{}-of-{}.journal", shard.index(), shard.count());
         let name = self.out.file_name().unwrap_or_default();
@@ -88,8 +88,8 @@ impl Place {
         Ok(())
     }
 
-    /// Refuses an output that exists. A dangling link exists too: writing through it would create
-    /// its target.
+    /// Refuses an output that exists. A dangling link counts as existing, because a write through
+    /// the link would create its target.
     pub(super) fn check_free(&self) -> Result<()> {
         match state_of("create", &self.out)? {
             None => Ok(()),
@@ -97,8 +97,8 @@ impl Place {
         }
     }
 
-    /// Gives the complete output its final name. `root` is its open file or folder. A file with
-    /// this name may have appeared since the run began; it is never replaced.
+    /// Gives the complete output its final name. `root` is its open file or folder. If a file with
+    /// this name has appeared since the run began, that file is not replaced.
     pub(super) fn publish(&self, root: &File) -> Result<()> {
         let io = |error| file_error::io("finish", &self.partial, error);
         if !is_at(root, &self.partial).map_err(io)? {
@@ -111,8 +111,8 @@ impl Place {
         })
     }
 
-    /// Whether the output has its partial name and its final name. It has both if a run died after
-    /// it had given the output the final name, and before it had removed the partial name.
+    /// Whether the output has both its partial name and its final name. This is so if a run died
+    /// after it had given the output the final name, and before it had removed the partial name.
     pub(super) fn has_both_names(&self) -> bool {
         let own = |path| fs::symlink_metadata(path).ok().filter(Metadata::is_file);
         let number = |state: Metadata| (state.dev(), state.ino());

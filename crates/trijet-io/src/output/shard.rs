@@ -19,8 +19,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The process with the number `index`, counted from 0, of `count` processes. `None` if there
-    /// is no such process.
+    /// The process with the number `index` of `count` processes. The numbers start at 0. `None` if
+    /// there is no such process.
     #[must_use]
     pub fn new(index: u64, count: u64) -> Option<Self> {
         (index < count).then_some(Self { index, count })
@@ -38,7 +38,7 @@ impl Shard {
         self.count
     }
 
-    /// The rows of this process, in whole granules. Together, the processes have all rows.
+    /// The rows of this process, in whole granules. The processes together have all rows.
     #[must_use]
     pub fn rows(self, layout: Layout) -> Range<u64> {
         let granules = u128::from(layout.rows.div_ceil(layout.granule));

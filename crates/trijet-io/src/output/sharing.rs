@@ -1,9 +1,9 @@
 //! The steps that the processes of one output share: the first process creates the partial output,
 //! and the last process gives the output its final name.
 //!
-//! A process finds the other processes by their journals. It reads these journals while it has the
-//! lock of the shared journal. So if two processes finish at the same time, one of them sees that
-//! both have finished.
+//! A process finds the other processes by their journals. It reads these journals while it holds
+//! the lock of the shared journal. So if two processes finish at the same time, at least one of
+//! them sees that both have finished.
 
 use super::partial::Partial;
 use super::place::Place;
@@ -37,8 +37,8 @@ impl Output {
         Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
     }
 
-    /// Creates the partial output, or opens it if another process has created it. Returns its
-    /// writer, and the time at which it was created.
+    /// Creates the partial output, or opens it if another process has created it. Returns the
+    /// writer, and the time at which the partial output was created.
     fn create_or_reopen(&self, shared: &Path) -> Result<(Box<dyn Writer>, u64)> {
         let (place, plan) = (&self.target.place, &self.target.plan);
         let mut shared = Journal::wait(shared)?;
@@ -50,7 +50,8 @@ impl Output {
             (Some(Some(time)), true) => {
                 return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
             }
-            // A process died after it had created the partial output and before it had noted this.
+            // An earlier process died after it had created the partial output and before it had
+            // noted the time.
             (Some(None), true) => plan.discard(&place.partial)?,
             (None, true) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
@@ -59,8 +60,8 @@ impl Output {
             (Some(_), false) => {}
             (None, false) => {
                 shared.begin(&self.fingerprint)?;
-                // The journal must be on the disk first, so that no partial output exists without
-                // its journal.
+                // The journal must reach the disk before the partial output is created. Otherwise
+                // there could be a partial output without a journal.
                 shared.sync()?;
             }
         }
@@ -84,7 +85,8 @@ impl Output {
         shared.remove()
     }
 
-    /// Ends a process that has written all of its rows. The last process gives the output its name.
+    /// Ends a process that has written all of its rows. The last process gives the output its final
+    /// name.
     pub(super) fn finish_shard(&self, shared: &Path, partial: &Partial) -> Result<()> {
         let mut record = partial.record();
         record.journal.mark_finished()?;
@@ -98,7 +100,8 @@ impl Output {
                 one.is_finished && one.changed.is_none() && one.created == created
             });
             if !is_done {
-                // The process of that journal, or a later one, gives the output its name.
+                // The process of that journal, or a process that finishes later, gives the output
+                // its name.
                 return if shared.is_new() { shared.remove() } else { Ok(()) };
             }
         }
@@ -125,9 +128,9 @@ impl Place {
     }
 }
 
-/// The nanoseconds since 1970. They differ for each partial output that is created under the lock
-/// of the shared journal. Inodes do not always differ: a new partial output may get the inode of a
-/// deleted one.
+/// The nanoseconds since 1970-01-01 UTC. Partial outputs that are created under the lock of the
+/// shared journal have different times. They may have equal inodes, because a new partial output
+/// may get the inode of a deleted one.
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

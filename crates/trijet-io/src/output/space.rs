@@ -16,16 +16,16 @@ pub struct Space {
     pub free: Bytes,
 }
 
-/// The type numbers of file systems that compress, so that bytes may take less space: Btrfs, ZFS,
-/// Bcachefs, F2FS.
+/// The type numbers of file systems that compress: Btrfs, ZFS, Bcachefs and F2FS. On these file
+/// systems, bytes may take less space.
 const COMPRESSING: [FsWord; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
 
-/// The unit of `st_blocks`, whatever the block size of the file system is.
+/// The unit of `st_blocks`. It does not depend on the block size of the file system.
 const BLOCK_BYTES: u64 = 512;
 
 impl Target {
     /// The space of the output. `None` for images, because their size is not known before they are
-    /// written, and on a file system that compresses or does not report its free space.
+    /// written. Also `None` on a file system that compresses or does not report its free space.
     ///
     /// # Errors
     /// `Io` when the state of an earlier output cannot be read.

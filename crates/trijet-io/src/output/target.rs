@@ -27,9 +27,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Describes an output of `array` at `path`. The name determines the format: `.npy`; a folder
-    /// of images for a name without an extension, or with a slash at the end; plain bytes for
-    /// `.raw`, `.bin` and `.dat`. Images have the names of the input's images.
+    /// Describes an output of `array` at `path`. The name determines the format: `.npy`; plain
+    /// bytes for `.raw`, `.bin` and `.dat`; a folder of images for a name without an extension, or
+    /// with a slash at the end. The images get the file names of the input's images.
     ///
     /// # Errors
     /// `InvalidValue` for any other extension, when `path` is the input or lies inside it, and when
@@ -47,10 +47,11 @@ impl Target {
         format_of(path).map(drop)
     }
 
-    /// As [`new`](Self::new), but any other name means a file of plain bytes.
+    /// Describes an output as [`new`](Self::new) does, but any other name means a file of plain
+    /// bytes.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Errors of [`new`](Self::new).
     pub fn or_headerless(path: &Path, array: Array, input: &Input) -> Result<Self> {
         Self::of_format(of_output(path).unwrap_or(HEADERLESS), path, array, input)
     }
@@ -72,15 +73,17 @@ impl Target {
         Ok(Self { place, array, first_row, format, plan, shard: None, overwrites: false })
     }
 
-    /// Refuses an output that exists, or one that cannot be overwritten. [`crate::Output::open`]
-    /// refuses it too. This call is for a program that has much work before it opens the output.
+    /// Refuses an output that exists or that cannot be overwritten. [`crate::Output::open`] also
+    /// refuses such an output. This call is for a program that has much work before it opens the
+    /// output.
     ///
     /// # Errors
     /// `InvalidValue` when something exists at the final path. `Io` when the state of that path
     /// cannot be read.
     pub fn check_free(&self) -> Result<()> {
         if self.overwrites {
-            // The second name is the name of the partial output, which the run discards.
+            // The second name is the name of the partial output. The run discards the partial
+            // output.
             return match self.place.has_both_names() {
                 true => Ok(()),
                 false => self.plan.check_reuse(&self.place.out),
@@ -99,10 +102,10 @@ impl Target {
         }
     }
 
-    /// Writes over an existing output of the same format at the final path. It reuses the pages of
-    /// that output, which is faster than creating new ones. The output loses its name at the first
-    /// row, and gets it back after the last row. A run that is interrupted in between can be
-    /// resumed, and the old rows are lost.
+    /// Writes over an existing output of the same format at the final path. The new output reuses
+    /// the pages of the existing output, which is faster than creating new pages. The output loses
+    /// its name at the first row, and gets it back after the last row. A run that is interrupted in
+    /// between can be resumed, but the old rows are lost.
     ///
     /// # Panics
     /// When the target describes a part of an output.
@@ -117,7 +120,7 @@ impl Target {
     /// finishes its part gives the output its final name.
     ///
     /// # Panics
-    /// When the target describes a part already, or is written over.
+    /// When the target already describes a part, or is written over.
     #[must_use]
     pub fn of_shard(mut self, shard: Shard) -> Self {
         assert!(self.shard.is_none(), "the target already describes a part of an output");
@@ -140,8 +143,8 @@ impl Target {
         self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
-    /// The rows of the input from which [`rows`](Self::rows) are computed. The rows of a halo are
-    /// not included.
+    /// The rows of the input from which [`rows`](Self::rows) are computed, without the rows of a
+    /// halo.
     #[must_use]
     pub fn rows_of_input(&self) -> Range<u64> {
         let rows = self.rows();
@@ -183,8 +186,8 @@ impl Target {
         self.array.layout().granule(self.granule())
     }
 
-    /// A chunk must start and end at multiples of this number of rows: the height of an image for
-    /// images, otherwise 1.
+    /// The number of rows of a granule. A chunk must start and end at multiples of this number. It
+    /// is the height of an image for images, otherwise 1.
     #[must_use]
     pub fn granule(&self) -> u64 {
         self.plan.granule()
@@ -195,7 +198,7 @@ fn format_of(path: &Path) -> Result<&'static dyn Format> {
     of_output(path).ok_or_else(|| file_error::refused("create", path, unknown_output(path)))
 }
 
-/// The reason why an output is not written if no format claims its name.
+/// The reason why an output is refused if no format claims its name.
 fn unknown_output(path: &Path) -> String {
     let what = match by_name(path) {
         Some("PNG") => {
