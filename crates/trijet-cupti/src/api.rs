@@ -16,7 +16,7 @@ pub const ANOTHER_SUBSCRIBER: Code = 39;
 
 macro_rules! symbols {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// The functions of an open CUPTI library; `None` for a symbol that it lacks.
+        /// The functions of an open CUPTI library. `None` for a function that the library lacks.
         #[derive(Debug, Clone, Copy)]
         pub struct CuptiApi {
             $($(#[$doc])* pub $field: Option<unsafe extern "C" fn($($arg),*) -> Code>,)*
@@ -45,7 +45,7 @@ macro_rules! symbols {
                 }
             }
 
-            /// The first symbol that the library lacks.
+            /// The name of the first function that the library lacks.
             #[must_use]
             pub fn missing(&self) -> Option<&'static str> {
                 $(if self.$field.is_none() { return $symbol.to_str().ok(); })*
@@ -78,7 +78,7 @@ symbols! {
     pop = c"cuptiActivityPopExternalCorrelationId": fn(u32, *mut u64);
     /// Finds the next record in a buffer.
     next = c"cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
-    /// Counts the records that CUPTI had no buffer for.
+    /// Counts the records that CUPTI lost because it had no buffer for them.
     dropped = c"cuptiActivityGetNumDroppedRecords": fn(*mut c_void, u32, *mut usize);
     /// Returns buffers that are not full.
     flush = c"cuptiActivityFlushAll": fn(u32);
@@ -118,8 +118,8 @@ impl CuptiApi {
         if code == 0 { now } else { 0 }
     }
 
-    /// Calls `each` with every record of a buffer that CUPTI returned: the bytes from the start of
-    /// the record to the end of the buffer.
+    /// Calls `each` with every record of a buffer that CUPTI returned. The argument of `each` is
+    /// the bytes from the start of the record to the end of the buffer.
     pub fn walk(&self, buffer: &[u8], mut each: impl FnMut(&[u8])) {
         let Some(next) = self.next else { return };
         let mut record: *mut c_void = std::ptr::null_mut();
@@ -129,8 +129,8 @@ impl CuptiApi {
             // `record`. False for a buffer that is read a second time after it was lent again.
             let code = unsafe { next(buffer.as_ptr().cast_mut(), buffer.len(), &raw mut record) };
             let at = record.addr().wrapping_sub(buffer.as_ptr().addr());
-            // Stops unless the next record starts after the last one and inside the buffer, so the
-            // loop ends.
+            // Stops unless the next record starts after the last record and inside the buffer. So
+            // the loop ends.
             if code != 0 || at >= buffer.len() || last.is_some_and(|last| at <= last) {
                 break;
             }
@@ -139,7 +139,8 @@ impl CuptiApi {
         }
     }
 
-    /// The number of records that CUPTI had no buffer for, since the last call.
+    /// The number of records that CUPTI lost since the last call, because it had no buffer for
+    /// them.
     #[must_use]
     pub fn dropped_number(&self) -> u64 {
         let mut dropped = 0;

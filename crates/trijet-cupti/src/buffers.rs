@@ -1,14 +1,14 @@
 //! Buffers for the records of CUPTI. CUPTI asks for a buffer, fills it and returns it.
 //!
-//! A request that cannot be served is declined: CUPTI then drops records, and counts them. No
-//! allocation that fails ends the process.
+//! A request that cannot be served is declined: CUPTI then drops records, and counts them. A failed
+//! allocation never ends the process.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The size of a buffer, enough for about forty thousand kernels. CUPTI exchanges full buffers on a
-/// thread of the program, so buffers of 1 MiB slow a program down by 1 %.
+/// thread of the program. So buffers of only 1 MiB slow a program down by 1 %.
 const BUFFER_BYTES: usize = 8 << 20;
 /// The alignment of a buffer. CUPTI asks for 8.
 const ALIGN: usize = 64;
@@ -22,7 +22,7 @@ const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
     Err(_) => panic!("the size or the alignment of a buffer is invalid"),
 };
 
-/// The address and the length that refuse a request for a buffer.
+/// The address and the length with which a request for a buffer is declined.
 pub const NONE: (*mut u8, usize) = (std::ptr::null_mut(), 0);
 
 /// A buffer that this process owns. Every byte is initialised.
@@ -40,7 +40,7 @@ impl Buffer {
         (!bytes.is_null()).then_some(Self(bytes))
     }
 
-    /// The first `valid` bytes, at most as many as the buffer has.
+    /// The first `valid` bytes. If the buffer is shorter, all of its bytes.
     #[must_use]
     pub fn bytes(&self, valid: usize) -> &[u8] {
         // SAFETY: the allocation has at least this length, is initialised, and is borrowed as the
@@ -64,7 +64,7 @@ pub struct Buffers {
     lent: Mutex<Vec<usize>>,
     /// The number of buffers that exist.
     made: AtomicUsize,
-    /// The number of requests that were refused.
+    /// The number of requests for a buffer that were declined.
     declined: AtomicU64,
 }
 
@@ -80,7 +80,8 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// An empty buffer; `None` if there are [`BUFFERS_MAX`] already, or if there is no memory.
+    /// An empty buffer. `None` if there are already [`BUFFERS_MAX`] buffers, or if there is no
+    /// memory.
     fn empty(&self) -> Option<Buffer> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if spare.is_some() {
@@ -95,8 +96,8 @@ impl Buffers {
         made
     }
 
-    /// Makes a buffer and touches its pages, so that the first operations do not wait for the
-    /// pages.
+    /// Makes a buffer and writes to its pages, so that the first operations of the program do not
+    /// wait for the pages.
     pub fn warm(&self) {
         if let Some(buffer) = self.empty() {
             for page in (0..BUFFER_BYTES).step_by(4096) {
@@ -128,7 +129,7 @@ impl Buffers {
         (buffer.0, BUFFER_BYTES)
     }
 
-    /// The buffer that CUPTI returns; `None` for a buffer of another tool in this process.
+    /// The buffer that CUPTI returns. `None` for a buffer of another tool in this process.
     pub fn take_back(&self, buffer: *mut u8) -> Option<Buffer> {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let place = lent.iter().position(|&other| other == buffer.addr())?;
@@ -137,7 +138,7 @@ impl Buffers {
         Some(Buffer(buffer))
     }
 
-    /// The number of requests for a buffer that were refused.
+    /// The number of requests for a buffer that were declined.
     #[must_use]
     pub fn declined(&self) -> u64 {
         self.declined.load(Ordering::Relaxed)

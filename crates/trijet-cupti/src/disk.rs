@@ -1,9 +1,9 @@
 //! The trace file of this process on the disk.
 //!
 //! The traced program may close any descriptor and get the same number for its own file. So the
-//! recorder keeps no descriptor in the program's table: its thread has its own table. If the system
-//! has no such tables, the file is opened for each write, and compared with the file that was
-//! created.
+//! recorder has no descriptor in the table of the program. Instead, the thread of the recorder has
+//! its own table. If the system has no such tables, the file is opened for each write, and compared
+//! with the file that was created.
 
 use crate::system;
 use std::ffi::CString;
@@ -14,19 +14,21 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The file in the folder of a trace that `trijet trace` keeps locked while it runs.
+/// The name of a file in the folder of a trace. `trijet trace` keeps this file locked while it
+/// runs.
 pub const TRACER: &str = "tracer";
 /// The extension of the file of a process.
 pub const EXTENSION: &str = "trijet";
-/// The tracing library in that folder.
+/// The name of the tracing library in the folder of a trace.
 pub const LIBRARY: &str = "libtrijet_trace.so";
 
-/// Minimum number of bytes that stay free on the disk, because the traced program may need them.
+/// Minimum number of bytes that the recorder leaves free on the disk, because the traced program
+/// may need them.
 const FREE_BYTES_MIN: u64 = 256 << 20;
-/// `O_NOFOLLOW` of Linux: a link is not opened.
+/// `O_NOFOLLOW` of Linux: the opening of a symbolic link fails.
 const NO_FOLLOW: i32 = 0o400_000;
 
-/// The reason why nothing more is written.
+/// The reason why the recorder writes nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The disk is nearly full.
@@ -44,10 +46,10 @@ pub(crate) struct Disk {
     path: PathBuf,
     folder_name: CString,
     identity: (u64, u64),
-    /// The open file, which this process keeps locked; `None` if descriptors are shared with the
-    /// program.
+    /// The open file, which this process keeps locked. `None` if this process has no private table
+    /// of descriptors.
     kept: Option<File>,
-    /// The file that `trijet trace` keeps locked; `None` under the same condition as `kept`.
+    /// The open file that `trijet trace` keeps locked. `None` in the same case as `kept`.
     tracer: Option<File>,
 }
 
@@ -56,8 +58,8 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 impl Disk {
-    /// Creates the file. Its name has the number of the process and a time, so the name is unique:
-    /// a process may run another program (`exec`), and process numbers are reused.
+    /// Creates the file. A process may run another program (`exec`), and process numbers are
+    /// reused. So the file name has the number of the process and a time, which makes it unique.
     pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));
@@ -80,8 +82,8 @@ impl Disk {
         })
     }
 
-    /// Opens and locks the file for as long as this process lives, on a thread that has its own
-    /// table of files. `trijet trace` waits while the lock is held.
+    /// Opens and locks the file for as long as this process lives. The calling thread has its own
+    /// table of files. `trijet trace` waits while the file is locked.
     pub(crate) fn keep_open(&mut self) {
         let opened = append(&self.path).and_then(|file| {
             file.try_lock()?;
@@ -101,7 +103,7 @@ impl Disk {
         self.append_now(blocks)
     }
 
-    /// Appends whole blocks, even to a disk that is nearly full: the end of a trace.
+    /// Appends whole blocks even if the disk is nearly full. Used for the end of a trace.
     pub(crate) fn append_now(&mut self, blocks: &[u8]) -> Result<(), Stop> {
         if let Some(file) = &mut self.kept {
             return file.write_all(blocks).map_err(|_| Stop::Lost);
@@ -114,8 +116,8 @@ impl Disk {
         file.write_all(blocks).map_err(|_| Stop::Lost)
     }
 
-    /// Whether `trijet trace` still runs: it keeps a file of the folder locked. If the file exists
-    /// and cannot be opened, `trijet trace` is assumed to run.
+    /// Whether `trijet trace` still runs and so keeps a file of the folder locked. If that file
+    /// exists but cannot be opened, the result is `true`.
     pub(crate) fn is_wanted(&self) -> bool {
         if let Some(tracer) = &self.tracer {
             return tracer.try_lock_shared().is_err();

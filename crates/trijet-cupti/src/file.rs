@@ -6,22 +6,23 @@
 
 /// The first bytes of the payload of a header.
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
-/// The version of the format. Version 4 added [`RANK`].
+/// The version of the format. Version 4 added the tag [`RANK`].
 pub const VERSION: u32 = 4;
 /// The oldest version that a reader of this version reads.
 pub const VERSION_OLDEST: u32 = 3;
 /// The number of bytes of a block before its payload.
 pub const HEAD_BYTES: usize = 4;
 
-/// Maximum number of bytes of a name or a text. Longer names, which occur with templates, are cut.
+/// Maximum number of bytes of a name or a text. Longer names, which occur with templates, are cut
+/// off.
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Maximum number of names of a process.
 pub const NAMES_MAX: usize = 1 << 20;
-/// Maximum number of activities of a process: about 2 GiB on the disk. At this number the tracing
-/// library stops.
+/// Maximum number of activities of a process: about 2 GiB on the disk. The tracing library stops at
+/// this number.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
 
-/// The tag of the header of a trace, and the length of its payload. Tags without a length have
+/// The tag of the header of a trace, and the length of its payload. A tag without a length has
 /// payloads of any length.
 pub const HEADER: (u8, usize) = (1, 32);
 /// A name: its number and its text.
@@ -38,18 +39,18 @@ pub const TROUBLE: u8 = 6;
 pub const END: (u8, usize) = (7, 48);
 /// The command line of the process.
 pub const COMMAND: u8 = 8;
-/// A fact about the tracing that its reader should know.
+/// A fact about the tracing that a reader of the trace should know.
 pub const NOTE: u8 = 9;
 /// An allocation or a free of memory.
 pub const ALLOCATION: (u8, usize) = (10, 44);
-/// The rank of the process in its program.
+/// The rank of the process in its job.
 pub const RANK: (u8, usize) = (11, 4);
 
 /// The number of the name of an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
 
-/// The first byte of [`Row::kind`](crate::file::Row::kind). The meaning of the next bytes depends
-/// on it.
+/// The first byte of [`Row::kind`](crate::file::Row::kind). It determines the meaning of the other
+/// bytes.
 pub mod kind {
     /// A kernel.
     pub const KERNEL: u8 = 1;
@@ -58,7 +59,7 @@ pub mod kind {
     pub const COPY: u8 = 2;
     /// A fill.
     pub const FILL: u8 = 3;
-    /// A wait. The next byte is the kind of object that is waited for.
+    /// A wait. The next byte is the kind of the object for which the host or a stream waits.
     pub const SYNC: u8 = 4;
     /// A call. The next byte is 0 for the runtime and 1 for the driver.
     pub const CALL: u8 = 5;
@@ -69,7 +70,7 @@ pub mod kind {
 /// An activity, as it is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Row {
-    /// One of the constants in [`kind`], and the bytes that belong to it.
+    /// One of the constants in [`kind`], and further bytes whose meaning depends on this constant.
     pub kind: [u8; 4],
     /// The device of an operation.
     pub device: u32,
@@ -87,7 +88,7 @@ pub struct Row {
     pub bytes: u64,
     /// The start in nanoseconds, on the clock of the trace.
     pub begin: u64,
-    /// The end in nanoseconds, on the same clock; 0 for an operation that has not ended.
+    /// The end in nanoseconds, on the clock of the trace. 0 for an operation that has not ended.
     pub end: u64,
 }
 
@@ -96,17 +97,17 @@ pub struct Row {
 pub struct Allocated {
     /// 1 for an allocation, 2 for a free.
     pub what: u8,
-    /// The kind of memory, with the same codes as for copies.
+    /// The kind of memory. The codes are the same as for copies.
     pub memory: u8,
-    /// Whether the allocation or free is in the order of a stream.
+    /// Whether the allocation or free is stream-ordered.
     pub in_order: bool,
     /// The device.
     pub device: u32,
-    /// The context; 0 for memory of no context.
+    /// The context. 0 for memory that belongs to no context.
     pub context: u32,
     /// The stream.
     pub stream: u32,
-    /// A number that the allocation or free shares with its call.
+    /// A number that the allocation or free shares with the call that made it.
     pub correlation: u32,
     /// The address.
     pub address: u64,
@@ -127,13 +128,13 @@ pub struct Totals {
     pub unknown: u64,
     /// The number of requests for a buffer that were declined.
     pub declined: u64,
-    /// The time in nanoseconds that the code of the tracing library took.
+    /// The time in nanoseconds that the tracing library itself took.
     pub own_time: u64,
     /// The end of the trace in nanoseconds, on the clock of the trace.
     pub at: u64,
 }
 
-/// Appends the head of a block whose payload has `length` bytes.
+/// Appends the start of a block: the tag, and the length of the payload, which is `length` bytes.
 fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
     let length = u16::try_from(length).expect("a payload has at most 65,535 bytes");
     out.extend([tag, 0]);
@@ -146,7 +147,7 @@ fn words<const N: usize>(out: &mut Vec<u8>, tag: (u8, usize), words: [u32; N]) {
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));
 }
 
-/// Appends a block of text; a text of more than [`NAME_BYTES_MAX`] bytes is cut.
+/// Appends a block of text. A text of more than [`NAME_BYTES_MAX`] bytes is cut off.
 fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
     let mut length = text.len().min(NAME_BYTES_MAX);
     while !text.is_char_boundary(length) {
@@ -156,7 +157,8 @@ fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
     out.extend(&text.as_bytes()[..length]);
 }
 
-/// Begins the trace of a process. `interface` is the version of CUPTI; `began` is in nanoseconds.
+/// Begins the trace of a process. `interface` is the version of CUPTI. `began` is the time of the
+/// start in nanoseconds, on the clock of the trace.
 pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: u64) {
     start(out, HEADER.0, HEADER.1);
     out.extend(MAGIC);
@@ -176,8 +178,8 @@ pub fn rank(out: &mut Vec<u8>, rank: u32) {
     words(out, RANK, [rank]);
 }
 
-/// Appends the name with the number `id`. The first name has the number 0, and each further name
-/// the next number. A name of more than [`NAME_BYTES_MAX`] bytes is cut.
+/// Appends the name with the number `id`. The names have consecutive numbers, starting with 0. A
+/// name of more than [`NAME_BYTES_MAX`] bytes is cut off.
 pub fn name(out: &mut Vec<u8>, id: u32, text: &[u8]) {
     let text = &text[..text.len().min(NAME_BYTES_MAX)];
     start(out, NAME, 4 + text.len());
@@ -190,8 +192,8 @@ pub fn context(out: &mut Vec<u8>, context: u32, device: u32, null_stream: u32) {
     words(out, CONTEXT, [context, device, null_stream]);
 }
 
-/// Appends a stream of a context. The class is 0 if it is unknown, 1 for a blocking stream, 2 for a
-/// non-blocking one, 3 for the legacy stream, and 4 for a per-thread one.
+/// Appends a stream of a context. The class is 0 for an unknown kind of stream, 1 for a blocking
+/// stream, 2 for a non-blocking stream, 3 for the legacy stream, and 4 for a per-thread stream.
 pub fn stream(out: &mut Vec<u8>, context: u32, stream: u32, class: u32) {
     words(out, STREAM, [context, stream, class]);
 }
@@ -227,7 +229,7 @@ pub fn trouble(out: &mut Vec<u8>, words: &str) {
     text(out, TROUBLE, words);
 }
 
-/// Appends a fact about the tracing that its reader should know.
+/// Appends a fact about the tracing that a reader of the trace should know.
 pub fn note(out: &mut Vec<u8>, words: &str) {
     text(out, NOTE, words);
 }

@@ -1,11 +1,12 @@
 //! The offsets of the fields in CUPTI's records.
 //!
-//! A kind of record grows at its end: for the fields below, `CUpti_ActivityKernel9` of CUDA 12.0 is
-//! a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. The C compiler printed the offsets of the
-//! fields from the headers of CUDA 12.0, 12.4, 13.0 and 13.4. They are the same in all four. So
-//! records are read by offset, never as a struct of one version, and never beyond the end of the
-//! shortest version. A library with a version outside of [`VERSIONS`] is not used at all, because
-//! its records might have a pointer elsewhere.
+//! A record of a later version has additional fields only at its end. For the fields below,
+//! `CUpti_ActivityKernel9` of CUDA 12.0 is a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. The C
+//! compiler printed the offsets of the fields from the headers of CUDA 12.0, 12.4, 13.0 and 13.4.
+//! The offsets are the same in all four versions. So records are read by offset, never as a struct
+//! of one version, and never beyond the end of the shortest version. A library with a version
+//! outside of [`VERSIONS`] is not used, because a field that is used as a pointer might be
+//! elsewhere.
 
 use crate::api::Api;
 use crate::file::{Allocated, NO_NAME, Row, kind};
@@ -27,7 +28,8 @@ pub mod kinds {
     pub const RUNTIME: u32 = 5;
     /// Contexts.
     pub const CONTEXT: u32 = 9;
-    /// Concurrent kernels. Collecting `KERNEL` instead would make kernels run one after the other.
+    /// Concurrent kernels. The collection of `KERNEL` instead would make kernels run one after
+    /// another.
     pub const CONCURRENT_KERNEL: u32 = 10;
     /// Overhead.
     pub const OVERHEAD: u32 = 17;
@@ -42,7 +44,8 @@ pub mod kinds {
     /// Allocations and frees.
     pub const MEMORY2: u32 = 49;
 
-    /// The kinds for a trace of a program's own operations, with names for messages.
+    /// The kinds of records for a trace of a program's own operations, each with a name for
+    /// messages.
     pub const OWN: [(u32, &str); 6] = [
         (CONCURRENT_KERNEL, "kernels"),
         (MEMCPY, "copies"),
@@ -52,7 +55,7 @@ pub mod kinds {
         (DRIVER, "driver calls"),
     ];
 
-    /// The kinds for a trace of another program, with names for messages.
+    /// The kinds of records for a trace of another program, each with a name for messages.
     pub const ALL: [(u32, &str); 11] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
@@ -92,10 +95,11 @@ pub enum Record {
         context: u32,
         /// The number of the stream.
         stream: u32,
-        /// The class of the stream, with the numbers of the trace file.
+        /// The class of the stream, with the codes of the trace file.
         class: u32,
     },
-    /// An allocation or a free: `CUpti_ActivityMemory3` of CUDA 12.0, and later versions of it.
+    /// An allocation or a free. The record is `CUpti_ActivityMemory3` of CUDA 12.0, or a later
+    /// version of this struct.
     Allocation(Allocated),
     /// The tag under which a call was made: `CUpti_ActivityExternalCorrelation`.
     Tag {
@@ -106,7 +110,7 @@ pub enum Record {
     },
 }
 
-/// The fields of a record by their offsets.
+/// The bytes of a record. Its fields are read by their offsets.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a [u8]);
 
@@ -127,15 +131,16 @@ impl Fields<'_> {
         self.0.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// An activity with the times at these offsets, which are not checked. It has no name, and its
-    /// other fields are 0.
+    /// An activity with the start and the end that are at these offsets. The times are not checked.
+    /// The activity has no name, and its other fields are 0.
     fn timed(self, kind: [u8; 4], [begin, end]: [usize; 2]) -> Option<Row> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
         Some(Row { kind, begin, end, name: NO_NAME, ..Row::default() })
     }
 
-    /// An activity with its times, its correlation, its device, its context and its stream. The
-    /// last three are adjacent fields that start at the offset `device`.
+    /// An activity with its times, its correlation number, its device, its context and its stream.
+    /// The device, the context and the stream are adjacent fields that start at the offset
+    /// `device`.
     fn operation(
         self,
         kind: [u8; 4],
@@ -153,8 +158,8 @@ impl Fields<'_> {
     }
 }
 
-/// Reads the record at the start of `bytes`; other bytes may follow it. `None` for a kind that is
-/// not collected, and for an incomplete record.
+/// Reads the record at the start of `bytes`. Other bytes may follow the record. `None` if the kind
+/// of the record is not collected, or if the record is incomplete.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Record> {
     let fields = Fields(bytes);
@@ -223,8 +228,8 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
     }
 }
 
-/// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, except the
-/// correlation.
+/// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, except for
+/// the correlation number.
 fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
     let direction = match fields.byte(4)? {
         1 | 3 => 1,
@@ -264,7 +269,7 @@ fn overhead(code: u32) -> u8 {
 mod tests {
     use super::*;
 
-    /// A record as the C compiler would lay it out, by the offsets of the headers.
+    /// A record with fields at these offsets, as a C program would have it in memory.
     fn record(size: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
         let mut bytes = vec![0; size];
         for (at, field) in fields {
@@ -413,7 +418,7 @@ mod tests {
         assert!(read(&record(64, &[(0, &word(12))])).is_none());
     }
 
-    /// The reader of a trace counts and names such records.
+    /// The reader of a trace counts and names records of this kind.
     #[test]
     fn times_are_read_as_they_are() {
         for (begin, end) in [(9, 6), (0, 6), (9, 0), (0, 0)] {

@@ -1,12 +1,12 @@
-//! The binding of Trijet to CUPTI, NVIDIA's profiling interface, and the library that traces a
-//! foreign CUDA program.
+//! The binding of Trijet to CUPTI, NVIDIA's profiling interface. The crate is also the library that
+//! traces a foreign CUDA program.
 //!
 //! - [`api`], [`buffers`] and [`layout`] call CUPTI, lend it memory and read its records by offset.
 //! - [`file`](mod@file) writes the trace file of a process. `trijet::trace::process_file` reads it.
 //! - [`recorder`] traces the process that it runs in, for `trijet trace`.
 //! - [`search`] lists the files in which a library of CUDA may be.
 //!
-//! The crate has no dependencies. Compiled with `--cfg injected` as a dynamic library, it is the
+//! The crate has no dependencies. A second compilation, with `--cfg injected`, makes the dynamic
 //! library that the CUDA driver loads into a traced program: see the build script of `trijet-cli`.
 
 pub mod api;

@@ -1,7 +1,7 @@
 //! The functions of CUDA that a trace leaves out, because they only query or set something.
 
-/// The prefixes of the names of these functions. After a prefix, a name may have a version as its
-/// suffix.
+/// The prefixes of the names of these functions. In a name, the suffix of a version may follow the
+/// prefix.
 const PREFIXES: [&str; 39] = [
     "cudaGet",
     "cudaPeek",
@@ -44,7 +44,8 @@ const PREFIXES: [&str; 39] = [
     "cuLibraryGet",
 ];
 
-/// Whether a function of CUDA neither enqueues nor waits nor allocates.
+/// Whether a function of CUDA only queries or sets something. Such a function does not enqueue,
+/// wait or allocate.
 pub(crate) fn is_question(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

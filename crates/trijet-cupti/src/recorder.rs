@@ -1,9 +1,10 @@
 //! The recorder of a foreign program, by CUPTI's activity records.
 //!
-//! The CUDA driver loads the library named by `CUDA_INJECTION64_PATH` in its own initialisation and
-//! calls its entry point, which is [`record_this_process`]. From then on CUPTI asks for empty
-//! buffers and returns full ones. A thread of the recorder reads their records, and writes them
-//! once per second to a file of the process in the folder that the environment names.
+//! When the CUDA driver initialises itself, it loads the library named by `CUDA_INJECTION64_PATH`,
+//! and calls its entry point, which is [`record_this_process`]. From then on CUPTI asks for empty
+//! buffers and returns full buffers. A thread of the recorder reads the records in these buffers.
+//! Once per second, it writes them to a file of the process, in the folder that the environment
+//! names.
 //!
 //! The program comes first:
 //!
@@ -24,8 +25,8 @@
 //!   of the process is recorded in a separate file.
 //! - The process forks: the child has no CUDA and no thread of the recorder, and writes nothing.
 //!
-//! CUPTI accepts one subscriber. The recorder subscribes, so that a profiler inside of the program
-//! is refused with an error of CUPTI, instead of taking buffers of the recorder.
+//! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
+//! of the program with an error. Otherwise the profiler could take buffers of the recorder.
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
@@ -47,9 +48,9 @@ use std::time::{Duration, Instant};
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
 /// The variables in which programs that start ranks give each rank its number: torchrun, Open MPI,
-/// MVAPICH2, MPICH and its relatives, PMIx, Slurm. The first one that is set counts, because the
-/// processes of torchrun may run inside one task of another launcher. A test of `trijet` compares
-/// them with its table of launchers.
+/// MVAPICH2, MPICH and its relatives, PMIx, Slurm. If several variables are set, the first one
+/// counts, because the processes of torchrun may run inside one task of another launcher. A test of
+/// `trijet` compares these variables with its table of launchers.
 pub const RANKS: [&str; 6] = [
     "RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -59,13 +60,13 @@ pub const RANKS: [&str; 6] = [
     "SLURM_PROCID",
 ];
 
-/// The time between two writes.
+/// The time between two writes to the file.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum time for which the exit of the program waits for the last write.
 const EXIT_WAIT: Duration = Duration::from_secs(10);
 /// The stack size of the recorder's thread.
 const STACK_BYTES: usize = 256 << 10;
-/// When this many bytes are staged, they are written without waiting for the end of the period.
+/// If this many bytes are staged, they are written before the end of the period.
 const STAGED_BYTES: usize = 4 << 20;
 /// Maximum number of bytes of a command line in a file.
 const COMMAND_BYTES: usize = 512;
@@ -90,7 +91,7 @@ struct Recorder {
 
 #[derive(Debug)]
 struct Handed {
-    /// Full buffers, and the bytes of records in each.
+    /// Full buffers, each with the number of its bytes that are records.
     full: Vec<(Buffer, usize)>,
     progress: Progress,
 }
@@ -101,21 +102,22 @@ enum Progress {
     /// The thread has not opened its file.
     Starting,
     Running,
-    /// The process exits: the thread writes the remaining records and the end.
+    /// The process exits. The thread writes the remaining records and the end of the file.
     Ending,
     /// The thread has ended, or was never started.
     Done,
 }
 
-/// Runs `body`, and catches its panic, because the caller is not Rust code.
+/// Runs `body`, and catches a panic of `body`, because the caller is not Rust code.
 fn guarded(body: impl FnOnce()) {
-    // After a panic records are missing and the file has no end, which its reader reports.
+    // After a panic, records are missing and the file has no end. The reader of the file reports
+    // this.
     drop(catch_unwind(AssertUnwindSafe(body)));
 }
 
 /// Records this process until it exits, into a file in the folder that the environment names. The
-/// driver calls this function through the entry point of the library. If the variable is not set,
-/// and at a second call, the function does nothing.
+/// driver calls this function through the entry point of the library. The function does nothing if
+/// the variable is not set, and at a second call.
 ///
 /// The function returns no error, because the program must continue in any case: failures become
 /// warnings in the file.
@@ -137,15 +139,15 @@ fn command() -> String {
     line.chars().take(COMMAND_BYTES / 4).collect()
 }
 
-/// The rank of this process, from the environment that the starting program has set.
+/// The rank of this process, from the environment variables of the program that started it.
 fn rank() -> Option<u32> {
     let number = |name: &&str| std::env::var(name).ok()?.trim().parse().ok();
     RANKS.iter().find_map(number)
 }
 
-/// Opens CUPTI. A library that the program itself has loaded is preferred, unless the environment
-/// names a file: PyTorch brings its own CUPTI, and two of them in one process do not work together.
-/// The second value states whether the program has loaded the library.
+/// Opens CUPTI. If the environment does not name a file, a library that the program itself has
+/// loaded is preferred: PyTorch brings its own CUPTI, and two CUPTI libraries in one process do not
+/// work together. The second value states whether the program has loaded the library.
 fn open() -> Result<(Library, bool), String> {
     let names = search::CUPTI;
     if std::env::var_os(names.variable).is_none() {
@@ -216,7 +218,7 @@ fn start(folder: PathBuf) {
         Err(trouble) => file::trouble(&mut words, &trouble),
     }
     file::end(&mut words, &file::Totals::default());
-    // If the disk is full, the file has no end, which its reader reports.
+    // If the disk is full, the file has no end. The reader of the file reports this.
     let _written = disk.append_now(&words);
 }
 
@@ -240,9 +242,9 @@ impl Recorder {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes CUPTI collect records. Returns whether it does. Adds the refusals of CUPTI to `words`.
-    /// If `own` is set, the program has loaded CUPTI itself, and a note is added that its profiler
-    /// gets no records.
+    /// Makes CUPTI collect records. Returns whether CUPTI does so. Adds the refusals of CUPTI to
+    /// `words`. `own` states that the program has loaded CUPTI itself. Then a note is added that
+    /// the profiler of the program gets no records.
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
         let mut check = |what: &str, code: Option<Code>| match code {
             Some(0) => true,
@@ -290,8 +292,8 @@ impl Recorder {
         true
     }
 
-    /// Makes CUPTI leave out the calls that neither enqueue nor wait. A step of a PyTorch training
-    /// makes ten of them for each kernel.
+    /// Makes CUPTI leave out the calls that neither enqueue nor wait. A training step of PyTorch
+    /// makes ten such calls for each kernel.
     fn leave_out_questions(&self) {
         for (api, choose) in
             [(Api::Runtime, self.api.runtime_function), (Api::Driver, self.api.driver_function)]
@@ -321,8 +323,8 @@ impl Recorder {
         });
         match started {
             Ok(_) => {
-                // The program must not continue before the thread has opened the file, because the
-                // program may then set a limit on open files.
+                // The program waits until the thread has opened the file, because the program may
+                // later set a limit on open files.
                 let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
                 let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
             }
@@ -335,7 +337,7 @@ impl Recorder {
         }
     }
 
-    /// The thread of the recorder.
+    /// The function that the thread of the recorder runs.
     fn write(&self) {
         let private = system::with_private_files();
         let mut sink = Sink::default();
@@ -397,7 +399,8 @@ impl Recorder {
         self.changed.notify_all();
     }
 
-    /// Waits until there is something to do. Returns whether the process exits.
+    /// Waits until there are buffers to read, the period has ended, or the process exits. Returns
+    /// whether the process exits.
     fn wait(&self) -> bool {
         let handed = self.handed();
         let idle =
@@ -412,7 +415,8 @@ impl Recorder {
         let mut disk = self.disk();
         let Some(disk) = disk.as_mut() else { return Err(Stop::Lost) };
         loop {
-            // `while let` would hold the lock during its body, and a callback would wait for it.
+            // `while let` would hold the lock during its body, so that a callback would have to
+            // wait for the lock.
             let Some((buffer, valid)) = self.handed().full.pop() else { break };
             self.api.walk(buffer.bytes(valid), |bytes| {
                 if sink.totals.activities + sink.allocations < file::ACTIVITIES_MAX {
@@ -452,7 +456,8 @@ impl Recorder {
         if let Some(mut disk) = self.disk().take() {
             match stopped {
                 None | Some(Stop::Full) => {
-                    // If the end cannot be written, the reader reports that it is missing.
+                    // If the end of the file cannot be written, the reader of the file reports that
+                    // it is missing.
                     let _written = disk.append_now(&sink.staged);
                 }
                 Some(Stop::Ended) => disk.remove(),
@@ -466,7 +471,7 @@ impl Recorder {
         self.changed.notify_all();
     }
 
-    /// Ends the collection, so that the program runs on as if it were not traced.
+    /// Ends the collection, so that the program continues as if it were not traced.
     fn disable(&self) {
         for (kind, _) in kinds::ALL {
             if let Some(call) = self.api.disable {
@@ -477,7 +482,7 @@ impl Recorder {
         }
     }
 
-    /// Whether this is the recorded process and not a child that it forked.
+    /// Whether this is the recorded process. A forked child is another process.
     fn is_at_home(&self) -> bool {
         std::process::id() == self.process
     }
@@ -550,7 +555,7 @@ extern "C" fn ended() {
         }
         recorder.changed.notify_all();
         let writing = |handed: &mut Handed| handed.progress != Progress::Done;
-        // After this time the process exits nevertheless, and the end of the file may be missing.
+        // After this time the process exits in any case, and the end of the file may be missing.
         drop(recorder.changed.wait_timeout_while(handed, EXIT_WAIT, writing));
     });
 }

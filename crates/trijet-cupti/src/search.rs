@@ -22,9 +22,9 @@ pub const CUPTI: Names = Names {
 };
 
 impl Names {
-    /// The files to try, in order. If the environment names a file, it is the only one. Otherwise
-    /// the files are: plain names for the loader, files in the folder of the toolkit, and files in
-    /// the wheels of the active Python environment.
+    /// The files to try, in this order. If the environment names a file, it is the only file.
+    /// Otherwise the files are: plain names for the loader, files in the folder of the toolkit, and
+    /// files in the wheels of the active Python environment.
     #[must_use]
     pub fn candidates(&self) -> Vec<PathBuf> {
         if let Some(file) = std::env::var_os(self.variable) {

@@ -1,5 +1,5 @@
-//! The staged blocks of a process's trace file. An allocation that fails does not end the process.
-//! Instead the activity is counted as unknown.
+//! The staged blocks of a process's trace file. If an allocation fails, the process continues, and
+//! the activity is counted as unknown.
 
 use crate::api::{Api, CuptiApi};
 use crate::file::{self, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char};
 /// Maximum number of bytes of a block.
 const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
 
-/// The texts that records refer to.
+/// The texts to which records refer.
 pub(crate) trait Texts {
     /// The name of a kernel, by the address in its record.
     fn kernel(&self, address: u64) -> &[u8];
@@ -41,7 +41,7 @@ impl Texts for CuptiApi {
 pub(crate) struct Sink {
     pub(crate) staged: Vec<u8>,
     names: HashMap<Box<[u8]>, u32>,
-    /// The numbers of the names of functions that were looked up.
+    /// The number of the name of each function that was looked up.
     functions: HashMap<(Api, u32), u32>,
     pub(crate) totals: Totals,
     /// The number of activities in the staged blocks.
@@ -51,7 +51,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Reserves space for a name and a row. Without this space nothing is staged.
+    /// Reserves space for a name and a row. If there is no space, nothing is staged.
     fn has_room(&mut self) -> bool {
         self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
             && self.names.try_reserve(1).is_ok()
@@ -65,7 +65,7 @@ impl Sink {
     }
 
     /// Discards the staged blocks. Their activities count as dropped, because the end of a trace
-    /// counts the activities in the file.
+    /// has the number of activities in the file.
     pub(crate) fn discard(&mut self) {
         self.totals.activities -= self.staged_activities;
         self.totals.dropped += self.staged_activities;
@@ -80,7 +80,7 @@ impl Sink {
         }
         let out = &mut self.staged;
         let row = match record {
-            // Tags are not collected for a whole process.
+            // The recorder does not collect tags.
             None | Some(Record::Tag { .. }) => {
                 self.totals.unknown += 1;
                 return;
@@ -92,7 +92,8 @@ impl Sink {
                 return file::stream(out, context, stream, class);
             }
             Some(Record::Allocation(one)) => {
-                // Allocations count towards the limit of a file, but not as activities.
+                // Allocations count towards the maximum number in a file, but are not counted as
+                // activities.
                 self.allocations += 1;
                 return file::allocation(out, &one);
             }
@@ -118,8 +119,8 @@ impl Sink {
         name
     }
 
-    /// The number of a text. The first call for a text stages it. Without memory, or at the limit,
-    /// the text gets no number.
+    /// The number of a text. The first call for a text stages the text. If there is no memory or
+    /// the maximum number of names is reached, the text gets no number.
     fn named(&mut self, text: &[u8]) -> u32 {
         let text = &text[..text.len().min(NAME_BYTES_MAX)];
         if let Some(&id) = self.names.get(text) {
@@ -141,7 +142,7 @@ mod tests {
     use crate::file::kind;
     use std::cell::Cell;
 
-    /// Texts for tests. The value counts the look-ups of functions.
+    /// Texts for tests. The cell counts the look-ups of functions.
     struct Numbers(Cell<u32>);
 
     impl Texts for Numbers {
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
     }
 
-    /// The reader refuses a trace whose end counts other activities than the trace has.
+    /// The reader refuses a trace if the number of activities in its end differs from the actual
+    /// number.
     #[test]
     fn the_totals_count_what_is_in_the_file() {
         let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));

@@ -68,8 +68,8 @@ impl Library {
     }
 }
 
-/// Calls `start` with all signals blocked, so that a thread that it starts has them blocked too:
-/// the signals of the program are for the program's threads.
+/// Calls `start` with all signals blocked. A thread that `start` starts inherits the blocked
+/// signals, so the signals of the program reach only the threads of the program.
 pub(crate) fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     /// `SIG_SETMASK`.
     const SET: c_int = 2;
@@ -86,10 +86,10 @@ pub(crate) fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Gives the calling thread its own, empty table of files: it shares no descriptor with the program
-/// from now on. Returns whether the system can do that.
+/// Gives the calling thread its own, empty table of files. After that, the thread shares no
+/// descriptor with the program. Returns whether the system supports this.
 pub(crate) fn with_private_files() -> bool {
-    /// `close_range`, the same number on all architectures, and `CLOSE_RANGE_UNSHARE`.
+    /// `close_range`, with the same number on all architectures, and `CLOSE_RANGE_UNSHARE`.
     const CLOSE_RANGE: c_long = 436;
     const UNSHARE: c_uint = 2;
     // SAFETY: the call affects the table of the calling thread only, which holds no descriptor that
@@ -97,8 +97,8 @@ pub(crate) fn with_private_files() -> bool {
     unsafe { syscall(CLOSE_RANGE, 0 as c_uint, c_uint::MAX, UNSHARE) == 0 }
 }
 
-/// The number of free bytes on the file system of `path`, for a user without privileges; `None` if
-/// the system does not report it.
+/// The number of free bytes on the file system of `path`, for a user without privileges. `None` if
+/// the system does not report this number.
 pub(crate) fn free_bytes(path: &CStr) -> Option<u64> {
     let mut found = FileSystem {
         block_bytes: 0,
@@ -113,7 +113,7 @@ pub(crate) fn free_bytes(path: &CStr) -> Option<u64> {
     (code == 0).then(|| found.available.saturating_mul(found.fragment_bytes))
 }
 
-/// Makes the process call `handler` when it exits. Returns whether this could be registered.
+/// Makes the process call `handler` when it exits. Returns whether the registration succeeded.
 pub(crate) fn at_exit(handler: extern "C" fn()) -> bool {
     // SAFETY: the C library calls the handler once, while the process exits. Its code is mapped
     // until then: false in a library that is unloaded before, and the driver never unloads this
