@@ -62,8 +62,8 @@ impl Pair {
         Ok(Self {
             load,
             delay: (kernels.alloc_zeroed(1)?, kernels.alloc_zeroed(1)?),
-            // Rounds of a kernel that delays the start. It takes about 300 us on a GPU, so that the
-            // host has enqueued everything before the start.
+            // The rounds of a kernel that delays the start. This kernel takes about 300 us on a
+            // GPU, so that the host has enqueued everything before the start.
             rounds: if device.info().clock == Clock::Device { 20_000 } else { 0 },
             out: workers.alloc(load.tasks as usize * LANES as usize)?,
             expected,

@@ -25,7 +25,7 @@ use trijet_tools::progress::Steps;
 
 /// The number of threads of a block. The chains of bare driver calls use the same number.
 const THREADS: u32 = 32;
-/// The number of launches of a graph in a sample, one directly after the other. The graphs of bare
+/// The number of launches of a graph in a sample, one directly after another. The graphs of bare
 /// driver calls use the same number. The device's time includes the time in which the host makes
 /// the first launch.
 const LAUNCHES: u32 = 4;
@@ -171,7 +171,7 @@ pub(crate) fn run(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let device = setting.device;
-    // A host device, with compute capability 0.x, accepts dependent launches. It runs the kernels
+    // A host device, with compute capability 0.x, accepts dependent launches, but runs the kernels
     // one after another.
     let has_dependents = matches!(device.info().compute, (0, _) | (9.., _));
     let links: &[ChainLink] = match has_dependents {

@@ -19,7 +19,7 @@ struct Pair {
     stream: Stream,
     /// The stream of the second product; `None` if both products use the same stream.
     other: Option<Stream>,
-    /// These events order the other stream with the first one, at the start and at the end.
+    /// The events order the two streams: one event at the start, and one at the end.
     events: [Event; 2],
     inner: u32,
     x: Buffer<f32>,

@@ -1,10 +1,10 @@
-//! The host time of one operation, a launch or an upload, for each way to enqueue it: tracked,
-//! ordered by hand, traced, and as the bare driver call.
+//! The host time of one operation, a launch or an upload. The operation is enqueued in several
+//! ways: tracked, ordered by hand, traced, and as the bare driver call.
 //!
 //! The ways are measured one after another, in bursts that fit the queue of the device. If
-//! `empty-driver` replaces the driver, the figures are the time of the library alone. The waits and
-//! event records that the ordering inserts are driver calls too, so there are separate figures for
-//! their number per operation and for the cost of one. A trace records an event at each end of an
+//! `empty-driver` replaces the driver, the figures are the time of the library alone. The ordering
+//! inserts waits and event records, which are driver calls too. So separate figures show their
+//! number per operation, and the cost of each. A trace records an event at each end of an
 //! operation. The context of the device is current in the thread of the benchmark. In a thread
 //! where another context or none is current, each call sets the context and restores the previous
 //! state.

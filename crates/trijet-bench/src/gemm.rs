@@ -25,14 +25,15 @@ pub(crate) struct Definition {
     products: Vec<[u32; 3]>,
     /// The number of products of a chain.
     length: u32,
-    /// `[m, n]` of the products of each chain. Each product is a multiplication by a square matrix.
+    /// The sizes `[m, n]` of the products of each chain. Each product is a multiplication by a
+    /// square matrix.
     chains: Vec<[u32; 2]>,
     #[serde(default)]
     peers: Vec<Peer>,
 }
 
-/// The number of elements of a result that the host computes again. Each sample draws other
-/// elements.
+/// The number of elements of a result that the host computes again. The elements differ from sample
+/// to sample.
 const CHECKED: usize = 64;
 
 fn wrong(what: &str) -> Error {

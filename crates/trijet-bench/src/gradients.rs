@@ -1,6 +1,6 @@
-//! The backward pass of linear layers on all devices of the host. The sums of the gradients over
-//! the devices run at the same time, by copies and kernels of the library and by NCCL, in buckets
-//! of several sizes. The comparison is DistributedDataParallel of PyTorch.
+//! The backward pass of linear layers on all devices of the host. At the same time, the gradients
+//! are summed over the devices. The sums are made by copies and kernels of the library and by NCCL,
+//! in buckets of several sizes. The comparison is DistributedDataParallel of PyTorch.
 //!
 //! The exposed time of communication is the time by which a step is longer than the backward pass
 //! alone. A step ends when all sums are complete.
@@ -178,7 +178,7 @@ impl Ranks {
         Ok(vec![Value::new("step", "ms", step), Value::new("products", "ms", products)])
     }
 
-    /// The digest of the gradients. It must be the same on all devices.
+    /// The digest of the gradients. All devices must have the same digest.
     fn digest(&self, gradients: &Gradients) -> Result<u64> {
         let mut digests = Vec::new();
         for (number, rank) in self.ranks.iter().enumerate() {
@@ -309,7 +309,7 @@ fn ours(
     }
 }
 
-/// The digest of the sums. It is an error if two plans have different digests.
+/// The digest of the sums. Returns an error if two plans have different digests.
 fn digest_of_all(
     plans: &[BucketPlan],
     gradients: &mut Gradients,

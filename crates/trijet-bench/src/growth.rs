@@ -1,6 +1,7 @@
 //! Memory that grows: the cache of keys and values of a language model while sequences arrive and
-//! leave. The cache is in growing buffers, in buffers that are copied to buffers of twice the size,
-//! in buffers that have the largest size from the start, or in pages.
+//! leave. Four kinds of memory are compared. The cache is in growing buffers, in buffers that are
+//! copied to buffers of twice the size, in buffers that have the largest size from the start, or in
+//! pages.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -77,8 +78,8 @@ struct Layer {
 }
 
 impl Layer {
-    /// An empty layer. The way `Growing` allocates `used` bytes, `Largest` allocates `most` bytes,
-    /// and the other ways allocate nothing yet.
+    /// Makes an empty layer. With the way `Growing`, allocates `used` bytes. With `Largest`,
+    /// allocates `most` bytes. With the other ways, allocates nothing yet.
     fn new(way: Way, s: &Stream, used: usize, most: usize) -> Result<Self> {
         let memory = match way {
             Way::Growing => Memory::Growing(s.growing(used, most)?),

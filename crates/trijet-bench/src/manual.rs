@@ -1,5 +1,5 @@
-//! Buffers that the benchmarks order by hand. They have a separate file because `order_manually` is
-//! unsafe.
+//! Buffers that the benchmarks order by hand. These functions have a separate file because
+//! `order_manually` is unsafe.
 
 use trijet::{Buffer, Element};
 

@@ -1,6 +1,6 @@
-//! Allocation: pairs of an allocation and its free, many allocations of random sizes that come and
-//! go, and traces of workloads. The heap of the library and pools of the driver are compared with
-//! other allocators.
+//! Allocation: pairs of an allocation and its free, many allocations and frees of random sizes, and
+//! traces of workloads. The heap of the library and pools of the driver are compared with other
+//! allocators.
 #![forbid(unsafe_code)]
 
 use crate::peer::{self, Peer};
@@ -72,8 +72,9 @@ struct Live {
     peak: u64,
 }
 
-/// A random program with the rule of `random_allocations` of RAPIDS rmm: of 100 steps, 73 allocate
-/// a random size, unless that exceeds the maximum. The other steps free a random allocation.
+/// A random program with the rule of `random_allocations` of RAPIDS rmm. Of 100 steps, 73 allocate
+/// a random size, unless the live bytes would exceed the maximum. The other steps free a random
+/// allocation.
 fn random(
     device: &Device,
     stream: &Stream,

@@ -1,6 +1,6 @@
 //! Upload, kernel and download of one array, with every schedule, chunk size and number of slots.
-//! Each run is compared with its bound. Times are times of the device, from the start of the first
-//! operation to the end of the last one.
+//! Each run is compared with its bound. The device measures all times, from the start of the first
+//! operation to the end of the last operation.
 #![forbid(unsafe_code)]
 
 use crate::peer::{Peer, Scripts};
@@ -91,8 +91,8 @@ impl Bench<'_> {
         self.y.write()?.fill(0xdead_beef);
         let report = self.run(case)?;
         let (x, y) = (self.x.read()?, self.y.read()?);
-        // The host would take minutes to recompute many rounds of every element. It then compares
-        // only every 1021st element.
+        // If there are many rounds, the host would take minutes to recompute every element. So it
+        // compares only every 1021st element.
         let step = if case.rounds > CHEAP_ROUNDS { 1021 } else { 1 };
         let pairs = x.iter().zip(y.iter()).step_by(step);
         let wrong = pairs.into_iter().position(|(x, y)| hash(case.rounds, *x) != *y);
@@ -185,8 +185,8 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// The strictest lower bound of the time of a run: the time of all bytes on the link, plus the cost
-/// of each copy, plus the time in which the pipeline fills and drains.
+/// The strictest lower bound of the time of a run. It is the sum of the time of all bytes on the
+/// link, the cost of each copy, and the time in which the pipeline fills and drains.
 fn last_limit(calibration: &Calibration, plan: &Plan, bytes: Bytes) -> Nanos {
     let copies = Copies { count: plan.chunks.len() as u64, bytes };
     let of = |chunk: Option<&Chunk>| {
@@ -217,7 +217,7 @@ fn link(calibration: &Calibration, results: &mut Results) {
 }
 
 /// A text with the strictest bound and its ratio to the median time. The text is empty for runs in
-/// one stream: in such a run, every chunk fills and drains the pipeline, so the bound does not
+/// one stream. In such a run, every chunk fills and drains the pipeline, so the bound does not
 /// apply.
 fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     if case.schedule == Schedule::OneStream {

@@ -52,8 +52,8 @@ pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     Ok(Ran { seconds, out: text_of(&mut out)? })
 }
 
-/// The line of standard error that names the cause. This is the first line that starts with
-/// `error`, as trijet prints it. Without such a line, it is the last line, as in Python.
+/// The line of standard error that names the cause. It is the first line that starts with `error`,
+/// as trijet prints it. If there is no such line, it is the last line, as in Python.
 fn cause_in(text: &str) -> &str {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.clone().next_back();
@@ -65,8 +65,8 @@ fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
     let pid = Pid::from_child(&child);
     let (ended, has_ended) = channel();
     thread::spawn(move || {
-        // `NOWAIT` leaves the status to `child`. Until `child` has read it, no other process gets
-        // the number of the process, so `kill` below is safe.
+        // With `NOWAIT`, the status is left for `child` to read. Until `child` has read the status,
+        // no other process gets the number of the process, so `kill` below is safe.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let waited = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
         // The send fails if the limit has passed, because the receiver is gone then.

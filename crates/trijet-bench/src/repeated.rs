@@ -23,8 +23,8 @@ pub(crate) enum Way {
     ByHand,
 }
 
-/// The programs to compare: how the kernels are enqueued, whether a tenth of the kernels have other
-/// factors in each round, and the name.
+/// The programs to compare. An entry has the way in which the kernels are enqueued, whether a tenth
+/// of the kernels have other factors in each round, and the name.
 pub(crate) const SIDES: [(Way, bool, &str); 6] = [
     (Way::Streams, false, "32 kernels in streams"),
     (Way::Region, false, "32 kernels as a region"),

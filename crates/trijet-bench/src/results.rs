@@ -191,7 +191,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.*}", usize::try_from(decimals).unwrap_or(3))
 }
 
-/// The text as a cell of one line. It is put in quotes if CSV needs them.
+/// The text as a cell in one line. The cell is put in quotes if CSV needs them.
 fn cell(text: &str) -> String {
     let line = text.replace(['\n', '\r'], " ");
     if line.contains([',', '"']) {

@@ -1,5 +1,5 @@
-//! Rounds. The programs that a benchmark compares take turns, so that a machine that becomes slower
-//! slows all of them.
+//! Rounds. The programs that a benchmark compares take turns. So a machine that becomes slower
+//! slows all programs.
 //!
 //! Every program runs once as a warm-up, which is not counted. Each round starts with a different
 //! program than the round before, so no program always runs first. A program verifies the result of

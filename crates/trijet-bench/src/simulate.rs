@@ -1,5 +1,6 @@
-//! The speed of the virtual executor: the real time of an operation from its call until it is
-//! complete, and the real time of the search through every order of a program.
+//! The speed of the virtual executor. One figure is the real time of an operation from its call
+//! until it is complete. Another figure is the real time of the search through every order of a
+//! program.
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;

@@ -38,7 +38,7 @@ fn wrong(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench soak", cause.into())
 }
 
-/// A map of the bytes that have an owner. It has one bit for each granule, starting at address
+/// A map of the bytes that have an owner. The map has one bit for each granule, starting at address
 /// `base`.
 #[derive(Debug)]
 struct Owned {
@@ -69,7 +69,8 @@ impl Owned {
         }))
     }
 
-    /// Sets the bits of the bytes of a buffer. It is an error if one of these bits is already set.
+    /// Sets the bits of the bytes of a buffer. Returns an error if one of these bits is already
+    /// set.
     fn take(&self, buffer: &Buffer<u32>) -> Result<()> {
         let (address, bytes) = (buffer.address(), buffer.len() as u64 * 4);
         for (word, mask) in self.masks(address, bytes)? {
@@ -92,7 +93,7 @@ impl Owned {
     }
 }
 
-/// A live allocation. It has a tag if kernels use it.
+/// A live allocation. If kernels use the allocation, it has a tag.
 #[derive(Debug)]
 struct Live {
     buffer: Buffer<u32>,

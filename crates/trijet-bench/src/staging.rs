@@ -1,6 +1,6 @@
-//! Uploads from ordinary memory: a pipeline reads a vector or a mapped file. It is compared with
-//! the link, with copies within the host, and with the driver's own copy of pageable memory. Times
-//! are times of the host, from the call until it returns.
+//! Uploads from ordinary memory: a pipeline reads a vector or a mapped file. The upload is compared
+//! with the link, with copies within the host, and with the driver's own copy of pageable memory.
+//! The host measures all times, from the call until it returns.
 #![forbid(unsafe_code)]
 
 use crate::mapping;

@@ -134,7 +134,8 @@ impl Sample {
     }
 }
 
-/// Runs tasks that do no work. Each reads one of two data and updates the other, alternately.
+/// Runs tasks that do no work. Each task reads one of two data and updates the other datum. The two
+/// data swap roles from task to task.
 fn empty(device: &Device, count: u32) -> Result<Vec<Value>> {
     let mut sample = Sample::new(device);
     let data = [sample.data()?, sample.data()?];
@@ -173,7 +174,7 @@ fn chain(device: &Device, count: u32) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Runs the tasks of a graph. Each task writes a datum and reads others.
+/// Runs the tasks of a graph. Each task writes a datum and reads other data.
 fn graph(device: &Device, shape: Shape, steps: usize) -> Result<Vec<Value>> {
     let mut sample = Sample::new(device);
     let generation = || (0..COLUMNS).map(|_| sample.data()).collect::<Result<Vec<_>>>();

@@ -13,7 +13,7 @@ use std::path::Path;
 use trijet::{Error, ErrorKind, Result};
 use trijet_tools::progress::Steps;
 
-/// The file name of the library with the allocator. It lies beside the command.
+/// The file name of the library with the allocator. The library lies in the folder of the command.
 const LIBRARY: &str = "libtrijet_alloc.so";
 /// The name of the figure with the digest of the losses of a program.
 const DIGEST: &str = "losses";

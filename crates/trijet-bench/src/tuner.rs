@@ -212,7 +212,7 @@ pub(crate) fn run(
     Ok(results)
 }
 
-/// Measures one job: the choice of the library and the fastest ways of the grid. They take turns.
+/// Measures one job: the choice of the library and the fastest ways of the grid, which take turns.
 fn job(
     setting: &Setting<'_>,
     definition: &Definition,

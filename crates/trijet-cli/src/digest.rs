@@ -1,4 +1,4 @@
-//! A 64-bit hash that tells whether two outputs are equal. It does not resist forgery.
+//! A 64-bit hash that tells whether two outputs are equal. The hash does not resist forgery.
 
 use std::fmt;
 use xxhash_rust::xxh3::Xxh3Default;

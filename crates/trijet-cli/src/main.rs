@@ -22,12 +22,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Maximum number of streams with kernels that this process uses at once on a device. It is 0 for
-/// commands that use only a few. A program that `trijet trace` starts is another process, and is
-/// not counted.
+/// Maximum number of streams with kernels that this process uses at once on a device. The result is
+/// 0 for commands that use only a few streams. A program that `trijet trace` starts is another
+/// process, and is not counted.
 fn streams_of(command: &Command) -> usize {
     match command {
-        // There are as many streams as slots.
+        // The number of streams is the number of slots.
         Command::Overlap(options) => options.depth.unwrap_or(0),
         Command::Map(_)
         | Command::Devices(_)

@@ -5,8 +5,8 @@
 //! can each fill some rows of a stack.
 //!
 //! The smooth signal and the strength of its noise come from a small tile. The noise comes from one
-//! hash per pixel: the sum of four of its bytes has nearly a normal distribution (Irwin-Hall), and
-//! 16 of its bits choose the damaged pixels.
+//! hash per pixel. The sum of four bytes of the hash has nearly a normal distribution (Irwin-Hall).
+//! Another 16 bits of the hash choose the damaged pixels.
 
 use std::f32::consts::TAU;
 use std::fmt;

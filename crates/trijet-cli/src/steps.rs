@@ -42,7 +42,7 @@ pub(crate) struct KernelStep {
     pub(crate) halo: Option<u64>,
 }
 
-/// The operations of a run in the order of the command line. There is at least one.
+/// The operations of a run in the order of the command line. A run has at least one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct RunSteps(Vec<Step>);
 
@@ -265,9 +265,9 @@ impl StepOptions {
         Ok(steps.into_iter().map(|step| step.1).collect())
     }
 
-    /// Returns an error for `--radius`, `--edges`, `--scale` or `--offset` in three cases: no
-    /// operation uses the option, there is more than one operation (`count`), or `--op` states the
-    /// same value.
+    /// Returns an error for `--radius`, `--edges`, `--scale` or `--offset` in three cases. Either
+    /// no operation uses the option, or there is more than one operation (`count`), or `--op`
+    /// states the same value.
     fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
         let given = [
             ("--radius", self.radius.is_some(), "median", "median:RADIUS"),

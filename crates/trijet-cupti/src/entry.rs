@@ -3,8 +3,8 @@
 
 use std::ffi::c_int;
 
-/// The driver calls this function once, after it has loaded the library. It always reports success,
-/// because a program must not fail when it is traced.
+/// The driver calls this function once, after it has loaded the library. The function always
+/// reports success, because a program must not fail when it is traced.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     crate::recorder::record_this_process();

@@ -20,7 +20,7 @@ pub mod kinds {
     pub const MEMCPY: u32 = 1;
     /// Fills.
     pub const MEMSET: u32 = 2;
-    /// Kernels that run one after the other.
+    /// Kernels that run one after another.
     pub const KERNEL: u32 = 3;
     /// Calls of the driver.
     pub const DRIVER: u32 = 4;

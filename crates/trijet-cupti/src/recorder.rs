@@ -146,7 +146,7 @@ fn rank() -> Option<u32> {
 }
 
 /// Opens CUPTI. If the environment does not name a file, a library that the program itself has
-/// loaded is preferred: PyTorch brings its own CUPTI, and two CUPTI libraries in one process do not
+/// loaded is preferred. PyTorch brings its own CUPTI, and two CUPTI libraries in one process do not
 /// work together. The second value states whether the program has loaded the library.
 fn open() -> Result<(Library, bool), String> {
     let names = search::CUPTI;
@@ -243,8 +243,8 @@ impl Recorder {
     }
 
     /// Makes CUPTI collect records. Returns whether CUPTI does so. Adds the refusals of CUPTI to
-    /// `words`. `own` states that the program has loaded CUPTI itself. Then a note is added that
-    /// the profiler of the program gets no records.
+    /// `words`. `own` states that the program has loaded CUPTI itself. In this case, adds a note
+    /// that the profiler of the program gets no records.
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
         let mut check = |what: &str, code: Option<Code>| match code {
             Some(0) => true,

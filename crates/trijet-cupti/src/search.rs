@@ -6,7 +6,8 @@ use std::path::PathBuf;
 /// The names of a library.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
-    /// The environment variable that names the file of the library. It replaces the search.
+    /// The environment variable that names the file of the library. If the variable is set, there
+    /// is no search.
     pub variable: &'static str,
     /// The file names. Names with a version come first.
     pub files: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! The calls of the operating system that the standard library does not offer: loading libraries,
-//! blocked signals, a private table of files, and the free space of a file system.
+//! The calls of the operating system that the standard library does not offer. They load libraries,
+//! block signals, make a private table of files, and query the free space of a file system.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::os::unix::ffi::OsStrExt;

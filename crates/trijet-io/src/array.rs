@@ -71,8 +71,8 @@ impl Array {
         product(&self.shape).map_or(0, |elements| elements * self.dtype.bytes())
     }
 
-    /// The rows of the array. A stack has the rows of all its images, one after the other, so a
-    /// chunk may start in the middle of an image. An array without elements has no rows.
+    /// The rows of the array. A stack has the rows of all its images, one after another, so a chunk
+    /// may start in the middle of an image. An array without elements has no rows.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
@@ -97,8 +97,8 @@ impl fmt::Display for Array {
     }
 }
 
-/// The number of elements; `None` when it overflows. If one axis is 0, the number is 0, even if the
-/// product of the other axes overflows.
+/// The number of elements. `None` when the number overflows. If one axis is 0, the number is 0,
+/// even if the product of the other axes overflows.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

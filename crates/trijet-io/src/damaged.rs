@@ -14,8 +14,8 @@ pub struct DamagedImage {
     pub why: String,
 }
 
-/// The damaged images among those that were read. Several threads read the input, and add the
-/// damaged images that they find.
+/// The damaged images of an input. Several threads read the input, and add the damaged images that
+/// they find.
 #[derive(Debug)]
 pub(crate) struct DamagedImages {
     image_rows: u64,

@@ -17,14 +17,14 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Maximum number of files that a message names.
 const NAMES_MAX: usize = 3;
 
-/// The fields that identify a job. The other fields describe the circumstances of a run. They may
+/// The fields that identify a job. The other fields describe the circumstances of a run, which may
 /// change from one run of the job to the next.
 const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
 /// The identity of a run: its job, and the circumstances on which the output depends. A partial
-/// output is used only by the same job. A run of that job continues the partial output only if the
-/// circumstances are the same, and the files on which the rows depend have not changed. Other files
-/// may have changed.
+/// output is used only by the same job. A run of that job continues the partial output under two
+/// conditions: the circumstances are the same, and the files on which the rows depend have not
+/// changed. Other files may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
@@ -100,10 +100,10 @@ impl Fingerprint {
         self
     }
 
-    /// Declares that the bytes of a file of the input are unchanged since an earlier run of the job
-    /// if its name, size, time of modification and inode are unchanged. Without this call, a file
-    /// is refused if only its `ctime` has changed: a program may have changed the bytes and
-    /// restored the old time of modification.
+    /// Declares that a file of the input has the same bytes as in an earlier run of the job if its
+    /// name, size, time of modification and inode are the same. Without this call, a file is
+    /// refused if only its `ctime` has changed. The reason is that a program may have changed the
+    /// bytes and restored the old time of modification.
     #[must_use]
     pub fn same_input(mut self) -> Self {
         self.is_same_input = true;

@@ -67,8 +67,8 @@ impl Input {
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a format that is not
-    /// supported, for a file of plain bytes if `array` is missing, and for any other file if
-    /// `array` is given.
+    /// supported. Also `InvalidValue` if `array` is missing for a file of plain bytes, or given for
+    /// any other file.
     pub fn open(path: &Path, array: Option<Array>) -> Result<Self> {
         Self::of_any(path, array.map(Plain::new))
     }
@@ -102,8 +102,8 @@ impl Input {
     }
 
     /// Opens a folder of images, and reads zeros for a damaged image (see
-    /// [`damaged`](Self::damaged)). It is still an error if the system cannot read an image, or if
-    /// an image has another form than the other images.
+    /// [`damaged`](Self::damaged)). An image that the system cannot read is still an error, and so
+    /// is an image that has another form than the other images.
     ///
     /// # Errors
     /// Errors of [`open`](Self::open); `InvalidValue` for an input that is not a folder of images;
@@ -247,8 +247,8 @@ impl Input {
         &self.path
     }
 
-    /// The absolute path without symbolic links. It is the same for all paths that lead to the
-    /// input.
+    /// The absolute path without symbolic links. All paths that lead to the input have the same
+    /// canonical path.
     #[must_use]
     pub fn canonical_path(&self) -> &Path {
         &self.canonical
@@ -269,8 +269,8 @@ impl Input {
     }
 
     /// The parts of the input that are not in the array, and the names that are missing in a
-    /// sequence. Parts that are not in the array are images of other formats in a folder, frames of
-    /// animations, and chunks of PNG files beside the pixels.
+    /// sequence. Such parts are images of other formats in a folder, frames of animations, and
+    /// chunks of PNG files beside the pixels.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.opened.left_out

@@ -23,8 +23,8 @@ pub enum Existing {
     /// The existing file is kept, and the new file is refused.
     Kept,
     /// An existing regular file is replaced when the new file is complete. Other hard links of the
-    /// existing file keep the old bytes. If the name belongs to anything other than a regular file,
-    /// that is kept, and the new file is refused.
+    /// existing file keep the old bytes. If the name belongs to a folder or anything else that is
+    /// not a regular file, nothing is replaced and the new file is refused.
     Replaced,
 }
 
@@ -52,7 +52,7 @@ pub struct NewFile {
     existing: Existing,
     /// Files that are not replaced, and folders in which nothing is created or replaced.
     sources: Vec<PathBuf>,
-    /// Other outputs of the same run. They are not replaced either.
+    /// Other outputs of the same run. These files are not replaced either.
     outputs: Vec<PathBuf>,
 }
 
@@ -69,8 +69,8 @@ pub struct Complete<'a> {
 const ATTEMPTS: u32 = 1000;
 
 impl NewFile {
-    /// Describes a new file at `path`. It is written by the operation `op`, which reads the files
-    /// and folders `sources`.
+    /// Describes a new file at `path`. The operation `op` writes this file, and reads the files and
+    /// folders `sources`.
     ///
     /// # Errors
     /// `InvalidValue` when `path` is a source or lies in a source, and when something exists at

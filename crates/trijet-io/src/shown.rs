@@ -59,7 +59,7 @@ pub fn escaped(lines: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a terminal obeys a character. This is so for control characters, and for characters that
+/// Whether a terminal obeys a character. A terminal obeys control characters, and characters that
 /// change the direction or the line of the text after them.
 fn is_obeyed(one: char) -> bool {
     let is_layout = matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

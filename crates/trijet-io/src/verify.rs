@@ -1,8 +1,8 @@
 //! Verification of the rows of a partial output, before a run continues it.
 //!
-//! The journal has a hash of every range of rows that was written. After a loss of power, the bytes
-//! of a range may not match the hash, because the system writes files to the disk in any order.
-//! They may also differ because another program has changed the partial output.
+//! The journal has a hash of every range of rows that was written. The bytes of a range may not
+//! match the hash after a loss of power, because the system writes files to the disk in any order.
+//! The bytes may also differ because another program has changed the partial output.
 
 use crate::format::Writer;
 use std::num::NonZero;

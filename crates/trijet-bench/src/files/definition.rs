@@ -32,8 +32,8 @@ pub(super) struct Variant {
     pub(super) end: End,
 }
 
-/// The state of the output when a program ends: either written, so that other processes can read
-/// it, or also synchronized with the disk.
+/// The state of the output when a program ends. Either the output is written, so that other
+/// processes can read it, or it is also synchronized with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum End {
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// The kind of a file system: one in memory, or any other.
+/// The kind of a file system: a file system in memory, or any other file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {

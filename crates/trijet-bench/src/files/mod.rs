@@ -1,10 +1,10 @@
-//! From file to file: `trijet map` as a person runs it. It is compared with threads that only move
-//! the same bytes, and with peers. The definition names the programs, and the output that each
-//! program must write.
+//! From file to file: a run of `trijet map`, as a person starts it. The run is compared with
+//! threads that only move the same bytes, and with peers. The definition names the programs, and
+//! the output that each program must write.
 //!
-//! A command has two times: the time of its process, from start to end, and the time of the run
-//! within it, which the command reports. Threads of this process have only the time of the run. The
-//! bound of a case is the fastest way to move its bytes without a GPU.
+//! A command has two times. One is the time of its process, from start to end. The other is the
+//! time of the run within the process, which the command reports. Threads of this process have only
+//! the time of the run. The bound of a case is the fastest way to move its bytes without a GPU.
 #![forbid(unsafe_code)]
 
 mod case;
@@ -30,8 +30,8 @@ use trijet::{Error, ErrorKind, Result};
 use trijet_tools::command::usage::version;
 use trijet_tools::progress::Steps;
 
-/// The free space that a folder needs, in multiples of the size of the stack: the input, the
-/// output, and a tenth of both for the file system itself.
+/// The free space that a folder needs, in multiples of the size of the stack. It is for the input,
+/// for the output, and for the file system itself, which needs a tenth of both.
 const ROOM: f64 = 2.2;
 
 /// Maximum time in which the command prints its version.

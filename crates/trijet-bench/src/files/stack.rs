@@ -29,7 +29,7 @@ pub(super) struct Stack {
 pub(super) struct Hashes(Vec<u64>);
 
 impl Hashes {
-    /// One digest of all pieces, in hexadecimal.
+    /// The digest of the hashes of all pieces, in hexadecimal.
     pub(super) fn digest(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().flat_map(|hash| hash.to_le_bytes()).collect();
         format!("{:016x}", xxh3_64(&bytes))

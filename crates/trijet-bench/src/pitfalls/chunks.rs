@@ -68,7 +68,7 @@ struct Desk {
     fenced: Lanes,
     slots: Vec<Slot>,
     arrays: Arrays<PageLocked>,
-    /// One word of the result of each chunk.
+    /// One word of each chunk's result.
     items: PinnedBuffer<u32>,
     stray: Slot,
     words: usize,

@@ -1,9 +1,9 @@
 //! Verdicts on whether two kernels really ran concurrently. A verdict is right if the times agree
 //! with it: the time of each kernel alone, and the time of both together.
 //!
-//! A common formula is judged as well. It calls two kernels concurrent if the time from the start
-//! of the first kernel to the end of the second one is below 0.9 of the sum of both times. The
-//! formula is often wrong.
+//! A common formula is judged as well. Let the elapsed time be the time from the start of the first
+//! kernel to the end of the second kernel. The formula calls the kernels concurrent if the elapsed
+//! time is below 0.9 of the sum of their times. The formula is often wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, work_ms};
@@ -122,7 +122,8 @@ impl Found {
     }
 }
 
-/// Whether the formula calls the kernels concurrent. It uses a pair of events around each kernel.
+/// Whether the formula calls the kernels concurrent. The times come from a pair of events around
+/// each kernel.
 fn formula(ground: &Ground, works: &mut [Work; 2], streams: [&Stream; 2]) -> Result<bool> {
     let event = || ground.device.timed_event();
     let events = [[event()?, event()?], [event()?, event()?]];

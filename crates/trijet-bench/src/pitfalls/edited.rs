@@ -2,7 +2,8 @@
 //! always wait, even for memory that is ordered by hand.
 //!
 //! Only the good program runs. The ledger of the bad program is made from the ledger of the good
-//! one: the wait is removed, as if the program had made plain driver calls without it.
+//! program. For this, the wait is removed, as if the program had made plain driver calls without a
+//! wait.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, wrong};

@@ -1,5 +1,5 @@
-//! Common mistakes. Each is a pair of programs, one with the mistake and one without, which take
-//! turns. The figures are the factor between their times, and the remark or finding that only the
+//! Common mistakes. For each mistake, a pair of programs take turns: one with the mistake, and one
+//! without. The figures are the factor between their times, and the remark or finding that only the
 //! bad program gets.
 //!
 //! After every run of a good program, its result is compared with the result that the host

@@ -8,7 +8,8 @@ use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, SourceOrder, St
 
 /// The destination of the pieces. It decides how the good program copies the pieces.
 enum Target {
-    /// One array. The good program packs the pieces on the host, and copies them at once.
+    /// One array. The good program packs the pieces on the host, and copies all of them with one
+    /// copy.
     Whole(Buffer<u32>),
     /// An array for each piece. The good program copies the pieces in batches.
     Each(Vec<Buffer<u32>>),

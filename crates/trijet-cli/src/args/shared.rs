@@ -34,7 +34,7 @@ pub(crate) fn has_extension(path: &Path, wanted: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
-/// Reads the name of a timeline. Its extension is its format.
+/// Reads the name of a timeline. The extension of the name determines the format.
 pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| timeline::check_name(&path).map(|()| path))
 }

@@ -42,8 +42,8 @@ impl Chain {
         is_all.then(|| lines.join("\n"))
     }
 
-    /// The number of rows of the input that a chunk needs before its first row. It needs the same
-    /// number of rows after its last row.
+    /// The number of rows of the input that a chunk needs before its first row. The chunk needs the
+    /// same number of rows after its last row.
     pub(super) fn reach(&self, layout: Layout) -> u64 {
         layout.reach(self.operations.iter().map(|operation| operation.halo(layout)))
     }

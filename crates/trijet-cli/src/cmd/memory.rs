@@ -37,8 +37,8 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     Ok(Some(Bytes(limit.0 - used.0 - beside_chunks(limit).0)))
 }
 
-/// The memory of the program itself. It varies a little from run to run, so it is rounded up to a
-/// multiple of [`STEP`].
+/// The memory of the program itself, rounded up to a multiple of [`STEP`], because this memory
+/// varies a little from run to run.
 fn of_program() -> Bytes {
     Bytes(resident().unwrap_or_default().0.next_multiple_of(STEP.0))
 }
@@ -61,8 +61,9 @@ fn resident() -> Option<Bytes> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// The memory that this process can allocate without swapping: the smaller of the available memory
-/// of the system and the rest of the limit of its control group. `None` if neither is known.
+/// The memory that this process can allocate without swapping. It is the smaller of two numbers:
+/// the available memory of the system, and the rest of the limit of the process's control group.
+/// `None` if both are unknown.
 fn available() -> Option<Bytes> {
     let system = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:");
     let group = |name: &str| {

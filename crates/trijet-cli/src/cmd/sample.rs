@@ -1,4 +1,4 @@
-//! `trijet sample`: writes a file to try the other commands with.
+//! `trijet sample`: writes a file for trials of the other commands.
 #![forbid(unsafe_code)]
 
 use super::print;

@@ -3,8 +3,8 @@
 //! A new file has no pages. The creation of its pages takes most of the time of the writes. In
 //! memory, any number of threads write a new file at 5 GB/s, and a file whose pages exist at 20 to
 //! 30 GB/s (`files-ways.txt`). A run has other work before its first row, such as starting CUDA. So
-//! the file is created without a name, a thread starts to create its pages, and the file gets its
-//! name when the first row arrives. If the process dies before that, no file remains.
+//! the file is created without a name, and a thread starts to create its pages. When the first row
+//! arrives, the file gets its name. If the process dies earlier, no file remains.
 //!
 //! The thread is never more than a limited number of bytes ahead of the rows. On a disk, pages that
 //! were created too early would be written twice, and would displace the input from the page cache.
@@ -93,8 +93,8 @@ pub struct Ahead {
 impl Ahead {
     /// Creates a file of `bytes` bytes without a name in `folder`, and starts the thread that
     /// creates its pages. `None` if this is not possible, or would not make the run faster. On a
-    /// disk, pages ahead of the rows make the run faster only if it does not wait for the disk: a
-    /// wait would write the pages before their rows.
+    /// disk, the thread is useful only for a run that does not wait for the disk. A wait would
+    /// write the pages before their rows.
     pub(super) fn start(folder: &Path, bytes: u64, waits_for_disk: bool) -> Option<Self> {
         if bytes < FILE_MIN {
             return None;
@@ -187,10 +187,10 @@ impl Shared {
     }
 }
 
-/// Reserves the space of a new file on a disk in one piece, so that the file is written faster. An
-/// error that matters occurs again when the rows are written. If a file takes more than half of the
-/// free space, nothing is reserved, so that other programs can use the space until the file needs
-/// it.
+/// Reserves the space of a new file on a disk in one piece, so that the file is written faster.
+/// Errors are ignored, because an error that matters occurs again when the rows are written. If the
+/// file takes more than half of the free space, nothing is reserved. Other programs can then use
+/// the space until the file needs it.
 pub(super) fn reserve(file: &File, bytes: u64) {
     let free = fstatvfs(file).map(|state| state.f_bavail.saturating_mul(state.f_frsize));
     if free.is_ok_and(|free| bytes <= free / 2) {
@@ -213,7 +213,7 @@ mod tests {
     use rustix::fs::fstat;
     use std::os::unix::fs::MetadataExt;
 
-    /// Until the first row the folder is empty, whatever becomes of the file.
+    /// Whatever becomes of the file later, the folder is empty until the first row.
     #[test]
     fn a_file_without_a_name_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();

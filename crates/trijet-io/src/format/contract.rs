@@ -220,7 +220,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     fn root(&self) -> &File;
 
     /// Waits until everything that was written before the call is on the disk, including the names
-    /// of files in the output. Threads may write meanwhile.
+    /// of files in the output. Other threads may write during the call.
     ///
     /// # Errors
     /// `Io`. Rows that were written since the last successful call may then be lost, even if a
@@ -254,7 +254,7 @@ pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 /// The reason to refuse a path at which there is something else than a partial output.
 pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
 
-/// The error for a partial output that has lost rows. These rows had been written.
+/// The error for a partial output that lacks rows, although they had been written.
 pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {
     let cause = format!("{cause}; --restart discards the partial output and starts over");
     file_error::damaged("resume", path, cause)

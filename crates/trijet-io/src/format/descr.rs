@@ -1,7 +1,7 @@
 //! The types of elements, by the names that numpy has for them.
 //!
-//! A header names a type in a form that `numpy.dtype` accepts: a code with an order of bytes, such
-//! as `<u2`, or a name, such as `uint16`. The number in a code counts bytes.
+//! A header names a type in a form that `numpy.dtype` accepts. The form is a code with an order of
+//! bytes, such as `<u2`, or a name, such as `uint16`. The number in a code counts bytes.
 
 use trijet::Dtype;
 

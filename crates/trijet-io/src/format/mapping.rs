@@ -72,8 +72,8 @@ impl Mapping {
     /// Writes `bytes` at `offset`, within the size of the file.
     ///
     /// # Errors
-    /// Errors of the system: the file cannot be mapped, or a page of it cannot be written, because
-    /// the file was cut or the disk is full.
+    /// Errors of the system. The file cannot be mapped, or a page of the file cannot be written,
+    /// because the file was cut off or the disk is full.
     pub(super) fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut rest = bytes;
         let mut at = offset;

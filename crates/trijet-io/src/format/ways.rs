@@ -2,7 +2,7 @@
 //!
 //! The faster way depends on the file system, on whether the pages of the file exist, and on the
 //! number of threads. Calls are faster for a new file on most disks. A mapping is faster for a file
-//! in memory and over existing pages. Its advantage grows with the number of threads.
+//! in memory and over existing pages. The advantage of a mapping grows with the number of threads.
 
 use super::mapping::Mapping;
 use std::fs::File;

@@ -376,7 +376,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "root": root })))
     }
 
-    /// Adds a line. It states that the rows of all lines before the byte `end` are on the disk.
+    /// Adds a line, which states that the rows of all lines before the byte `end` are on the disk.
     ///
     /// # Errors
     /// `Io`.
@@ -392,7 +392,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "created": time })))
     }
 
-    /// Adds a line. It states that this process has written all of its rows.
+    /// Adds a line, which states that this process has written all of its rows.
     ///
     /// # Errors
     /// `Io`.

@@ -49,7 +49,7 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
 /// Result of the comparison of an output's mark with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// There is no mark, or it belongs to another job or input.
+    /// There is no mark, or the mark belongs to another job or input.
     Other,
     /// The mark belongs to the job, but the state of the input (`ctime`) has changed since the mark
     /// was set. The bytes of the input may have changed as well.

@@ -143,7 +143,7 @@ impl Partial {
     }
 
     /// Brings rows to the disk while other rows are written, until [`end`](Self::end) is called.
-    /// This function returns no error. The next write returns it instead.
+    /// This function returns no error. The next write returns the error.
     pub(super) fn synchronize(&self) {
         loop {
             let mut record = self.record();

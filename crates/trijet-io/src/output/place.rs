@@ -16,7 +16,7 @@ use trijet::{Error, Result};
 /// The paths that a run uses for its output.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// The final path. It does not exist before the output is complete.
+    /// The final path. Nothing is at this path before the output is complete.
     pub(super) out: PathBuf,
     /// The path of the output while it is being written.
     pub(super) partial: PathBuf,

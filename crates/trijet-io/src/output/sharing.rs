@@ -1,4 +1,4 @@
-//! The steps that the processes of one output share: the first process creates the partial output,
+//! The steps that the processes of one output share. The first process creates the partial output,
 //! and the last process gives the output its final name.
 //!
 //! A process finds the other processes by their journals. It reads these journals while it holds
@@ -129,8 +129,8 @@ impl Place {
 }
 
 /// The nanoseconds since 1970-01-01 UTC. Partial outputs that are created under the lock of the
-/// shared journal have different times. They may have equal inodes, because a new partial output
-/// may get the inode of a deleted one.
+/// shared journal have different times. Their inodes may be equal, because a new partial output may
+/// get the inode of a deleted one.
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

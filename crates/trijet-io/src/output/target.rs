@@ -186,8 +186,8 @@ impl Target {
         self.array.layout().granule(self.granule())
     }
 
-    /// The number of rows of a granule. A chunk must start and end at multiples of this number. It
-    /// is the height of an image for images, otherwise 1.
+    /// The number of rows of a granule. A chunk must start and end at multiples of this number. For
+    /// images, the number is the height of an image, otherwise 1.
     #[must_use]
     pub fn granule(&self) -> u64 {
         self.plan.granule()

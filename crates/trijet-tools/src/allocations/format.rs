@@ -289,10 +289,10 @@ pub struct Text {
 /// ```
 ///
 /// # Errors
-/// `InvalidValue` with the number of the line, for a line that is too long, an unknown action, a
-/// cell that is not a number, a quote without an end, an allocation whose pointer is allocated
-/// already, and a use or a free of a pointer that is not allocated; `Io` if the text cannot be read
-/// or is not UTF-8.
+/// `InvalidValue` with the number of the line, if the line is wrong. A line is wrong if it is too
+/// long, or has an unknown action, a cell that is not a number, or a quote without an end. It is
+/// also wrong if it allocates a pointer that is already allocated, or uses or frees a pointer that
+/// is not allocated. `Io` if the text cannot be read or is not UTF-8.
 pub fn read_all(text: impl BufRead) -> Result<Text> {
     let mut columns = Columns::default();
     let (mut devices, mut readers) = (Names::default(), Vec::<(String, Reader)>::new());

@@ -1,6 +1,6 @@
 //! Traces of allocations: their file format, programs that are typical of one kind of work, and the
-//! replay of a trace over the heap of a device, over one of its pools, and over a model of an
-//! allocator that caches segments.
+//! replay of a trace. A replay runs over the heap of a device, over a pool of the device, or over a
+//! model of an allocator that caches segments.
 #![forbid(unsafe_code)]
 
 pub mod caching;

@@ -75,7 +75,7 @@ struct Replay<'a> {
     /// For each object, the number of rows that use the object and are done. The objects are all
     /// allocations, followed by all streams.
     done: Vec<AtomicU32>,
-    /// Whether all threads must end, because one of them had an error.
+    /// Whether all threads must end. This is set after an error in one of the threads.
     stopped: AtomicBool,
     clock_ns: f64,
     /// The recorder of the address space, if there is a picture.
@@ -142,8 +142,8 @@ fn held_by(device: &Device) -> Vec<(u64, u64)> {
     ranges.map(|range| (range.start, range.end - range.start)).collect()
 }
 
-/// The minimum time between two consecutive readings of the clock, in nanoseconds. It is subtracted
-/// from each measured time.
+/// The minimum time between two consecutive readings of the clock, in nanoseconds. This time is
+/// subtracted from each measured time.
 fn clock_ns() -> f64 {
     let looks = (0..1000).map(|_| Instant::now().elapsed().as_secs_f64() * 1e9);
     looks.fold(f64::INFINITY, f64::min)
@@ -347,8 +347,8 @@ impl<'a> Replay<'a> {
 /// ```
 ///
 /// # Errors
-/// `InvalidValue` if two allocations had the same memory at the same time; `Unsupported` for a
-/// limit on a device that allocates from a pool; every error of the device except `OutOfMemory`,
+/// `InvalidValue` if two allocations had the same memory at the same time. `Unsupported` for a
+/// limit on a device that allocates from a pool. Every error of the device, except `OutOfMemory`,
 /// which is counted.
 pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<ReplayOutcome> {
     device.synchronize()?;
@@ -470,8 +470,8 @@ mod tests {
         Ok(())
     }
 
-    /// One allocation of 200 MiB is freed. Its memory becomes ten allocations, and five of these
-    /// are freed. Then 50 MiB are requested.
+    /// A trace that allocates 200 MiB and frees them. Then it makes ten allocations in their place,
+    /// and frees five of these. Then it requests 50 MiB.
     fn fragmented() -> Trace {
         let mut text = "Action,Pointer,Size,Stream\nallocate,0,209715200,0\nfree,0,,0\n".to_owned();
         let lines = (1..=10).map(|id| format!("allocate,{id},20971520,0\n"));

@@ -2,7 +2,7 @@
 //! graph, and as dependent launches.
 //!
 //! Each block of a kernel adds one to the word that belongs to the block. At the end, the words
-//! show whether all kernels of the chain ran one after the other.
+//! show whether all kernels of the chain ran one after another.
 
 use super::lab::Lab;
 use super::table::{Attribute, Handle, UpdateResult, ask};
@@ -20,7 +20,7 @@ const LAUNCHES: u32 = 4;
 
 pub(super) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
 
-/// The kernel of a chain, and how its launches depend on each other.
+/// The kernel of a chain, and the dependence between its launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainLink {
     /// One block that does nothing.
@@ -53,9 +53,9 @@ pub struct Chains<'a> {
 }
 
 impl<'a> Chains<'a> {
-    /// Loads the kernels. `blocks` is the number of multiprocessors. With `dependent`, the kernels
-    /// for dependent launches are loaded. They need compute capability 9.0. Without `dependent`, a
-    /// chain of such kernels is an `Unsupported` error.
+    /// Loads the kernels. `blocks` is the number of multiprocessors. With `dependent`, also loads
+    /// the kernels for dependent launches, which need compute capability 9.0. Without `dependent`,
+    /// a chain of these kernels is an `Unsupported` error.
     ///
     /// # Errors
     /// Every error of the driver.

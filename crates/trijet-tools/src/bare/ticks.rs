@@ -64,8 +64,8 @@ extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long 
 }
 "#;
 
-/// A persistent kernel with the arguments `(count, words, arrived)`: the number of steps, a word
-/// for each block, and one more word, which must be zero.
+/// A persistent kernel with the arguments `(count, words, arrived)`. `count` is the number of
+/// steps, and `words` has a word for each block. `arrived` is one more word, which must be zero.
 pub static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let count: u32 = tile.scalar(0);

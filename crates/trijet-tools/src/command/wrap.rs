@@ -14,8 +14,8 @@ const COMMENT: &str = "# ";
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';
 
-/// The lines. If `stream` is a terminal, they are broken to its width. Otherwise no line is broken,
-/// so that scripts find whole lines.
+/// The lines. If `stream` is a terminal, the lines are broken to its width. Otherwise no line is
+/// broken, so that scripts find whole lines.
 pub(super) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
     if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
 }

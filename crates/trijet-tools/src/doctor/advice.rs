@@ -12,8 +12,8 @@ use trijet::Bytes;
 
 /// Copies that have at least this share of the best rate count as fast as larger copies.
 const PEAK_SHARE: f64 = 0.95;
-/// A pipeline gets one more slot if handing a chunk to the next engine takes more than this
-/// fraction of the time of the chunk's copy.
+/// A pipeline gets one more slot if the next engine starts with a chunk too late. The delay is too
+/// long if it is more than this fraction of the time of the chunk's copy.
 const HANDOVER_MAX: f64 = 0.02;
 /// Copies in both directions at once are worthwhile if each direction keeps this share of the rate
 /// that it has alone.

@@ -67,8 +67,8 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// A call gets no verdict if it takes too long by itself: on an idle device, it takes more than
-/// this fraction of the time for which the kernel still runs.
+/// A call gets no verdict if it takes too long by itself. It takes too long if its time on an idle
+/// device is more than this fraction of the time for which the kernel still runs.
 const OWN_SHARE_MAX: f64 = 0.5;
 
 /// Judges the effect on the host. `alone_us` is the time of the call on an idle device.

@@ -95,7 +95,7 @@ impl Page {
     /// The cells have the values of `cell`.
     fn matrix(&mut self, rows: &[&Value], down: &Column<'_>, across: &str, cell: &Column<'_>) {
         let (heads, first) = (each_once(rows, across), down.width.unsigned_abs());
-        // There are at least two spaces before each head.
+        // Each head has at least two spaces before it.
         let wide = |head: &String| (head.len() + 2).max(cell.width.unsigned_abs());
         let line: String = heads.iter().map(|head| format!("{head:>0$}", wide(head))).collect();
         self.line(format_args!("  {:<first$}{line}", down.head));

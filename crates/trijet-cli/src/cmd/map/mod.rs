@@ -121,8 +121,8 @@ fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Res
     }
 }
 
-/// The exit status for a job that needs a GPU on a host without one. It is used only if the checks
-/// of the user's kernels found no error.
+/// The exit status for a job that needs a GPU on a host without one. This status is used only if
+/// the checks of the user's kernels found no error.
 const NEEDS_GPU: u8 = 3;
 
 /// Reports that a kernel needs a GPU. If all kernels of the user were checked, the exit status is

@@ -21,7 +21,7 @@ pub(super) enum RowsDone {
 }
 
 impl RowsDone {
-    /// The display of `rows` rows. An earlier run has done `kept` of them.
+    /// Makes the display of `rows` rows. An earlier run has done `kept` of these rows.
     pub(super) fn new(rows: u64, kept: u64) -> Self {
         if !stderr().is_terminal() {
             return Self::Lines {
@@ -66,8 +66,8 @@ impl RowsDone {
     }
 }
 
-/// The time for the remaining rows, at the speed of this run. `done` of `rows` rows are done, and
-/// an earlier run did `kept` of them.
+/// The time for the remaining rows, at the speed of this run. `done` of `rows` rows are done. Of
+/// these, an earlier run has done `kept` rows.
 fn time_left(kept: u64, done: u64, rows: u64, elapsed: Duration) -> Option<Duration> {
     let own = done.checked_sub(kept).filter(|own| *own > 0)?;
     let left = elapsed.as_secs_f64() * rows.saturating_sub(done) as f64 / own as f64;

@@ -15,7 +15,7 @@ use trijet::{Device, Error, Report, Result};
 use trijet_cli::timeline;
 use trijet_io::{DamagedImage, Input, Output, Stopped, Target, shown};
 
-/// The exit status of a run that has skipped damaged images, and done all others.
+/// The exit status of a run that has skipped damaged images, and done all other images.
 const SKIPPED: u8 = 4;
 
 /// Maximum number of damaged images that a report names.
@@ -49,7 +49,7 @@ impl Done<'_> {
         )
     }
 
-    /// The lines about the images that were skipped. At most [`IMAGES_MAX`] of them are named.
+    /// The lines about the images that were skipped. At most [`IMAGES_MAX`] images are named.
     fn damaged_words(&self) -> String {
         let (images, out) = (self.damaged.len(), shown(self.target.path()));
         let named = self.damaged.iter().take(IMAGES_MAX);
@@ -159,8 +159,8 @@ pub(super) fn say_left_out(input: &Input) {
     }
 }
 
-/// The JSON of a job: the report of its device or the reports of its devices, the verdict of the
-/// checker, and the files and the operation of the job.
+/// The JSON of a job: the reports of its devices, the verdict of the checker, and the files and the
+/// operation of the job.
 fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     let mut values: Vec<Value> = reports.iter().map(report::json).collect();
     let mut value = match values.len() {

@@ -136,8 +136,8 @@ impl<T: Pixel> Job<T> {
 
     /// Runs each schedule `repeats` times without a trace, alternating between the schedules, and
     /// takes the median time. Then runs each schedule once with a trace, for the figures of its
-    /// engines and for its timeline. The result is overwritten before the traced run, and its
-    /// digest is computed afterwards.
+    /// engines and for its timeline. The result is overwritten before the traced run. The digest of
+    /// the new result is computed after the run.
     pub(super) fn compare(
         &mut self,
         repeats: u32,

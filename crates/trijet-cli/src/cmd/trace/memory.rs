@@ -37,9 +37,9 @@ struct OfDevice {
 }
 
 /// The allocations of device memory by all processes, and the waits of the host for streams. Each
-/// device of each process has its own trace: processes do not share memory that they allocate, even
-/// on one GPU, and different processes may use the same number for different GPUs. A free of memory
-/// that was allocated before the trace began is left out.
+/// device of each process has its own trace. Processes do not share memory that they allocate, even
+/// on one GPU. Different processes may use the same number for different GPUs. A free is left out
+/// if its memory was allocated before the trace began.
 ///
 /// # Errors
 /// `InvalidValue` if no process allocated device memory, or if a device has more streams than a

@@ -29,7 +29,7 @@ pub(super) struct Signals(SignalsInfo<WithOrigin>);
 
 impl Signals {
     /// Starts to receive signals. The program must be started after this call. Otherwise the signal
-    /// of its end could be missed.
+    /// of the program's end could be missed.
     pub(super) fn receive() -> Result<Self> {
         let all = SENT_ON.iter().copied().chain([SIGCHLD]);
         SignalsInfo::new(all).map(Self).map_err(|error| failed("receive signals", &error))
@@ -97,7 +97,7 @@ fn send_on(origin: &Origin, program: &Child) {
     }
     let process = i32::try_from(program.id()).ok().and_then(Pid::from_raw);
     if let (Some(process), Some(signal)) = (process, Signal::from_named_raw(origin.signal)) {
-        // The program may have ended before this call. Its status is then read in the next round.
+        // The program may have ended before this call. The next round then reads its status.
         let _sent = kill_process(process, signal);
     }
 }

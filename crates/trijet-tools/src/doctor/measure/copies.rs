@@ -117,8 +117,8 @@ impl Desk {
         Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
     }
 
-    /// The device's time for the copies in one direction, in seconds, and the part of that time
-    /// that the host spent in the calls, as a fraction.
+    /// The device's time for the copies in one direction, in seconds. The second number is the
+    /// fraction of that time that the host spent in the calls.
     fn one_way(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let stream = if path == Path::Upload { &self.up } else { &self.down };
         let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
@@ -174,7 +174,7 @@ impl Desk {
     }
 
     /// The time until copies from or to pageable memory are complete, in seconds on the host's
-    /// clock, and the part of that time that the host spent in the calls, as a fraction.
+    /// clock. The second number is the fraction of that time that the host spent in the calls.
     fn pageable(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let start = Instant::now();
         for part in run.parts() {

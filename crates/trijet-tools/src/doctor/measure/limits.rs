@@ -8,8 +8,8 @@ use crate::stats::Samples;
 use std::time::Instant;
 use trijet::{Bytes, Device, Nanos, Result, TimedEvent};
 
-/// The number of streams of one sample. There are many, because the driver allocates some of their
-/// memory in steps of 2 MiB.
+/// The number of streams of one sample. The number is large, because the driver allocates some of
+/// their memory in steps of 2 MiB.
 const STREAMS: u32 = 64;
 
 /// Measures the time and the device memory of new streams. No stream is dropped during the

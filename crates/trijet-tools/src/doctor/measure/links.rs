@@ -1,5 +1,5 @@
-//! Measures the links between all GPUs of the machine: each pair alone, each pair in both
-//! directions, all pairs at once, and all pairs together with copies from and to the host.
+//! Measures the links between all GPUs of the machine. Each pair is measured alone and in both
+//! directions. All pairs are measured at once, without and with copies from and to the host.
 
 use super::bench::Bench;
 use crate::doctor::findings::Link;

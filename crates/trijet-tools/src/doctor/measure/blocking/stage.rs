@@ -1,5 +1,5 @@
-//! The resources of the measured calls. They are created before the long kernel starts, and dropped
-//! after the kernel has ended.
+//! The resources of the measured calls. All resources are created before the long kernel starts,
+//! and dropped after the kernel has ended.
 
 use super::call::Call;
 use crate::bare::lab::Lab;
