@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn words_are_sorted_and_each_is_there_once() {
-        // The rules come after the words.
+        // The document lists the rules after the words.
         let is_rule = |name: &String| name.contains('/') || name.starts_with("deadlock");
         let names = words().map(|word| word.name.to_lowercase());
         let (rules, names): (Vec<String>, Vec<String>) = names.partition(is_rule);

@@ -16,8 +16,8 @@ const USUAL: usize = 8;
 
 /// Starts this program again with the variable set, if the program uses more than 8 streams and the
 /// user has not set the variable. The variable is not set in this process, because that would be
-/// unsafe. If the program cannot be started again, this process continues with 8 queues. `trijet
-/// devices` shows the number of queues.
+/// unsafe. If the program cannot be started again, this process continues with 8 queues. The number
+/// of queues is shown by `trijet devices`.
 pub(crate) fn ask_for(streams: usize) {
     if !asks(streams, env::var_os(VARIABLE).as_deref()) {
         return;

@@ -1,5 +1,5 @@
-//! `trijet map --plan`: what a job would read, write, need and take. Nothing is created, and no GPU
-//! is needed.
+//! `trijet map --plan`: prints what a job would read and write, the memory that it would need, and
+//! its minimum time. Nothing is created, and no GPU is needed.
 #![forbid(unsafe_code)]
 
 use super::run::settled;

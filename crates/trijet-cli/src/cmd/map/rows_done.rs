@@ -57,7 +57,7 @@ impl RowsDone {
         }
     }
 
-    /// Removes a bar.
+    /// Removes the bar, if there is one.
     pub(super) fn clear(&self) {
         match self {
             Self::Bar(bar) => bar.finish_and_clear(),

@@ -86,7 +86,7 @@ impl<T: Pixel> Job<T> {
         description::<T>(&self.images, self.radius)
     }
 
-    /// A run of the whole stack.
+    /// The pipeline over the whole stack with this schedule.
     pub(super) fn pipeline(&mut self, schedule: Schedule) -> Pipeline<'_> {
         let (width, height, radius) = (self.images.width, self.images.height, self.radius);
         self.passes += 1;
