@@ -1,9 +1,9 @@
 //! Chains of short kernels, launched one by one and as a graph, by the library and by bare driver
 //! calls.
 //!
-//! The device's time is from the start of the first kernel to the end of the last one. The host's
-//! time is the time that the calls take. A graph is also launched with different memory each time,
-//! which changes all of its nodes.
+//! The device's time is from the start of the first kernel to the end of the last kernel. The
+//! host's time is the time that the calls take. A graph is also launched with different memory each
+//! time, which changes all of its nodes.
 #![forbid(unsafe_code)]
 
 use crate::changed::changes;

@@ -41,7 +41,7 @@ impl Job {
         let mut y = device.pinned::<u32>(CHUNKS * CHUNK)?;
         let pipeline = Pipeline::on(device)
             .stage::<u32, u32>(|s, x, mut y| {
-                // Each kernel writes all results, so each kernel runs after the previous one.
+                // Each kernel writes all results, so each kernel runs after the previous kernel.
                 (1..=KERNELS).try_for_each(|n| s.launch(&WORK, (rounds(n), x, y.reborrow())))
             })
             .schedule(Schedule::RoleStreams)

@@ -62,7 +62,7 @@ const RANGE: [Policy; 4] = [Policy::Static, Policy::Sharing, Policy::Stealing, P
 /// The policies for a graph.
 const GRAPH: [Policy; 4] = [Policy::Levels, Policy::Sharing, Policy::Stealing, Policy::Hybrid];
 
-/// A policy, or the choice of one by measurement.
+/// A policy, or the choice of a policy by measurement.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Fixed(Policy),

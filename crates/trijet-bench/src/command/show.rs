@@ -1,4 +1,5 @@
-//! The texts of the command: the list of the benchmarks, the description of one, and results.
+//! The texts of the command: the list of the benchmarks, the description of a benchmark, and
+//! results.
 #![forbid(unsafe_code)]
 
 use super::options::BenchOptions;

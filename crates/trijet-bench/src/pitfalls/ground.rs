@@ -61,8 +61,8 @@ pub(super) struct Ground {
     clock: Clock,
 }
 
-/// The time from the start of the first call or operation to the end of the last one, in
-/// milliseconds.
+/// The time from the start of the first call or operation to the end of the last call or operation,
+/// in milliseconds.
 fn length_ms(ops: &[Op]) -> f64 {
     let spans = || ops.iter().flat_map(|op| [op.call, op.times]).flatten();
     let begin = spans().map(|times| times.begin.0).min().unwrap_or(0);

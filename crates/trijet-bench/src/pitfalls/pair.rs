@@ -78,7 +78,7 @@ pub(super) struct Outcome {
     bad_ms: Samples,
     good_ms: Samples,
     /// For a mistake that costs time, the time of the bad program divided by the time of the good
-    /// one. For a race, the time of the good program divided by the time of the bad one.
+    /// program. For a race, the time of the good program divided by the time of the bad program.
     factor: Samples,
     /// The number of runs of the bad program that had a wrong result, and the number of all its
     /// runs.
@@ -200,7 +200,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the bad program was flagged and the good one was not.
+    /// Whether the bad program was flagged and the good program was not.
     pub(super) fn is_as_expected(&self) -> bool {
         let flagged = self.bad.flag.is_some() || matches!(self.flag, Flag::None(_));
         flagged && self.good.flag.is_none()

@@ -178,8 +178,8 @@ impl Dealt {
     }
 }
 
-/// Bad: the host waits for each stream before it launches on the next one. Good: it launches on all
-/// streams, then waits for each.
+/// Bad: the host waits for each stream before it launches on the next stream. Good: the host
+/// launches on all streams, then waits for each stream.
 fn waiting(dealt: &mut Dealt, side: Side) -> Result<()> {
     let Dealt { streams, pairs, rounds, .. } = dealt;
     for (number, (x, y)) in pairs.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The operations of a run of `trijet map`: each is a stage of one pipeline.
+//! The operations of a run of `trijet map`. Each operation is a stage of the same pipeline.
 #![forbid(unsafe_code)]
 
 use super::operation::Operation;
@@ -8,7 +8,8 @@ use trijet::pipeline::Layout;
 use trijet::{Device, Pipeline, Result};
 use trijet_io::{Array, Dtype};
 
-/// The operations, the first one first. The input and every result have the same element type.
+/// The operations, in the order in which they are applied. The input and every result have the same
+/// element type.
 #[derive(Debug)]
 pub(super) struct Chain {
     operations: Vec<Operation>,

@@ -310,7 +310,7 @@ impl Output {
         }
     }
 
-    /// The rows that this run or an earlier one has written.
+    /// The rows that this run or an earlier run has written.
     #[must_use]
     pub fn done(&self) -> Rows {
         let of = |partial: &Partial| partial.record().done.clone();

@@ -486,8 +486,8 @@ mod tests {
         );
     }
 
-    /// A spreadsheet writes such a text. The byte order mark was once read as a part of the first
-    /// column's name.
+    /// A spreadsheet writes such a text. In an earlier version, the byte order mark was read as a
+    /// part of the first column's name.
     #[test]
     fn a_mark_before_the_text_and_quotes_around_cells_are_read() -> Result<()> {
         let plain = "Action,Pointer,Size,Stream\nallocate,1,8,0\nfree,1,,0\n";

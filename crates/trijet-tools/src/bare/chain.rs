@@ -27,9 +27,11 @@ pub enum ChainLink {
     Empty,
     /// A block per multiprocessor. Each kernel starts when its predecessor has ended.
     Plain,
-    /// Dependent launches. Each kernel waits for its predecessor, then lets the next one start.
+    /// Dependent launches. Each kernel waits for its predecessor, and then lets the next kernel
+    /// start.
     WaitThenTrigger,
-    /// Dependent launches. Each kernel lets the next one start, then waits for its predecessor.
+    /// Dependent launches. Each kernel lets the next kernel start, and then waits for its
+    /// predecessor.
     TriggerThenWait,
 }
 

@@ -29,18 +29,18 @@ const fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
 /// A kernel. Each of its blocks adds one to the word with the block's number.
 pub type Tick = Kernel<(Ptr<Update<u32>>,)>;
 
-/// The kernel without a wait for the previous one.
+/// The kernel that does not wait for the previous kernel.
 pub static TICK: Tick =
     // SAFETY: the entry takes one address, and block n adds one to word n. By the check of the
     // shape there are as many words as blocks.
     unsafe { Kernel::declare(spec("tick", PTX)) };
 
-/// Waits for the previous kernel, then lets the next one start.
+/// The kernel that waits for the previous kernel, and then lets the next kernel start.
 pub static WAIT_THEN_TRIGGER: Tick =
     // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("wait_then_trigger", DEPENDENT_PTX)) };
 
-/// Lets the next kernel start, then waits for the previous one.
+/// The kernel that lets the next kernel start, and then waits for the previous kernel.
 pub static TRIGGER_THEN_WAIT: Tick =
     // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };

@@ -235,7 +235,7 @@ pub struct Findings {
     pub calls: Vec<CallCost>,
     /// The effects of calls on running work.
     pub blocked: Vec<Blocked>,
-    /// For each pair of kinds of streams, whether the second kernel waits for the first one.
+    /// For each pair of kinds of streams, whether the second kernel waits for the first kernel.
     pub pairs: Vec<BlockingPair>,
     /// The limits of the device.
     pub limits: Limits,

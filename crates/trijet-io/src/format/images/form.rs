@@ -97,7 +97,7 @@ pub(super) fn decoding(op: &'static str, path: &Path, error: DecodingError) -> E
     }
 }
 
-/// The damage of a file, in words. `None` if the system cannot read it.
+/// The damage of a file, in words. `None` for an error that does not mean a damaged file.
 fn damage(error: &DecodingError) -> Option<String> {
     match error {
         DecodingError::IoError(error) => {

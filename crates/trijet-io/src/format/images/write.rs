@@ -333,7 +333,7 @@ impl Writer for ImagesWriter {
         Ok(())
     }
 
-    /// Deletes the images that this run or an earlier one has created.
+    /// Deletes the images of these rows that this run or an earlier run has created.
     fn leave_out(&self, rows: Range<u64>, _zeros: &[u8]) -> Result<()> {
         for index in self.plan.indices_of(&rows) {
             let name = &self.plan.names[index];

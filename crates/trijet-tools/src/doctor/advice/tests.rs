@@ -81,8 +81,9 @@ fn several(values: [f64; 5]) -> Samples {
     samples
 }
 
-/// The rates of a host whose caches are larger than small copies. The number of slots was once
-/// computed from the best row of each path, and not from the row that decides the chunks.
+/// The rates of a host whose caches are larger than small copies. In an earlier version, the number
+/// of slots was computed from the best row of each path, and not from the row that decides the
+/// chunks.
 #[test]
 fn one_row_of_the_table_decides_chunks_and_slots() {
     let mut f = empty();
@@ -97,7 +98,7 @@ fn one_row_of_the_table_decides_chunks_and_slots() {
     assert!(slots.text.contains("in copies of 4 MiB, each direction keeps 40 %"), "{}", slots.text);
 }
 
-/// Advice once rested on figures with a spread of 285 % without a warning.
+/// In an earlier version, advice depended on figures with a spread of 285 % without a warning.
 #[test]
 fn advice_that_rests_on_noisy_figures_says_so() {
     let quiet = derive(&links());

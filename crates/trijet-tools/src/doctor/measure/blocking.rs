@@ -98,8 +98,8 @@ pub(super) fn observe(
     let issued_us = micros(start);
     let (mut a_end, mut b_end) = (None, None);
     loop {
-        // The kernel on b is queried first. If both kernels have ended since the last query, the
-        // kernel on b thus does not count as the earlier one.
+        // The kernel on b is queried first. Otherwise, if both kernels have ended since the last
+        // query, the kernel on b could seem to have ended before the kernel on a.
         let (b_done, a_done) = (b.is_done()? && beside()?, a.is_done()?);
         let now = micros(start);
         if a_done {
