@@ -1,5 +1,5 @@
-//! A domain: all lanes of one loaded driver, over all its devices. Positions and waits cross
-//! devices, so there is one table for all of them.
+//! A domain: all lanes of one loaded driver, over all devices of the driver. A wait may be for a
+//! position of another device, so one table has the lanes of all devices.
 #![forbid(unsafe_code)]
 
 use super::calls::recorder::OF_A_RECORDING;
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Counts of the actions of the ordering so far.
+/// Counts of the waits and records that the library has inserted so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OrderingCounts {
@@ -36,8 +36,8 @@ pub struct OrderingCounts {
     pub waits: u64,
     /// Events that were recorded for waits of other lanes.
     pub records: u64,
-    /// Waits for a later operation than necessary. The necessary operation had no event of its own,
-    /// because its consumer was not known when it was enqueued.
+    /// Waits for a later operation than necessary. The necessary operation has no event of its own,
+    /// because no consumer was known when the operation was enqueued.
     pub over_waits: u64,
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct Domain {
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
     /// Small blocks of page-locked memory.
     pub(crate) slabs: Slabs,
-    /// The heap of each device. It stays when the last handle of its device is dropped, because
-    /// operations may still use its memory.
+    /// The heap of each device. A heap stays when the last handle of its device is dropped, because
+    /// operations may still use memory of the heap.
     heaps: Mutex<BTreeMap<DeviceId, Arc<Heap>>>,
     pub(crate) peers: Peers,
 }
@@ -330,8 +330,8 @@ impl Domain {
         })
     }
 
-    /// Whether the calling thread knows that all work up to `end` is complete. True if there is no
-    /// end.
+    /// Whether the calling thread knows that all work up to `end` is complete. True for `None`,
+    /// because there was no work.
     fn is_known(&self, end: &Option<Arc<Mark>>) -> bool {
         let Some(end) = end else { return true };
         thread::with_known(self.id(), |known| known.covers(end.position))
@@ -384,8 +384,8 @@ impl Domain {
         drop(self.failed(device, error.again()));
     }
 
-    /// Notes that everything in `complete` is complete, as a thread or a query by the library
-    /// found.
+    /// Notes that everything in `complete` is complete. A thread, or a query by the library, has
+    /// found this.
     pub(crate) fn observe(&self, complete: &VectorClock) {
         for position in complete.positions() {
             self.lane(position.lane).done.raise(position.seq);
@@ -400,7 +400,7 @@ impl Domain {
         self.observe(&mark.snapshot);
     }
 
-    /// Appends the entry of an event that a query of the library found complete.
+    /// Appends an entry to the ledgers: a query of the library found the event of `mark` complete.
     fn note_settled(&self, mark: &Mark) {
         let kind = LedgerNote::Settled { event: mark.event.0 };
         let tracers = &self.log().tracers;
@@ -441,7 +441,8 @@ impl Domain {
         self.dropped.lock().expect("no panic under this lock").clone()
     }
 
-    /// Everything that the streams of a device hold, for a wait for the device (law A10).
+    /// The positions of all work in the streams of a device. A wait for the device covers them (law
+    /// A10).
     pub(crate) fn known_on(&self, device: DeviceId) -> VectorClock {
         let mut clock = VectorClock::new();
         for id in (0..self.lane_count()).map(LaneId) {
@@ -456,8 +457,8 @@ impl Drop for Domain {
         if calling::forked() {
             return;
         }
-        // No stream is left. If CUDA calls a pending host function after this, it finds an empty
-        // slot.
+        // No stream is left. If CUDA calls a pending host function later, the function finds an
+        // empty slot.
         self.host_fns.drop_pending(None);
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Most operations use memory that their own lane used last. For these, an enqueue reads the stamps
 //! of the memory, takes the lock of the lane and calls the driver. All other operations take a
-//! second path, with waits for other lanes, a record of the previous operation or entries of a
-//! trace. A call that may wait inside the driver takes a third path, see `blocking_call`.
+//! second path, because they need waits for other lanes, a record of the previous operation, or
+//! entries of a trace. A call that may wait inside the driver takes a third path, see
+//! `blocking_call`.
 #![forbid(unsafe_code)]
 
 use super::calls::dependent::{in_full_order, is_dependent};
@@ -98,8 +99,9 @@ impl LaneRef {
         }
     }
 
-    /// For an operation that needs nothing of other lanes: whether two lanes use any of its memory.
-    /// `None` for any other operation, and for one with memory of another domain.
+    /// Whether two lanes use any memory of the operation, if the operation needs nothing of other
+    /// lanes. `None` if the operation needs something of another lane, or uses memory of another
+    /// domain.
     #[inline(always)]
     fn needs_nothing(&self, submission: &Submission<'_>) -> Option<bool> {
         let frees = matches!(submission.action, Action::Free(_));
@@ -160,8 +162,8 @@ impl LaneRef {
     }
 
     /// Enqueues an operation with the waits, records and entries that it may need. For an operation
-    /// that needs no other lane, `alone` has two parts: whether two lanes use any of its memory,
-    /// and the locked state of the lane.
+    /// that needs no other lane, `alone` has two parts: whether two lanes use any memory of the
+    /// operation, and the locked state of the lane.
     fn enqueue_among(
         &self,
         submission: &Submission<'_>,
@@ -170,8 +172,8 @@ impl LaneRef {
         let Submission { action, uses, .. } = submission;
         let mut needs = NeededPositions::new();
         let (shared, held) = match alone {
-            // Such an operation takes no turn and waits for no other lane, so no other lock is
-            // taken while this lane is locked.
+            // An operation that needs no other lane takes no turn. So no other lock is taken while
+            // this lane is locked.
             Some((shared, state)) => (shared, Some(state)),
             None => (self.needs(submission, &mut needs)?, None),
         };
@@ -201,7 +203,7 @@ impl LaneRef {
         submitted?;
         // The operation is enqueued, so the memory is stamped even if a later step fails.
         let position = self.count(&mut state);
-        // An allocation returns memory at once, and may leave nothing in the stream that could
+        // An allocation returns memory at once, and may leave no operation in the stream that could
         // wait.
         let turn = turn.as_ref().filter(|_| action.kind().effect() != Effect::Allocates);
         if let Some(turn) = turn {
@@ -225,8 +227,9 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Adds the positions of other lanes that an operation must follow and that the calling thread
-    /// does not know to be complete. Returns whether two lanes use any of its memory.
+    /// Adds the positions of other lanes that an operation must follow, except those that the
+    /// calling thread knows to be complete. Returns whether two lanes use any memory of the
+    /// operation.
     #[inline]
     fn needs(&self, submission: &Submission<'_>, needs: &mut NeededPositions) -> Result<bool> {
         let Submission { action, uses, .. } = submission;
@@ -249,8 +252,8 @@ impl LaneRef {
             }
         }
         if matches!(action, Action::Free(_)) {
-            // A free follows every user, even of manual memory (law A22). It also follows users for
-            // which a later user did not wait.
+            // A free follows every user, even of manual memory (law A22). The free also follows
+            // users for which a later user did not wait.
             for access in *uses {
                 access.track.all_users(&access.range, access.mode, implied, needs);
             }

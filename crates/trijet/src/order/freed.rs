@@ -1,4 +1,5 @@
-//! The order of freed memory: the users of a free block decide which lanes may use it at once.
+//! The order of freed memory: the users of a free block decide which lanes may use the block
+//! without a wait.
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
@@ -9,8 +10,8 @@ use crate::log::thread;
 use std::sync::MutexGuard;
 
 impl Domain {
-    /// Takes the lock of a heap. Then frees the blocks that other threads left for the owner of the
-    /// lock.
+    /// Takes the lock of a heap. Then frees the blocks that other threads left because the heap was
+    /// locked.
     #[inline]
     pub(crate) fn lock_heap<'h>(&self, heap: &'h Heap) -> MutexGuard<'h, State> {
         let mut state = heap.lock();
@@ -35,16 +36,16 @@ impl Domain {
         }
     }
 
-    /// Frees a block. The users of the block decide whether one lane or all lanes may use it at
-    /// once.
+    /// Frees a block. The users of the block decide which lanes may use the block without a wait:
+    /// one lane, all lanes, or none.
     #[inline]
     fn add_free(&self, heap: &Heap, state: &mut State, index: Index, mut users: Users) {
         let list = self.list(heap.mode(), &mut users);
         state.space.give(index, users, list);
     }
 
-    /// Removes the complete users from `users`. Returns whether `lane` may keep a freed block of a
-    /// heap with the remaining users.
+    /// Removes the complete users from `users`. Returns whether `lane` may keep a freed block that
+    /// has the remaining users.
     #[inline]
     pub(crate) fn may_keep(&self, mode: HeapMode, lane: LaneId, users: &mut Users) -> bool {
         mode == HeapMode::Speed
@@ -66,7 +67,8 @@ impl Domain {
         gathered.blocks.iter().for_each(|kept| self.give_kept_to_heap(heap, kept));
     }
 
-    /// Whether a heap may use memory again because this user of it is complete.
+    /// Whether `user` counts as complete. A heap hands out memory again when all users of the
+    /// memory count as complete.
     #[inline]
     pub(crate) fn counts_as_done(&self, mode: HeapMode, user: Position) -> bool {
         mode.asks_for_completion() && self.is_done(user)
@@ -77,13 +79,14 @@ impl Domain {
         if heap.mode().asks_for_completion() {
             state.space.retire(|user| self.is_done(user));
         } else {
-            // Only the work that the program waited for is the same in each run.
+            // This mode gives the same addresses in each run. Which work is complete depends on
+            // timing, but the work that the program waited for does not.
             thread::with_known(self.id(), |known| state.space.retire(|user| known.covers(user)));
         }
     }
 
-    /// Removes the complete users from `users`. Returns the list for a free block with the
-    /// remaining users.
+    /// Removes the complete users from `users`. Returns the list of the heap for a free block that
+    /// has the remaining users.
     fn list(&self, mode: HeapMode, users: &mut Users) -> List {
         users.retain(|user| !self.counts_as_done(mode, *user));
         match &users[..] {

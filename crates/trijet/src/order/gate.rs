@@ -62,8 +62,8 @@ pub(crate) struct Gate {
     lost: NumberTable<Error>,
     /// Whether any device is lost: every call looks here first.
     any_lost: AtomicBool,
-    /// Whether the driver controls time and host threads. It never changes, so the driver is asked
-    /// once.
+    /// Whether the driver controls time and host threads. The driver is asked once, because its
+    /// answer never changes.
     pub(crate) is_simulated: bool,
 }
 
@@ -220,7 +220,8 @@ impl Gate {
         !self.any_lost.load(Ordering::Acquire)
     }
 
-    /// Returns the error of the loss if the device is lost, for example during a wait.
+    /// Returns the error of the loss if the device is lost. This is checked after a wait, because a
+    /// device may be lost during the wait.
     #[inline]
     pub(super) fn demand_live(&self, device: DeviceId) -> Result<()> {
         match self.device_state(device) {

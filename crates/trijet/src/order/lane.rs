@@ -13,7 +13,7 @@
 //!
 //! *Tenancies.* A lane serves one stream after another, and its numbers continue. Numbers up to
 //! `State::base` belong to earlier streams. One mark, recorded at the end of the last earlier
-//! stream, stands for all of these numbers. An event on the present stream does not.
+//! stream, stands for all of these numbers. An event on the present stream does not stand for them.
 //!
 //! *Exact waits without an event for each operation.* If two lanes use the memory of an operation,
 //! an event is recorded after the operation, just before the next operation of its lane is
@@ -51,8 +51,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) const LANES_MAX: u32 = 1024;
 /// Maximum number of checkpoints per lane. The oldest checkpoint also stands for the dropped ones.
 const CHECKPOINTS_MAX: usize = 64;
-/// Maximum number of checkpoints of a lane while its oldest checkpoint is held: a host function
-/// after it may be pending. A stream does not hold more operations (law A41).
+/// Maximum number of checkpoints of a lane while the oldest checkpoint is held. A checkpoint is
+/// held while a host function after it may be pending. A stream does not hold more operations (law
+/// A41).
 const CHECKPOINTS_HELD_MAX: usize = 1024;
 
 /// Maximum number of operations that may be pending in a stream before the next call counts as one
@@ -80,7 +81,8 @@ pub(super) struct NotedCall {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The stream that has the lane.
+    /// The stream that has the lane. `None` before the first stream, and after the stream was
+    /// dropped.
     pub(super) stream: Option<GateStream>,
     /// The reason why the end of a dropped stream was not recorded.
     pub(super) end_error: Option<Error>,
@@ -88,7 +90,7 @@ pub(super) struct State {
     /// The only thread that may enqueue or record in a per-thread stream; `None` for other streams.
     /// To the driver, the handle of a per-thread stream means the stream of the thread that calls.
     owner: Option<u64>,
-    /// Counts the streams that opened the lane.
+    /// The number of streams that have opened the lane.
     tenancy: u64,
     /// The last sequence number of the earlier tenancies.
     pub(super) base: u64,
@@ -108,8 +110,8 @@ pub(super) struct State {
     /// Sequence numbers of checkpoints. After each of these checkpoints, the lane got an operation
     /// that may wait for the program, or a wait for such an operation.
     held: VecDeque<u64>,
-    /// The sequence number of the last host function without memory, if only such host functions
-    /// came after the last checkpoint. No wait needs an event of these operations.
+    /// The sequence number of the last host function that uses no memory, if only such host
+    /// functions came after the last checkpoint. No wait needs an event of them.
     unused: u64,
     /// Whether a wait for an event of other code came after the last checkpoint. Vectors do not
     /// show such a wait.
@@ -135,7 +137,7 @@ pub(super) struct State {
     pub(super) tracers: SmallVec<[AtLane; 1]>,
 }
 
-/// The time at which events are recorded for other lanes.
+/// When events are recorded for other lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Records {
     /// When another lane needs an event.
@@ -301,8 +303,8 @@ impl State {
     }
 
     /// Records an event for the work of the lane so far, unless there is one. The next operation
-    /// may wait for the program, and a consumer of the earlier work must not wait for the program
-    /// too (S5).
+    /// may wait for the program. A consumer of the earlier work must not have to wait for the
+    /// program (S5).
     pub(super) fn record_before_host(&mut self, gate: &Gate, lane: LaneId) -> Result<()> {
         if self.recorded().max(self.base).max(self.unused) < self.seq {
             self.record(gate, lane)?;
@@ -418,7 +420,8 @@ impl State {
         thread::with_known(domain, |known| self.vector.join(known));
     }
 
-    /// Whether the next operation needs nothing around it except its own waits.
+    /// Whether the next operation needs no record, entry or timed event before or after it. The
+    /// operation may need waits.
     #[inline]
     pub(super) fn is_plain(&self, done: &Watermark) -> bool {
         !self.last_shared

@@ -14,7 +14,7 @@ use crate::device::driver::Driver;
 use crate::log::calling;
 use std::sync::Arc;
 
-/// A stream's reference to its lane, with what its calls need of the domain.
+/// A stream's reference to its lane, and to the domain.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneRef {
     pub(crate) domain: Arc<Domain>,
@@ -23,7 +23,8 @@ pub(crate) struct LaneRef {
     pub(super) lane: Arc<Lane>,
     pub(crate) device: DeviceId,
     pub(crate) stream: GateStream,
-    /// How the lane takes part in the order with the legacy stream.
+    /// How the lane takes part in the order with the legacy stream. `None` for a lane that takes no
+    /// part.
     pub(crate) legacy: Option<LegacyOrder>,
     /// The recorder that takes the operations of the lane in place of the driver.
     pub(super) recorder: Option<Arc<dyn Recorder>>,
@@ -108,8 +109,8 @@ impl LaneRef {
     /// work.
     pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
         match &self.legacy {
-            // This thread cannot record the stream. Each operation was recorded when it was
-            // enqueued.
+            // This thread cannot record an event on the stream. An event was recorded after each
+            // operation when the operation was enqueued.
             Some(legacy) if !legacy.is_own_thread() => {
                 let state = self.lane().lock();
                 match state.mark_of(state.seq) {
@@ -123,9 +124,9 @@ impl LaneRef {
     }
 
     /// Gives the lane back when its stream is dropped. The checkpoints stay until another stream
-    /// opens the lane. The end has no record if the device is lost or the driver refused the
-    /// record. Then the lane is never known to be free, so it is not reused, and calls that need
-    /// its work fail.
+    /// opens the lane. `end` is an error if the device is lost or the driver refused the record of
+    /// the end. Then the lane is never known to be free, so no stream gets it again. Calls that
+    /// need the work of the lane fail.
     pub(crate) fn retire(&self, end: Result<Option<Arc<Mark>>>) -> Result<()> {
         let mut state = self.lane().lock();
         state.stream = None;

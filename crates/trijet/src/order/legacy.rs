@@ -154,8 +154,8 @@ impl LegacyOrder {
 
 impl Turn<'_> {
     /// Whether an operation that is enqueued now follows `position` because of the legacy stream. A
-    /// record or a synchronization does not follow it: they stand for the work that the stream
-    /// holds, and the barrier is no part of that work (laws A4 and A9).
+    /// record or a synchronization does not follow `position` for this reason: it stands for the
+    /// work in the stream, and the barrier is no part of that work (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
         match self.held {
             TurnGuard::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
@@ -179,8 +179,8 @@ impl Turn<'_> {
         matches!(self.held, TurnGuard::Legacy { .. })
     }
 
-    /// Adds the barrier to the vector of a blocking lane that was given an operation. `seen` is the
-    /// version of the barrier that `vector` includes.
+    /// Adds the barrier to the vector of a blocking lane in which an operation was enqueued. `seen`
+    /// is the version of the barrier that `vector` includes.
     pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
         if !self.is_legacy() {
             let order = self.legacy.blocking.order();

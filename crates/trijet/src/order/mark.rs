@@ -18,8 +18,8 @@ pub(crate) struct Mark {
     pub(crate) device: DeviceId,
     /// The positions that are complete when the event is.
     pub(crate) snapshot: VectorClock,
-    /// For each lane, the last position of `snapshot` whose operation may wait for the program, see
-    /// [`lane`](super::lane).
+    /// For each lane, the last position of `snapshot` with an operation that may wait for the
+    /// program, see [`lane`](super::lane).
     pub(super) host_fns: VectorClock,
     pub(crate) position: Position,
 }
@@ -31,7 +31,7 @@ pub(crate) struct EventWork {
     pub(crate) position: Position,
     /// The positions that are complete when the event is.
     pub(crate) clock: VectorClock,
-    /// For each lane, the last position of `clock` whose operation may wait for the program.
+    /// For each lane, the last position of `clock` with an operation that may wait for the program.
     pub(super) host_fns: VectorClock,
 }
 

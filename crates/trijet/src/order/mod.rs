@@ -2,8 +2,8 @@
 //!
 //! Every operation gets a position on its lane, and every allocation keeps the positions of the
 //! operations that used it. The waits that an operation needs follow from these positions alone. So
-//! a buffer can be used on any stream without a race, and no wait is issued that an earlier one
-//! implies. All calls that order work pass the [`gate`].
+//! a buffer can be used on any stream without a race. No wait is enqueued if an earlier wait
+//! implies it. All calls that order work pass the [`gate`].
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

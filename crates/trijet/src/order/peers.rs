@@ -3,8 +3,8 @@
 //! A copy between two devices uses the link between them if the device of its stream has access to
 //! the memory of the other device. Without access the driver moves the bytes through the host, and
 //! refuses memory that is mapped into a range of addresses, such as the memory of a heap. So the
-//! first copy between two devices sets the access if there is a link. If there is none, the library
-//! moves the bytes through the host.
+//! first copy between two devices enables the access if there is a link. If there is no link, the
+//! library moves the bytes through the host.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -15,7 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The code of the driver for access that other code has enabled.
 const ALREADY_ENABLED: i32 = 704;
-/// A pair of devices has a bit in the words of [`Peers`] if both numbers are smaller than this.
+/// A pair of devices has a bit in the words of [`Peers`] if the numbers of both devices are smaller
+/// than this number.
 const QUICK: u32 = 8;
 
 /// A device that uses memory, and the device that owns the memory.

@@ -17,7 +17,7 @@ use crate::log::reading::Reading;
 use crate::log::{task_name, thread};
 use std::sync::Arc;
 
-/// The results of the steps before an operation that the steps after it need.
+/// Results of the steps before an operation, for the steps after the operation.
 #[derive(Default)]
 pub(super) struct Prologue {
     /// Waits that were left out on request.
@@ -28,13 +28,13 @@ pub(super) struct Prologue {
     pub(super) called: Option<Reading>,
     /// The tag under which the operation is enqueued, if a tracer wants the engines' times.
     pub(super) tag: Option<u64>,
-    /// Whether the device was told the position of the operation, so that an error can name it.
+    /// Whether the position of the operation was set for errors, so that an error can name it.
     pub(super) is_named: bool,
 }
 
 impl LaneRef {
-    /// Enqueues what comes before an operation in its lane: the record of the last operation, the
-    /// waits, and the event of its start.
+    /// Enqueues the steps before an operation in its lane: the record of the previous operation,
+    /// the waits, and the timed event of the start.
     #[inline(never)]
     pub(super) fn before(
         &self,
@@ -45,8 +45,8 @@ impl LaneRef {
         prologue: &mut Prologue,
     ) -> Result<()> {
         prologue.called = state.called(self.driver());
-        // A record in the legacy stream may hold the blocking streams back (law A14), so it is made
-        // there only when a consumer needs it.
+        // A record in the legacy stream may hold the blocking streams back (law A14). So an event
+        // is recorded there only when a consumer needs it.
         if state.last_shared && state.class != StreamClass::Legacy && state.recorded() < state.seq {
             state.record(self.gate(), self.id)?;
         }
@@ -70,7 +70,7 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Ends the tag and the name of an operation, after the call of the driver.
+    /// Removes the tag and the name of an operation after the call of the driver.
     #[inline]
     pub(super) fn enqueued(&self, prologue: &Prologue) {
         if prologue.tag.is_some() {
@@ -121,7 +121,7 @@ impl LaneRef {
         }
     }
 
-    /// The event before a timed operation: the end of the previous one, or a new event.
+    /// The event before a timed operation: the event after the previous operation, or a new event.
     fn timed_begin(&self, state: &mut State, engine: Engine) -> Result<Option<Arc<Instant>>> {
         let mut tracers = state.tracers.iter();
         if engine == Engine::None || !tracers.any(|r| r.wants_pair(engine)) {
@@ -133,8 +133,9 @@ impl LaneRef {
         }
     }
 
-    /// Records the event after a timed operation. The operation is already enqueued, so it does not
-    /// fail if the record fails. The tracers keep the error for the call that takes the trace.
+    /// Records the event after a timed operation. The operation is already enqueued, so its call
+    /// does not fail if the record fails. The tracers keep the error for the call that takes the
+    /// trace.
     fn timed_end(&self, state: &mut State) -> Option<Arc<Instant>> {
         match self.instant(state) {
             Ok(end) => Some(end),

@@ -24,7 +24,7 @@ pub(crate) struct Submission<'a> {
     pub(crate) uses: &'a [Use<'a>],
     /// The chunk of the pipeline to which the operation belongs; `None` outside of pipelines.
     pub(crate) chunk: Option<u64>,
-    /// The line of the program that enqueues the operation.
+    /// The source line of the program that enqueues the operation.
     pub(crate) site: &'static Location<'static>,
     /// The slot of a host function, which gets the sequence number before the driver has the
     /// function.
@@ -87,7 +87,8 @@ pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -
     late
 }
 
-/// Stamps the remaining accesses, when no lane is locked.
+/// Stamps the accesses whose bits are set in `late`. Keeps in the tracks the positions `left_out`:
+/// the waits for these were left out on request. No lane is locked.
 #[inline(always)]
 pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
     if late != 0 || !left_out.is_empty() {

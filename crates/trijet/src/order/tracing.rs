@@ -113,13 +113,15 @@ impl Domain {
     }
 }
 
-/// A device that asked for the checker of a domain. The drop of the last one ends the checker.
+/// A device that asked for the checker of a domain. The drop of the last such device ends the
+/// checker.
 #[derive(Debug)]
 pub(crate) struct Checked(Arc<Domain>);
 
 impl Drop for Checked {
     fn drop(&mut self) {
-        // A child of `fork` takes no lock: the thread that has it may exist only in the parent.
+        // A child of `fork` takes no lock: the thread that holds the lock may exist only in the
+        // parent.
         if !calling::forked()
             && let Some(tracer) = self.0.gate.log.tracers.end_check()
         {

@@ -14,8 +14,8 @@
 //! of byte ranges with a lock. An allocation that was split keeps all of its stamps in the map.
 //!
 //! *Manual memory.* The library does not know the order of its users, so no user stands for a user
-//! of another lane. The last writer and the last reader of each lane are kept, whatever bytes they
-//! used.
+//! of another lane. The last writer and the last reader of each lane are kept, for any bytes of the
+//! allocation.
 #![forbid(unsafe_code)]
 
 mod slots;
@@ -36,7 +36,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 /// have a range for each element, and an access of the whole would look at each range.
 const RANGES_KEPT: usize = 64;
 
-/// Positions to wait for, the latest of each lane. The positions of all slots fit without an
+/// Positions to wait for, the latest of each lane. Positions for all slots fit without a heap
 /// allocation.
 pub(crate) type NeededPositions = SmallVec<[Position; SLOTS + 2]>;
 
@@ -76,7 +76,7 @@ pub(crate) struct Track {
     pub(crate) place: Place,
     /// The size of the allocation.
     bytes: u64,
-    /// The number of bytes that the allocation may use now, from its start. It never falls.
+    /// The number of bytes that the allocation may use now, from its start. The number never falls.
     extent: AtomicU64,
     /// The last write of the whole allocation; of manual memory, the last write in each lane.
     writes: Slots,
@@ -102,8 +102,8 @@ pub(crate) struct Track {
     before: SmallVec<[Position; 2]>,
 }
 
-/// The part of a track that few allocations need. A track is moved when its allocation is made, so
-/// it is kept small.
+/// The part of a track that few allocations need. It is apart from [`Track`], which is moved when
+/// an allocation is made and so must be small.
 #[derive(Debug, Default)]
 struct Rare {
     /// The stamps of parts.
@@ -120,7 +120,7 @@ impl Rare {
         self.left_out.get_mut().expect("no code panics under this lock").clear();
     }
 
-    /// The stamps of those readers of the whole that find no slot, if there are any.
+    /// The stamps of the readers of the whole allocation that find no slot, if there are any.
     #[inline]
     fn of_readers(bytes: u64, readers: &[Position]) -> OnceLock<Box<Self>> {
         match readers.get(SLOTS..) {
@@ -224,9 +224,9 @@ impl Track {
         self.bytes
     }
 
-    /// Raises the number of bytes that a growing allocation may use, which is 0 at first. An access
-    /// of all these bytes counts as an access of the whole. Earlier accesses of the whole used none
-    /// of the new bytes. Requires exclusive access to the allocation.
+    /// Raises the number of bytes that a growing allocation may use to `extent`. The number is 0 at
+    /// first. An access of all these bytes counts as an access of the whole. Earlier accesses of
+    /// the whole used none of the new bytes. Requires exclusive access to the allocation.
     #[inline]
     pub(crate) fn grow(&self, extent: u64) {
         if extent > self.extent.load(Ordering::Relaxed) {
@@ -354,8 +354,8 @@ impl Track {
         });
     }
 
-    /// Calls `add` with every position that an access must follow. Some positions come more than
-    /// once.
+    /// Calls `add` with every position that an access must follow. The same position may come
+    /// several times.
     #[inline]
     fn each_user(&self, range: &Range<u64>, mode: Mode, mut add: impl FnMut(Position)) {
         if range.is_empty() {
@@ -427,8 +427,8 @@ impl Track {
     }
 
     /// Stamps an access of an operation that was enqueued. The caller holds the lock of the lane of
-    /// that operation. This function takes no lock. It returns `false` if the access needs the map.
-    /// Then [`Self::stamp_ranged`] must follow.
+    /// that operation. This function takes no lock. Returns `false` if the access needs the map.
+    /// Then the caller must call [`Self::stamp_ranged`].
     #[inline]
     pub(crate) fn stamp(&self, range: &Range<u64>, mode: Mode, position: Position) -> bool {
         if range.is_empty() {

@@ -23,8 +23,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sorts the needs. If the mark of one need covers another need, the first need comes before the
-/// second, which then needs no wait of its own.
+/// Sorts the needs, so that a need comes before each need that its mark covers. A wait for the mark
+/// then also serves the covered needs.
 fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
@@ -223,8 +223,9 @@ impl LaneRef {
         }
     }
 
-    /// Everything that the lane has enqueued or waited for, for a wait of the host for the stream.
-    /// For the legacy stream, it includes the work of the blocking streams (law A14).
+    /// Everything that the lane has enqueued or waited for. The host is about to wait for the
+    /// stream, and will know all of this to be complete. For the legacy stream, this includes the
+    /// work of the blocking streams (law A14).
     pub(crate) fn known(
         &self,
         op: &'static str,

@@ -8,12 +8,13 @@
 //! before or after the operation of the call. The library claims no order between the two:
 //!
 //! 1. The operation follows what the lane vector included before the call.
-//! 2. The operation gets its sequence number after the call. Operations that got numbers from other
-//!    threads during the call may still be pending when this operation is complete. If there are
-//!    such operations, the calling thread does not learn the number of this operation, because the
-//!    number would stand for all of them.
-//! 3. In the legacy stream, the operation follows the work that the blocking streams held before
-//!    the call. Operations that are enqueued in these streams after the call follow the operation.
+//! 2. The operation gets its sequence number after the call. Operations that other threads enqueued
+//!    during the call have smaller numbers, but may still be pending when this operation is
+//!    complete. If there are such operations, the calling thread does not learn the number of this
+//!    operation, because the number would stand for all of them.
+//! 3. In the legacy stream, the operation follows the work that was in the blocking streams before
+//!    the call. Operations that are enqueued in the blocking streams after the call follow the
+//!    operation.
 //!
 //! A call may fail although its operation was enqueued: when the device is lost, when no work can
 //! continue (`Stalled`), or in foreign work. Then the library stamps the memory that the operation
@@ -40,7 +41,8 @@ use std::sync::MutexGuard;
 struct AtCall {
     seq: u64,
     /// The positions that the operation follows. `None` unless the legacy stream or the calling
-    /// thread has to learn them, so that all other calls allocate nothing.
+    /// thread has to learn these positions. Without a clone of the vector, a call allocates
+    /// nothing.
     follows: Option<VectorClock>,
     barrier: Option<Barrier>,
 }
@@ -61,8 +63,8 @@ impl AtCall {
 }
 
 impl LaneRef {
-    /// Enqueues an operation whose waits are already enqueued. Releases the locks before the
-    /// driver's call.
+    /// Enqueues an operation whose waits are already enqueued. Releases the lock of the lane and
+    /// the turn before the driver's call.
     #[inline(never)]
     pub(in crate::order) fn enqueue_waiting(
         &self,
@@ -77,7 +79,7 @@ impl LaneRef {
         let at_call = AtCall::of(&state, turn.as_ref(), at_return);
         state.note(|| Op {
             accesses: accesses(uses),
-            // Law A38: a copy between devices follows the work of both.
+            // Law A38: a copy between two devices follows the work of both devices.
             engine: if engine == Engine::Peer { Engine::Peer } else { Engine::None },
             ..self.host_op(submission, at_call.seq, HostStep::Begin)
         });
@@ -99,7 +101,7 @@ impl LaneRef {
             state.note_host_fn(position, !uses.is_empty());
         }
         self.after(&mut state, submission, position, prologue);
-        // An allocation may leave nothing in the stream (law A4).
+        // An allocation may leave no operation in the stream (law A4).
         let is_work = action.kind().effect() != Effect::Allocates;
         if let (Some(barrier), true) = (&at_call.barrier, is_work) {
             let State { vector, barrier_seen, .. } = &mut *state;
@@ -126,8 +128,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Notes that the call failed. If the operation may have been enqueued all the same, stamps the
-    /// memory that it uses.
+    /// Notes that the call failed. If the operation may have been enqueued nevertheless, stamps the
+    /// memory that the operation uses.
     #[cold]
     fn call_failed(&self, submission: &Submission<'_>, error: Error) -> Error {
         let uses = submission.uses;

@@ -18,8 +18,8 @@ pub(in crate::order) fn is_dependent(submission: &Submission<'_>) -> bool {
 }
 
 /// Returns the operation as an ordinary launch, if it asks for a dependent launch and must not be
-/// dependent here. Returns `None` if the operation can be enqueued as it is. `waits`: the operation
-/// waits for another lane.
+/// dependent here. Returns `None` if the operation can be enqueued as it is. `waits` is true if the
+/// operation waits for another lane.
 pub(in crate::order) fn in_full_order<'a>(
     submission: &Submission<'a>,
     state: &State,

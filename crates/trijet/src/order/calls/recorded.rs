@@ -30,8 +30,8 @@ impl LaneRef {
         Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)
     }
 
-    /// Refuses a call that makes no sense on a lane with a recorder, because its operations are not
-    /// enqueued.
+    /// Refuses a call that makes no sense on a lane with a recorder, because the operations of the
+    /// lane are not enqueued.
     pub(crate) fn refuse_recorded(&self, op: &'static str) -> Result<()> {
         if self.recorder.is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The recorder of a lane, which collects its operations instead of enqueuing them.
+//! The recorder of a lane collects the operations of the lane instead of enqueuing them.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// this number, so every other use is refused.
 pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
-/// The lane of a stream whose operations are collected, and its device.
+/// A lane whose operations are collected, and the device of the lane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordedLane {
     pub(crate) id: LaneId,
@@ -36,7 +36,7 @@ pub(crate) trait Recorder: Debug + Send + Sync {
     /// `OutOfMemory`; an error if the recording has ended.
     fn alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Temporary>;
 
-    /// The recorder, to be cast to its own type by the module that made it.
+    /// Returns the recorder as `Any`. The module that made the recorder casts it to its type.
     fn as_any(&self) -> &dyn Any;
 }
 

@@ -65,8 +65,8 @@ impl std::fmt::Debug for Slot {
 }
 
 impl Slot {
-    /// Drops the closure, unless it has been called. Catches a panic of that drop, because the
-    /// caller may have more closures to drop, or may be a drop itself.
+    /// Drops the closure, unless the closure has been called. Catches a panic of the drop, because
+    /// the caller may have more closures to drop, or may itself be a `Drop`.
     pub(crate) fn empty(&self) {
         let run = self.0.run.lock().map(|mut run| run.take());
         drop(caught(|| drop(run)));
@@ -97,8 +97,9 @@ impl HostFns {
         Self { tracers: Arc::clone(tracers), pending: Mutex::default(), panics: Mutex::default() }
     }
 
-    /// Keeps `run` until it is called. Returns the function for the driver of `device`, which calls
-    /// `run` once, and the slot. The caller empties the slot if the driver refuses the function.
+    /// Keeps `run` in a slot until it is called. Returns the slot and a function for the driver of
+    /// `device`. The function calls `run` once. The caller empties the slot if the driver refuses
+    /// the function.
     pub(crate) fn admit(
         self: &Arc<Self>,
         device: DeviceId,
@@ -139,7 +140,8 @@ impl HostFns {
         site: &'static Location<'static>,
         run: RepeatedFn,
     ) -> HostFn {
-        // The number 0: a launch of a graph has a number, but its nodes have none.
+        // The sequence number is 0, because a launch of a graph has a number, but the nodes of the
+        // graph have none.
         let at = At { position: Position { lane, seq: 0 }, device, class };
         let (this, repeated) = (Arc::clone(self), Repeated { run: Some(run), at });
         Arc::new(move || {
@@ -149,8 +151,8 @@ impl HostFns {
         })
     }
 
-    /// Keeps the panic of a host function. Notes the calls that the library refused to the
-    /// function.
+    /// Keeps the panic of a host function for the next synchronization. Notes the calls of the
+    /// library that were refused in the function.
     fn report(
         &self,
         outcome: std::result::Result<(), String>,

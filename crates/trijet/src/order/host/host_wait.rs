@@ -74,8 +74,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Whether the stream of a lane is known to have room for a few more calls (law A41), for
-    /// callers that must not wait. Queries the driver if necessary.
+    /// Whether the stream of a lane is known to have room for a few more calls (law A41). Callers
+    /// that must not wait ask this first. Queries the driver if necessary.
     pub(crate) fn has_room(&self, lane: LaneId) -> bool {
         let of_lane = self.lane(lane);
         let (stream, end, mark) = {
@@ -104,7 +104,7 @@ impl Domain {
         is_done
     }
 
-    /// Whether a free of memory with these users can be enqueued in `home` without a wait for room.
+    /// Whether a free in `home` of memory with these users can be enqueued without a wait for room.
     pub(crate) fn has_room_for(&self, home: LaneId, users: &NeededPositions) -> bool {
         self.has_room(home) && self.has_room_for_marks(users.iter().filter(|n| n.lane != home))
     }

@@ -23,7 +23,7 @@ impl Slots {
         slots
     }
 
-    /// Replaces the positions by the positions of a list, which has at most [`SLOTS`].
+    /// Replaces the positions by the positions of a list. The list has at most [`SLOTS`] positions.
     #[inline]
     pub(super) fn set(&mut self, positions: &[Position]) {
         debug_assert!(positions.len() <= SLOTS);
