@@ -9,7 +9,7 @@
 //! [`rows_to_fn`]).
 //!
 //! A pipeline is described (`describe`), planned (`plan`), run (`run`) and reported (`report`). A
-//! run has four steps, each in its file: `validate`, `allocate`, `drive` and `measure`.
+//! run has four steps, each in a file of that name: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
 pub(crate) mod describe;

@@ -25,7 +25,7 @@ pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
 pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
 /// The default number of slots: one chunk each in upload, compute and download.
 const DEPTH: usize = 3;
-/// Maximum number of chunks of a plan. It is enough for 256 TiB in chunks of 16 MiB.
+/// Maximum number of chunks of a plan. This number is enough for 256 TiB in chunks of 16 MiB.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// Number of halvings from a full chunk to the first chunk of a ramp.
 const RAMP_STEPS: u32 = 4;
@@ -38,8 +38,8 @@ pub struct Chunk {
     pub index: u64,
     /// The rows that the chunk produces.
     pub rows: Range<u64>,
-    /// The rows that the chunk reads: the rows that it produces, and the halos of all stages around
-    /// them. At the ends of the data the halos are shorter.
+    /// The rows that the chunk reads: the rows that the chunk produces, and the halos of all stages
+    /// around these rows. At the ends of the data the halos are shorter.
     pub input: Range<u64>,
 }
 
@@ -67,7 +67,7 @@ pub enum ChunkChoice {
     /// The default size for the number of bytes of the run.
     #[default]
     Bytes,
-    /// A measurement of the first chunks.
+    /// A measurement before the first chunk.
     Measurement,
     /// A choice of the caller, with [`Pipeline::chunk`](crate::Pipeline::chunk).
     Caller,
@@ -111,8 +111,8 @@ pub(crate) enum Ramp {
     #[default]
     Flat,
     /// Sizes double from a sixteenth of the full size up to the full size, and are halved again at
-    /// the end. If one engine limits a pipeline, that engine then starts earlier, and the other
-    /// engines end sooner after it.
+    /// the end. If one engine limits a pipeline, smaller chunks at both ends let this engine start
+    /// earlier, and let the other engines end sooner after it.
     Both,
 }
 
@@ -275,8 +275,8 @@ mod tests {
     }
 
     proptest! {
-        /// The law: the chunks produce every wanted row once and in order, begin at granules, and
-        /// read their halos as far as the data have such rows.
+        /// The law: the chunks produce every wanted row once and in order. They begin at granules.
+        /// They read their halos as far as the data have such rows.
         #[test]
         fn chunks_cover_every_row_once_in_order(
             images in 0u64..90, granule in 1u64..5, row_bytes in 1u64..9, chunk in 1u64..200,

@@ -1,4 +1,5 @@
-//! The report of a run: its bound, how close the run came to it, and the work of each engine.
+//! The report of a run: the bound, the elapsed time compared with the bound, and the work of each
+//! engine.
 #![forbid(unsafe_code)]
 
 pub(super) mod advice;
@@ -45,11 +46,11 @@ pub(super) struct Measured {
     pub(super) bytes_out: Bytes,
     pub(super) rows: u64,
     pub(super) in_place: bool,
-    /// Whether the run was not traced because its trace would have been too large.
+    /// True if the run was not traced because its trace would have been too large.
     pub(super) without_trace: bool,
     pub(super) audience: Audience,
-    /// The findings of a checker that runs with the program. They concern all streams of the
-    /// device's driver.
+    /// The findings of a checker that runs with the program. The findings concern all streams of
+    /// the device's driver. `None` without a checker.
     pub(super) found: Option<Verdict>,
 }
 
@@ -61,7 +62,7 @@ pub struct Cold {
     pub setup: Nanos,
 }
 
-/// The part of one engine in a run.
+/// The work of one engine in a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EngineReport {
@@ -89,7 +90,7 @@ impl EngineReport {
     }
 }
 
-/// The work of engines, as measured while no other engine worked.
+/// Times of work that were measured while no other engine worked.
 #[derive(Debug, Clone, Default)]
 struct Alone {
     link: Option<Calibration>,
@@ -120,8 +121,8 @@ impl Alone {
     }
 }
 
-/// The report of a run: its work, and how close it came to its bound. `Display` prints a short
-/// table.
+/// The report of a run: its work, and its elapsed time compared with the bound. `Display` prints a
+/// short table.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
@@ -279,9 +280,9 @@ impl Report {
         Dag::with_times(&self.ops, kernels, self.times)
     }
 
-    /// A copy of the operations with the times at which the engines worked, as far as they are
-    /// known. For the user of a command, the sites of the enqueue calls are left out, because this
-    /// reader cannot change them.
+    /// A copy of the operations with the times at which the engines worked, as far as these times
+    /// are known. For a reader who is the user of a command, the sites of the enqueue calls are
+    /// left out, because this reader cannot change the program.
     pub(super) fn settled(&self, dag: &Dag) -> Vec<Op> {
         let mut ops = self.ops.clone();
         self.settle(&mut ops, dag);
@@ -320,8 +321,8 @@ impl Report {
         self.ops = ops;
     }
 
-    /// The part of [`judge`](Self::judge) that uses the settled operations of a trace. `dag` is
-    /// their graph.
+    /// The part of [`judge`](Self::judge) that uses the settled operations of a trace. `dag` is the
+    /// graph of these operations.
     fn judge_settled(
         &mut self,
         ops: &[Op],
@@ -395,8 +396,8 @@ impl Report {
     }
 
     /// Checks the trace for hazards between the accesses of the run's operations. Use this only for
-    /// runs between page-locked buffers. The trace of a pipeline has no accesses of host threads,
-    /// so it does not show that the run waits for a source or a sink.
+    /// runs between page-locked buffers. The trace of a pipeline has no accesses of host threads.
+    /// So the trace does not show that the run waits for a source or a sink.
     #[must_use]
     pub fn checked(mut self) -> Self {
         let options = CheckOptions::new().names(self.names());
@@ -412,7 +413,7 @@ impl Report {
     }
 
     /// Sets the elapsed time of the same run without a trace, because tracing itself takes time.
-    /// Elapsed time, efficiency and overlap then refer to that time. The summary still refers to
+    /// Elapsed time, efficiency and overlap then refer to `elapsed`. The summary still refers to
     /// the traced run.
     #[must_use]
     pub fn timed(mut self, elapsed: Nanos) -> Self {
@@ -471,10 +472,11 @@ impl Report {
         }
     }
 
-    /// Warnings about the times of operations, each as a sentence: times of an engine that include
-    /// queueing of operations of several streams; pairs of events on more streams than there are
-    /// hardware queues; operations without a time; the reason why the times do not come from the
-    /// requested source; a trace that was left out because of its size.
+    /// Warnings about the times of operations, each as a sentence. There are warnings about times
+    /// of an engine that include queueing of operations of several streams; about pairs of events
+    /// on more streams than there are hardware queues; about operations without a time; about times
+    /// that do not come from the requested source; and about a trace that was left out because of
+    /// its size.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut words: Vec<_> = self

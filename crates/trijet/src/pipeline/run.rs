@@ -36,9 +36,10 @@ impl Pipeline<'_> {
     /// Runs the pipeline, and returns when every row is written.
     ///
     /// # Errors
-    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` if even the smallest chunk
-    /// does not fit; `Cancelled`; the error of a source, stage or sink, with its chunk. After an
-    /// error nothing more is enqueued, and the run waits for everything that was enqueued.
+    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` if even chunks of the
+    /// smallest size do not fit into memory; `Cancelled`; the error of a source, stage or sink,
+    /// with its chunk. After an error nothing more is enqueued, and the run waits for everything
+    /// that was enqueued.
     pub fn run(self) -> Result<Report> {
         let start = Instant::now();
         let mut job = Job::validate(self)?;

@@ -64,7 +64,8 @@ pub struct Pipeline<'a> {
     pub(in crate::pipeline) stages: Vec<Stage<'a>>,
     pub(in crate::pipeline) output: Option<Output<'a>>,
     pub(in crate::pipeline) settings: PipelineSettings<'a>,
-    /// The description of a wrong call on this builder. A run returns it as an error.
+    /// The description of a wrong call on this builder. A run returns an error with this
+    /// description.
     mistake: Option<&'static str>,
 }
 
@@ -156,7 +157,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Uses data in page-locked memory as the source, in rows of `row_len` elements. The data are
-    /// uploaded directly, without a copy on the host.
+    /// uploaded directly, without a copy within the host.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -175,11 +176,11 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `x` has rows
-    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`]. `x` has these
-    /// rows and the [halo](Self::halo) of the stage around them. A row of `y` has as many elements
-    /// as a row of `x`. Before the first chunk, the function is called with an empty chunk, which
-    /// loads its kernels.
+    /// Appends a stage: a function that enqueues kernels. The kernels compute `y` from `x`. `x` has
+    /// rows of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`]. `x` has
+    /// these rows and the [halo](Self::halo) of the stage around them. A row of `y` has as many
+    /// elements as a row of `x`. Before the first chunk, the function is called with an empty
+    /// chunk. This call loads the kernels.
     #[must_use]
     #[track_caller]
     pub fn stage<T: Element, U: Element>(
@@ -239,8 +240,9 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the target of the results: a `&mut Vec`, at whose end they are appended, a `&mut`
-    /// slice, a function ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`].
+    /// Sets the target of the results: a `&mut Vec`, a `&mut` slice, a function
+    /// ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`]. A `Vec` gets the results
+    /// appended at its end.
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
         self.output = Some(Output::Sink(Box::new(sink)));
@@ -262,8 +264,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the size of a chunk's input in bytes. It is rounded to whole rows. If the device has
-    /// too little memory, a run halves the size until the chunks fit.
+    /// Sets the size of a chunk's input in bytes. The size is rounded to whole rows. If the device
+    /// has too little memory, a run halves the size until the chunks fit.
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
         self.settings.plan.chunk = Some(bytes);
@@ -307,8 +309,8 @@ impl<'a> Pipeline<'a> {
     /// default they are launches of a graph if a run has many short launches. [`run`](Self::run)
     /// ignores this setting.
     ///
-    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases. The first is
-    /// [`Sharing::Bulk`], because its runs wait between operations. The second is
+    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases. The first case is
+    /// [`Sharing::Bulk`], because a bulk run waits between operations. The second case is
     /// [`Sharing::Latency`] with any schedule except [`Schedule::InPlace`], because a graph does
     /// not copy in shared streams.
     ///
@@ -345,10 +347,10 @@ impl<'a> Pipeline<'a> {
 
     /// Stores in a file the result of the measurements of [`prepare`](Self::prepare) for this job.
     /// If the file already has a result for the job, nothing is measured. `name` identifies the
-    /// kernels, because the library cannot see what they compute. A result is used only if the
-    /// name, the device, its driver, the sharing, the rows and the settings are the same. A damaged
-    /// file, or a file of another version of the library, counts as empty. A file with other
-    /// content is kept, and `prepare` returns `InvalidValue`.
+    /// kernels, because the library does not know what the kernels compute. A result is used only
+    /// if the name, the device, its driver, the sharing, the rows and the settings are the same. A
+    /// damaged file, or a file of another version of the library, counts as empty. A file with
+    /// other content is kept, and `prepare` returns `InvalidValue`.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -377,9 +379,9 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Limits the memory of the host that the run allocates: page-locked memory, and the trace of
-    /// the chunks. Chunks are made smaller until they fit. If the trace does not fit beside the
-    /// page-locked memory, the run is [untraced](Self::untraced), and its report states this. There
-    /// is no limit by default.
+    /// the chunks. Chunks are made smaller until the page-locked memory is within the limit. If
+    /// page-locked memory and trace together exceed the limit, the run is
+    /// [untraced](Self::untraced), and its report states this. There is no limit by default.
     #[must_use]
     pub fn host_memory(mut self, most: Bytes) -> Self {
         self.settings.host_memory = Some(most);
@@ -395,7 +397,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the threads that call the source and the sink. By default each has its own thread.
+    /// Sets the threads that call the source and the sink. By default source and sink have a thread
+    /// each.
     #[must_use]
     pub fn host_work(mut self, host_work: HostWork) -> Self {
         self.settings.host_work = host_work;
@@ -416,8 +419,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the measured rates of the link. The report computes the bound from them. Without them
-    /// the bound is unknown.
+    /// Sets the measured rates of the link. The report computes the bound from these rates. Without
+    /// rates the bound is unknown.
     #[must_use]
     pub fn calibrated(mut self, calibration: &Calibration) -> Self {
         self.settings.calibration = Some(calibration.clone());
@@ -433,7 +436,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Sets the reader of the report. Advice and timeline depend on the reader: source lines of the
-    /// program are shown only to an author of the program. The default is the author.
+    /// program are shown only to the author of the program. The default is [`Audience::Author`].
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = audience;
@@ -459,8 +462,8 @@ impl<'a> Pipeline<'a> {
     /// The plan of a run, provided that there is enough memory for it.
     ///
     /// # Errors
-    /// `InvalidValue` when there is no source, its data are not whole rows, the options do not fit
-    /// them, or a halo has no stage.
+    /// `InvalidValue` when there is no source, the data of the source are not whole rows, the
+    /// options do not fit the data, or a halo has no stage.
     pub fn plan(&self) -> Result<Plan> {
         let layout = self.layout()?;
         Plan::new(layout, &self.settings.plan, &self.reach_in(layout), u64::MAX)

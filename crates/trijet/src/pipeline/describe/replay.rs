@@ -35,14 +35,14 @@ pub enum Replay {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replayed {
-    /// No graph was tried yet: the second run decides.
+    /// No graph was tried yet. The second run decides whether later runs are launches of a graph.
     Undecided,
     /// The run was a launch of a graph.
     Yes {
         /// The number of operations of the graph.
         operations: usize,
     },
-    /// The run was not a launch of a graph, and no later run will be, for this reason.
+    /// Neither this run nor a later run is a launch of a graph, for this reason.
     No(String),
 }
 

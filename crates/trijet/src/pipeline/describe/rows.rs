@@ -1,9 +1,9 @@
 //! Typed rows. Sources are slices, iterators and functions; sinks are vectors, slices and
 //! functions.
 //!
-//! The layout of a typed source or sink has its element type `T`, and a run refuses stages of
-//! another type. The same memory is used as bytes and as elements: `T` is an [`Element`], so every
-//! bit pattern is a value.
+//! A typed source or sink puts its element type `T` into its layout, and a run refuses stages of
+//! another element type. The same memory is used as bytes and as elements: `T` is an [`Element`],
+//! so every bit pattern is a value.
 #![forbid(unsafe_code)]
 
 use super::sink::Sink;
@@ -85,11 +85,11 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for MemoryRows<T, D> {
     }
 }
 
-/// A source of rows that an iterator yields, `row_len` elements each: vectors, arrays or slices.
-/// The run takes the first `rows` rows.
+/// A source of rows that an iterator yields: vectors, arrays or slices of `row_len` elements. The
+/// run takes the first `rows` rows.
 ///
-/// An iterator cannot go back. So the source keeps the rows of the last chunk that the halo of the
-/// next chunk may need. A run fails if the iterator ends early or a row has another length.
+/// An iterator cannot go back. The next chunk may need rows of the previous chunk as its halo. So
+/// the source keeps these rows. A run fails if the iterator ends early or a row has another length.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -128,7 +128,8 @@ struct Forward<T, I: Iterator> {
 struct RowWindow<I: Iterator> {
     iter: I,
     kept: VecDeque<I::Item>,
-    /// The number of the first kept row, or of the next row if none is kept.
+    /// The number of the first row in `kept`. If `kept` is empty, the number of the row that the
+    /// iterator yields next.
     first: u64,
 }
 

@@ -54,22 +54,22 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Takes the bytes of `rows`. If a later run relies on the rows, the sink makes them durable
-    /// before it returns.
+    /// Writes the bytes of `rows`. If a later run relies on the rows, the sink makes them durable
+    /// before this call returns.
     ///
     /// # Errors
-    /// `Io`, with the file and what failed. The pipeline adds the chunk.
+    /// `Io`, with the file and the failed operation. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// This sink as a [`ParallelSink`], if several threads may call it at once with rows in any
-    /// order; `None` by default.
+    /// This sink as a [`ParallelSink`], if several threads may call the sink at once with rows in
+    /// any order. `None` by default.
     fn parallel(&self) -> Option<&dyn ParallelSink> {
         None
     }
 
-    /// Whether [`finish`](Self::finish) waits until the results are durable; true by default.
-    /// Reports then attribute the time of `finish` to the engine *sync*, and otherwise to the
-    /// writer.
+    /// Whether [`finish`](Self::finish) waits until the results are durable; true by default. If
+    /// true, reports attribute the time of `finish` to the engine *sync*. If false, they attribute
+    /// it to the writer.
     fn is_durable(&self) -> bool {
         true
     }
@@ -83,8 +83,8 @@ pub trait Sink: Send {
 
 /// A sink that several threads use at once, each for different rows, in any order.
 pub trait ParallelSink: Sync {
-    /// As [`Sink::write`]. The rows are a part of a chunk, and a multiple of the granule of the
-    /// layout.
+    /// Writes the bytes of `rows`, as [`Sink::write`] does. The rows are a part of a chunk. Their
+    /// number is a multiple of the granule of the layout, except at the end of the data.
     ///
     /// # Errors
     /// As [`Sink::write`].

@@ -61,8 +61,8 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
-    /// Whether several threads may read at once, each a different part of a chunk, in any order;
-    /// false by default.
+    /// Whether several threads may call [`read`](Self::read) at once, each for a different part of
+    /// a chunk, in any order. False by default.
     fn is_parallel(&self) -> bool {
         false
     }
@@ -71,7 +71,7 @@ pub trait Source: Send + Sync {
     /// except at the end of the data. `into` is exactly as long as the rows.
     ///
     /// # Errors
-    /// `Io`, with the file and what failed. The pipeline adds the chunk.
+    /// `Io`, with the file and the failed operation. The pipeline adds the chunk.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 }
 

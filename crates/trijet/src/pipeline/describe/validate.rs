@@ -35,7 +35,8 @@ impl<'a> Job<'a, 'a> {
 }
 
 impl<'a, 's> Job<'a, 's> {
-    /// The job of a pipeline that uses these data instead of its own.
+    /// The job of a pipeline between `input` and `output`. The source and the sink of the pipeline
+    /// itself are ignored.
     pub(in crate::pipeline) fn between(
         pipeline: Pipeline<'s>,
         input: Input<'a>,

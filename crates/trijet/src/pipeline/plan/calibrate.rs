@@ -10,8 +10,8 @@
 //! with b bytes in total is a line: b / rate + n x cost. To find the cost, the same bytes are
 //! copied in few pieces and in many pieces. The difference of the times is divided by the
 //! difference of the numbers of pieces. A run also takes some time before its first copy begins. A
-//! run with almost no bytes shows this time. The rates include neither this time nor the cost of
-//! copies.
+//! run with almost no bytes shows the time before the first copy. The rates include neither this
+//! time nor the cost of copies.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -27,7 +27,7 @@ const REPEATS: usize = 3;
 /// The size in bytes of the pieces that show the cost of a copy. If there are fewer than
 /// [`PIECES_MIN`] pieces of this size, the pieces are smaller.
 const PIECE: usize = 1 << 20;
-/// The minimum number of such pieces.
+/// The minimum number of pieces of [`PIECE`] bytes.
 const PIECES_MIN: usize = 4;
 /// A number of bytes whose time on the link is negligible.
 const TINY: usize = 1 << 10;
@@ -113,7 +113,8 @@ pub struct Calibration {
 /// The least times of the runs in one direction or in both at once, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Least {
-    /// The time of a run with one copy of almost no bytes: the time before the copy, and its cost.
+    /// The time of a run with one copy of almost no bytes: the time before the copy, plus the cost
+    /// of the copy.
     tiny: u64,
     /// The time of all bytes in few copies, and the number of these copies.
     whole: (u64, u64),
@@ -124,8 +125,8 @@ struct Least {
 impl Least {
     const NONE: Self = Self { tiny: u64::MAX, whole: (u64::MAX, 1), pieces: (u64::MAX, 1) };
 
-    /// The time of all bytes, and the cost of each copy. The time of the bytes is at least half of
-    /// the measured time, because noise of a short run could make it too small.
+    /// Returns the time of all bytes, and the cost of each copy. The time of the bytes is at least
+    /// half of the measured time, because noise in a short run could make the difference too small.
     fn line(self) -> (Nanos, Nanos) {
         let ((time, few), (longer, many)) = (self.whole, self.pieces);
         let copy = longer.saturating_sub(time) / many.saturating_sub(few).max(1);
@@ -135,8 +136,8 @@ impl Least {
 }
 
 impl Calibration {
-    /// Measures with `bytes` bytes per direction. At 256 MiB and above, the results are stable on a
-    /// GPU.
+    /// Measures copies of `bytes` bytes in each direction. At 256 MiB and above, the results are
+    /// stable on a GPU.
     ///
     /// # Errors
     /// `OutOfMemory`, or an error of the driver.
@@ -228,7 +229,7 @@ impl Calibration {
         self.bound_with_copies(Copies::default(), copies)
     }
 
-    /// The time of these copies in nanoseconds. `time` is the time of `self.bytes` bytes, and
+    /// The time of these copies in nanoseconds, if `time` is the time of `self.bytes` bytes and
     /// `copy` is the cost of a copy.
     fn ns(&self, copies: Copies, (time, copy): (Nanos, Nanos)) -> f64 {
         let share = copies.bytes.0 as f64 / self.bytes.0 as f64;
@@ -236,8 +237,8 @@ impl Calibration {
     }
 
     fn both_ns(&self, up: Copies, down: Copies) -> f64 {
-        // If both directions at once seem faster than one direction alone, that is noise of the
-        // measurement.
+        // If both directions at once seem faster than one direction alone, the cause is noise of
+        // the measurement.
         let beside = (
             self.duplex.max(self.upload).max(self.download),
             self.duplex_copy.max(self.upload_copy).max(self.download_copy),
@@ -267,7 +268,7 @@ impl fmt::Display for Calibration {
 
 type CopyPair = (PinnedBuffer<u8>, Buffer<u8>);
 
-/// A stream for each direction, and the memory that its copies use.
+/// For each direction, a stream and the memory for its copies.
 struct Bench {
     device: Device,
     up: (Stream, CopyPair),
@@ -372,8 +373,8 @@ mod tests {
         (time.0 as f64 - wanted).abs() <= part * wanted
     }
 
-    /// Once, the rates included the cost of a copy and the time before the first copy. With 1 MiB
-    /// they were a fifth too low.
+    /// Once, the rates included the cost of a copy and the time before the first copy. With 1 MiB,
+    /// the rates were a fifth too low.
     #[test]
     fn the_costs_of_the_model_are_found_with_few_and_with_many_bytes() {
         let model = CostModel::default();
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(link.bound_with_copies(gib(1000), none).0, link.upload.0 + 2_000_000);
         assert_eq!(link.bound_with_copies(none, gib(1000)).0, link.download.0 + 2_500_000);
         assert_eq!(link.bound_with_copies(none, none), Nanos(0));
-        // With one chunk, nothing runs at once.
+        // With one chunk, the upload and the download do not overlap.
         let one = link.bound_with_fill_and_drain(gib(1), gib(1), (Bytes(1 << 30), Bytes(1 << 30)));
         assert_eq!(one.0, link.upload.0 + 2_000 + link.download.0 + 2_500);
     }

@@ -21,7 +21,7 @@ pub struct Layout {
     /// The bytes of a row; at least 1.
     pub row_bytes: u64,
     /// Chunks begin at multiples of this number of rows, because the format cannot read or write
-    /// fewer: 1 for arrays, the height of an image for folders of images.
+    /// fewer rows. The number is 1 for arrays, and the height of an image for folders of images.
     pub granule: u64,
     /// The type of the elements in a row, if it is known.
     pub(in crate::pipeline) element: Option<ElementKind>,
@@ -35,7 +35,7 @@ impl Layout {
     }
 
     /// A layout of `rows` rows of `row_len` elements of type `T`, with chunks that begin at any
-    /// row. A run refuses stages and sinks that take another type, except for `u8`, which fits
+    /// row. A run refuses stages and sinks of another element type, except for `u8`, which fits
     /// every type.
     ///
     /// ```
@@ -56,9 +56,9 @@ impl Layout {
         self
     }
 
-    /// The number of rows before and after a chunk on which the results of the chunk depend, if
-    /// there are stages with these halos. Chunks are whole granules, so each halo is rounded up to
-    /// whole granules.
+    /// The results of a chunk depend on this number of rows before the chunk and after it, if the
+    /// stages have these halos. Chunks are whole granules, so each halo is rounded up to whole
+    /// granules.
     ///
     /// ```
     /// use trijet::pipeline::Layout;
@@ -94,7 +94,7 @@ impl Layout {
     }
 
     /// Refuses rows that do not consist of elements of type `T`. Implementations of
-    /// [`Sink::check`](crate::Sink::check) call it.
+    /// [`Sink::check`](crate::Sink::check) call this function.
     ///
     /// # Errors
     /// `InvalidValue` when the rows have elements of another type, or are not a whole number of

@@ -3,13 +3,14 @@
 //! A run is compared with three limits. Each limit adds one more cost that no run of the plan can
 //! avoid:
 //!
-//! 1. the time of the bytes at the rates of the link, or the time of the kernels if it is longer;
+//! 1. the time of the bytes at the rates of the link, or the time of the kernels if the kernels
+//!    take longer;
 //! 2. the cost of each copy of the plan beyond the time of its bytes;
 //! 3. the upload of the first chunk and the download of the last one: the other direction and the
 //!    kernels cannot run beside them.
 //!
-//! The part that would need the most time alone limits a run. The observed time of an engine in a
-//! run does not show this time, because engines that work at the same time slow each other.
+//! A run is limited by the part that would need the most time if it ran alone. The observed time of
+//! an engine is not its time alone, because engines that work at the same time slow each other.
 #![forbid(unsafe_code)]
 
 use super::Plan;
@@ -36,15 +37,16 @@ pub(in crate::pipeline) const STRETCH: [u64; 2] = [5, 4];
 #[non_exhaustive]
 pub struct Limits {
     /// The least time of the bytes on the link, or of the kernels if they take longer. The cost of
-    /// each copy is not included. Equals [`Report::bound`](crate::Report::bound), if that
-    /// is known.
+    /// each copy is not included. Equals [`Report::bound`](crate::Report::bound), unless that is
+    /// `None`.
     pub bound: Nanos,
     /// The bound, including the cost of each copy of the plan.
     pub with_copies: Nanos,
     /// `with_copies`, including fill and drain: the first upload and the last download run alone.
     pub with_ends: Nanos,
-    /// Whether the limits are limits of the copies only. Then the kernels may need more time: they
-    /// were not measured alone, and were busy for longer than the copies need.
+    /// Whether the limits are limits of the copies only. If true, the kernels may need more time
+    /// than the limits: they were not measured alone, and were busy for longer than the copies
+    /// need.
     pub of_copies_only: bool,
     is_of_kernels: bool,
 }
@@ -128,10 +130,10 @@ impl CopyTimes {
         self.limits
     }
 
-    /// The limits of copies and kernels, with `alone` as the time that the kernels need. If the
-    /// kernels were not measured alone, the limits of the copies are returned. Then `busy`, the
-    /// time in which the kernels were busy, decides whether the kernels may need more time than
-    /// these limits.
+    /// The limits of copies and kernels. `alone` is the time that the kernels need. If it is
+    /// `None`, the kernels were not measured alone, and the limits of the copies are returned. In
+    /// this case, `busy` decides whether the kernels may need more time than these limits: it is
+    /// the time in which the kernels were busy.
     pub(in crate::pipeline) fn limits_with(&self, alone: Option<Nanos>, busy: Nanos) -> Limits {
         let Limits { bound, with_copies, with_ends, .. } = self.limits;
         let Some(kernels) = alone else {
@@ -147,8 +149,7 @@ impl CopyTimes {
     }
 }
 
-/// The time that a part of a run needs alone, as far as it is known: at least `least`, and at most
-/// `most`.
+/// An estimate of the time that a part of a run needs alone: at least `least`, and at most `most`.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
     limit: Limit,
@@ -182,7 +183,8 @@ fn exceeds(time: Nanos, other: Nanos) -> bool {
 }
 
 /// The time that the copies need. The limit is one direction if this direction alone needs as much
-/// time as both at once, and more time than the other direction. Otherwise the limit is the link.
+/// time as both directions at once, and more time than the other direction alone. Otherwise the
+/// limit is the link.
 fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     let copies = |e: &&EngineMetrics| matches!(e.engine.1, Engine::Upload | Engine::Download);
     let longest = metrics.engines.iter().filter(copies).max_by_key(|e| e.work)?;
@@ -210,9 +212,10 @@ fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
 /// `host` returns the busy time of an engine of the host.
 ///
 /// If the kernels were not measured alone, they may have been busy for longer because copies ran
-/// beside them. If the copies cannot explain the whole difference, the kernels are the limit.
-/// Otherwise the copies are the limit, if a calibration tells their time. Without a calibration,
-/// the limit is unclear.
+/// beside them. The kernels are the limit if they need more time than the copies even after the
+/// largest slowdown, [`STRETCH`], is taken off their busy time. Otherwise the copies are the limit,
+/// if a calibration gives their time. Without a calibration, the copies are the limit only if they
+/// need at least the busy time of the kernels. In all other cases the limit is unclear.
 pub(in crate::pipeline) fn needs(
     metrics: &Metrics,
     times: Option<&CopyTimes>,
@@ -236,8 +239,8 @@ pub(in crate::pipeline) fn needs(
         (one, other) => [one.or(other), None],
     };
     of_device[0]?;
-    // The first part needs more time. So it slowed the second part, which needs only its least
-    // time.
+    // The first part needs more time, so it slowed the second part. So the second part needs only
+    // its least time.
     if let [_, Some(second)] = &mut of_device {
         second.most = second.least;
     }
@@ -271,7 +274,8 @@ mod tests {
     }
 
     /// The copies of 1 GiB in each direction in chunks of 1 MiB. The link has 55 GB/s in one
-    /// direction alone and 50 GB/s in each of both, as whole microseconds per MiB.
+    /// direction alone, and 50 GB/s in each direction if both are busy. The rates are whole
+    /// microseconds per MiB.
     fn in_small_chunks() -> CopyTimes {
         let link = Calibration {
             bytes: GIB,
@@ -294,7 +298,8 @@ mod tests {
         CopyTimes::new(&link, &plan, GIB, GIB)
     }
 
-    /// The metrics of engines with these works. A work is marked if it was measured alone.
+    /// The metrics of engines with these works. The flag of a work is true if the work was measured
+    /// alone.
     fn figures(works: [(u64, bool); 3]) -> Metrics {
         let dag = Dag::new(&[], Kernels::Several);
         let mut metrics = measure(&[], &dag, Some(0..1), &Parameters::default());
@@ -319,7 +324,7 @@ mod tests {
     #[test]
     fn the_limits_of_small_chunks_are_bytes_then_copies_then_ends() {
         let Limits { bound, with_copies, with_ends, .. } = in_small_chunks().limits();
-        // 1024 pairs of copies cost 3.6 us each.
+        // There are 1024 pairs of copies, and each pair costs 3.6 us.
         assert_eq!((bound, with_copies), (us(21 * 1024), Nanos(25_190_400)));
         // One upload and one download run alone, and not as a pair at the same time.
         assert_eq!(with_ends.0, with_copies.0 - (21_000 + 3_600) + 2 * (19_000 + 2_600));

@@ -3,8 +3,8 @@
 //! A stage that reads a halo needs results of the previous stage in that halo. So the previous
 //! stage writes more rows than the chunk has, and reads its own halo around those rows. The law: a
 //! stage in a pipeline with several stages computes the same bytes as in a pipeline with this stage
-//! alone. In both cases it writes whole granules of rows, up to the end of the data, and reads the
-//! same rows for them.
+//! alone. In both cases the stage writes whole granules of rows, up to the end of the data, and
+//! reads the same rows for these granules.
 //!
 //! Points are numbered like the buffers of a slot: 0 is the input, and n is the output of stage n -
 //! 1.

@@ -18,18 +18,19 @@ const COMPUTE_STREAMS: usize = 2;
 pub enum Schedule {
     /// All operations in one stream: nothing overlaps.
     OneStream,
-    /// A stream for each slot. It does the upload, the kernels and the download of its chunks.
+    /// A stream for each slot. The stream does the upload, the kernels and the download of the
+    /// chunks in the slot.
     SlotStreams,
     /// A stream for each role: upload, compute, download.
     RoleStreams,
-    /// All operations in one stream, and nothing is copied: over the link, the first stage reads
-    /// the page-locked input, and the last stage writes the page-locked output. This is the fastest
-    /// schedule for small jobs whose kernels access each byte once; see
-    /// [`Pipeline::prepare`](crate::Pipeline::prepare). Without a stage, the data are
-    /// copied.
+    /// All operations in one stream, and nothing is copied: the first stage reads the page-locked
+    /// input over the link, and the last stage writes the page-locked output over the link. This is
+    /// the fastest schedule for small jobs whose kernels access each byte once; see
+    /// [`Pipeline::prepare`](crate::Pipeline::prepare). Without a stage, the data are copied.
     InPlace,
-    /// A stream for each copy engine, two streams for kernels that chunks use in turn, and chunk
-    /// sizes from a measurement of the first chunks. On a device that shares the memory of the host
+    /// A stream for each copy engine, two streams for kernels, and chunk sizes from a measurement
+    /// before the first chunk. Successive chunks use the two streams for kernels in turn. On a
+    /// device that shares the memory of the host
     /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the first
     /// stage reads the page-locked input, and the last stage writes the page-locked output. With a
     /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), such a device copies as
@@ -123,7 +124,8 @@ impl Table {
     }
 }
 
-/// The index of the thing that chunk `chunk` uses, if successive chunks use `count` things in turn.
+/// The index of the stream, slot or event that chunk `chunk` uses, if successive chunks use `count`
+/// of them in turn.
 pub(in crate::pipeline) fn turn(chunk: u64, count: usize) -> usize {
     usize::try_from(chunk % count as u64).expect("less than `count`")
 }

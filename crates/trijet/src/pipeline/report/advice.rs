@@ -1,9 +1,8 @@
 //! Changes that would make a run faster, and the time that each of them saves.
 //!
-//! The saved times are bounds. For most changes, a run becomes faster by at least this time, so a
-//! reader who follows the advice is not promised too much. The times come from a model of the run:
-//! engines that overlap take as long as the busiest engine, and each other engine adds its work on
-//! one chunk. The model has no more terms than the advice needs.
+//! The saved times are bounds. Most of them are lower bounds: the change saves at least this time.
+//! The times come from a model of the run: engines that overlap take as long as the busiest engine,
+//! and each other engine adds its work on one chunk.
 #![forbid(unsafe_code)]
 
 use super::Report;
@@ -19,9 +18,9 @@ use std::fmt;
 
 /// The smallest part of the elapsed time that is worth advice: one hundredth.
 const LEAST: u64 = 100;
-/// With this number of chunks, the first and the last chunk take a small part of a run.
+/// With this number of chunks, the first and the last chunk are a small part of a run.
 const ENOUGH_TO_OVERLAP: u64 = 16;
-/// With this number of chunks, the calls of the host take a small part of a run.
+/// With this number of chunks, the calls of the host are a small part of a run.
 const FEW_CALLS: u64 = 64;
 
 /// A change that can make a run faster.
@@ -30,11 +29,11 @@ const FEW_CALLS: u64 = 64;
 pub enum Change {
     /// Larger chunks, which need fewer calls.
     LargerChunks,
-    /// Smaller chunks, which overlap.
+    /// Smaller chunks, so that more of their work overlaps.
     SmallerChunks,
     /// More slots, so that the work of several chunks overlaps.
     MoreSlots,
-    /// After the last row, no wait until the results are on their disk.
+    /// No wait after the last row until the results are on their disk.
     NoSync,
     /// Faster storage for the input.
     FasterInput,
@@ -102,7 +101,7 @@ impl fmt::Display for Bound {
 pub struct Advice {
     /// The change.
     pub change: Change,
-    /// The time that the change saves; `bound` states how exactly this is known.
+    /// The time that the change saves: a lower or an upper bound, as `bound` states.
     pub saves: Nanos,
     /// Whether the change saves at least or at most this time.
     pub bound: Bound,
@@ -152,8 +151,8 @@ impl EngineWork {
         self.copies_and_kernels.contains(&self.most())
     }
 
-    /// If `one` is the work of the busiest engine, the time by which it exceeds the work of the
-    /// next one. Otherwise 0.
+    /// If `one` is the work of the busiest engine, the time by which `one` exceeds the work of the
+    /// second busiest engine. Otherwise 0.
     fn without(&self, one: u64) -> u64 {
         let mut all = self.of_engines(2);
         all.sort_unstable_by_key(|work| Reverse(*work));

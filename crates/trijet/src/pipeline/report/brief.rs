@@ -45,7 +45,7 @@ impl Report {
         }
     }
 
-    /// A line with the time of the run, its rate, and the least time that it needs.
+    /// A line with the time of the run, its rate, and the least time that the run needs.
     fn pace(&self) -> String {
         let pace = format!(
             "{}: {} for {} in{} and {} out, {} in",
@@ -70,10 +70,10 @@ impl Report {
         }
     }
 
-    /// A line with the limit of the run and the time of the limit.
+    /// A line with the limit of the run, and the time of the limiting part.
     fn limit_words(&self) -> String {
         let Some(limit) = self.limit else { return "the limit is not known".to_owned() };
-        // The traced run and the timed run may be two runs.
+        // The traced run and the timed run may be two different runs.
         let traced = self.summary.as_ref().map_or(self.elapsed, |one| one.metrics.elapsed());
         let share = |time: Nanos| time.0 as f64 / traced.0.max(1) as f64 * 100.0;
         let part = |time: Nanos| format!(", busy for {time} ({:.0} %)", share(time));

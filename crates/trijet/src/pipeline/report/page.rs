@@ -23,8 +23,8 @@ impl Report {
         }
     }
 
-    /// The operations of the trace with the times at which the engines worked, as far as they are
-    /// known.
+    /// The operations of the trace with the times at which the engines worked, as far as these
+    /// times are known.
     #[must_use]
     pub fn timeline(&self) -> Vec<Op> {
         self.settled(&self.dag())
@@ -94,10 +94,10 @@ impl Report {
         found.findings.iter().filter_map(note).collect()
     }
 
-    /// The index of the operation of the trace that a finding names; `None` if it is not in the
-    /// trace. The index in `party` is tried first. It can be wrong, because a checker that runs
-    /// with the program also counts operations of other runs and threads. Then the operation is
-    /// found by its position and kind.
+    /// The index of the operation of the trace that a finding names; `None` if the operation is not
+    /// in the trace. The index in `party` is tried first. This index can be wrong, because a
+    /// checker that runs with the program also counts operations of other runs and threads. Then
+    /// the operation is found by its position and kind.
     fn index_of(&self, party: &Party) -> Option<usize> {
         let is = |op: &Op| op.position == party.position && op.kind == party.kind;
         let index = usize::try_from(party.op).expect("a ledger in memory");

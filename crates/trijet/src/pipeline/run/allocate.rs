@@ -17,7 +17,8 @@ use crate::pipeline::plan::schedule::Table;
 pub(super) struct Resources {
     pub(super) plan: Plan,
     pub(super) streams: Streams,
-    /// The pace of a bulk run, which leaves time for small jobs; `None` for other runs.
+    /// The state of a bulk run, which paces its copies to leave time for small jobs; `None` for
+    /// other runs.
     pub(super) pace: Option<Pace>,
     pub(super) slots: Vec<Slot>,
     /// Page-locked buffers for the chunks of a source. Empty for an input in page-locked memory.
@@ -27,13 +28,13 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Allocates for the plan of the job. If the plan does not fit into memory or into the limit of
-    /// the job, tries plans with smaller and smaller chunks.
+    /// Allocates the resources for the plan of the job. If the plan does not fit into memory or
+    /// into the limit of the job, tries plans with smaller and smaller chunks.
     pub(super) fn allocate(job: &Job<'_, '_>) -> Result<Self> {
         fitting(job, |plan| Self::try_allocate(job, plan))
     }
 
-    /// Allocates for this plan.
+    /// Allocates the resources for this plan.
     pub(super) fn try_allocate(job: &Job<'_, '_>, plan: Plan) -> Result<Self> {
         let (stages, slots) = (&job.stages, plan.slots());
         let table = Table::new(plan.schedule, stages.stages.len(), slots);
@@ -50,7 +51,8 @@ impl Resources {
             let buffers = places.iter().map(buffer).collect::<Result<_>>()?;
             Ok(Slot { buffers, in_place })
         };
-        // One buffer more than there are slots: the host fills one while the others are in flight.
+        // One buffer more than there are slots: the host uses one buffer while the chunks in flight
+        // use the others.
         let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
             let buffer =
                 |_| job.device.pinned::<u8>(Bytes(bytes).to_usize())?.expect_crossing(None);

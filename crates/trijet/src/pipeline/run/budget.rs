@@ -40,7 +40,8 @@ impl Needs {
 /// The page-locked memory that a plan needs.
 fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     let stages = &job.stages;
-    // One buffer more than there are slots: the host fills one while the others are in flight.
+    // One buffer more than there are slots: the host uses one buffer while the chunks in flight use
+    // the others.
     let buffers = plan.slots() as u64 + 1;
     let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
     let read = match job.input {
@@ -84,7 +85,8 @@ pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
         if in_place && (place == 0 || place == last) {
             return Bytes(0);
         }
-        // Near the ends of the data, fewer rows surround a chunk.
+        // The largest chunk is not always the first one: near the ends of the data, halos have
+        // fewer rows.
         let bytes = plan.chunks.iter().map(|c| stages.bytes(place, &stages.rows(place, c)));
         Bytes(bytes.max().unwrap_or(0))
     };

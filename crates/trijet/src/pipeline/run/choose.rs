@@ -3,10 +3,10 @@
 //!
 //! A way to run a job is a schedule with a chunk size and a number of slots (`Way`). A model
 //! (`tune`) proposes sizes of chunks, and measurements decide. The first round measures the sizes
-//! that the model finds best, and plans with a single chunk. The second round varies the streams
-//! and the slots of the winner. A job that is too long for these measurements gets the best plan of
-//! the model. For such a job, the model predicts the times well, and another plan could save only a
-//! small part of the time.
+//! with the least modelled times, and plans with a single chunk. The second round takes the fastest
+//! way of the first round, and varies its streams and slots. A job that is too long for these
+//! measurements gets the best plan of the model. For such a job, the model predicts the times well,
+//! and another plan could save only a small part of the time.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -37,9 +37,10 @@ const CHUNK_MIN: Bytes = Bytes(32 << 10);
 const CHUNK_MAX: Bytes = Bytes(64 << 20);
 /// Maximum number of chunks of a plan that is tried.
 const CHUNKS_MAX: u64 = 8192;
-/// A larger job is not tried in one chunk, because nothing would overlap, which is clearly slower.
+/// A job with more bytes is not tried in one chunk. With one chunk nothing overlaps, so a large job
+/// is clearly slower.
 const WHOLE_MAX: Bytes = Bytes(64 << 20);
-/// The number of slots of a measured plan, if the caller has not chosen it.
+/// The number of slots of a measured plan, if the caller has not chosen a number.
 const DEPTH: usize = 3;
 
 /// A schedule with a chunk size and a number of slots, and the least time of its measured runs.
@@ -52,7 +53,7 @@ pub struct Tried {
     pub chunk: Bytes,
     /// The number of slots.
     pub depth: usize,
-    /// The time of the fastest run, from the call to the end of the last operation.
+    /// The time of the fastest run, from the call to the end of the last operation of the run.
     pub time: Nanos,
 }
 
@@ -76,8 +77,8 @@ pub(super) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     Ok((resources, tried))
 }
 
-/// Returns the remembered choice for the job. If there is none, measures, and returns and remembers
-/// the fastest way.
+/// Returns the remembered choice for the job, and no measured ways. If there is no remembered
+/// choice, measures, remembers the fastest way, and returns it with all measured ways.
 fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
     if let Some(known) = remember::find(job)? {
         return Ok((Some(known), Vec::new()));
@@ -92,7 +93,8 @@ fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
 fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     let end = Instant::now() + BUDGET;
     let sharing = job.settings.sharing;
-    // The probes of the model would copy in their own stream. Beside a bulk run that takes seconds.
+    // The probes of the model would copy in their own stream. Beside a bulk run, such copies take
+    // seconds.
     let model = if sharing == Sharing::Latency { None } else { measure(job)? };
     let wanted = (job.settings.plan.chunk, job.settings.plan.depth);
     let depth = wanted.1.unwrap_or(DEPTH);
@@ -164,8 +166,8 @@ fn best(tried: &[Tried]) -> Option<Way> {
     Some(Way { schedule: best.schedule, chunk: best.chunk, depth: best.depth })
 }
 
-/// Measures a way, for an equal share of the time that is left for `ways` ways. Skips the way if
-/// there is not enough time or memory.
+/// Measures a way until its share of the time is over. The share is the time until `end`, divided
+/// by `ways`, the number of ways left. Skips the way if there is not enough time or memory.
 fn try_way(
     job: &mut Job<'_, '_>,
     way: Way,
@@ -209,7 +211,7 @@ fn try_way(
 }
 
 /// Plans the job with the schedule, chunk size and depth of `way`, and allocates the plan's
-/// resources. `None` if they do not fit into memory.
+/// resources. `None` if the resources do not fit into memory.
 fn allocate(job: &Job<'_, '_>, way: Way) -> Result<Option<Resources>> {
     let (schedule, chunk, depth) = (way.schedule, Some(way.chunk), Some(way.depth));
     let options = PlanOptions { schedule, chunk, depth, ..job.settings.plan.clone() };

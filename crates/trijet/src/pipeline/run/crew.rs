@@ -3,7 +3,8 @@
 //! One thread copies a few gigabytes per second from or to the page cache, but the link moves
 //! fifty. So a chunk is cut into parts of whole granules, one part per thread. The best number of
 //! parts depends on the file system and on the other work of the processors. The crew tries several
-//! numbers on the first chunks. It keeps the smallest number that is nearly as fast as the fastest.
+//! numbers of parts on the first chunks. Then it keeps the smallest number that is nearly as fast
+//! as the fastest.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -23,12 +24,13 @@ const THREADS_MAX: usize = 16;
 /// Minimum size of a part in bytes. A smaller part takes less time than the hand-over to another
 /// thread and the wait for its end.
 const PART_MIN: Bytes = Bytes(64 << 10);
-/// Number of chunks on which each number of parts is tried. The least time counts.
+/// Number of chunks on which each number of parts is tried. The least time of these chunks counts.
 const TRIES: usize = 2;
 /// A number of parts is as good as the fastest if it takes at most this multiple of the least time.
 const NEARLY_BEST: f64 = 1.05;
 
-/// The rows of the source or of the sink, the spans of its calls, and its crew.
+/// Settings for the calls of the source or of the sink: the grain of its rows, the spans that the
+/// calls are added to, and the crew, if several threads call.
 #[derive(Clone, Copy)]
 pub(super) struct SideWork<'env> {
     pub(super) grain: Grain,
@@ -95,7 +97,8 @@ impl Crew {
         })
     }
 
-    /// Calls `work` on the threads with the parts of a chunk, and stores the time of the chunk.
+    /// Cuts a chunk into parts, and calls `work` on the threads with these parts. Stores the time
+    /// of the chunk.
     fn share(
         &self,
         rows: &Range<u64>,
@@ -142,7 +145,7 @@ impl ChunkParts {
     }
 }
 
-/// The numbers of parts that are tried, and their times. The number of parts is chosen from them.
+/// The numbers of parts that are tried, and their times. One of these numbers is chosen.
 #[derive(Debug)]
 struct Width {
     /// The numbers of parts, in the order in which they are tried, each with its least time per row
@@ -161,8 +164,8 @@ impl Width {
         Self { tried: widths.into_iter().map(|width| (width, f64::INFINITY)).collect(), chunks: 0 }
     }
 
-    /// For the next chunk: the index of an element of `tried`, and the number of parts in this
-    /// element.
+    /// The number of parts for the next chunk. Returns the index of this number in `tried`, and the
+    /// number.
     fn next(&mut self) -> (usize, usize) {
         let number = self.chunks / TRIES;
         self.chunks += 1;
@@ -172,7 +175,8 @@ impl Width {
         }
     }
 
-    /// Stores the time of a chunk that was cut into the number of parts with this index.
+    /// Stores the time per row, in seconds, of a chunk. `number` is the index in `tried` of the
+    /// number of parts that was used.
     fn took(&mut self, number: usize, per_row: f64) {
         let least = &mut self.tried[number].1;
         *least = least.min(per_row);
@@ -196,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The parts are the rows of the chunk, in the same order, and each part begins at a
+        /// The parts together are the rows of the chunk, in the same order. Each part begins at a
         /// granule.
         #[test]
         fn parts_cover_a_chunk_once(

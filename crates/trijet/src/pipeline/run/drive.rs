@@ -64,7 +64,8 @@ pub(super) fn drive(
         };
         let written = writer.finish();
         let read = reader.finish();
-        // The side that failed returns the cause. The other sides only found its channel closed.
+        // The side that failed returns the cause. The other sides only found the channel of that
+        // side closed.
         read.and(written).and(driven)
     })?;
     let ends = match output {

@@ -1,7 +1,7 @@
 //! The operations of a chunk: upload into a slot, kernels, download from the slot.
 //!
-//! Overlap comes from `submit` alone: it never waits on the host, and every wait between streams
-//! follows from the uses of the slot's buffers.
+//! `submit` never waits on the host, so the chunks overlap. Every wait between streams follows from
+//! the uses of the slot's buffers.
 #![forbid(unsafe_code)]
 
 use super::streams::Streams;
@@ -59,8 +59,8 @@ pub(super) fn kernels(
         let cx = StageCx { stream: streams.of(id, chunk), chunk, x_rows, y_rows };
         let (before, after) = slot.buffers.split_at_mut(index + 1);
         let (x, y) = (before[index].slice(..), after[0].slice_mut(..));
-        // Only memory of the slot is discarded. The program is responsible for the content of its
-        // own memory.
+        // Only memory of the slot is marked as without content. The program is responsible for the
+        // content of its own memory.
         let is_in_slot = in_place.is_none() || index + 1 < stages.stages.len();
         let (x, y) = match &mut in_place {
             Some((input, output)) => (

@@ -17,7 +17,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Traces the calls of host threads until it is dropped. A panic of a stage also drops it.
+/// Traces the calls of host threads until this value is dropped. If a stage panics, this value is
+/// dropped too.
 struct HostCalls(Arc<Tracers>, Arc<Tracer>);
 
 impl HostCalls {
@@ -113,11 +114,12 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Waits for every stream, even after an error, because no operation may outlive the host side of
-/// its buffers.
+/// Waits for every stream, even after an error, because no operation may run when its buffers on
+/// the host are gone. Returns the event at the end of each stream.
 ///
 /// The end of each stream is recorded before the first wait. An event that is recorded on a stream
-/// without work gets the time of the call. After a wait, that time would be too late.
+/// without work gets the time of the call. After a wait, the time of the call would be later than
+/// the end of the work.
 fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Vec<TimedEvent>> {
     let mark = |stream: &Stream| {
         stream.set_chunk(None);
@@ -134,9 +136,9 @@ fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Ve
     ends
 }
 
-/// The start and the end of a run on the clock of its trace, `None` without a trace, and the
-/// elapsed time. All come from the same events, so that all figures of a traced run refer to the
-/// same time.
+/// Returns two times. The first is the start and the end of a run on the clock of its trace; `None`
+/// without a trace. The second is the elapsed time. Both come from the same events, so that all
+/// figures of a traced run refer to the same time.
 fn extent(
     tracer: &Tracer,
     stream: &Stream,

@@ -1,9 +1,9 @@
 //! Bulk runs in the shared streams of a device: they enqueue few copies, and wait on the host.
 //!
-//! A copy in a shared stream must never wait there for a kernel, because all later copies would
-//! wait for it as well. So a chunk is downloaded two steps after its upload, when the host knows
-//! that its kernels have ended. Pieces of uploads and downloads alternate, because each of them may
-//! make the host wait.
+//! A copy in a shared stream must never wait there for a kernel, because all later copies in the
+//! stream would wait too. So a chunk is downloaded two steps after its upload, when the host knows
+//! that the kernels of the chunk have ended. Pieces of uploads and downloads alternate, because the
+//! host may have to wait before each piece.
 #![forbid(unsafe_code)]
 
 use super::copy_streams::CopyStreams;
@@ -32,7 +32,8 @@ const UNDER_WAY: usize = 2;
 /// The copies of a run in one direction.
 struct Turns {
     stream: Arc<Stream>,
-    /// An event for the end of each of the last copies. New copies use the events in turn.
+    /// An event for the end of each of the last enqueued copies. Successive copies use the events
+    /// in turn.
     ends: [Event; UNDER_WAY],
     next: Cell<usize>,
 }
@@ -79,7 +80,8 @@ impl Pace {
         Ok(Self { copies: Arc::clone(copies), up, down, ends })
     }
 
-    /// The steps of a run. A step has a chunk to upload and compute, and a chunk to download.
+    /// The steps of a run. A step has a chunk to upload and compute, and a chunk to download. At
+    /// the start and at the end of a run, one of the two is `None`.
     pub(super) fn steps<'c>(
         &self,
         chunks: &'c [Chunk],
@@ -152,7 +154,7 @@ impl Pace {
     }
 }
 
-/// The ranges of the pieces of `len` bytes.
+/// The byte ranges of pieces of at most `piece` bytes that together have `len` bytes.
 fn pieces(len: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
     let piece = piece.min(len).max(1);
     (0..len).step_by(piece).map(move |at| at..(at + piece).min(len))

@@ -1,8 +1,8 @@
 //! A pipeline that is made once and runs many times, between page-locked buffers.
 //!
 //! A prepared pipeline keeps its streams, its slots and its plan. A run enqueues the chunks and
-//! waits for them, without an allocation or another call of the driver. The time of each plan is
-//! measured once, in whole runs, so small jobs are tuned as well as large jobs.
+//! waits for them, without an allocation or another call of the driver. When a pipeline is
+//! prepared, plans are measured in whole runs. So small jobs are tuned too.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -62,13 +62,14 @@ impl<T, U> fmt::Debug for Prepared<'_, T, U> {
 
 impl<'a> Pipeline<'a> {
     /// Prepares the pipeline for many runs over page-locked data of the same lengths as `x` and
-    /// `y`, in rows of `row_len` elements. The pipeline needs no source and no sink. If it has
-    /// them, they are ignored.
+    /// `y`, in rows of `row_len` elements. The pipeline needs no source and no sink. A source or a
+    /// sink of the pipeline is ignored.
     ///
     /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for at most
     /// 2 seconds, and keeps the fastest way. The content of `y` is then unspecified. One of the
-    /// ways is [`Schedule::InPlace`], which needs no copies. If a [chunk size](Self::chunk) or
-    /// [depth](Self::depth) was set, it is kept. With another schedule nothing is measured.
+    /// ways is [`Schedule::InPlace`], which needs no copies. A [chunk size](Self::chunk) or
+    /// [depth](Self::depth) that was set is kept. A pipeline with another schedule than
+    /// [`Schedule::Tuned`] is not measured.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
@@ -106,9 +107,9 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
     /// Computes `y` from `x`, and returns when every operation has ended.
     ///
     /// # Errors
-    /// `InvalidValue` for buffers of other lengths; the error of a stage, with its chunk; an error
-    /// of the driver. After an error nothing more is enqueued, and the run waits for everything
-    /// that was enqueued.
+    /// `InvalidValue` if `x` or `y` has another length than in `prepare`; the error of a stage,
+    /// with its chunk; an error of the driver. After an error nothing more is enqueued, and the run
+    /// waits for everything that was enqueued.
     pub fn run(&mut self, x: &PinnedBuffer<T>, y: &mut PinnedBuffer<U>) -> Result<()> {
         if (x.len(), y.len()) != self.lens {
             let (x, y, (len_in, len_out)) = (x.len(), y.len(), self.lens);

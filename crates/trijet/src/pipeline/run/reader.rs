@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// A source, the layout of its rows, its crew, and the spans of the calls.
+/// A source, the grain of its rows, the spans that its calls are added to, and its crew.
 #[derive(Clone, Copy)]
 struct SourceReading<'env> {
     source: &'env dyn Source,
@@ -104,7 +104,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
         Ok(Self { row_bytes, spans, reads })
     }
 
-    /// Calls `upload`, which enqueues the upload of the chunk, with the chunk's input.
+    /// Calls `upload` with the input of the chunk. `upload` enqueues the upload of the chunk.
     pub(super) fn lend(
         &mut self,
         chunk: &Chunk,
@@ -120,8 +120,8 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
                 let mut buffer = free.pop_front().ok_or_else(|| closed("source"))?;
                 self.spans.waited_for.time(|| reading.read(chunk, &mut buffer))?;
                 upload(buffer.slice(..bytes))?;
-                // The buffer can be reused at once: its next write waits until the upload has
-                // ended.
+                // The buffer can be reused at once, because the next write to the buffer waits
+                // until the upload has ended.
                 free.push_back(buffer);
                 Ok(())
             }

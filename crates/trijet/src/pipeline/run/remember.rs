@@ -1,4 +1,5 @@
-//! A file that stores the choices of prepared pipelines, so that the next process measures nothing.
+//! A file that stores the choices of prepared pipelines, so that later processes need no
+//! measurements.
 //!
 //! The file is a cache. A damaged file, or a file of another version, counts as empty and is
 //! replaced. A file with other content is refused. If two processes write at the same time, only
@@ -103,7 +104,7 @@ pub(super) fn keep(job: &Job<'_, '_>, way: Way) -> Result<()> {
     let failed = |error: io::Error| failed("write", file, error);
     let bytes = postcard::to_extend(&choices, BEGIN.to_vec());
     let bytes = bytes.map_err(|error| failed(io::Error::other(error)))?;
-    // The file is replaced at once, so a reader sees either the old file or the new one.
+    // The file is replaced by one rename, so a reader sees either the old file or the new file.
     let part = file.with_extension(format!("part-{}", std::process::id()));
     fs::write(&part, bytes).map_err(failed)?;
     fs::rename(&part, file).map_err(failed)

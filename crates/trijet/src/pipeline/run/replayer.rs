@@ -60,8 +60,8 @@ impl Stop {
     }
 }
 
-/// The reason for an error of the graph. A run without a graph would return the error only if the
-/// device is lost.
+/// The reason to stop after an error of the graph. A run without a graph would return the same
+/// error only if the device is lost.
 fn of_graph(error: Error) -> Stop {
     if error.is_loss() { Stop::Failed(error) } else { Stop::NoGraph(error) }
 }
@@ -74,7 +74,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Opens the streams. In an automatic replay, the streams refuse allocations: a stage might
-    /// keep the buffer for runs without a graph.
+    /// keep the allocated buffer and use it in a run without a graph.
     pub(super) fn new(
         device: &Device,
         sharing: Sharing,
@@ -112,15 +112,15 @@ impl Recorder {
                 submit(chunk, &self.streams, &mut slots[slot], stages, x, y)
             })
         });
-        // If the recording has refused nothing, an ordinary run would return the same error.
+        // If the recording has refused no operation, an ordinary run would return the same error.
         recorded.map_err(|error| {
             let is_refused = g.has_refused() || error.kind() == ErrorKind::Capturing;
             if is_refused { Stop::NoGraph(error) } else { Stop::Failed(error) }
         })
     }
 
-    /// Records a run, and makes a graph of it. Returns an error if a graph would gain nothing in an
-    /// automatic replay.
+    /// Records a run, and makes a graph of the recording. In an automatic replay, returns an error
+    /// if a graph would save no time.
     pub(super) fn graph(
         &self,
         wish: Replay,
@@ -157,8 +157,8 @@ impl Replayer {
         }
     }
 
-    /// Makes a run as a launch of the graph, if there is a graph or this run can create it. Returns
-    /// whether the run was made.
+    /// Makes a run as a launch of the graph, if there is a graph or this run can create one.
+    /// Returns false if the caller has to make an ordinary run.
     pub(super) fn run(
         &mut self,
         device: &Device,
@@ -194,7 +194,8 @@ impl Replayer {
         }
     }
 
-    /// Records this run. Returns a new graph, or the existing graph after its change to this run.
+    /// Records this run. Returns a new graph, or the existing graph with the parameters of this
+    /// run.
     fn recorded(
         &mut self,
         device: &Device,
@@ -263,8 +264,8 @@ fn launch(
     let buffers = slots.iter_mut().flat_map(|slot| &mut slot.buffers);
     let arguments = buffers.fold(arguments, |all, buffer| all.write(buffer.view_mut()));
     streams.first().launch_graph(graph, arguments).map_err(|error| match error.kind() {
-        // The graph was refused before any call of the driver, because the address of memory modulo
-        // 256 bytes differs from the recording.
+        // The launch was refused before any call of the driver, because an address modulo 256
+        // differs from the address in the recording.
         ErrorKind::InvalidValue => Stop::NoGraph(error),
         _ => Stop::Failed(error),
     })?;

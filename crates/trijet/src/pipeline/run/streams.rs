@@ -14,11 +14,11 @@ use std::sync::Arc;
 pub(super) struct Streams {
     table: Table,
     streams: Vec<Arc<Stream>>,
-    /// The streams that are shared with other runs.
+    /// The streams that are shared with other runs. `None` if the run copies in its own streams.
     shared: Option<SharedCopies>,
 }
 
-/// The part of a run that concerns the shared streams of its device.
+/// The shared streams of the device, with the sharing and the events of this run.
 struct SharedCopies {
     copies: Arc<CopyStreams>,
     sharing: Sharing,
@@ -95,8 +95,8 @@ impl Streams {
         (shared.sharing == Sharing::Bulk).then_some(&shared.copies)
     }
 
-    /// Waits for all operations of the run, even after an error. In the shared streams, it does not
-    /// wait for later operations of other runs. It does not return panics of host functions: see
+    /// Waits for all operations of the run, even after an error. In the shared streams, does not
+    /// wait for later operations of other runs. Does not return panics of host functions: see
     /// `take_panic`.
     pub(super) fn wait(&self) -> Result<()> {
         let Some(SharedCopies { copies, ends, .. }) = &self.shared else {

@@ -7,11 +7,11 @@
 //! with both directions equally busy. Then T = n/r + c/r + (n/c) g has its minimum at c = sqrt(n g
 //! r). Ramps are small chunks at the start and at the end. They do not help in this case: a chunk
 //! twice as long as the previous chunk leaves the download idle for the difference. If one engine
-//! limits, ramps do help. The recurrences of a pipeline with three streams lead to both results, so
-//! the model computes every candidate with them.
+//! limits, ramps do help. The model computes the time of every candidate with the recurrences of a
+//! pipeline with three streams, which lead to both results.
 //!
 //! T is flat near its minimum, and the measurements vary. So the size with the least T varies from
-//! run to run, but the choice must not vary. So the candidates are powers of two. Among the
+//! run to run, but the choice must not vary. Therefore the candidates are powers of two. Among the
 //! candidates that are nearly as good as the best, the candidate nearest to the default size for
 //! the number of bytes is chosen. Ramps are used only for jobs in which one engine clearly limits.
 //!
@@ -42,25 +42,25 @@ const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
 /// chunks is left out.
 const CANDIDATE_CHUNKS_MAX: u64 = 1 << 16;
 /// Number of timed runs of a probe after its warm-up. The least time counts, because other work of
-/// the machine can only add to it.
+/// the machine only makes times longer.
 const REPEATS: usize = 3;
 /// A candidate is as good as the best if its modelled time is at most this multiple of the least
 /// time.
 const NEARLY_BEST: f64 = 1.02;
-/// An engine limits a job if its time per row is this multiple of the time of each other engine.
-/// Below that, the difference may be noise.
+/// An engine limits a job if its time per row is at least this multiple of the time per row of each
+/// other engine. A smaller difference may be noise.
 const CLEARLY: f64 = 1.25;
 /// Minimum size of a run that is measured. A smaller run is shorter than the measurement.
 const WORTH_TUNING: Bytes = Bytes(32 << 20);
-/// The largest chunk of a run that has a source or a sink. Their threads copy each chunk, and small
-/// chunks stay in the caches of the processor. 1 GiB from ordinary memory took 25 ms in chunks of
-/// 16 MiB and 30 ms in chunks of 32 MiB (`staging-chunks.txt`).
+/// The largest chunk of a run that has a source or a sink. The threads of the source and the sink
+/// copy each chunk, and small chunks stay in the caches of the processor. 1 GiB from ordinary
+/// memory took 25 ms in chunks of 16 MiB and 30 ms in chunks of 32 MiB (`staging-chunks.txt`).
 const STAGED_MAX: Bytes = Bytes(16 << 20);
 /// Slowdown of one direction of the link while the other direction is busy. On an H200 the rate
 /// falls from 55.5 to 50.8 GB/s.
 const DUPLEX: f64 = 1.09;
-/// The time in nanoseconds between two dependent operations of different streams. The probes use
-/// only one stream, so they do not show it.
+/// The time in nanoseconds between two dependent operations of different streams. The probes do not
+/// show this time, because they use only one stream.
 const GAP_NS: f64 = 3_000.0;
 
 /// The cost of one engine in nanoseconds: per chunk, and per row.
@@ -89,8 +89,8 @@ pub(super) struct Model([CostLine; 3]);
 
 impl Model {
     /// The time in nanoseconds of a run with `depth` slots. `sizes` has the rows of each chunk.
-    /// Each stage of a chunk waits for the previous chunk in its stream, for the previous stage of
-    /// its chunk, and for its slot.
+    /// Each stage of a chunk waits for the previous chunk in the stream of the stage, for the
+    /// previous stage of the same chunk, and for the slot of the chunk.
     pub(super) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
         let mut ends = vec![[0.0f64; 3]; sizes.len()];
         for (k, rows) in sizes.iter().enumerate() {
@@ -112,15 +112,15 @@ impl Model {
         rows[2] > CLEARLY * rows[1]
     }
 
-    /// The size of a full chunk for a run of `rows` rows, which is at most `max`, and whether the
-    /// first and the last chunks are smaller.
+    /// The size of a full chunk for a run of `rows` rows, and whether the first and the last chunks
+    /// are smaller. The size is at most `max`.
     fn choose(&self, rows: u64, layout: Layout, depth: usize, max: Bytes) -> (Bytes, Ramp) {
         let shape = if self.is_limited() { Ramp::Both } else { Ramp::Flat };
         let granule = layout.granule;
         let candidates = std::iter::successors(Some(CHUNK_MIN.0), |bytes| Some(2 * bytes));
         let timed = candidates.take_while(|bytes| *bytes <= max.0).filter_map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
-            // Such a small chunk is never the best, and the model would take seconds.
+            // A chunk this small is never the best choice, and the model would take seconds.
             if rows / full > CANDIDATE_CHUNKS_MAX && bytes < max.0 {
                 return None;
             }
@@ -140,7 +140,7 @@ impl Model {
     }
 }
 
-/// Chooses the chunk size of a tuned job, if its user has not chosen it.
+/// Chooses the chunk size of a tuned job, if the user has not chosen a size.
 pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
     let (layout, options) = (job.layout, &job.settings.plan);
     let open = options.schedule == Schedule::Tuned && options.chunk.is_none();
@@ -273,8 +273,7 @@ mod tests {
         assert_eq!(shape, Ramp::Both);
     }
 
-    /// If chunks are expensive, they must be larger than usual. Here each chunk loads several
-    /// kernels.
+    /// If each chunk has a large fixed cost, chunks must be larger than usual.
     #[test]
     fn a_large_fixed_cost_wants_larger_chunks() {
         let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));

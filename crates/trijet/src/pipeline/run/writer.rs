@@ -24,7 +24,8 @@ enum Taking<'env> {
     InParts(&'env dyn ParallelSink, &'env Crew),
 }
 
-/// A sink, the layout of its rows, the spans of its calls, and the count of finished rows.
+/// A sink, the grain of its rows, the spans that its calls are added to, and the count of finished
+/// rows.
 struct Writing<'env> {
     sink: Taking<'env>,
     grain: Grain,
@@ -52,7 +53,7 @@ impl Writing<'_> {
 /// A chunk that is downloaded, and the buffer that its download fills.
 type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
 
-/// Takes the results of each chunk: into page-locked memory, or by calls of a sink.
+/// Stores the results of each chunk: in page-locked memory, or by calls of a sink.
 pub(super) struct ChunkWriter<'scope, 'env> {
     row_bytes: u64,
     spans: &'env SideSpans,
@@ -109,8 +110,8 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
             },
             (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
                 let sink: &'env dyn Sink = sink;
-                // The guard of this arm cannot pass its result on, because the next arm moves the
-                // sink.
+                // The match guard cannot pass its result to this arm, because the next arm moves
+                // the sink.
                 let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
                 let start = |buffers| {
                     WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
@@ -126,9 +127,9 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
         Ok(Self { row_bytes, spans, writes })
     }
 
-    /// Calls `download`, which enqueues the download of the chunk, with the memory for the results
-    /// of the chunk. With [`HostWork::Inline`], the oldest results are written first if no buffer
-    /// is free.
+    /// Calls `download` with the memory for the results of the chunk. `download` enqueues the
+    /// download of the chunk. With [`HostWork::Inline`], if no buffer is free, first writes the
+    /// oldest results.
     pub(super) fn lend(
         &mut self,
         chunk: &'env Chunk,
