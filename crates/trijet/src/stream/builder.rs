@@ -98,23 +98,23 @@ impl DeviceBuilder {
         self
     }
 
-    /// Puts bytes that nothing may write around each allocation of a stream, and poison into the
-    /// memory of dropped buffers. Then [`Device::check_memory`] finds kernels that write other
-    /// bytes than they declare. Each allocation enqueues two small fills, and memory is used again
-    /// later than without red zones.
+    /// Puts red zones around each allocation of a stream: bytes that no operation may write. Also
+    /// fills the memory of dropped buffers with poison. Then [`Device::check_memory`] finds kernels
+    /// that write other bytes than they declare. Each allocation enqueues two small fills, and
+    /// freed memory is allocated again later than without red zones.
     pub fn red_zones(mut self) -> Self {
         self.memory.red_zones = true;
         self
     }
 
-    /// Adds a checker, which reads every call on every stream of the device's driver from now on.
+    /// Adds a checker. The checker reads every later call on every stream of the device's driver.
     /// The checker keeps only accesses with which a later access may conflict, so a program may run
     /// for any time. The findings have no witness, because a witness needs the whole trace.
     ///
     /// Devices of one driver that are checked at the same time share one checker. The checker ends
-    /// when the last handle, stream and buffer of the last of these devices is dropped. A device
-    /// that is opened with a check after that has a new checker. [`DeviceBuilder::host`] opens
-    /// devices with a new driver, so tests that run side by side do not see each other's findings.
+    /// when all handles, streams and buffers of these devices are dropped. A device that is opened
+    /// with a check after that has a new checker. [`DeviceBuilder::host`] opens devices with a new
+    /// driver, so tests that run side by side do not see each other's findings.
     ///
     /// A pipeline on a checked device copies and waits as on a GPU, even if it would otherwise work
     /// in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
@@ -126,8 +126,8 @@ impl DeviceBuilder {
     /// Opens the device. If there are several host devices, returns the first one.
     ///
     /// # Errors
-    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if another device of the driver
-    /// is open with different options of the checker, or if the configuration has no device;
+    /// The errors of [`Device::open`] and [`Device::host`]; `InvalidValue` if another device of the
+    /// driver is open with different options of the checker, or if the configuration has no device;
     /// `Unsupported` for red zones in a pool of the driver.
     pub fn open(self) -> Result<Device> {
         let none =
@@ -138,7 +138,7 @@ impl DeviceBuilder {
     /// Opens the device, or all host devices of the configuration.
     ///
     /// # Errors
-    /// As for [`DeviceBuilder::open`].
+    /// The errors of [`DeviceBuilder::open`].
     pub fn open_all(self) -> Result<Vec<Device>> {
         let devices = match self.target {
             OpenTarget::Selected(select) => vec![Device::open_with(select, self.memory)?],

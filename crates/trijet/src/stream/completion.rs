@@ -2,16 +2,16 @@
 //! complete.
 //!
 //! *No wake-up is missed*, because an entry stays on the list until the thread has found its event
-//! complete, no matter when the event completed. If the event completes between the query of a task
-//! and its entry, the thread finds it complete at the next query. The thread removes the entry and
-//! takes its waker in one step, under the lock of the list. A task that is polled before this step
+//! complete. If the event completes after the query of a task and before the task makes its entry,
+//! the thread finds the event complete at the next query. The thread removes the entry and takes
+//! its waker in one step, under the lock of the list. A task that is polled before this step
 //! replaces the waker that will be woken. A task that is polled after this step either finds the
 //! event complete or makes a new entry. The thread waits without a limit only while the list is
-//! empty. It checks this under the lock under which entries are made.
+//! empty. It checks for an empty list under the same lock under which entries are made.
 //!
-//! *Lifetime.* The drop of a device tells its thread to end, and does not wait for it. Wakers are
-//! code of the user: they are cloned, called and dropped under no lock, and the thread catches
-//! their panics.
+//! *Lifetime.* The drop of a device tells the completion thread to end, and does not wait for the
+//! thread. Wakers are code of the user: they are cloned, called and dropped while no lock is held,
+//! and the thread catches their panics.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -36,7 +36,8 @@ const POLL_INTERVAL: Duration = Duration::from_micros(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryId(u64);
 
-/// An event for which tasks wait. The event is not recorded again while an `Arc` of it is held.
+/// An event for which tasks wait. The event is not recorded again while an `Arc` of this value
+/// exists.
 pub(super) trait Awaited: Send + Sync {
     fn event(&self) -> (DeviceId, EventHandle);
 }
@@ -69,13 +70,13 @@ impl Watch {
     }
 }
 
-/// The completion thread of a device. It starts when a future first needs it.
+/// The completion thread of a device. The thread starts when a future first needs it.
 #[derive(Default)]
 pub(crate) struct Completion(Arc<Watch>);
 
 impl Completion {
     /// Makes an entry: `waker` is woken when `point` is complete or has failed. The entry replaces
-    /// the entry `id`, if there is one.
+    /// the entry `id`, unless `id` is `None`.
     pub(super) fn enter(
         &self,
         id: Option<EntryId>,
@@ -159,7 +160,7 @@ fn run(watch: &Watch, gate: &Gate) {
     }
 }
 
-/// Wakes the task of an entry if its point is complete or has failed. If it has failed, the next
+/// Wakes the task of an entry if `point` is complete or has failed. If `point` has failed, the next
 /// poll of the task returns the error.
 fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
     let (device, event) = point.event();
@@ -167,7 +168,7 @@ fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
         return;
     }
     let mut list = watch.lock();
-    // The entry may have been removed by now, or may wait for the next point of its future.
+    // The entry may have been removed by now, or may now wait for another point of the same future.
     let entered = list.entries.get(&id).is_some_and(|now| now.point.event() == point.event());
     let entry = if entered { list.entries.remove(&id) } else { None };
     drop(list);

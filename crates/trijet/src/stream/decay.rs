@@ -1,4 +1,5 @@
-//! The thread that returns memory of a heap to the device when it was not needed for some time.
+//! The thread that returns memory of a heap to the device if the memory was not needed for some
+//! time.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -15,8 +16,9 @@ impl Device {
     /// Starts a thread that returns unneeded memory of the heap to the device. `after` is the
     /// length of a period. At the end of each period, the heap keeps the maximum amount of memory
     /// that was allocated at the same time during the period. The rest returns to the device, in
-    /// the pieces in which it was taken. `None` ends the thread, and so does the drop of the last
-    /// handle of the device. An error ends the thread too, and [`Device::close`] returns the error.
+    /// the pieces in which the heap took the memory. `None` ends the thread. The drop of the last
+    /// handle of the device ends the thread too. An error also ends the thread, and
+    /// [`Device::close`] returns the error.
     ///
     /// ```no_run
     /// use std::time::Duration;

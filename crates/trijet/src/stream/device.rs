@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 pub enum Select {
     /// The first CUDA device, or the first host device if there is none.
     Auto,
-    /// The CUDA device with this ordinal. If it does not exist, opening fails; there is no
+    /// The CUDA device with this ordinal. If there is no such device, opening fails; there is no
     /// fallback.
     Cuda(u32),
     /// The host device with this ordinal, which executes on CPU threads.
@@ -44,7 +44,7 @@ pub enum Select {
 #[derive(Debug, Clone)]
 pub struct Device(Arc<OpenDevice>);
 
-/// The domain of the CUDA driver. A process has one domain because it has one driver.
+/// The domain of the CUDA driver. A process has one such domain, because it has one CUDA driver.
 fn cuda_domain() -> Result<Arc<Domain>> {
     static CUDA: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = CUDA.lock().expect("no panic under this lock");
@@ -188,7 +188,7 @@ impl Device {
         self.0.domain.driver().memory_info(self.0.id).map_err(|error| self.0.failed(error))
     }
 
-    /// A new non-blocking stream: it never waits for the legacy stream.
+    /// A new non-blocking stream, which never waits for the legacy stream.
     ///
     /// # Errors
     /// `InvalidValue` beyond 1024 streams of a driver; an error of the driver.
@@ -204,8 +204,9 @@ impl Device {
         Stream::new(&self.0, options.kind.class(), options.priority)
     }
 
-    /// The legacy default stream. Each of its operations follows all earlier work of the blocking
-    /// streams of the device, and later operations of these streams follow it (law A13).
+    /// The legacy default stream. Each operation of the legacy stream follows all earlier work of
+    /// the blocking streams of the device. Later operations of the blocking streams follow the
+    /// operation (law A13).
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -253,11 +254,12 @@ impl Device {
         let OpenDevice { domain, id, .. } = &*self.0;
         let outcome = domain.gate.synchronize_device(*id);
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stalled) {
-            // The device hangs, so its pending host functions are never called.
+            // The device makes no progress any more, so its pending host functions are never
+            // called.
             domain.host_fns.drop_pending(Some(*id));
         }
         outcome.map_err(|error| self.0.failed(error))?;
-        // Work that was refused before is tried again.
+        // Deferred work that was refused before is tried again.
         self.run_deferred();
         self.0.domain.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
@@ -277,10 +279,10 @@ impl Device {
     }
 
     /// Starts a trace of every operation on every stream of the device's driver. The times come
-    /// from pairs of events. Time zero is an event in `stream`. The times of each other open device
+    /// from pairs of events. Time zero is an event in `stream`. For each other open device, times
     /// are measured from an event in a stream of the library. The call waits for these events.
-    /// Operations of a device that is opened later have no times. A trace that was started before
-    /// and not taken is dropped.
+    /// Operations of a device that is opened later have no times. An earlier trace that was not
+    /// taken is dropped.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver; an error of the driver.
@@ -305,7 +307,7 @@ impl Device {
     /// must be complete.
     ///
     /// # Errors
-    /// An error of the driver when the times are read.
+    /// An error of the driver while the times are read.
     pub fn take_trace(&self) -> Result<Trace> {
         calling::refuse("take trace")?;
         self.0.domain.take_trace()

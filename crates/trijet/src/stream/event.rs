@@ -1,8 +1,8 @@
 //! Events: points in a stream that other streams and the host can wait for.
 //!
-//! Buffers are ordered without events. Events are for work that the library does not see, and for
-//! measuring time. Events with and without timing are two types, so a program that asks an untimed
-//! event for its time does not compile.
+//! Uses of buffers are ordered without events of the program. Events are for work that the library
+//! does not see, and for measuring time. Events with and without timing are two types, so a program
+//! that asks an untimed event for its time does not compile.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -56,8 +56,8 @@ struct RecordedEvent {
     device: Arc<OpenDevice>,
     timing: Timing,
     name: Option<String>,
-    /// The last record. The lock is held during the driver's call that records the event or makes a
-    /// stream wait for it, so that the driver's event and the clock of the record always agree.
+    /// The last record. The lock is held while the driver records the event or makes a stream wait
+    /// for the event. So the driver's event and the positions in the record always belong together.
     last: Mutex<Arc<Record>>,
 }
 
@@ -81,8 +81,8 @@ impl RecordedEvent {
     fn record_on(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
         let mut last = self.lock();
         let Some(own) = Arc::get_mut(&mut last) else {
-            // A wait still holds the last record. If the driver refuses the new record, the last
-            // record stays.
+            // A pending wait still holds the last record. If the driver refuses the new record, the
+            // last record stays.
             let mut next = Record::new(&self.device, self.timing)?;
             next.stands_for = Some(lane.record_event(next.handle, site)?);
             self.note_name(next.handle);
@@ -132,7 +132,8 @@ impl RecordedEvent {
         let site = Location::caller();
         let record = calling::refuse("ready").map(|()| {
             let last = self.last();
-            // This entry shows which record is the last one. It shows nothing about the work.
+            // This entry shows which record is the last one. The entry does not show that the work
+            // is complete.
             drop(last.note(site));
             Some(Point::Record(last))
         });
@@ -164,8 +165,9 @@ macro_rules! event_verbs {
                 Self(self.0.named(name))
             }
 
-            /// Makes the event stand for the work that `stream` holds at this call (law A4). A
-            /// second record replaces the first; waits that were enqueued before keep the first.
+            /// Makes the event stand for the work that is in `stream` at this call (law A4). A
+            /// second record replaces the first one. Waits that were enqueued before the second
+            /// record still wait for the first one.
             ///
             /// # Errors
             /// `InvalidValue` if the stream belongs to another device or driver (law A6); an error
@@ -175,8 +177,8 @@ macro_rules! event_verbs {
                 self.0.record(stream)
             }
 
-            /// Waits until the work that the event stands for is complete (law A8). Without a
-            /// record it returns at once.
+            /// Waits until the work that the event stands for is complete (law A8). Returns at once
+            /// if the event was never recorded.
             ///
             /// # Errors
             /// The error of work that failed, or `Stalled`.
@@ -225,7 +227,7 @@ impl Event {
         let last = self.0.lock();
         match &last.stands_for {
             Some(work) => lane.wait_event(last.handle, Some(work), site),
-            // Law A5: nothing was recorded, so there is no work to wait for.
+            // Law A5: the event was never recorded, so there is no work to wait for.
             None => {
                 lane.note_wait_for_nothing(last.handle, site);
                 Ok(())
@@ -235,11 +237,11 @@ impl Event {
 }
 
 impl TimedEvent {
-    /// The time from `earlier` to this event. Both must be complete.
+    /// The time from `earlier` to this event. Both events must be complete.
     ///
     /// # Errors
-    /// `InvalidValue` if one of them was never recorded (law A5), or if they belong to two drivers;
-    /// an error of the driver.
+    /// `InvalidValue` if one of the events was never recorded (law A5), or if the events belong to
+    /// two drivers; an error of the driver.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         calling::refuse("event elapsed")?;
         self.0.device.domain.own("event elapsed", earlier.0.device.domain.id())?;

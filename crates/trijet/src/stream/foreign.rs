@@ -15,18 +15,18 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl Device {
-    /// A stream that another library created. Operations that are enqueued through it are ordered
-    /// like operations of any other stream, and follow the work that the stream already holds.
-    /// `owner` keeps the stream alive, and is dropped after the last buffer that was allocated in
-    /// the stream.
+    /// A stream that another library created. Operations that are enqueued through this handle are
+    /// ordered like operations of any other stream, and follow the work that is already in the
+    /// stream. `owner` keeps the stream alive, and is dropped after the last buffer that was
+    /// allocated in the stream.
     ///
     /// While the stream is being captured into a graph, copies, fills and launches become a part of
     /// that graph, in the order of the capture. If one of these operations must follow earlier work
-    /// of other streams, its call first waits on the host for that work. All other calls return
-    /// `Capturing`, and leave the capture as it is: allocations, host functions, records, waits,
-    /// queries and synchronizations, and copies of memory that is not page-locked. CUDA does not
-    /// report whether a captured stream is a blocking one. So a stream that is passed here during a
-    /// capture counts as non-blocking.
+    /// of other streams, the call first waits on the host for that work. All other calls return
+    /// `Capturing` and do not change the capture: allocations, host functions, records, waits,
+    /// queries, synchronizations, and copies of memory that is not page-locked. CUDA does not
+    /// report whether a stream in capture is a blocking stream. So a stream that is passed here
+    /// during a capture counts as non-blocking.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -44,9 +44,9 @@ impl Device {
     /// `raw` is a created stream of this device, not a default stream, and stays valid until
     /// `owner` is dropped.
     ///
-    /// If an operation becomes a part of a graph, its memory stays allocated as long as the graph.
-    /// The caller orders the launches of the graph and every other use of the memory, because the
-    /// library does not see them.
+    /// If an operation becomes a part of a graph, the memory that the operation uses stays
+    /// allocated as long as the graph exists. The caller orders the launches of the graph with
+    /// every other use of this memory, because the library does not see the launches.
     ///
     /// # Errors
     /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; an error of the
@@ -66,8 +66,8 @@ impl Device {
 }
 
 impl Stream {
-    /// The stream as a `CUstream`, for other libraries; on the host device, a number. This library
-    /// orders the work of other libraries only if they enqueue it in [`Stream::foreign`].
+    /// The stream as a `CUstream`, for other libraries; on the host device, a number. Trijet orders
+    /// work of other libraries only if the work is enqueued in [`Stream::foreign`].
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
         self.lane().driver().stream_to_raw(self.lane().stream.handle)
@@ -113,8 +113,8 @@ impl Event {
     }
 }
 
-/// A capture of a stream that the program made, begun in the same way as by another library. For
-/// tests of code that runs beside captures.
+/// A capture of a stream that the program made, as another library would begin it. For tests of
+/// code that runs during captures.
 ///
 /// ```
 /// use trijet::testing::{Capture, CaptureMode};
@@ -151,7 +151,8 @@ pub struct Captured {
     graph: GraphHandle,
 }
 
-/// The driver's stream, if the program made it. Returns an error for a stream of the library.
+/// Returns the driver's stream, if the program made the stream. Returns an error for a stream that
+/// the library made.
 fn of_program(stream: &Stream) -> Result<GateStream> {
     let on = stream.lane().stream;
     if on.maker == Maker::Program {
@@ -165,8 +166,8 @@ impl<'a> Capture<'a> {
     /// Begins to capture a stream of [`Device::stream_from_raw`].
     ///
     /// # Errors
-    /// `InvalidValue` for a stream of the library, which nothing else can capture; an error of the
-    /// driver.
+    /// `InvalidValue` for a stream that the library made, because other code cannot capture such a
+    /// stream; an error of the driver.
     pub fn begin(stream: &'a Stream, mode: CaptureMode) -> Result<Self> {
         calling::refuse("capture")?;
         let on = of_program(stream)?;
@@ -176,7 +177,7 @@ impl<'a> Capture<'a> {
     }
 
     /// Makes another stream of the program wait for the present work of the captured stream. The
-    /// other stream joins the capture until its end.
+    /// other stream is then part of the capture until the capture ends.
     ///
     /// # Errors
     /// As for [`Capture::begin`].
@@ -185,8 +186,8 @@ impl<'a> Capture<'a> {
         Self::order(self.stream, other)
     }
 
-    /// Makes the captured stream wait for the present work of another stream of the capture.
-    /// Without this, ending the capture is an error (904, law A33).
+    /// Makes the captured stream wait for the present work of another stream of the capture. If a
+    /// stream of the capture was not joined, ending the capture is an error (904, law A33).
     ///
     /// # Errors
     /// As for [`Capture::begin`].
@@ -229,8 +230,8 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// Captures work of another library, in one stream of each of these devices. All devices have the
-/// same driver. `run` is called with the streams.
+/// Captures work that another library enqueues. `run` is called with one stream for each of
+/// `devices`, and enqueues the work in these streams. All devices have the same driver.
 pub(crate) fn capture(
     devices: &[Device],
     run: impl FnOnce(&[*mut c_void]) -> Result<()>,
@@ -263,7 +264,7 @@ impl Captured {
     ///
     /// # Safety
     /// The memory of the operations stays allocated until the operations are complete. The caller
-    /// orders the operations with every other use of the memory.
+    /// orders the operations with every other use of this memory.
     ///
     /// # Errors
     /// An error of the driver.

@@ -1,5 +1,5 @@
-//! The memory that a device allocates for streams: its statistics, its threshold, and the access of
-//! other code and devices.
+//! The memory that a device allocates for streams: statistics, limits, the pool, and the access of
+//! other devices.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -45,7 +45,7 @@ pub struct MemoryStats {
 pub struct HeapStats {
     /// Allocations of memory that the same stream used last.
     pub own: u64,
-    /// Allocations of memory that had no user, or only complete users.
+    /// Allocations of memory that had no users, or only complete users.
     pub complete: u64,
     /// Allocations of memory with users for which the stream had waited.
     pub following: u64,
@@ -60,11 +60,11 @@ pub struct HeapStats {
     pub calls: u64,
     /// The largest free block.
     pub largest_free: Bytes,
-    /// The free memory that every stream may use at once.
+    /// The free memory that every stream may use without a wait.
     pub free: Bytes,
-    /// The free memory that waits for work of streams.
+    /// The free memory with users that may be pending.
     pub pending: Bytes,
-    /// The memory of dropped growing buffers, kept for later growing buffers.
+    /// The memory of dropped growing buffers that is kept for later growing buffers.
     pub parked: Bytes,
 }
 
@@ -161,9 +161,9 @@ impl Device {
     }
 
     /// Sets the release threshold: the maximum amount of memory that is kept when a synchronization
-    /// returns unused memory to the device (law A25). `u64::MAX` bytes keep everything, which is
-    /// the default of the heap and of [`PoolChoice::Own`](super::PoolChoice::Own); 0 leaves unused
-    /// memory to other processes.
+    /// returns unused memory to the device (law A25). With `u64::MAX`, all memory is kept. This is
+    /// the default of the heap and of [`PoolChoice::Own`](super::PoolChoice::Own). With 0, a
+    /// synchronization returns all unused memory, so that other processes can use it.
     ///
     /// # Errors
     /// An error of the driver.
@@ -183,8 +183,8 @@ impl Device {
     }
 
     /// Sets the mode of the heap for later allocations. All handles of the device share the mode.
-    /// To get the same ranges in each run, set [`HeapMode::Deterministic`] before the first
-    /// allocation.
+    /// To get the same addresses in the heap in each run, set [`HeapMode::Deterministic`] before
+    /// the first allocation.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from a pool,
@@ -194,9 +194,10 @@ impl Device {
         Ok(())
     }
 
-    /// Sets the maximum amount of memory that the heap may hold from the device. With `None`, only
+    /// Sets the maximum amount of memory that the heap may take from the device. With `None`, only
     /// the device limits the heap. Unused memory above the limit is returned at once. Memory in use
-    /// stays, but the heap then does not grow. All handles of the device share the limit.
+    /// stays, even above the limit, but then the heap does not grow. All handles of the device
+    /// share the limit.
     ///
     /// ```
     /// use trijet::{Bytes, Device, ErrorKind, Select};
@@ -229,9 +230,9 @@ impl Device {
         }
     }
 
-    /// Returns unused memory to the device until at most `keep` is held. Memory in use stays (law
-    /// A25). Freed memory stays too, unless its users were found complete. A heap returns memory in
-    /// the pieces in which it was taken.
+    /// Returns unused memory to the device until at most `keep` bytes are left. Memory in use stays
+    /// (law A25). Freed memory stays too, unless its users were found complete. A heap returns
+    /// memory in the pieces in which the heap took the memory.
     ///
     /// # Errors
     /// An error of the driver.
@@ -247,8 +248,8 @@ impl Device {
     }
 
     /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) uses the current pool of the
-    /// device (law A26). Then other code of this process uses it too when it calls
-    /// `cudaMallocAsync` without the name of a pool.
+    /// device (law A26). Then `cudaMallocAsync` in other code of this process allocates from the
+    /// same pool, unless the call names a pool.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from its heap; an error of the driver.
@@ -278,9 +279,9 @@ impl Device {
 
     /// Sets the access of `peer` to the memory of this device, for existing and future allocations.
     /// The access in the other direction does not change (law A39). A copy between two devices uses
-    /// their link, if there is one. For that, the first such copy also sets an access: the device
-    /// that owns the copy's stream gets access to the memory of the other device. Without a link, a
-    /// copy goes through the host.
+    /// the link between them, if there is one. For this purpose, the first such copy also sets an
+    /// access: the device of the copy's stream gets access to the memory of the other device.
+    /// Without a link, a copy goes through the host.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;
@@ -311,7 +312,7 @@ impl Device {
             let set = domain.driver().pool_set_access(*pool, other.id, access);
             set.map_err(|error| shared.failed(error))?;
         }
-        // For other memory, CUDA has only two states: access and no access.
+        // For memory outside of pools, CUDA has only two states: access and no access.
         let (pair, has) = ((other.id, shared.id), access == PoolAccess::ReadWrite);
         let set = domain.peers.set(&**domain.driver(), pair, has);
         set.map_err(|error| shared.failed(error))

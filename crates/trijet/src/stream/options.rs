@@ -32,8 +32,8 @@ impl StreamOptions {
         Self::default()
     }
 
-    /// Makes the stream wait for the work of the legacy stream, and the legacy stream for the work
-    /// of this one (law A13). This is for programs with code that uses the legacy stream.
+    /// Makes the stream wait for the work of the legacy stream, and the legacy stream wait for the
+    /// work of this stream (law A13). This is for programs with code that uses the legacy stream.
     ///
     /// ```
     /// use trijet::{Device, Select, StreamOptions};

@@ -13,8 +13,8 @@ pub enum PoolChoice {
     /// A new pool of the library, which keeps freed memory until the device is dropped.
     #[default]
     Own,
-    /// The default pool of the device. Every allocation of the process that names no pool uses it,
-    /// unless another pool is current.
+    /// The default pool of the device. Every allocation of the process that names no pool uses this
+    /// pool, unless another pool is current.
     Default,
     /// The pool that is current when the device is opened.
     Current,
@@ -23,7 +23,8 @@ pub enum PoolChoice {
 /// The choice of the source of a device's memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MemoryOptions {
-    /// `None` for the heap of the library, if the device has one.
+    /// The pool of the device. With `None`, the device allocates from the heap of the library, or
+    /// from a new pool if the device cannot have a heap.
     pub(super) pool: Option<PoolChoice>,
     pub(super) red_zones: bool,
 }

@@ -3,14 +3,14 @@
 //! A future queries the driver each time it is polled. If the work is not complete, the task must
 //! be woken later:
 //! - If time passes by itself, the future puts the event and the task's waker on the list of the
-//!   device's completion thread. That thread queries the events of its list and wakes the tasks,
-//!   see `completion`.
+//!   device's completion thread. The thread queries the events of the list and wakes the tasks, see
+//!   `completion`.
 //! - On a simulated clock, the poll itself advances time and wakes the task at once. No thread is
 //!   needed.
 //!
 //! *Knowledge from a poll.* When a poll returns the result, the polling thread knows that the work
-//! of the future is complete, as after a successful query (law A8). This thread does not get the
-//! knowledge of the thread that created the future (law A46). A query by the completion thread
+//! of the future is complete, as after a successful query (law A8). The polling thread does not get
+//! the knowledge of the thread that created the future (law A46). A query by the completion thread
 //! tells no other thread that work is complete.
 //!
 //! A future holds its device, so the device is dropped after its last future.
@@ -82,12 +82,12 @@ pub(crate) struct Waiting {
     points: Points,
     /// The number of points known to be complete. These are the first points of the list.
     complete: usize,
-    /// The error with which the future was created. Every poll returns it.
+    /// The error that occurred when the future was created. Every poll returns this error.
     failed: Option<Error>,
     /// The call that created the future.
     site: &'static Location<'static>,
-    /// The number of the entry on the list of the completion thread. The entry itself may have been
-    /// removed.
+    /// The number of the entry on the list of the completion thread. The completion thread may have
+    /// removed the entry.
     entry: Option<EntryId>,
 }
 
@@ -106,8 +106,8 @@ impl Waiting {
         Self { device, points, complete: 0, failed, site, entry: None }
     }
 
-    /// Queries the points once. If the result is `Ok`, the calling thread knows from now on that
-    /// their work is complete. May be called again after a result.
+    /// Queries the points once. If the result is `Ready(Ok)`, the calling thread knows from now on
+    /// that the work of all points is complete. May be called again after a result.
     pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
         let answer = self.query_points(context);
         if answer.is_ready() {
@@ -143,8 +143,8 @@ impl Waiting {
                 }
             }
         }
-        // The thread learns the work of all points now, because earlier polls may have been on
-        // other threads.
+        // The calling thread learns now that the work of all points is complete. It did not learn
+        // this at earlier polls, because they may have been on other threads.
         self.points.iter().filter_map(Point::snapshot).for_each(|clock| domain.learn(clock));
         Poll::Ready(Ok(()))
     }
@@ -152,7 +152,7 @@ impl Waiting {
     /// Takes the entry off the list of the completion thread.
     fn leave(&mut self) {
         if let Some(id) = self.entry.take().filter(|_| !calling::forked()) {
-            // The waker is dropped here, under no lock.
+            // The waker is dropped here, while no lock is held.
             drop(self.device.completion.take(id));
         }
     }
@@ -171,13 +171,13 @@ impl fmt::Debug for Waiting {
 }
 
 /// The future of a [`Ticket`](super::Ticket), an [`Event`](super::Event) or a
-/// [`Stream`](super::Stream). It ends when the work is complete, or with the error of work that
-/// failed. Its work is fixed when the future is created: the work for which the ticket, the event
-/// or the stream stands at that time.
+/// [`Stream`](super::Stream). The future ends when the work is complete, or with the error of work
+/// that failed. The work is fixed when the future is created: the future waits for the work that
+/// the ticket, the event or the stream stands for at that time.
 ///
 /// The future works under any executor, may move between threads, and may be dropped at any time.
-/// The thread that polls it to its end knows that the work is complete, as after a wait (law A46).
-/// On a host device with modelled time, each poll advances time. The future then ends with
+/// The thread whose poll ends the future knows that the work is complete, as after a wait (law
+/// A46). On a host device with modelled time, each poll advances time. The future then ends with
 /// `Stalled` if nothing can run any more.
 ///
 /// ```

@@ -14,9 +14,9 @@ use crate::order::mark::{EventWork, Mark};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// An event of the driver and its only record. Each wait for this record holds an `Arc` of it.
-/// While such an `Arc` exists, the next record of the program's event uses another event of the
-/// driver, so that the two records are never confused.
+/// An event of the driver, and its last record. Each wait for this record holds an `Arc` of this
+/// value. While such an `Arc` exists, the next record of the program's event uses another event of
+/// the driver. So a wait never waits for a later record by mistake.
 #[derive(Debug)]
 pub(crate) struct Record {
     device: Arc<OpenDevice>,
@@ -42,8 +42,7 @@ impl Record {
         self.note_as(Waited::Event(self.handle.0), site)
     }
 
-    /// Appends an entry: the calling thread queries this record, even if the event has a later
-    /// record.
+    /// Appends an entry: the calling thread queries this record. The event may have a later record.
     pub(crate) fn note_recorded(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Recorded(self.handle.0), site)
     }

@@ -49,20 +49,21 @@ pub(crate) struct OpenDevice {
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: NumberTable<Loaded>,
-    /// The number of bytes that a synchronization keeps. It returns unused memory above this to the
-    /// device.
+    /// The release threshold in bytes: a synchronization returns unused memory above this number to
+    /// the device.
     pub(super) keep: AtomicU64,
-    /// Dropping this ends the thread that returns unused memory.
+    /// The sender whose drop ends the thread that returns unused memory. `None` without such a
+    /// thread.
     pub(super) decay: Mutex<Option<Sender<()>>>,
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
-    /// The streams for copies that the pipelines on the device share. They exist while a pipeline
-    /// holds them.
+    /// The streams for copies that the pipelines on the device share. The streams exist while a
+    /// pipeline uses them.
     pub(crate) copy_streams: Mutex<Weak<dyn Any + Send + Sync>>,
     deferred: Mutex<Vec<Deferred>>,
-    /// Whether there is deferred work. Every allocation tests this.
+    /// Whether there is deferred work. Every allocation reads this flag.
     any_deferred: AtomicBool,
-    /// Set if the device was opened with a checker. The value keeps the checker alive.
+    /// Set if the device was opened with a checker. This value keeps the checker running.
     pub(super) checked: OnceLock<Checked>,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
@@ -140,8 +141,8 @@ impl OpenDevice {
         domain.host_fns.take_panic()
     }
 
-    /// Runs a synchronization. Afterwards memory above the threshold returns to the device (law
-    /// A25).
+    /// Runs a synchronization. Afterwards returns unused memory above the release threshold to the
+    /// device (law A25).
     pub(crate) fn synchronized(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         let keep = self.keep.load(Ordering::Relaxed);
         if keep == u64::MAX {
@@ -151,7 +152,7 @@ impl OpenDevice {
             run()?;
             match &self.source {
                 MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(keep)),
-                // The driver has returned the memory.
+                // The driver has already returned the unused memory.
                 MemorySource::Pool(..) => Ok(()),
             }
         })
@@ -164,15 +165,16 @@ impl OpenDevice {
         heap.trim(&**self.domain.driver(), trim, |user| self.domain.is_done(*user)).map(drop)
     }
 
-    /// Runs a call in which memory may return to the device, and appends an entry with the amount.
+    /// Runs a call in which memory may return to the device. Appends an entry with the number of
+    /// returned bytes.
     pub(super) fn watch_release(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.domain.log().tracers.is_on() {
             return run();
         }
         let before = self.reserved();
         run()?;
-        // The program did not ask for these numbers. If reading them fails, only the entry is
-        // missing.
+        // The program did not ask for these numbers. If they cannot be read, the call succeeds and
+        // the entry is left out.
         let (Ok(before), Ok(after)) = (before, self.reserved()) else { return Ok(()) };
         let released = before.saturating_sub(after);
         // The duration of the release is unknown, because it is part of the duration of the call.
@@ -188,7 +190,7 @@ impl OpenDevice {
         Ok(())
     }
 
-    /// Returns the memory of dropped allocations to the heap, without checking it.
+    /// Returns the memory of dropped allocations to the heap, without a check of its red zones.
     fn give_up_watched(&self) {
         let (Some(watched), MemorySource::Heap(heap)) = (&self.watched, &self.source) else {
             return;
@@ -214,7 +216,7 @@ impl OpenDevice {
         if calling::inside() { self.defer(Box::new(destroy)) } else { destroy() }
     }
 
-    /// Defers work to the next call that may call the driver.
+    /// Keeps work until the next call of the library that may call the driver.
     pub(crate) fn defer(&self, work: Deferred) {
         if calling::forked() {
             std::mem::forget(work);
@@ -258,7 +260,8 @@ impl Drop for OpenDevice {
             MemorySource::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
         };
         if let Err(error) = returned {
-            // No caller is left that could get this error. `close()` would have reported its cause.
+            // No caller is left that could get this error. `close()` would have reported the cause
+            // of the error.
             drop(error);
         }
     }

@@ -1,9 +1,10 @@
-//! Signals: one-shot flags with which one host thread or host function lets another one continue.
+//! Signals: one-shot flags. A host thread or host function sets a signal to let another host thread
+//! or host function continue.
 //!
-//! A channel or a lock could do the same, but it would leave no entries in the ledger. The checker
-//! could then neither treat the hand-over as an order nor find two threads that wait for each
-//! other. A signal calls no function of the driver, so a host function may set it and wait for it
-//! (law A28).
+//! A channel or a lock could do the same, but its uses would have no entries in the ledger. The
+//! checker could then neither treat the hand-over as an order nor find two threads that wait for
+//! each other. A signal calls no function of the driver, so a host function may set it and wait for
+//! it (law A28).
 //!
 //! The ledger also names the thread that makes, clones, uses and drops each handle. A thread
 //! without a handle cannot set the signal, so the checker knows which threads still can.
@@ -26,10 +27,10 @@ use std::time::Duration;
 /// A one-shot flag that host threads and host functions set and wait for. Clones are handles of the
 /// same signal.
 ///
-/// Everything that a thread does before it sets the signal comes before everything that another
-/// thread does after its wait for the signal. The checker treats this as an order too. A signal
-/// adds nothing else to the order of streams. In particular, it does not stand for pending work. To
-/// hand over repeatedly, send a new signal with each item.
+/// Everything that a thread does before it sets the signal happens before everything that another
+/// thread does after it has waited for the signal. The checker uses this order too. A signal adds
+/// nothing else to the order of streams. In particular, a signal does not stand for pending work.
+/// To hand over repeatedly, send a new signal with each item.
 ///
 /// After a context loss no host function is called (law A29). So a signal that a host function
 /// should set is never set. If a loss is possible, use [`Signal::wait_timeout`]. In the virtual
@@ -53,7 +54,8 @@ pub struct Signal {
     /// The number of this handle among the handles of the signal; 0 if no tracer was attached when
     /// the handle was created.
     handle: u64,
-    /// The last thread or host function that used this handle while a tracer was attached.
+    /// The last user of this handle while a tracer was attached: the number of a thread, or the
+    /// complement of the position of a host function. 0 without such a user.
     user: AtomicU64,
 }
 
@@ -114,8 +116,8 @@ impl Signal {
         Self { shared, handle, user: AtomicU64::new(0) }
     }
 
-    /// Appends an entry if the last user of this handle was not the calling thread or host
-    /// function.
+    /// Appends an entry if the last user of this handle was another thread or host function than
+    /// the calling one.
     fn note_use(&self) {
         if !self.shared.tracers.is_on() {
             return;
@@ -131,13 +133,13 @@ impl Signal {
         }
     }
 
-    /// Sets the signal for good. All threads that wait for it continue.
+    /// Sets the signal. A signal cannot be reset. All threads that wait for the signal continue.
     #[track_caller]
     pub fn set(&self) {
         self.note_use();
         let mut is_set = self.lock();
-        // The lock is held, so that no thread finds the signal set before its entry is in the
-        // ledger.
+        // The lock is held, so that no thread finds the signal set before the entry about the call
+        // is in the ledger.
         self.shared.note(Signalled::Set, Some(Location::caller()));
         *is_set = true;
         self.shared.waiters.notify_all();
@@ -155,7 +157,7 @@ impl Signal {
     }
 
     /// Waits until the signal is set, but no longer than `limit`. Returns whether the signal is
-    /// set. The checker warns of a wait that only its limit can end. To test a signal without
+    /// set. The checker warns of a wait that can end only by its limit. To test a signal without
     /// waiting, use [`Signal::is_set`].
     ///
     /// ```
@@ -181,8 +183,8 @@ impl Signal {
         is_set
     }
 
-    /// Whether the signal is set. If it is, everything that another thread did before it set the
-    /// signal comes before everything that the calling thread does next.
+    /// Whether the signal is set. If true, everything that another thread did before it set the
+    /// signal happens before everything that the calling thread does next.
     #[track_caller]
     #[must_use]
     pub fn is_set(&self) -> bool {

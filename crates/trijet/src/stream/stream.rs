@@ -44,15 +44,16 @@ const NO_CHUNK: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Stream(Arc<Inner>);
 
-/// The state of a stream. It outlives the [`Stream`] while there are buffers that this stream will
-/// free.
+/// The state of a stream. The state outlives the [`Stream`] while there are buffers that will be
+/// freed in the stream.
 #[derive(Debug)]
 pub(crate) struct Inner {
     lane: LaneRef,
     device: Arc<OpenDevice>,
-    /// The chunk that a pipeline is enqueuing, or [`NO_CHUNK`].
+    /// The number of the chunk that a pipeline is enqueuing, or [`NO_CHUNK`].
     chunk: AtomicU64,
-    /// The owner of a stream that the program made. It keeps the stream alive.
+    /// The owner of a stream that the program made. It keeps the stream alive. `None` for a stream
+    /// of the library.
     owner: Option<Owner>,
 }
 
@@ -110,7 +111,8 @@ impl Stream {
             Some(_) | None => domain.adopt(stream, class, records, None),
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
-            // This error is more useful than an error of destroying the unused stream.
+            // The caller gets the error of `adopted`, which is more useful than an error of
+            // destroying the unused stream.
             drop(destroy(&**domain.driver(), class, stream));
         })?;
         if let Some(legacy) = &legacy {
@@ -154,9 +156,9 @@ impl Stream {
         self.lane().domain.host_fns.take_panic()
     }
 
-    /// As [`Stream::synchronize`], but does not return panics of host functions; the next call that
-    /// reports panics returns them. For callers that already have an error to return, or that wait
-    /// for several streams.
+    /// Like [`Stream::synchronize`], but does not return panics of host functions; the next call
+    /// that reports panics returns them. For callers that already have an error to return, or that
+    /// wait for several streams.
     #[track_caller]
     pub(crate) fn complete(&self) -> Result<()> {
         calling::refuse("stream synchronize")?;
@@ -205,8 +207,8 @@ impl Stream {
         self.enqueue_host_fn(Box::new(run), &[], &[], Location::caller())
     }
 
-    /// Enqueues a host function that uses memory. `uses` are the accesses that order it, and
-    /// `touches` the bytes that it accesses.
+    /// Enqueues a host function that uses memory. `uses` are the accesses by which the host
+    /// function is ordered. `touches` are the bytes that it accesses.
     pub(crate) fn enqueue_host_fn(
         &self,
         run: UserFn,
@@ -227,7 +229,7 @@ impl Stream {
         lane.enqueue(&submission).inspect_err(|_| slot.empty())
     }
 
-    /// Records a host function, which runs in each launch of a graph.
+    /// Adds a host function to a recording. The function runs in each launch of the graph.
     pub(crate) fn record_host_fn(
         &self,
         run: RepeatedFn,
@@ -243,8 +245,8 @@ impl Stream {
     /// not report a panic of a host function; the next synchronization does.
     ///
     /// # Errors
-    /// The future ends with an error of the driver at this call, with the error of work that
-    /// failed, or with `Stalled`; with `Capturing` for a stream of a recording.
+    /// The future ends with an error if the driver refuses this call, if work failed, if the work
+    /// can never be complete (`Stalled`), or if the stream is part of a recording (`Capturing`).
     #[track_caller]
     pub fn ready(&self) -> Ready {
         let mark = || self.lane().mark().map_err(|error| self.device().failed(error));
@@ -253,8 +255,8 @@ impl Stream {
         Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))
     }
 
-    /// Waits until everything enqueued is complete and drops the stream. Unlike a drop, it reports
-    /// errors.
+    /// Waits until everything enqueued is complete, and drops the stream. Unlike a drop, this call
+    /// reports errors.
     ///
     /// # Errors
     /// As for [`Stream::synchronize`].
@@ -276,7 +278,7 @@ impl Stream {
         &self.0.device
     }
 
-    /// Sets the chunk of the following operations, for traces.
+    /// Sets the chunk to which traces attribute the operations from now on. `None` for no chunk.
     pub(crate) fn set_chunk(&self, chunk: Option<u64>) {
         self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }
@@ -318,8 +320,8 @@ impl Inner {
     }
 }
 
-/// Whether the stream ends with this handle. The legacy stream never ends, and a per-thread stream
-/// ends with its last handle.
+/// Whether the stream ends when this handle is dropped. The legacy stream never ends. A per-thread
+/// stream ends with its last handle.
 fn is_last(lane: &LaneRef) -> bool {
     let default = lane.legacy.as_ref().filter(|legacy| legacy.class().is_default());
     default.is_none_or(|legacy| lane.domain.leave_default(lane.device, legacy))
@@ -350,8 +352,8 @@ impl Drop for Inner {
             return;
         }
         // The end of the stream is recorded later, for one of two reasons. This drop may run in a
-        // host function, which must not call the driver. Or the driver refused the record: then the
-        // stream stays, because other streams may have to wait for its work.
+        // host function, which must not call the driver. Or the driver has just refused the record.
+        // Then the stream must stay, because other streams may have to wait for work of the stream.
         let (lane, device) = (self.lane.clone(), Arc::clone(&self.device));
         let owner = self.owner.take();
         self.device.defer(Box::new(move || {

@@ -33,7 +33,7 @@ fn pooled() -> Result<Device> {
     Ok(Device::host(HostConfig::new().without_ranges())?.remove(0))
 }
 
-/// A trace that starts while another thread opens streams has each of them once.
+/// A trace that starts while another thread opens streams has each of these streams once.
 #[test]
 fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
     for round in 0..300 {
@@ -180,7 +180,7 @@ fn pairs_of_events_count_the_queue_and_engines_do_not() -> Result<()> {
     let engines = queueing(&device(vec![]), TimesFrom::Activity)?;
     let (queue, work) = (uploads(&pairs), uploads(&engines));
     let length = |(begin, end): &(u64, u64)| end - begin;
-    // According to their activities, the uploads run one after the other and take equally long.
+    // By the times of the activities, the uploads run one after another and take equally long.
     assert!(work.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{work:?}");
     assert!(length(&work[0]) > 0, "{work:?}");
     assert!(work.iter().all(|one| length(one) == length(&work[0])), "{work:?}");

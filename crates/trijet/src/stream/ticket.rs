@@ -11,8 +11,8 @@ use crate::order::mark::Mark;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The work of a stream up to a point. Any thread can wait for a ticket, and then knows that the
-/// work is complete (law A11).
+/// The work of a stream up to a point. Any thread can wait for a ticket. After the wait, the thread
+/// knows that the work is complete (law A11).
 #[derive(Debug, Clone)]
 pub struct Ticket {
     device: Arc<OpenDevice>,
@@ -24,7 +24,7 @@ impl Ticket {
         Self { device: Arc::clone(device), mark }
     }
 
-    /// Waits until the work is complete.
+    /// Waits until the work of the ticket is complete.
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
@@ -37,7 +37,7 @@ impl Ticket {
         }
     }
 
-    /// Whether the work is complete. Never blocks.
+    /// Whether the work of the ticket is complete. Never blocks.
     ///
     /// # Errors
     /// The error of work that failed.
@@ -55,7 +55,7 @@ impl Ticket {
         Ok(readiness)
     }
 
-    /// A future of the work, which any thread can await.
+    /// A future of the work of the ticket. Any thread can await the future.
     ///
     /// # Errors
     /// The future ends with the error of work that failed, or with `Stalled`.

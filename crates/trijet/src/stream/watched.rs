@@ -15,13 +15,14 @@ use std::sync::{Arc, Mutex, Weak};
 /// An allocation with red zones.
 #[derive(Debug, Clone)]
 pub(crate) struct Zoned {
-    /// The span of the buffer and its zones.
+    /// The span of the buffer with the red zones around it.
     pub(crate) whole: Span,
     /// The size of the buffer in bytes.
     pub(crate) bytes: u64,
     /// The call that allocated the buffer.
     pub(crate) site: &'static Location<'static>,
-    /// Whether the fills of the zones were enqueued. Before that, there is nothing to check.
+    /// Whether the fills of the red zones were enqueued. Before the fills, the zones cannot be
+    /// checked.
     pub(crate) is_filled: Arc<AtomicBool>,
 }
 
@@ -29,11 +30,12 @@ pub(crate) struct Zoned {
 #[derive(Debug)]
 pub(crate) struct Dropped {
     pub(crate) of: Zoned,
-    /// The last users of the allocation.
+    /// The stamps of the allocation, which name its last users.
     pub(crate) track: Track,
     /// The number of the allocation in the heap.
     pub(crate) number: u32,
-    /// Whether the zones were checked and the bytes poisoned since the drop.
+    /// Whether, since the drop, the red zones were checked and the bytes of the buffer were filled
+    /// with poison.
     pub(crate) is_poisoned: bool,
 }
 
@@ -41,11 +43,12 @@ pub(crate) struct Dropped {
 #[derive(Debug, Default)]
 struct DroppedOnes {
     all: Vec<Dropped>,
-    /// The total size in bytes.
+    /// The total size of these allocations in bytes, including their red zones.
     bytes: u64,
 }
 
-/// The block of a live allocation. This module does not know the type of the block.
+/// A weak reference to the block of a live allocation. This module does not know the type of the
+/// block.
 type LiveBlock = Weak<dyn Any + Send + Sync>;
 
 /// The allocations that a device watches.
@@ -62,7 +65,7 @@ pub(crate) struct Watched {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// Where the bytes are.
+    /// Where the damaged bytes are.
     pub place: DamagePlace,
     /// The first and the last damaged byte, counted from the start of the buffer. Bytes before the
     /// buffer have negative numbers.
@@ -111,7 +114,7 @@ impl Watched {
         live.push((Arc::downgrade(&block), of));
     }
 
-    /// The live blocks, with their zones.
+    /// The live blocks, with the spans of their red zones.
     pub(crate) fn live(&self) -> Vec<(Arc<dyn Any + Send + Sync>, Zoned)> {
         let live = self.live.lock().expect("no panic under this lock");
         live.iter().filter_map(|(block, of)| Some((block.upgrade()?, of.clone()))).collect()
@@ -130,7 +133,7 @@ impl Watched {
         std::mem::take(&mut *self.dropped.lock().expect("no panic under this lock")).all
     }
 
-    /// The total size of dropped allocations in bytes.
+    /// The total size of the dropped allocations in bytes, including their red zones.
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped.lock().expect("no panic under this lock").bytes
     }
