@@ -1,5 +1,5 @@
-//! Programs for workers that are bound to the data of tasks, and tasks that are nodes of a run of
-//! workers.
+//! Programs for workers that are bound to data of tasks, and tasks that workers run as nodes of a
+//! graph.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, DeclaredUse};
@@ -10,8 +10,8 @@ use crate::workers::{FIELDS, Kinds, Program, Run, RunOptions, TaskGraph, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// A program for workers that is bound to data; see [`Task::bind`](super::Task::bind). A clone is a
-/// handle of the same bound program.
+/// A program for workers that is bound to data of tasks; see [`Task::bind`](super::Task::bind). A
+/// clone is a handle of the same bound program.
 #[derive(Clone)]
 pub struct Workers(pub(super) Arc<BoundData>);
 
@@ -21,7 +21,7 @@ impl fmt::Debug for Workers {
     }
 }
 
-/// Starts a run over a graph of tasks.
+/// A function that starts a run of the program on a stream, with the nodes of a graph as its tasks.
 pub(super) type Start = Box<dyn FnMut(&Stream, &TaskGraph) -> Result<Run> + Send>;
 
 /// A program and the data that it is bound to.
@@ -30,10 +30,11 @@ pub(super) struct BoundData {
     pub(super) core: u64,
     pub(super) name: &'static str,
     pub(super) kinds: usize,
-    /// The number of the device of the program.
+    /// The number of the program's device among the devices of the tasks.
     pub(super) place: usize,
     pub(super) data: AllDeclared,
-    /// One thread at a time issues tasks, so no thread waits for this lock.
+    /// The function that starts a run. Only one thread at a time issues tasks, so no thread waits
+    /// for this lock.
     pub(super) start: Mutex<Start>,
 }
 
@@ -53,7 +54,7 @@ impl<K, P> fmt::Debug for BoundProgram<'_, K, P> {
 }
 
 impl<K: Kinds, P> BoundProgram<'_, K, P> {
-    /// Starts the run, with these arguments of the program.
+    /// Starts the run. `args` are the arguments of the program.
     ///
     /// # Errors
     /// The errors of [`Stream::run_workers`].
@@ -77,8 +78,8 @@ fn refused(cause: String) -> Error {
 }
 
 impl BoundData {
-    /// Returns the body of a task of this kind. Refuses a task that uses bytes to which the program
-    /// is not bound.
+    /// Returns the body of a task of kind `kind`. Refuses a task that uses bytes to which the
+    /// program is not bound.
     pub(super) fn node(
         self: &Arc<Self>,
         kind: u8,

@@ -23,7 +23,8 @@ pub struct Task<'a, U> {
     uses: U,
     name: Name,
     is_urgent: bool,
-    /// The number of the device, if the program names one.
+    /// The number of the device among the devices of the tasks. `None` if the program names no
+    /// device.
     place: Option<usize>,
     group: Option<Group>,
 }
@@ -41,7 +42,7 @@ impl TaskId {
         Self { core: core.id, number }
     }
 
-    /// The number of the task; `None` if the task belongs to other tasks.
+    /// The number of the task; `None` if the task was not submitted to `core`.
     pub(super) fn of(self, core: &Arc<Core>) -> Option<Number> {
         (self.core == core.id).then_some(self.number)
     }
@@ -59,8 +60,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Makes the task urgent: it is issued before all other tasks that may be issued, on a stream
-    /// of the highest priority.
+    /// Makes the task urgent: when it may be issued, it is issued before all tasks that are not
+    /// urgent, on a stream of the highest priority.
     pub fn urgent(mut self) -> Self {
         self.is_urgent = true;
         self
@@ -91,20 +92,21 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Sets the group of tasks with which the task shares streams; `None` for the group of tasks
-    /// that are no copies.
+    /// Sets the group of tasks with which the task shares streams. `None` for the group of all
+    /// tasks that are no copies.
     pub(super) fn in_group(mut self, group: Option<Group>) -> Self {
         self.group = group;
         self
     }
 
     /// Submits the task. The library calls `run` once, on one of its threads or on a thread that
-    /// calls these tasks. `run` enqueues work on the stream that it gets, and does not wait for the
-    /// work. If `run` returns an error or panics, the task fails. `run` may submit tasks.
+    /// calls a function of these [`Tasks`](super::Tasks). `run` enqueues work on the stream that it
+    /// gets, and does not wait for the work. If `run` returns an error or panics, the task fails.
+    /// `run` may submit tasks.
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks, if the data were taken, or if two uses
-    /// conflict.
+    /// `InvalidValue` if a use belongs to other [`Tasks`](super::Tasks), if the data were taken, or
+    /// if two uses conflict.
     #[track_caller]
     pub fn run<F>(self, run: F) -> Result<TaskId>
     where
@@ -132,9 +134,9 @@ impl<'a, U: TaskUses> Task<'a, U> {
 
     /// Binds a program for [workers](crate::workers) to the data of these uses. This call submits
     /// no task. Later tasks may run as kinds of the program ([`Task::on_workers`]). `start` is
-    /// called for each run, and passes the views to the program as its arguments. If tasks use
-    /// parts of a parameter, and some of them use their part before it has values, the type of the
-    /// parameter must be [`Write`](crate::kernels::Write).
+    /// called for each run, and passes the views to the program as its arguments. If a task uses a
+    /// part of a parameter, and this part has no values before the task, the type of the parameter
+    /// must be [`Write`](crate::kernels::Write).
     ///
     /// ```
     /// use trijet::kernels::Write;
@@ -182,8 +184,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or if a use is in host
-    /// memory or is a reduction.
+    /// `InvalidValue` if a use belongs to other [`Tasks`](super::Tasks), if two uses conflict, or
+    /// if a use is in host memory or is a reduction.
     #[track_caller]
     pub fn bind<K, P, F>(
         self,
@@ -221,8 +223,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(Workers(Arc::new(BoundData { core: core.id, name, kinds, place, data, start })))
     }
 
-    /// Submits the task as a task of a program for workers. `kind` is the index of its kind.
-    /// `fields` are up to eight words, which its body reads with
+    /// Submits the task as a task of a program for workers. `kind` is the index of the task's kind.
+    /// `fields` are up to eight words, which the body of the task reads with
     /// [`Worker::fields`](crate::workers::Worker::fields). All data of the task must be among the
     /// data that the program is bound to. In a [region](super::Tasks::region) of such tasks, all
     /// tasks are nodes of one run, with an edge between two tasks that conflict. Outside of a
@@ -231,13 +233,13 @@ impl<'a, U: TaskUses> Task<'a, U> {
     ///
     /// If a run fails, for example because its queues are full, the failure is known at the end of
     /// the run. [`Tasks::finish`](super::Tasks::finish) and [`Tasks::wait`](super::Tasks::wait)
-    /// then return its error, and no task of the run has a result. Later tasks that were issued
-    /// before that have run nevertheless.
+    /// then return the error of the run, and no task of the run has a result. Later tasks that were
+    /// issued before the end of the run have run nevertheless.
     ///
     /// # Errors
     /// `InvalidValue` for a kind that the program lacks, for too many fields, for a use that the
     /// program is not bound to, for a reduction, or if the task is on another device than the
-    /// program. Otherwise as for [`Task::run`].
+    /// program. The errors of [`Task::run`].
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, fields: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
@@ -253,12 +255,12 @@ impl<'a, U: TaskUses> Task<'a, U> {
     }
 
     /// Submits the task for a thread of the host. The library calls `run` once, when all work that
-    /// comes before the task is complete. `run` gets a guard for each use, which derefs to a slice.
-    /// `run` may wait, and may use streams of its own. The data of the task are in host memory:
-    /// `tasks.data(device.pinned(..)?)`.
+    /// comes before the task is complete. `run` gets a guard for each use. A guard derefs to a
+    /// slice. `run` may wait, and may use streams of its own. The data of the task are in host
+    /// memory: `tasks.data(device.pinned(..)?)`.
     ///
     /// # Errors
-    /// As for [`Task::run`].
+    /// The errors of [`Task::run`].
     #[track_caller]
     pub fn host<F>(self, run: F) -> Result<TaskId>
     where

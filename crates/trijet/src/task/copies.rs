@@ -1,4 +1,4 @@
-//! The copies of data on several devices, and the tasks that bring them up to date.
+//! The copies of data on several devices, and the tasks that bring the copies up to date.
 #![forbid(unsafe_code)]
 
 use super::declared::{AnyDatum, DeclaredUse};
@@ -13,8 +13,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl State {
-    /// Adds tasks that copy to the device of a datum the bytes that this device lacks. Returns
-    /// whether the device has all bytes and no task uses the datum.
+    /// Adds tasks that copy to the device of a datum the current values that this device lacks.
+    /// Returns whether the device has all current values and no unfinished task uses the datum.
     pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn AnyDatum>) -> bool {
         let Some(replicas) = &self.data[datum as usize].replicas else { return true };
         let home = replicas.home();
@@ -23,7 +23,7 @@ impl State {
     }
 
     /// Returns the declared use as a use of the copy on the device `place`. Adds tasks that copy to
-    /// this device the bytes that the use reads and that the device lacks.
+    /// this device the current values that the use reads and the device lacks.
     pub(super) fn use_on(&mut self, place: usize, one: &DeclaredUse) -> Use {
         let DeclaredUse { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;
@@ -41,7 +41,7 @@ impl State {
         Use { number, datum: *datum, range: range.clone(), mode: *mode, reduces: *reduces }
     }
 
-    /// The number of the copy of a datum on a device. Adds a number if there is none.
+    /// The number of the copy of a datum on a device. Assigns a number if the copy has none.
     fn copy_on(&mut self, datum: u32, place: usize) -> u32 {
         let replicas = self.data[datum as usize].replicas.as_ref();
         if let Some(number) = replicas.and_then(|replicas| replicas.number(place)) {
@@ -54,7 +54,8 @@ impl State {
         number
     }
 
-    /// Adds tasks that copy to the device `place` the bytes of `range` that it lacks.
+    /// Adds tasks that copy to the device `place` the bytes of `range` whose current values this
+    /// device lacks.
     fn transfer(
         &mut self,
         datum: u32,
@@ -87,9 +88,9 @@ impl State {
         }
     }
 
-    /// Cuts missing bytes into the ranges that are copied separately. If a task fails, no copy runs
-    /// that has bytes which the task wrote. So bytes of a task that may still fail are not copied
-    /// together with bytes of other tasks.
+    /// Cuts missing bytes into the ranges that are copied separately. A copy does not run if a task
+    /// that wrote its bytes fails. So bytes of a task that may still fail are not copied together
+    /// with bytes of other tasks.
     fn parts(&self, datum: u32, missing: &Missing) -> SmallVec<[Missing; 2]> {
         let Missing { from, range } = missing;
         let whole = || SmallVec::from_elem(missing.clone(), 1);

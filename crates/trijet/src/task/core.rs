@@ -33,16 +33,16 @@ const UNFINISHED_MAX: usize = 4096;
 const THREADS_MAX: usize = 16;
 
 thread_local! {
-    /// The id of the tasks to which the calling thread submits a region, and the number of the
-    /// region. Both are 0 without a region.
+    /// The id of the [`Core`] to which the calling thread submits a region, and the number of the
+    /// region. Both are 0 if the thread submits no region.
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// Tasks on one or more devices.
 pub(super) struct Core {
-    /// An id that no other tasks of the process have.
+    /// An id that no other [`Core`] of the process has.
     pub(super) id: u64,
-    /// The devices, at least one. Tasks name a device by its index here.
+    /// The devices, at least one. The number of a device is its index in this list.
     pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
     /// Bytes that tasks wrote although they had declared to read them; `None` if reads are not
@@ -51,7 +51,7 @@ pub(super) struct Core {
     state: Mutex<State>,
     /// The graphs of regions. Only the thread that issues tasks uses them.
     templates: Mutex<Templates>,
-    /// Held by the thread that looks at the ends of runs of workers.
+    /// Held by the thread that waits or looks for the ends of runs of workers.
     pub(super) ending: Mutex<()>,
     /// Notified when a task is over.
     news: Condvar,
@@ -90,7 +90,7 @@ impl Core {
         self.state.lock().expect("no function of a task runs under this lock")
     }
 
-    /// Whether the calling thread runs a function of these tasks.
+    /// Whether the calling thread runs the function of one of these tasks.
     fn is_inside(&self) -> bool {
         inside::is_inside(self.id)
     }
@@ -98,8 +98,8 @@ impl Core {
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let region = REGION.replace((0, 0));
-        // The cause of an error may be a value of the program. It becomes text here, because values
-        // of the program must not be dropped under the lock.
+        // The cause of an error may be a value of the program. Here it is replaced by its text,
+        // because values of the program must not be dropped under the lock.
         let body = || body().map_err(|error| error.again());
         let outcome = inside::within(self.id, || caught(body));
         REGION.set(region);
@@ -112,7 +112,7 @@ impl Core {
         &self.devices[0].shared().domain
     }
 
-    /// Adds a datum of `bytes` bytes. `home` is the number of its device; `None` for host memory.
+    /// Adds a datum of `bytes` bytes on the device `home`; `None` for host memory.
     pub(super) fn add_datum(
         &self,
         given: Option<Arc<str>>,
@@ -145,7 +145,7 @@ impl Core {
         }
     }
 
-    /// Adds a task, whose uses the caller has checked, and issues the tasks that may be issued.
+    /// Adds a task with checked uses. Then issues the tasks that may be issued.
     pub(super) fn submit(self: &Arc<Self>, new: New, declared: &AllDeclared) -> Result<Number> {
         let mut state = self.lock();
         if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
@@ -186,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Refuses uses of other tasks, and uses of one task that conflict with each other.
+    /// Refuses uses of data of other tasks, and uses of one task that conflict with each other.
     pub(super) fn demand_fit(&self, declared: &AllDeclared) -> Result<()> {
         let declared = declared.all();
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "task", cause));
@@ -215,7 +215,7 @@ impl Core {
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let is_left = !state.is_issuing && state.may_issue(self.look_ahead);
         if is_left && !calling::is_free() {
-            // Functions may not run now: this thread runs a host function, or records code.
+            // Functions may not run now, because this thread runs a host function or records code.
             self.call_issuer(&mut state);
         } else if is_left {
             state.is_issuing = true;
@@ -244,8 +244,8 @@ impl Core {
         let discarded = std::mem::take(&mut state.discarded);
         if !discarded.is_empty() {
             drop(state);
-            // The drop of a function drops its data, which locks the state. It also drops values of
-            // the program, which may panic, and which must not wait for tasks.
+            // The drop of a function drops handles of data, which locks the state. It also drops
+            // values of the program. Their drops may panic, and must not wait for tasks.
             for value in discarded {
                 drop(self.run(|| {
                     drop(value);
@@ -263,8 +263,8 @@ impl Core {
         let stream = Arc::clone(&region.stream);
         let numbers: Vec<Number> = region.members.iter().map(|member| member.number).collect();
         let run = |body: StreamBody, stream: &Stream| self.run(|| body(stream));
-        // The graphs are taken out, because no lock may be held while functions run. Only one
-        // thread at a time issues tasks, so no other thread needs the graphs.
+        // The graphs are taken out of the lock, because no lock may be held while functions run.
+        // Only one thread at a time issues tasks, so no other thread needs the graphs meanwhile.
         let kept = || self.templates.lock().expect("no panic under this lock");
         let mut templates = std::mem::take(&mut *kept());
         let (outcomes, launched) = templates.launch(&self.devices[place], region, &run);
@@ -299,7 +299,7 @@ impl Core {
     fn start_run(&self, issue: RunIssue) -> MutexGuard<'_, State> {
         let (lane, stream) = (issue.lane, Arc::clone(&issue.stream));
         let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
-        // The last handles of the program and of its data may be in `issue`. They are dropped
+        // The last handles of the program and of its data may be in `issue`. `issue` is dropped
         // before this function locks the state.
         let started = self.run(move || issue.start());
         let end = stream.lane().position();
@@ -318,7 +318,7 @@ impl Core {
         state
     }
 
-    /// Runs `submit`, and makes a region of the tasks that it submits on this thread.
+    /// Runs `submit`, and makes a region of the tasks that `submit` submits on this thread.
     pub(super) fn in_region<R>(self: &Arc<Self>, submit: impl FnOnce() -> Result<R>) -> Result<R> {
         /// Closes the region even after a panic.
         struct Closing<'a> {
@@ -343,13 +343,13 @@ impl Core {
         submit()
     }
 
-    /// The number of the region that the calling thread submits to these tasks.
+    /// The number of the region of these tasks that the calling thread submits now, if any.
     fn region(&self) -> Option<u64> {
         let (core, region) = REGION.get();
         (core == self.id).then_some(region)
     }
 
-    /// An empty list of uses.
+    /// An empty list of declared uses, for a task that the calling thread describes.
     pub(super) fn declared(&self) -> AllDeclared {
         AllDeclared::new(self.region().is_some())
     }
@@ -373,13 +373,13 @@ impl Core {
         state
     }
 
-    /// Wakes a thread for each task that may run on the host, and starts threads that are missing.
+    /// Wakes a thread for each task that may run on the host. Starts threads if there are too few.
     fn call_threads<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         let ready = state.ready_on_host();
-        // One of the idle threads may have been called to issue tasks.
+        // One of the idle threads may have been woken to issue tasks, so it does not count.
         let idle =
             state.idle_threads - usize::from(state.is_issuer_called && state.idle_threads > 0);
         (0..ready.min(idle)).for_each(|_| self.work.notify_one());
@@ -390,7 +390,7 @@ impl Core {
             }
         }
         if state.threads == 0 {
-            // No thread can be started, so this thread does the work.
+            // No thread can be started, so the calling thread runs the task.
             return self.work_once(state);
         }
         state
@@ -450,8 +450,8 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// Called when a handle is dropped. Functions that are held back may own all other handles, and
-    /// then no thread is left that waits for tasks. So a thread of the library issues all tasks
+    /// Called when a handle is dropped. Functions of held-back tasks may own all other handles.
+    /// Then no thread is left that waits for tasks. So a thread of the library issues all tasks
     /// that were submitted.
     pub(super) fn let_go(self: &Arc<Self>) {
         let Some(mut state) = self.lock_for_drop() else { return };
@@ -472,18 +472,18 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// Lets a thread of the library issue tasks. Returns whether there is such a thread.
+    /// Wakes or starts a thread of the library that issues tasks. Returns false if that fails.
     fn call_issuer(self: &Arc<Self>, state: &mut State) -> bool {
         if state.is_issuer_called {
             return true;
         }
-        // The other threads may run functions that do not end soon.
+        // A thread that is not idle may run a function that does not end soon.
         state.is_issuer_called = state.idle_threads > 0 || self.start_thread(state);
         self.work.notify_one();
         state.is_issuer_called
     }
 
-    /// Refuses a wait inside the function of a task, which would wait for itself.
+    /// Refuses a wait inside the function of a task, because the task would wait for itself.
     pub(super) fn demand_outside(&self, op: &'static str) -> Result<()> {
         if self.is_inside() {
             let cause = "the function of a task would wait for its own task; wait outside of it";
@@ -500,7 +500,7 @@ impl Core {
         self.wait_until(self.lock(), is_met)
     }
 
-    /// Waits until the device of a datum has all its values and no task uses it.
+    /// Waits until the device of a datum has its current values and no unfinished task uses it.
     pub(super) fn wait_home(
         self: &Arc<Self>,
         datum: u32,
@@ -509,7 +509,7 @@ impl Core {
         loop {
             let mut state = self.lock();
             let is_home = state.bring_home(datum, copies);
-            // A copy of bytes without a value is over at once, and its function is discarded.
+            // A copy of bytes without values is over at once, and its function is discarded.
             if is_home && state.discarded.is_empty() {
                 return state;
             }
@@ -557,8 +557,8 @@ impl Core {
         is_cancelled
     }
 
-    /// Returns an error for the first bytes that a task wrote although it had declared to read
-    /// them. The same bytes are reported by one call only.
+    /// Returns an error if a task wrote bytes that it had declared to read. Then forgets all bytes
+    /// of this kind, so that the next call does not report them again.
     fn demand_right_reads(&self) -> Result<()> {
         let Some(wrong) = &self.wrong_reads else { return Ok(()) };
         let found = std::mem::take(&mut *wrong.lock().expect("no panic under this lock"));
@@ -581,8 +581,8 @@ impl Core {
         let failed = state.take_unreported();
         let streams = state.lanes.streams();
         drop(state);
-        // Workers of a failed run may still be in their kernel. Then a wait for the streams would
-        // not end.
+        // Workers of a failed run may still be in their kernel. In this case, a wait for the
+        // streams would not end.
         if let (false, Some(error)) = (are_well, &failed) {
             return Err(error.again());
         }

@@ -16,18 +16,18 @@ use std::ops::{Range, RangeBounds};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-/// A buffer that tasks use; see [`Tasks::data`](super::Tasks::data). A clone is a handle of the
-/// same buffer.
+/// A buffer that belongs to tasks; see [`Tasks::data`](super::Tasks::data). A clone is a handle of
+/// the same buffer.
 pub struct Data<T, S = OnDevice>(pub(super) Arc<Datum<T, S>>);
 
-/// The buffer, its number among the data of its tasks, and the tasks themselves.
+/// A buffer, its number among the data of its tasks, and the tasks that it belongs to.
 pub(super) struct Datum<T, S> {
     pub(super) buffer: Buffer<T, S>,
     /// The number of the device of the buffer among the devices of the tasks; `None` for host
     /// memory.
     home: Option<usize>,
-    /// The copies by the number of their device. A copy is made when a task first needs it. The
-    /// list is empty for host memory, and if the tasks have one device.
+    /// The copies on other devices, by the number of the device. A copy is made when a task first
+    /// needs it. The list is empty for host memory, and if the tasks have one device.
     copies: Box<[OnceLock<Buffer<T>>]>,
     pub(super) number: u32,
     pub(super) name: DatumName,
@@ -48,7 +48,7 @@ pub struct Reads<T, S = OnDevice> {
 pub struct Writes<T, S = OnDevice> {
     datum: Arc<Datum<T, S>>,
     range: Range<usize>,
-    /// Whether the task reads the elements first.
+    /// Whether the task also reads the elements.
     updates: bool,
     /// The number of the device of the task.
     place: usize,
@@ -152,7 +152,7 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         }
     }
 
-    /// The datum, if it may have copies on other devices.
+    /// The datum as a trait object, if it may have copies on other devices; otherwise `None`.
     pub(super) fn replicated(self: &Arc<Self>) -> Option<Arc<dyn AnyDatum>> {
         (!self.copies.is_empty()).then(|| self.any())
     }
@@ -174,13 +174,13 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
             Some(name) => copy.named(name),
             None => copy,
         };
-        // If another thread has made a copy in the meantime, this copy is dropped.
+        // If another thread has made a copy in the meantime, the new copy is dropped.
         let _made = self.copies[place].set(copy);
         Ok(())
     }
 
-    /// The copy on a device; `None` on the device of the buffer itself. The submission of the task
-    /// has made the copy.
+    /// The copy on a device; `None` for the device of the buffer itself. The copy was made when the
+    /// task was submitted.
     fn copy_on(&self, place: usize) -> Option<&Buffer<T>> {
         if self.home == Some(place) { None } else { self.copies.get(place)?.get() }
     }
@@ -220,7 +220,7 @@ impl<T: Element, S: Send + Sync + 'static> AnyDatum for Datum<T, S> {
 }
 
 impl<T, S> Datum<T, S> {
-    /// The elements `range` as a buffer.
+    /// The elements `range` as a buffer that shares the memory.
     fn part(&self, range: &Range<usize>) -> Buffer<T, S> {
         self.buffer.part(range.clone())
     }
@@ -259,7 +259,8 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
         Ok(())
     }
 
-    /// Compares the elements after the function of the task with the values before it.
+    /// Compares the values of the elements after the function of the task with the values before
+    /// the function. Adds a difference to the wrong reads of the tasks.
     pub(super) fn compare(
         &mut self,
         stream: &Stream,

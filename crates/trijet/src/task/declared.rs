@@ -15,18 +15,18 @@ pub(super) type StreamBody = Box<dyn FnOnce(&Stream) -> Result<()> + Send>;
 
 /// A datum of any type.
 pub(super) trait AnyDatum: Send + Sync {
-    /// All bytes of the copy on a device, to read.
+    /// All bytes of the copy on the device `place`, to read.
     fn read_all(&self, place: usize) -> View<'_, u8>;
-    /// All bytes of the copy on a device, to write. Only one thread at a time may enqueue
-    /// operations with these bytes.
+    /// All bytes of the copy on the device `place`, to write. Only one thread at a time may enqueue
+    /// operations that use these bytes.
     fn write_all(&self, place: usize) -> ViewMut<'_, u8>;
     /// The function of a task that copies bytes from the copy on device `from` to the copy on
     /// device `to`.
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody;
 }
 
-/// The name of a datum in texts: the name of its buffer. If the buffer has no name, the number of
-/// the datum among the data of its tasks.
+/// The name of a datum in texts: the name of its buffer. If the buffer has no name, it is the
+/// number of the datum among the data of its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DatumName {
     pub(super) number: u32,
@@ -49,14 +49,15 @@ pub(super) struct DeclaredUse {
     pub(super) name: DatumName,
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
-    /// Whether the task combines a part into the bytes.
+    /// Whether the use is a reduction: the library combines a part that the task computes into the
+    /// bytes.
     pub(super) reduces: bool,
     /// The id of the [`Tasks`](super::Tasks) that the datum belongs to.
     pub(super) core: u64,
     /// The number of the device of the datum. `None` for host memory.
     pub(super) home: Option<usize>,
-    /// The datum. `None` if it cannot have copies on other devices and the task belongs to no
-    /// region.
+    /// The datum. `None` if the datum cannot have copies on other devices and the task belongs to
+    /// no region.
     pub(super) datum: Option<Arc<dyn AnyDatum>>,
 }
 

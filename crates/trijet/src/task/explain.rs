@@ -1,4 +1,4 @@
-//! The reason why a task came after another one, and the graph of tasks.
+//! The reason why a task came after another task, and the graph of tasks.
 #![forbid(unsafe_code)]
 
 use super::declared::DatumName;
@@ -13,44 +13,44 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskStep {
-    /// The earlier task.
+    /// The name and the number of the earlier task.
     pub from: String,
-    /// The later task.
+    /// The name and the number of the later task.
     pub to: String,
     /// The conflict of the later task with the earlier one.
     pub hazard: Hazard,
-    /// The number of the datum.
+    /// The number of the datum that both tasks use.
     pub datum: u32,
     /// The name of the buffer of the datum, if it has one.
     pub datum_name: Option<String>,
-    /// The bytes of the datum that both tasks use.
+    /// The range of bytes of the datum that both tasks use.
     pub bytes: Range<u64>,
     /// How the order is kept; `None` while the later task is not issued.
     pub kept_by: Option<KeptBy>,
 }
 
 impl TaskStep {
-    /// The datum in words.
+    /// The name of the datum, for texts.
     fn data(&self) -> DatumName {
         DatumName { number: self.datum, given: self.datum_name.as_deref().map(Arc::from) }
     }
 }
 
-/// The reason why a task came after another one; see [`Tasks::explain`](super::Tasks::explain).
+/// The reason why a task came after another task; see [`Tasks::explain`](super::Tasks::explain).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Explanation {
-    /// Each task of this chain uses bytes that the task before it also uses, and at least one of
-    /// the two writes them. There is no shorter chain.
+    /// A chain of tasks orders the two tasks. At each step, both tasks use the same bytes, and at
+    /// least one of the two tasks writes them. There is no shorter chain.
     Data(Vec<TaskStep>),
-    /// No bytes order the two tasks, but they are on one stream.
+    /// No use of data orders the two tasks, but both are on one stream.
     Stream,
     /// Nothing orders the two tasks.
     Nothing,
 }
 
 impl Explanation {
-    /// The change that would let the two tasks run at once; `None` if they can already.
+    /// The change that would let the two tasks run at the same time; `None` if nothing orders them.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         let steps = match self {
@@ -127,8 +127,8 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             break;
         }
         let Some(task) = state.task(at) else { continue };
-        // If several hazards order the two tasks, a read after write comes first, because no
-        // separate buffer removes it.
+        // If several hazards order the same two tasks, a read after write comes first, because a
+        // separate buffer cannot remove this hazard.
         let mut edges: Vec<&TaskEdge> = task.edges.iter().collect();
         edges.sort_by_key(|edge| edge.hazard);
         for edge in edges {

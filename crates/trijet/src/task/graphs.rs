@@ -1,4 +1,5 @@
-//! Regions in the state of tasks: the tasks that hold them back, and their issue as graphs.
+//! Regions in the state of tasks: the tasks that hold a region back, and the issue of a region as a
+//! graph.
 #![forbid(unsafe_code)]
 
 use super::bound::BoundData;
@@ -17,7 +18,8 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 impl State {
-    /// Begins a region. The tasks of the region are held back until it is closed.
+    /// Begins a region, and returns its number. The tasks of the region are held back until the
+    /// region is closed.
     pub(super) fn open_region(&mut self) -> u64 {
         self.regions.next += 1;
         let number = self.regions.next;
@@ -44,18 +46,19 @@ impl State {
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers += count;
         known.members.push(number);
-        // A task outside of the region that was submitted in between may wait for a member, and a
-        // later member may wait for this task. Then the region as a whole would never start. A
-        // graph has one device, so members on several devices are issued one by one too.
+        // A task outside of the region may have been submitted after a member. This task may wait
+        // for that member, and a later member may wait for this task. Then the region as a whole
+        // would never start, so its members are issued one by one. A graph has one device, so
+        // members on several devices are issued one by one too.
         known.is_loose |= is_mixed || place != first_place;
     }
 
-    /// The region for which a task is held back.
+    /// The number of the region for which a task is held back, if any.
     pub(super) fn region_of(&self, number: Number) -> Option<u64> {
         self.task(number)?.region.filter(|region| self.regions.all.contains_key(region))
     }
 
-    /// Notes that a task outside of the region no longer holds back a member.
+    /// Notes that a task outside of the region no longer holds back a member of the region.
     pub(super) fn unblock_region(&mut self, region: u64) {
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers -= 1;
@@ -80,8 +83,8 @@ impl State {
         }
     }
 
-    /// Issues the tasks of open regions that are submitted so far, because a thread waits for
-    /// tasks.
+    /// Lets the tasks of open regions be issued that were submitted so far. Called when a thread
+    /// waits for tasks.
     pub(super) fn end_open(&mut self) {
         let open = self.regions.all.iter().filter(|(_, region)| !region.is_closed);
         let open: Vec<u64> = open.map(|(number, _)| *number).collect();
@@ -96,8 +99,7 @@ impl State {
         }
     }
 
-    /// Moves the tasks of an open region of workers to a region of their own, and closes this
-    /// region.
+    /// Moves the tasks of an open region of workers to a new region, and closes the new region.
     fn split(&mut self, begun: Region) {
         let number = self.open_region();
         for member in &begun.members {
@@ -109,7 +111,7 @@ impl State {
         self.close_region(number, false);
     }
 
-    /// Lets the members be issued one by one.
+    /// Removes a region, and lets its members be issued one by one.
     fn dissolve(&mut self, region: u64) {
         let Some(mut known) = self.regions.all.remove(&region) else { return };
         let members = std::mem::take(&mut known.members);
@@ -123,15 +125,15 @@ impl State {
         }
     }
 
-    /// The next region to issue.
+    /// The next region to issue, as a graph or as a run of workers. `None` if no region is ready.
     pub(super) fn next_region(&mut self, domain: &Domain) -> Option<Issued> {
         while let Some(region) = self.regions.ready.pop() {
             let Some(known) = self.regions.all.get(&region) else { continue };
             let has_end = |number: &Number| {
                 self.task(*number).is_none_or(|task| task.failure.is_some() || task.is_cancelled)
             };
-            // A task that failed or is cancelled has no operations, so the graph would be a
-            // different one.
+            // A task that failed or was cancelled has no operations, so the graph would differ from
+            // the other graphs of the region.
             if known.members.iter().any(has_end) {
                 self.dissolve(region);
                 continue;
@@ -142,7 +144,8 @@ impl State {
                         return Some(issue);
                     }
                 }
-                // The same error is reported for each task, when its own stream is chosen.
+                // The same error is then reported for each task, when a stream is chosen for the
+                // task.
                 Err(_) => self.dissolve(region),
             }
         }
@@ -207,7 +210,7 @@ impl State {
         Some(Issued::Region(RegionIssue { key, members, data, lane, place, stream }))
     }
 
-    /// Makes the run of workers with these tasks as its nodes.
+    /// Makes a run of workers with the members of a region as its nodes.
     fn issue_run(
         &mut self,
         numbers: &[Number],

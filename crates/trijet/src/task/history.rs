@@ -1,5 +1,5 @@
-//! The tasks that used the bytes of a datum last. They determine which tasks a new task comes
-//! after.
+//! The tasks that used the bytes of a datum last. These tasks determine which tasks a new task
+//! comes after.
 #![forbid(unsafe_code)]
 
 use super::task_state::{Hazard, Number, TaskEdge};
@@ -19,7 +19,7 @@ struct Last {
     /// Whether the writer is a task of a reduction: the library combined the part of the task into
     /// the bytes.
     reduced: bool,
-    /// The tasks that have read the bytes since the writer.
+    /// The tasks that have read the bytes since the writer wrote them.
     readers: SmallVec<[Number; 4]>,
 }
 
@@ -31,10 +31,11 @@ pub(super) struct History(RangeMap<Last>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HistoryUse {
     pub(super) task: Number,
-    /// The datum that explanations name.
+    /// The number of the datum, for explanations.
     pub(super) datum: u32,
     pub(super) mode: Mode,
-    /// Whether the task adds a part to a reduction.
+    /// Whether the use is a reduction: the library combines a part that the task computes into the
+    /// bytes.
     pub(super) reduces: bool,
 }
 
@@ -47,7 +48,7 @@ impl History {
         is_over: impl Fn(Number) -> bool,
         mut edge: impl FnMut(TaskEdge),
     ) {
-        // The range of an empty datum overlaps nothing, so an empty datum has no users.
+        // The range of an empty datum overlaps no range, so an empty datum has no users.
         for (bytes, last) in self.0.overlapping(range.clone()) {
             let both = bytes.start.max(range.start)..bytes.end.min(range.end);
             let mut push = |from: Number, hazard| {
@@ -81,7 +82,8 @@ impl History {
         });
     }
 
-    /// Cuts a range into pieces. All bytes of a piece have the same last writer, or none.
+    /// Cuts a range into pieces. All bytes of a piece have the same last writer, or no writer.
+    /// Returns each piece with this writer.
     pub(super) fn pieces(&self, range: &Range<u64>) -> SmallVec<[(Range<u64>, Option<Number>); 2]> {
         let mut all = SmallVec::new();
         let mut start = range.start;
@@ -122,8 +124,8 @@ mod tests {
         HistoryUse { task, datum: 0, mode, reduces: false }
     }
 
-    /// Readers that are over may be forgotten. Readers that are not over are never forgotten,
-    /// however many there are.
+    /// Readers that are over may be forgotten. Readers that are not over are never forgotten, even
+    /// if there are many.
     #[test]
     fn a_writer_comes_after_every_reader_that_is_not_over() {
         let mut history = History::default();

@@ -1,13 +1,13 @@
-//! The tasks whose functions the calling thread runs, one within another.
+//! The `Tasks` whose functions the calling thread runs, one within another.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 
-/// Maximum depth at which tasks are told apart. A thread at a greater depth counts as one that runs
-/// functions of all tasks, so it may wait for no tasks.
+/// Maximum number of ids that are stored. A thread with more ids counts as a thread that runs
+/// functions of all `Tasks`, so it may not wait for any task.
 const DEPTH_MAX: usize = 8;
 
-/// The ids of the tasks, outermost first, each id once. The type has no destructor, so that the
+/// The ids of these `Tasks`, outermost first, each id once. The type has no destructor, so that the
 /// value still exists in destructors of other thread-local values.
 #[derive(Clone, Copy)]
 struct Inside {
@@ -19,14 +19,14 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { all: [0; DEPTH_MAX], depth: 0 }) };
 }
 
-/// Whether the calling thread runs a function of the tasks with this id, directly or within
-/// functions of other tasks.
+/// Whether the calling thread runs a function of the `Tasks` with the id `tasks`, directly or
+/// within functions of other `Tasks`.
 pub(super) fn is_inside(tasks: u64) -> bool {
     let Inside { all, depth } = INSIDE.get();
     all.get(..depth).is_none_or(|all| all.contains(&tasks))
 }
 
-/// Runs a function of the tasks with this id.
+/// Runs a function of the `Tasks` with the id `tasks`.
 pub(super) fn within<R>(tasks: u64, run: impl FnOnce() -> R) -> R {
     /// Restores the outer value even after a panic.
     struct Outer(Inside);

@@ -1,5 +1,5 @@
-//! The issue of tasks: the choice of the next task and of its stream, and how the order after
-//! earlier tasks is kept.
+//! The issue of tasks: the choice of the next task and of its stream, and notes on how its order
+//! after earlier tasks is kept.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -17,22 +17,23 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Maximum number of ready tasks that are examined to find a better task to continue a stream.
+/// Maximum number of ready tasks that are examined to find a task that should continue a stream
+/// instead.
 const HEIRS_MAX: usize = 32;
 
-/// The next tasks to issue.
+/// The next task, region or run to issue.
 pub(super) enum Issued {
     Task(TaskIssue),
     Region(RegionIssue),
     Run(RunIssue),
 }
 
-/// The next task to issue, on its stream.
+/// The next task to issue, and its stream.
 pub(super) struct TaskIssue {
     pub(super) number: Number,
     pub(super) lane: usize,
     pub(super) stream: Arc<Stream>,
-    /// The name of the task, for a trace.
+    /// The name of the task, if the task has a name and a trace is on.
     pub(super) name: Option<Name>,
     pub(super) body: StreamBody,
 }
@@ -43,15 +44,16 @@ impl State {
         !self.regions.ready.is_empty() || !self.ready.is_empty() && !self.holds_back(look_ahead)
     }
 
-    /// Whether the ready tasks are held back. They are held back if at most `look_ahead` tasks are
-    /// not issued, no thread waits, a handle is left, and none of the ready tasks is due.
+    /// Whether the ready tasks are held back. This is the case if at most `look_ahead` tasks are
+    /// not issued, no thread waits for tasks, a handle is left, and no ready task is due.
     fn holds_back(&self, look_ahead: usize) -> bool {
         let is_due = |(_, Reverse(number)): &(_, Reverse<Number>)| *number <= self.due;
         let is_asked = self.waiting > 0 || self.is_closing;
         self.unissued <= look_ahead && !is_asked && !self.ready.iter().any(is_due)
     }
 
-    /// The next task to issue, if it is not held back.
+    /// The next task, region or run to issue. `None` if nothing is ready or the ready tasks are
+    /// held back.
     pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issued> {
         if let Some(region) = self.next_region(domain) {
             return Some(region);
@@ -96,13 +98,14 @@ impl State {
         let Some(task) = self.task(number) else { unreachable!("task {number} is ready") };
         let serves = task.serves;
         let own = task.successors.len();
-        // Tasks that reduce into the same bytes shall run at once, so they do not share a stream.
+        // Tasks that reduce into the same bytes should run at the same time, so a task does not
+        // continue the stream of another such task.
         let continued = task.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
         let predecessors: SmallVec<[Predecessor; 4]> = continued
             .filter_map(|edge| {
                 let from = self.task(edge.from)?;
-                // The `successors` of a task that is over are removed. So the search uses the edges
-                // of the ready tasks.
+                // A task that is over has no `successors` any more. So the search looks for the
+                // earlier task in the edges of the ready tasks.
                 let has_other_heir =
                     self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
                         self.task(*other).is_some_and(|other| {
@@ -118,7 +121,8 @@ impl State {
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }
 
-    /// For each earlier task that a task comes after, notes how this order is kept.
+    /// For each earlier task that a task comes after, notes how this order is kept on the stream of
+    /// the task.
     pub(super) fn order_edges(
         &mut self,
         number: Number,
@@ -143,7 +147,7 @@ impl State {
         }
     }
 
-    /// The next task for the host, with its function.
+    /// Takes the next task for the host that may run, with its function.
     pub(super) fn next_on_host(&mut self) -> Option<(Number, HostBody)> {
         loop {
             let number = self.ready_on_host.pop_front()?;

@@ -12,23 +12,25 @@ pub(super) enum Group {
     Work {
         is_urgent: bool,
     },
-    /// Copies in one direction. They share one copy engine, so they have one stream on each device.
+    /// Copies from the host to the device. All copies in one direction share one copy engine, so
+    /// they have one stream on each device.
     Upload,
     Download,
-    /// Copies from the device with this number.
+    /// Copies from the device with the number `from`.
     Peer {
         from: usize,
     },
 }
 
-/// A stream, and the task that was issued last on it.
+/// A stream of tasks.
 #[derive(Debug)]
 struct TaskLane {
     stream: Arc<Stream>,
-    /// The number of the device of the stream, and the group of its tasks.
+    /// The number of the stream's device, and the group of tasks that use the stream.
     serves: (usize, Group),
     tail: u64,
-    /// The last operation of the stream when its last task was issued.
+    /// The position of the last operation of the stream after the last task on the stream was
+    /// issued.
     end: Option<Position>,
 }
 
@@ -57,7 +59,8 @@ impl Lanes {
         Self { devices: Arc::clone(devices), most, lanes: Vec::new(), is_given: false }
     }
 
-    /// The only stream is `stream`, which belongs to the program. All tasks are issued on it.
+    /// Streams with one element: `stream`, which belongs to the program. All tasks are issued on
+    /// this stream.
     pub(super) fn of_stream(devices: &Arc<[Device]>, stream: Arc<Stream>) -> Self {
         let serves = (0, Group::Work { is_urgent: false });
         let lanes = vec![TaskLane { stream, serves, tail: 0, end: None }];
@@ -65,10 +68,10 @@ impl Lanes {
     }
 
     /// Chooses the stream for a task that comes after its `predecessors`. The first choice is the
-    /// stream of a predecessor, if no task was issued on it after the predecessor: then no wait is
-    /// needed. The second choice is a stream without pending work. The third choice is a new
-    /// stream. If no more streams may be created, the stream whose last task is the oldest is
-    /// chosen.
+    /// stream of a predecessor, if no task was issued on this stream after the predecessor. Then no
+    /// wait for the predecessor is needed. The second choice is a stream without pending work. The
+    /// third choice is a new stream. If no more streams may be created, the stream whose last task
+    /// is the oldest is chosen.
     ///
     /// # Errors
     /// The error of the creation of a stream.
@@ -115,7 +118,7 @@ impl Lanes {
         Ok(self.lanes.len() - 1)
     }
 
-    /// Whether the stream belongs to the program.
+    /// Whether the only stream belongs to the program.
     pub(super) fn is_given(&self) -> bool {
         self.is_given
     }
@@ -129,8 +132,9 @@ impl Lanes {
         &self.lanes[lane].stream
     }
 
-    /// Notes that a task was issued on a stream. `end` is the last operation of the stream after
-    /// that. Returns the last operation of the task; `None` if the task enqueued nothing.
+    /// Notes that a task was issued on a stream. `end` is the position of the last operation of the
+    /// stream after the task. Returns the position of the last operation of the task; `None` if the
+    /// task enqueued nothing.
     pub(super) fn issued(
         &mut self,
         lane: usize,

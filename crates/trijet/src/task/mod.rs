@@ -1,5 +1,5 @@
-//! Tasks: each task declares the data that it reads and writes, and the library chooses its stream
-//! and orders it.
+//! Tasks: each task declares the data that it reads and writes, and the library chooses the stream
+//! and the order of the task.
 //!
 //! A task is a function, with a declaration of the data that the function reads and writes. The
 //! function of a task on a stream gets views of these data and a stream, and enqueues work. The
@@ -30,16 +30,17 @@
 //! # Ok::<(), trijet::Error>(())
 //! ```
 //!
-//! - *Order.* A task comes after the earlier tasks that write bytes which it uses, and after the
-//!   earlier tasks that use bytes which it writes. The buffers insert the waits between streams,
-//!   and insert no wait that another wait implies.
+//! - *Order.* A task comes after an earlier task if both use the same bytes and at least one of the
+//!   two writes them. The library inserts the waits between streams, and inserts no wait that
+//!   another wait implies.
 //! - *Streams.* A task continues the stream of an earlier task whose result it uses, if no task was
 //!   issued on that stream in between. A few tasks are held back, so that the library sees which of
 //!   several tasks should continue a stream. [`Tasks::finish`], every other wait, and the drop of a
-//!   handle issue all of them.
-//! - *Errors.* If the function of a task returns an error or panics, tasks that read its result do
-//!   not run, and neither do tasks that read the results of those tasks. All other tasks run. Calls
-//!   that need the result return the first error, with the name of the task that failed.
+//!   handle issue all held-back tasks.
+//! - *Errors.* If the function of a task returns an error or panics, tasks that read the result of
+//!   the task do not run. Tasks that read the results of these tasks do not run either. All other
+//!   tasks run. Calls that need the result return the first error, with the name of the task that
+//!   failed.
 //! - *Host.* The function of a task on the host runs on a thread of the library when the work
 //!   before the task is complete. Later tasks that conflict with the task are held back until its
 //!   function has returned. The function may use streams of its own.
@@ -90,16 +91,16 @@ use std::sync::Arc;
 /// `CUDA_DEVICE_MAX_CONNECTIONS` sets another number (docs/measuring.md). With more streams,
 /// several streams would share a queue and wait for each other there.
 const STREAMS: usize = 8;
-/// The number of tasks that are held back, so that the successors of a task are known when its
-/// stream is chosen.
+/// The number of tasks that are held back. So the successors of a task are known when the stream of
+/// the task is chosen.
 const LOOK_AHEAD: usize = 8;
-/// The number that identifies every datum made in a child of `fork`. No other datum has it.
+/// The number of every datum that is made in a child of `fork`. No other datum has this number.
 const NO_DATUM: u32 = u32::MAX;
 
 /// Tasks on one or more devices. A clone is a handle of the same tasks.
 ///
 /// The drop of a handle does not wait: tasks that were submitted still run. A thread of the library
-/// issues them, because functions that are held back may own all other handles.
+/// issues these tasks, because functions of held-back tasks may own all other handles.
 ///
 /// The library holds no lock while a function of a task runs, or while values of the function are
 /// dropped.
@@ -164,7 +165,7 @@ impl TaskOptions {
     }
 
     /// Sets the number of tasks that are held back. When one more task is submitted, the library
-    /// issues the first of them. With 0, each task is issued as soon as it may run.
+    /// issues the first of the held-back tasks. With 0, each task is issued as soon as it may run.
     pub fn look_ahead(mut self, tasks: usize) -> Self {
         self.look_ahead = tasks;
         self
@@ -194,10 +195,10 @@ impl Device {
         Tasks::new([self.clone()].into(), options)
     }
 
-    /// Tasks that are issued on this stream, in the order of their submission and without delay.
-    /// The drop of the tasks does not wait. The stream may belong to another library that captures
-    /// it into a graph ([`Device::stream_from_raw`]). The functions of tasks may then make only the
-    /// calls that are allowed on such a stream.
+    /// Tasks that are issued on this stream, in the order of their submission, and are not held
+    /// back. The drop of [`Tasks`] does not wait. The stream may belong to another library that
+    /// captures the stream into a graph ([`Device::stream_from_raw`]). The functions of tasks may
+    /// then make only the calls that are allowed on such a stream.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -243,7 +244,7 @@ impl Tasks {
     /// Tasks on several devices, with options.
     ///
     /// # Errors
-    /// As for [`Tasks::over`].
+    /// The errors of [`Tasks::over`].
     pub fn over_with(devices: &[Device], options: TaskOptions) -> Result<Self> {
         const OP: &str = "tasks over devices";
         calling::refuse(OP)?;
@@ -289,11 +290,11 @@ impl Tasks {
         let home = core.devices.iter().position(is_home);
         let given = buffer.given_name().map(Arc::from);
         let name = core.add_datum(given, (buffer.len * size_of::<T>()) as u64, home);
-        // Streams that used the buffer before now do not count as streams of its users. So a chain
-        // of tasks on one stream needs no events.
+        // The buffer forgets which streams used it before this call, but the order after their work
+        // stays. So a chain of tasks on one stream needs no events.
         buffer.forget_lanes();
-        // Threads of the host read the stamps of their parts while operations on other parts are
-        // enqueued.
+        // A thread of the host may read the stamps of its part while another thread enqueues
+        // operations on another part.
         if buffer.is_on_host() {
             buffer.share_in_parts();
         }
@@ -338,7 +339,7 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// As for [`Task::run`]. If the lengths differ, the task fails.
+    /// The errors of [`Task::run`]. If the lengths differ, the task fails.
     #[track_caller]
     pub fn copy<T, S, R>(&self, source: Reads<T, S>, target: Writes<T, R>) -> Result<TaskId>
     where
@@ -360,24 +361,24 @@ impl Tasks {
         Task::new(self.core(), uses)
     }
 
-    /// Runs `submit`, and issues the tasks that it submits on this thread as one graph. Such a
-    /// group of tasks is a region; use it for tasks that the program repeats. A region launches the
-    /// graph of an earlier region if the calls, the uses, the sizes of the data, the kinds of
+    /// Runs `submit`, and issues the tasks that `submit` submits on this thread as one graph. Such
+    /// a group of tasks is a region; use it for tasks that the program repeats. A region launches
+    /// the graph of an earlier region if the calls, the uses, the sizes of the data, the kinds of
     /// memory and the addresses modulo 256 bytes are the same. The functions of the tasks run each
-    /// time. If they enqueue other values or use other data, the graph is changed in place. If they
-    /// enqueue other operations, a new graph is made. So a region only affects speed: tasks have
-    /// the same results as without it.
+    /// time. If the operations differ only in values or data, the graph is changed in place. If
+    /// there are other operations, a new graph is made. So a region only affects speed: tasks have
+    /// the same results as without a region.
     ///
     /// The functions of a region's tasks enqueue copies, fills and launches, and may allocate. Any
-    /// other call fails, and its error names the region. Tasks of one program for workers
+    /// other call fails, and the error names the region. Tasks of one program for workers
     /// ([`Task::on_workers`]) become one run instead of a graph. The tasks use the memory of their
     /// data, or memory that they allocate.
     ///
     /// The tasks are issued when `submit` returns. They are issued one by one if the region cannot
-    /// be a graph: if a task of it runs on the host or follows a task that failed, if the tasks are
-    /// on several devices, if the region has more than 48 data, if a thread waited for tasks before
-    /// the region was complete, or if the tasks are on a stream of the program
-    /// ([`Device::tasks_in`]).
+    /// be a graph. This is so if a task of the region runs on the host or follows a task that
+    /// failed, if the tasks are on several devices, if the region has more than 48 data, if a
+    /// thread waited for tasks before the region was complete, or if the tasks are on a stream of
+    /// the program ([`Device::tasks_in`]).
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -408,13 +409,13 @@ impl Tasks {
     }
 
     /// Takes data away from the tasks, and returns the buffer. Waits until the tasks that use the
-    /// data are issued, and until the tasks on the host that use them are over. Work may still be
-    /// pending on the device; like any other use, a read of the buffer waits for this work.
+    /// data are issued, and until the tasks on the host that use the data are over. Work may still
+    /// be pending on the device; like any other use, a read of the buffer waits for this work.
     ///
     /// # Errors
-    /// The error of the task that failed first, if bytes of the data have no value for this reason.
-    /// `InvalidValue` if the data were taken before, if they belong to other tasks, or if the
-    /// function of a task makes this call.
+    /// If bytes of the data have no value because a task failed, the error of that task.
+    /// `InvalidValue` if the data were taken before, if the data belong to other [`Tasks`], or if
+    /// the function of a task makes this call.
     pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>>
     where
         T: Element,
@@ -440,7 +441,7 @@ impl Tasks {
     /// Waits until a task is over, and until the work that it enqueued is complete.
     ///
     /// # Errors
-    /// The error of the task. If the task did not run, the error of the task that failed first. The
+    /// The error of the task; if the task did not run, the error of the task that failed first; the
     /// error of work that failed. `InvalidValue` if the calling thread runs a function of these
     /// tasks.
     #[track_caller]
@@ -469,11 +470,11 @@ impl Tasks {
         number.is_ok_and(|number| self.core().cancel(number))
     }
 
-    /// Issues all tasks, and waits until they are over and their work is complete.
+    /// Issues all tasks, and waits until all tasks are over and their work is complete.
     ///
     /// # Errors
     /// The error of the task that failed first since the last call; the error of work that failed;
-    /// `InvalidValue` if the function of a task makes this call, and if a task wrote bytes that it
+    /// `InvalidValue` if the function of a task makes this call, or if a task wrote bytes that it
     /// had declared to read ([`TaskOptions::check_reads`]). If there are several errors, such as a
     /// failed task and a panic of a host function, the next calls return the other errors.
     pub fn finish(&self) -> Result<()> {
@@ -481,8 +482,8 @@ impl Tasks {
         self.core().finish()
     }
 
-    /// Explains why the task `later` came after `earlier`, or states that nothing orders them. The
-    /// answer may change while tasks are issued.
+    /// Explains why the task `later` came after the task `earlier`, or states that nothing orders
+    /// the two tasks. The answer may change while tasks are issued.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -512,8 +513,8 @@ impl Tasks {
         })
     }
 
-    /// The graph of the remembered tasks, in the language of Graphviz. A solid line is an order for
-    /// which a stream or a thread waits.
+    /// The graph of the remembered tasks, in the language of Graphviz. A solid line is an order
+    /// that a stream or a thread keeps by a wait.
     #[must_use]
     pub fn dot(&self) -> String {
         self.core().lock_for_drop().map_or_else(String::new, |state| explain::dot(&state))

@@ -1,5 +1,5 @@
-//! Reductions: each task computes a part of a result, and the library combines the part into the
-//! whole.
+//! Reductions: each task computes a part of a result, and the library combines the parts into the
+//! result.
 #![forbid(unsafe_code)]
 
 use super::data::{Data, Datum};
@@ -14,22 +14,24 @@ use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
-/// Elements into which a task combines its part.
+/// Elements into which the library combines the part of a task.
 pub struct Reduces<T, R> {
     datum: Arc<Datum<T, OnDevice>>,
     range: Range<usize>,
-    /// The device of the task.
+    /// The number of the task's device among the devices of the tasks.
     place: usize,
-    /// The part of the task. It exists from the start of the task to its end.
+    /// The part of the task. `None` before the function of the task runs, and after the part was
+    /// combined.
     part: Option<Buffer<T>>,
     how: PhantomData<fn() -> R>,
 }
 
 impl<T: Element> Data<T> {
-    /// All elements, for a reduction: the task combines a part into them. The function of the task
-    /// gets the part. At the start, each element of the part is the identity of the reduction, for
-    /// example 0 for a sum. Tasks that reduce into the same data run at the same time. Their parts
-    /// are combined in the order of the tasks, so the result has the same bits in each run.
+    /// All elements, for a reduction: the task computes a part, and the library combines the part
+    /// into the elements. The function of the task gets the part. At the start, each element of the
+    /// part is the identity of the reduction, for example 0 for a sum. Tasks that reduce into the
+    /// same data run at the same time. Their parts are combined in the order of the tasks, so the
+    /// result has the same bits in each run.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -54,7 +56,7 @@ impl<T: Element> Data<T> {
         self.reduce_range(.., how)
     }
 
-    /// The elements `range`, for a reduction as by [`Data::reduce`].
+    /// The elements `range`, for a reduction; see [`Data::reduce`].
     ///
     /// # Panics
     /// If the range does not lie within the data, as for a slice.

@@ -1,5 +1,5 @@
-//! Regions: tasks that are held back until the last of them is submitted, and are then issued as
-//! one graph.
+//! Regions: groups of tasks that are held back until the last task of the group is submitted. Then
+//! they are issued as one graph.
 #![forbid(unsafe_code)]
 
 use super::bound::{BoundData, NodeBody};
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 use std::sync::{Arc, PoisonError};
 
-/// Maximum number of data per graph. An operation has at most 64 accesses, and memory of the graph
-/// itself needs some of these.
+/// Maximum number of data per graph. The launch of a graph is an operation with at most 64
+/// accesses, and the memory of the graph itself needs some of them.
 const DATA_MAX: usize = 48;
 
 /// A datum of a region. The data of a region are in the order of their first use.
@@ -30,10 +30,11 @@ pub(super) struct RegionDatum {
 pub(super) struct Region {
     pub(super) members: Vec<Number>,
     pub(super) data: Vec<RegionDatum>,
-    /// The number of pairs of a member and an earlier task that holds the member back. The earlier
-    /// task is outside of the region.
+    /// The number of pairs of a member and an earlier task outside of the region that holds the
+    /// member back.
     pub(super) blockers: usize,
-    /// A hash of everything on which the graph of the region depends, for the members so far.
+    /// The hash of the calls, the uses and the memory of the members so far; see
+    /// [`RegionIssue::key`].
     pub(super) hasher: DefaultHasher,
     /// The program of the members; `None` if the members are not nodes of a run of workers.
     pub(super) workers: Option<Arc<BoundData>>,
@@ -47,14 +48,15 @@ pub(super) struct Region {
 pub(super) struct Member {
     pub(super) number: Number,
     pub(super) body: StreamBody,
-    /// Indices in the region of the members that write bytes which this member reads.
+    /// The indices, among the members of the region, of the members that write bytes which this
+    /// member reads.
     pub(super) reads: SmallVec<[usize; 4]>,
 }
 
 /// A region that is being issued as a graph.
 pub(super) struct RegionIssue {
     /// A hash of the calls, the uses and the memory of the region. Regions with equal keys use the
-    /// same graph, which is changed where their operations differ.
+    /// same graph. Where the operations of these regions differ, the graph is changed.
     pub(super) key: u64,
     pub(super) members: Vec<Member>,
     pub(super) data: Vec<RegionDatum>,
@@ -94,7 +96,7 @@ impl Region {
         let Self { data, hasher, is_loose, members, workers, .. } = self;
         match &new.body {
             TaskBody::Node(node) if members.is_empty() => *workers = Some(Arc::clone(&node.bound)),
-            // A run of workers has one program, and a graph cannot contain a task for workers.
+            // A run of workers has only one program, and a graph cannot contain a task for workers.
             TaskBody::Node(NodeBody { bound, .. }) => {
                 *is_loose |= workers.as_ref().is_none_or(|known| !Arc::ptr_eq(known, bound));
             }
@@ -124,7 +126,7 @@ impl Region {
 }
 
 impl RunIssue {
-    /// Enqueues the run.
+    /// Makes a graph of the members, and starts a run of the program over this graph.
     pub(super) fn start(&self) -> Result<Run> {
         let mut graph = TaskGraph::new();
         let node = |(_, node): &(Number, NodeBody)| graph.node_with(node.kind, node.fields);

@@ -12,15 +12,15 @@ pub(super) const PLACES_MAX: usize = 64;
 /// write on one device does not wait for a read of an older value on another device.
 #[derive(Debug)]
 pub(super) struct Replicas {
-    /// For each device, the number of the copy there; `None` if there is no copy.
+    /// For each device, the number of the copy on the device; `None` if there is no copy.
     numbers: SmallVec<[Option<u32>; 4]>,
-    /// The devices that have the current values of bytes, one bit per device. At least one bit is
-    /// set.
+    /// For each range of bytes, the devices that have the current values, one bit per device. At
+    /// least one bit is set.
     valid: RangeMap<u64>,
     home: usize,
 }
 
-/// Bytes whose values a device lacks, and a device that has them.
+/// Bytes whose current values a device lacks, and the number of a device that has these values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) from: usize,
@@ -28,8 +28,8 @@ pub(super) struct Missing {
 }
 
 impl Replicas {
-    /// A datum with this number. Its `bytes` bytes are on the device `home`; the tasks have
-    /// `places` devices.
+    /// The copies of the datum `number`, which has `bytes` bytes on the device `home`. The tasks
+    /// have `places` devices.
     pub(super) fn new(number: u32, bytes: u64, home: usize, places: usize) -> Self {
         let mut numbers = SmallVec::from_elem(None, places);
         numbers[home] = Some(number);
@@ -76,13 +76,12 @@ impl Replicas {
         all
     }
 
-    /// Notes that this device now has the current values of these bytes, in addition to the other
-    /// devices that have them.
+    /// Notes that the device `place` now also has the current values of the bytes `range`.
     pub(super) fn add(&mut self, place: usize, range: Range<u64>) {
         self.valid.update(range, || 0, |valid| *valid |= 1 << place);
     }
 
-    /// Notes that only this device has the current values of these bytes.
+    /// Notes that only the device `place` has the current values of the bytes `range`.
     pub(super) fn written(&mut self, place: usize, range: Range<u64>) {
         self.valid.update(range, || 0, |valid| *valid = 1 << place);
     }
@@ -95,8 +94,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A device lacks a byte exactly if another device wrote the byte after the device last got
-        /// it. The device that `missing` names has the byte.
+        /// A device lacks the value of a byte exactly if another device wrote the byte after the
+        /// device last got the value. The device that `missing` names has the value.
         #[test]
         fn a_device_lacks_what_was_written_elsewhere(
             steps in vec((0u64..16, 0u64..16, 0usize..3, any::<bool>()), 1..40)

@@ -1,4 +1,4 @@
-//! Runs of workers that tasks have started. Their outcome is known when they are complete.
+//! Runs of workers that tasks have started. The outcome of a run is known when the run is complete.
 #![forbid(unsafe_code)]
 
 use super::core::Core;
@@ -9,7 +9,8 @@ use crate::base::error::Error;
 use std::sync::{Arc, PoisonError};
 
 impl State {
-    /// Notes that a run failed. Its tasks were over already, and now they have no result.
+    /// Notes that a run failed. The tasks of the run were over already, and now they have no
+    /// result.
     fn run_failed(&mut self, running: &Running, error: Error) {
         let node = running.run.reported_task().and_then(|payload| usize::try_from(payload).ok());
         let culprit = node.and_then(|at| running.members.get(at)).or(running.members.first());
@@ -29,10 +30,11 @@ impl State {
 }
 
 impl Core {
-    /// Waits for the ends of all runs, or of the run with task `of`. Returns whether all of these
-    /// runs succeeded.
+    /// Waits for the ends of all runs, or only for the end of the run that contains the task `of`.
+    /// Returns whether all of these runs succeeded.
     pub(super) fn end_runs(&self, of: Option<Number>) -> bool {
-        // A second thread waits here until the first thread has seen the ends of the same runs.
+        // If another thread waits for ends of runs, this thread waits here until the other thread
+        // has noted their outcomes.
         let _ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         let runs = std::mem::take(&mut state.runs);
@@ -50,7 +52,7 @@ impl Core {
         are_well
     }
 
-    /// Handles the runs that are complete, without a wait.
+    /// Notes the outcomes of the runs that are complete. Does not wait.
     pub(super) fn look_at_runs(&self) {
         let Ok(_ending) = self.ending.try_lock() else { return };
         let runs = std::mem::take(&mut self.lock().runs);
@@ -67,7 +69,7 @@ impl Core {
         for (running, error) in &failed {
             state.run_failed(running, error.again());
         }
-        // The drop of a run frees its memory. That must not happen under this lock.
+        // The drop of a run frees its memory. This must not happen while the state is locked.
         drop(state);
     }
 }

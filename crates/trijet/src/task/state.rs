@@ -1,5 +1,5 @@
-//! The state of tasks under their lock: all tasks, the tasks that each one comes after, and the
-//! tasks that may be issued.
+//! The state of tasks under their lock: all tasks, for each task the tasks that it comes after, and
+//! the tasks that may be issued.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, DatumName, DeclaredUse};
@@ -19,10 +19,11 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The number of tasks that are remembered after they are over, for questions about them.
+/// The number of tasks that are remembered, so that a program can ask about tasks that are over. A
+/// task that is not over is always remembered.
 const REMEMBERED: usize = 4096;
 
-/// A datum: the last users of its bytes, and the number of tasks that still use it.
+/// A datum: the last users of its bytes, and the number of unfinished tasks that use it.
 #[derive(Debug, Default)]
 pub(super) struct Datum {
     pub(super) history: History,
@@ -33,7 +34,8 @@ pub(super) struct Datum {
     pub(super) is_taken: bool,
     /// Whether no handle of the datum is left.
     pub(super) is_forgotten: bool,
-    /// The devices that have the values of the datum; `None` if it cannot be on several devices.
+    /// The devices that have the current values of the datum; `None` if the datum cannot be on
+    /// several devices.
     pub(super) replicas: Option<Box<Replicas>>,
 }
 
@@ -59,8 +61,8 @@ pub struct TaskCounts {
     pub succeeded: u64,
     /// Tasks whose function returned an error or panicked.
     pub failed: u64,
-    /// Tasks that did not run. Either they were cancelled, or a task whose result they read did not
-    /// succeed.
+    /// Tasks that did not run: cancelled tasks, and tasks that read the result of a task that did
+    /// not succeed.
     pub skipped: u64,
     /// Regions that were submitted ([`Tasks::region`](super::Tasks::region)).
     pub regions: u64,
@@ -68,7 +70,7 @@ pub struct TaskCounts {
     pub graphs: u64,
     /// Regions that launched an existing graph.
     pub replays: u64,
-    /// Operations of existing graphs that were changed before a launch.
+    /// Operations of existing graphs that were changed before a launch of the graph.
     pub patched: u64,
     /// Runs of workers that were started.
     pub runs: u64,
@@ -76,7 +78,7 @@ pub struct TaskCounts {
     pub streams: usize,
     /// Copies between devices that the library inserted.
     pub transfers: u64,
-    /// The bytes of these copies.
+    /// The total bytes of the copies between devices that the library inserted.
     pub transferred: Bytes,
 }
 
@@ -85,13 +87,13 @@ pub(super) type Unblocked = SmallVec<[Number; 8]>;
 
 /// The state of tasks.
 pub(super) struct State {
-    /// The number of the first task that is remembered, which is the first of `tasks`.
+    /// The number of the first task that is remembered. This is the first task of `tasks`.
     pub(super) first: Number,
     pub(super) tasks: VecDeque<TaskState>,
     pub(super) data: Vec<Datum>,
     pub(super) unused: Vec<u32>,
-    /// Tasks for streams that may be issued: first the urgent tasks, then the others, both in the
-    /// order of their submission.
+    /// Tasks for streams that may be issued: first the urgent tasks, then the other tasks, each
+    /// group in the order of submission.
     pub(super) ready: BinaryHeap<(bool, Reverse<Number>)>,
     /// Tasks for the host that may run.
     pub(super) ready_on_host: VecDeque<Number>,
@@ -101,21 +103,22 @@ pub(super) struct State {
     pub(super) unissued: usize,
     /// The number of tasks that are not over.
     pub(super) unfinished: usize,
-    /// The number of threads that wait for tasks. While a thread waits, no task is held back.
+    /// The number of threads of the program that wait for tasks. While a thread waits, no task is
+    /// held back.
     pub(super) waiting: usize,
     /// Tasks up to this number are not held back, even if no thread waits.
     pub(super) due: Number,
     /// Whether a thread is issuing tasks.
     pub(super) is_issuing: bool,
-    /// Whether a thread of the library was called to issue tasks, and has not begun.
+    /// Whether a thread of the library was woken or started to issue tasks, and has not begun yet.
     pub(super) is_issuer_called: bool,
     pub(super) lanes: Lanes,
     /// The tasks without a result, each with the failure that caused this.
     pub(super) failures: BTreeMap<Number, Arc<Failure>>,
     /// The first failure that no call has returned yet.
     pub(super) unreported: Option<Arc<Failure>>,
-    /// Values that nothing needs any more. They may own values of the program or handles of data,
-    /// so they are dropped after the lock is released.
+    /// Values that are no longer needed. They may own values of the program or handles of data, so
+    /// they are dropped after the lock is released.
     pub(super) discarded: Vec<Box<dyn Send>>,
     pub(super) threads: usize,
     pub(super) idle_threads: usize,
@@ -130,9 +133,9 @@ pub(super) struct State {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replicated {
     pub(super) bytes: u64,
-    /// The device that has the value.
+    /// The number of the device of the buffer itself.
     pub(super) home: usize,
-    /// The number of devices.
+    /// The number of devices of the tasks.
     pub(super) places: usize,
 }
 
@@ -192,8 +195,8 @@ impl State {
         (self.first..).zip(&self.tasks)
     }
 
-    /// Adds a datum, and returns its number. `replicated` is its number of bytes, the number of its
-    /// device, and the number of devices; `None` if it cannot have copies on other devices.
+    /// Adds a datum, and returns its number. `replicated` is `None` if the datum cannot have copies
+    /// on other devices.
     pub(super) fn add_datum(
         &mut self,
         given_name: Option<Arc<str>>,
@@ -218,7 +221,8 @@ impl State {
         }
     }
 
-    /// Adds an empty history, for a datum or for its copy on a device. Returns its number.
+    /// Adds an empty history for a datum, or for the copy of a datum on a device. Returns the
+    /// number of the history.
     pub(super) fn add_history(&mut self) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.data.push(Datum::default());
@@ -228,7 +232,8 @@ impl State {
         number
     }
 
-    /// Notes that the last handle of a datum is gone. The datum stays until its tasks are over.
+    /// Notes that the last handle of a datum is gone. The datum stays until all tasks that use it
+    /// are over.
     pub(super) fn forget_datum(&mut self, number: u32) {
         let datum = &mut self.data[number as usize];
         datum.is_forgotten = true;
@@ -237,7 +242,8 @@ impl State {
         }
     }
 
-    /// Frees the numbers of a datum that has no tasks and no handles, and of its copies.
+    /// Frees the numbers of a datum and of its copies. No unfinished task uses the datum, and the
+    /// datum has no handle.
     fn retire(&mut self, number: u32) {
         self.unused.push(number);
         if let Some(replicas) = self.data[number as usize].replicas.take() {
@@ -257,7 +263,7 @@ impl State {
     /// Marks a datum as taken, if all of its bytes have values.
     ///
     /// # Errors
-    /// The error of a task that failed to write bytes of the datum.
+    /// The error of a task without a result that should have written bytes of the datum.
     pub(super) fn take_datum(&mut self, number: u32, op: &'static str) -> Result<()> {
         self.demand_there(number, op)?;
         let writers = self.data[number as usize].history.writers(0..u64::MAX);
@@ -287,8 +293,8 @@ impl State {
 
     /// Adds a task after the check of its data (`demand_data`).
     pub(super) fn add(&mut self, new: New, declared: &AllDeclared, region: Option<u64>) -> Number {
-        // A run uses the memory of all data of its program. So no data can be taken before the run
-        // is issued.
+        // A run of workers uses the memory of all data that its program is bound to. So none of
+        // these data can be taken before the run is issued.
         let bound = new.bound();
         let held = |one: &DeclaredUse| Use {
             number: one.number,
@@ -301,7 +307,8 @@ impl State {
         let uses = declared.all().iter().map(|one| self.use_on(new.place, one));
         let uses: SmallVec<[Use; 3]> = uses.chain(held).collect();
         self.counts.submitted += 1;
-        // The region may be gone, because a region ends early when a thread waits.
+        // The region may have been removed, because a region ends early when a thread waits for
+        // tasks.
         let region = region.filter(|region| self.regions.all.contains_key(region));
         if let Some(region) = region {
             self.note_member(region, &new, declared.all());
@@ -422,7 +429,7 @@ impl State {
         let data = std::mem::take(&mut task.data);
         let successors = std::mem::take(&mut task.successors);
         let region = task.region;
-        // If the body is still there, the function has not run.
+        // If the task still has its body, its function has not run.
         let did_run = body.is_none();
         self.discard(body);
         self.unfinished -= 1;
@@ -461,8 +468,8 @@ impl State {
         }
     }
 
-    /// Ends a task whose function has returned. `at` is the number of its stream, and the last
-    /// operation of the stream; `None` for a task on the host.
+    /// Ends a task whose function has returned. `at` is the number of the stream of the task, and
+    /// the position of the last operation of the stream. `None` for a task on the host.
     pub(super) fn returned(
         &mut self,
         number: Number,
@@ -473,8 +480,8 @@ impl State {
         self.returned_in_graph(number, outcome, end);
     }
 
-    /// Ends a task whose function has returned. `end` is the last operation of the task; `None` if
-    /// it enqueued nothing.
+    /// Ends a task whose function has returned. `end` is the position of the last operation of the
+    /// task; `None` if the task enqueued nothing.
     pub(super) fn returned_in_graph(
         &mut self,
         number: Number,
@@ -488,7 +495,7 @@ impl State {
             let name = self.task(number).map_or(Name::Borrowed(""), |one| one.name.clone());
             Arc::new(Failure { culprit: number, name, error })
         });
-        // A task of a graph may be here without having run, because another task failed.
+        // The function of a task of a graph may not have run, because another task failed.
         let failure = failure.or_else(|| self.task(number)?.failure.clone());
         let mut unblocked = Unblocked::new();
         self.end(number, failure, &mut unblocked);
@@ -516,7 +523,7 @@ impl State {
         true
     }
 
-    /// The failure with which a task ended.
+    /// The failure with which a task ended; `None` if the task has a result or is not over.
     pub(super) fn failure(&self, number: Number) -> Option<&Arc<Failure>> {
         self.failures.get(&number)
     }

@@ -26,8 +26,8 @@ pub enum Hazard {
     War,
     /// The later task writes bytes that the earlier task wrote.
     Waw,
-    /// Both tasks combine a part into the same bytes. Only the combinations run one after the
-    /// other.
+    /// The parts of both tasks are combined into the same bytes. Only the combinations run one
+    /// after the other.
     Reduction,
 }
 
@@ -44,7 +44,7 @@ pub enum KeptBy {
     Complete,
     /// The stream waits for the earlier task.
     Waits,
-    /// The later task was held back until the earlier task, which runs on the host, was complete.
+    /// The later task was held back until the earlier task, which runs on the host, was over.
     HeldBack,
     /// Both tasks are in one graph, which has an edge between their operations.
     Graph,
@@ -84,15 +84,15 @@ pub(super) enum TaskProgress {
     Ready,
     /// The function of the task runs.
     Running,
-    /// The work of the task is enqueued; for a task on the host, it is complete. Or the task
-    /// failed.
+    /// The function of the task has returned, or the task does not run because it was cancelled or
+    /// another task failed.
     Over,
 }
 
 /// The reason why a task has no result.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// The task that failed first.
+    /// The number of the task that failed first.
     pub(super) culprit: Number,
     pub(super) name: Name,
     pub(super) error: Error,
@@ -108,7 +108,7 @@ pub(super) struct New {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
     pub(super) is_urgent: bool,
-    /// The number of the device.
+    /// The number of the task's device among the devices of the tasks.
     pub(super) place: usize,
     /// The group of tasks with which the task shares streams.
     pub(super) group: Group,
@@ -116,7 +116,8 @@ pub(super) struct New {
 }
 
 impl New {
-    /// The uses to which the program is bound, if the task is for workers. Empty for other tasks.
+    /// The uses to which the program of the task is bound, if the task is for workers. Empty for
+    /// other tasks.
     pub(super) fn bound(&self) -> &[DeclaredUse] {
         if let TaskBody::Node(node) = &self.body { node.bound.data.all() } else { &[] }
     }
@@ -132,20 +133,20 @@ pub(super) struct TaskState {
     pub(super) is_urgent: bool,
     /// Whether the library inserted the task to copy bytes between devices.
     pub(super) is_transfer: bool,
-    /// The number of the device, and the group of tasks with which the task shares streams.
+    /// The number of the task's device, and the group of tasks with which the task shares streams.
     pub(super) serves: (usize, Group),
     pub(super) is_cancelled: bool,
     pub(super) body: Option<TaskBody>,
-    /// The region for which the task is held back.
+    /// The number of the region that holds the task back, if any.
     pub(super) region: Option<u64>,
     /// The number of earlier tasks that hold the task back.
     pub(super) blockers: u32,
-    /// The later tasks that this task holds back. The flag of a later task states whether it reads
-    /// bytes that this task writes.
+    /// The later tasks that this task holds back. The flag of a later task is true if the later
+    /// task reads bytes that this task writes.
     pub(super) successors: SmallVec<[(Number, bool); 4]>,
     pub(super) edges: SmallVec<[TaskEdge; 3]>,
-    /// The number of the stream on which the task was issued. `end` is the last operation of the
-    /// task there.
+    /// The number of the stream on which the task was issued. `end` is the position of the last
+    /// operation of the task on this stream.
     pub(super) lane: Option<usize>,
     pub(super) end: Option<Position>,
     pub(super) failure: Option<Arc<Failure>>,
@@ -188,7 +189,7 @@ impl fmt::Display for KeptBy {
 
 /// Bytes that a task wrote although it had declared to read them.
 pub(super) struct WrongRead {
-    /// Where the task was submitted.
+    /// The line of the program that submitted the task.
     pub(super) site: &'static Location<'static>,
     pub(super) datum: DatumName,
     pub(super) bytes: Range<usize>,

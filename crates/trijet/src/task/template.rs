@@ -1,6 +1,6 @@
-//! The graphs of regions. The operations of a region are recorded each time. If only values differ
-//! from an earlier region, the graph of the earlier region is changed in place. If operations
-//! differ, a new graph is made.
+//! The graphs of regions. The operations of a region are recorded each time. If the operations
+//! differ from an earlier region only in values, the graph of the earlier region is changed in
+//! place. Otherwise a new graph is made.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -12,13 +12,15 @@ use crate::memory::Uses;
 use crate::stream::{Device, Stream};
 use std::collections::VecDeque;
 
-/// Maximum number of graphs that are kept. Beyond it, the least recently used graph is dropped.
+/// Maximum number of graphs that are kept. If there are more, the least recently used graph is
+/// dropped.
 const KEPT: usize = 16;
 
 /// The outcome of a task of a region.
 pub(super) enum RegionOutcome {
     Returned(Result<()>),
-    /// The function did not run, because another task failed, or because of this error.
+    /// The function did not run. The result is `Err` with the reason. It is `Ok` if the reason is
+    /// that an earlier task of the region has no result.
     Skipped(StreamBody, Result<()>),
 }
 
@@ -31,7 +33,7 @@ pub(super) struct Templates(VecDeque<(u64, Template)>);
 #[derive(Debug)]
 struct Template {
     recording: Recording,
-    /// One stream for each task, so that only the use of memory orders the tasks.
+    /// One stream for each task, so that tasks are ordered only by their uses of memory.
     streams: Vec<Stream>,
     graph: Option<Graph>,
 }
@@ -139,7 +141,8 @@ fn record(
     }
 }
 
-/// If the error is about an operation that a graph cannot have, adds that the task is in a region.
+/// If the error is about an operation that a graph cannot have, adds to its text that the task is
+/// in a region.
 fn explained(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unsupported | ErrorKind::Capturing => error.context(

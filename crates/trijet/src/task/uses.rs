@@ -24,13 +24,13 @@ pub trait TaskUses: sealed::Sealed + Send + 'static {
     type Views<'t>;
     /// Adds the uses to `all`.
     fn declare(&self, all: &mut AllDeclared);
-    /// Sets the number of the device of the task, and makes copies of the data there. Called only
-    /// if the tasks have several devices.
+    /// Sets the number of the device of the task, and makes copies of the data on this device.
+    /// Called only if the tasks have several devices.
     ///
     /// # Errors
     /// The errors of an allocation.
     fn put(&mut self, place: usize) -> Result<()>;
-    /// Prepares the uses. Called on the stream of the task, before its function.
+    /// Prepares the uses. Called with the stream of the task, before the function of the task.
     ///
     /// # Errors
     /// Errors of the enqueue calls.
@@ -38,10 +38,10 @@ pub trait TaskUses: sealed::Sealed + Send + 'static {
         let _ = stream;
         Ok(())
     }
-    /// The views.
+    /// Returns the views of the elements.
     fn views(&mut self) -> Self::Views<'_>;
-    /// Completes the uses. Called on the stream of the task, after its function has succeeded.
-    /// `site` is the line that submitted the task.
+    /// Completes the uses. Called with the stream of the task, after the function of the task has
+    /// succeeded. `site` is the line of the program that submitted the task.
     ///
     /// # Errors
     /// Errors of the enqueue calls.
@@ -54,13 +54,13 @@ pub trait TaskUses: sealed::Sealed + Send + 'static {
 /// The uses of a task on a thread of the host. All data are in host memory. Only this crate
 /// implements this trait.
 pub trait HostUses: TaskUses {
-    /// Handles of the memory, which the thread of the host keeps.
+    /// Handles of the memory. The thread of the host keeps them while the function runs.
     type Parts;
     /// The arguments of the body: guards of the elements, valid while the body runs.
     type Guards<'t>;
-    /// The handles of the memory.
+    /// Returns the handles of the memory.
     fn parts(&self) -> Self::Parts;
-    /// Waits for the operations that use the elements, and returns guards of the elements.
+    /// Waits for the operations that must come before the uses, and returns guards of the elements.
     ///
     /// # Errors
     /// The error of work that failed.
