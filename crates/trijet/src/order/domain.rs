@@ -41,7 +41,7 @@ pub struct OrderingCounts {
     pub over_waits: u64,
 }
 
-/// A wait that was left out on request, to show what it prevents.
+/// A wait that was left out on request, to show the errors that the wait prevents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedWait {
     /// The label of the operation that should have waited.
@@ -55,11 +55,12 @@ pub struct DroppedWait {
 }
 
 /// Number of lanes that are opened before queries decide which lanes are reused. While fewer lanes
-/// are open, a stream gets a new lane, unless the calling thread knows that the work of a dropped
-/// stream is complete.
+/// are open, a stream gets a new lane. Only a lane whose last work is known to the calling thread
+/// to be complete is reused.
 const LANES_FIRST: u32 = 64;
 
-/// A lane whose stream was dropped, with the mark of its end if it had any work.
+/// A lane whose stream was dropped, with the mark of the end of the stream. `None` in place of the
+/// mark if the stream had no work.
 type Retired = (LaneId, Option<Arc<Mark>>);
 
 /// A lane that no stream has.
@@ -191,8 +192,8 @@ impl Domain {
         self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")
     }
 
-    /// Gives a new stream its lane: a fresh one, or a retired one whose work is complete and whose
-    /// sequence numbers continue. Returns the lane and its tenancy.
+    /// Gives a new stream its lane: a fresh lane, or a retired lane whose work is complete. The
+    /// sequence numbers of a retired lane continue. Returns the lane and its tenancy.
     pub(crate) fn adopt(
         &self,
         stream: GateStream,
@@ -297,9 +298,8 @@ impl Domain {
     }
 
     /// Takes a lane that no stream has. If the calling thread knows that the end of a lane is
-    /// complete, that lane is reused at once. If only a query shows that the end is complete, the
-    /// lane is reused only when there are many lanes, because the answer of a query depends on
-    /// timing.
+    /// complete, that lane is reused at once. If only a query shows this, the lane is reused only
+    /// when there are many lanes, because the answer of a query depends on timing.
     pub(crate) fn free_lane(&self) -> Result<Free> {
         if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
             return Ok(Free { id, end });
@@ -354,8 +354,8 @@ impl Domain {
         Some(LaneId(*fresh - 1))
     }
 
-    /// Takes a lane back when its stream is dropped. `end` stands for all work of the stream, if it
-    /// had any.
+    /// Takes a lane back when its stream is dropped. `end` stands for all work of the stream;
+    /// `None` if the stream had no work.
     pub(crate) fn retire(&self, id: LaneId, end: Option<Arc<Mark>>) {
         self.retired.lock().expect("no panic under this lock").push((id, end));
     }
@@ -392,9 +392,10 @@ impl Domain {
         }
     }
 
-    /// Notes that a query of the library found the event of `mark` complete. The entry about this
-    /// is appended first: as soon as the users of memory count as complete, another thread may use
-    /// the memory again, and the entries of that use must come later.
+    /// Notes that a query of the library found the event of `mark` complete. The entry about the
+    /// query is appended first. As soon as the users of memory count as complete, another thread
+    /// may use the memory again. The entries of the new use must come after the entry about the
+    /// query.
     pub(crate) fn settle(&self, mark: &Mark) {
         self.note_settled(mark);
         self.observe(&mark.snapshot);

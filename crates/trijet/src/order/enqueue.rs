@@ -23,8 +23,8 @@ use crate::log::{calling, thread};
 use std::sync::MutexGuard;
 
 impl LaneRef {
-    /// Enqueues one operation: waits for the operations of other lanes that its uses need, submits
-    /// it, and stamps the memory. A failed operation leaves no stamp.
+    /// Enqueues one operation: enqueues waits for the operations of other lanes that its uses need,
+    /// submits the operation, and stamps the memory. A failed operation leaves no stamp.
     #[inline]
     pub(crate) fn enqueue(&self, submission: &Submission<'_>) -> Result<()> {
         debug_assert!(submission.agrees(), "{submission:?}");
@@ -62,7 +62,7 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Checks a call on the stream that enqueues nothing. Refuses it wherever an operation would be
+    /// Checks a call on the stream that enqueues nothing. Refuses the call if an operation would be
     /// refused.
     #[inline]
     pub(crate) fn admit(&self, op: &'static str) -> Result<()> {

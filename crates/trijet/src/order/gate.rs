@@ -1,7 +1,7 @@
 //! The gate: every call of the library that orders work passes here.
 //!
-//! Operations, records, waits, queries and synchronisations reach the driver by [`Gate`] alone; no
-//! other file above `device` calls the driver's verbs for them. The outcome of a call depends on
+//! Operations, records, waits, queries and synchronisations reach the driver by [`Gate`] alone. No
+//! other file above `device` calls these functions of the driver. The outcome of a call depends on
 //! the state of its stream and of its device:
 //!
 //! - live: the call reaches the driver;
@@ -12,7 +12,7 @@
 //!   this work returns the error.
 //!
 //! The gate is passed under the lock of a lane, so nothing here runs code of the user. A caller
-//! reports a loss when it holds no lock, see `Domain::failed`.
+//! reports a loss after it has released its locks, see `Domain::failed`.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ pub(crate) struct GateStream {
 pub(crate) enum Maker {
     /// The library: no other code can reach the stream.
     Library,
-    /// The program, which may capture it at any time.
+    /// The program, which may capture the stream at any time.
     Program,
 }
 
@@ -91,8 +91,8 @@ impl Gate {
         self.pass(self.stream_state(on)?, on.device, |driver| driver.submit(on.handle, action))
     }
 
-    /// Checks a call on a stream that makes no call of the driver. Refuses it if the stream is
-    /// captured or its device is lost.
+    /// Checks a call on a stream that makes no call of the driver. Refuses the call if the stream
+    /// is captured or its device is lost.
     #[inline]
     pub(super) fn admit(&self, on: GateStream) -> Result<()> {
         if on.maker == Maker::Library && !self.any_lost.load(Ordering::Relaxed) {
@@ -237,8 +237,8 @@ impl Gate {
         self.any_lost.store(true, Ordering::Release);
     }
 
-    /// Notes a loss, if the error of the driver is one. The lost device may be another device whose
-    /// work the call needed. Returns the error.
+    /// Notes a loss, if the error of the driver is the loss of a device. The lost device may be
+    /// another device whose work the call needed. Returns the error.
     #[cold]
     fn refused(&self, device: DeviceId, error: Error) -> Error {
         if error.is_loss() {

@@ -7,18 +7,18 @@
 //!
 //! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that they do not hold up
 //! other threads. The operation of such a call gets its number when the call has returned, and
-//! follows what the vector included before the call. The library claims no order between this
-//! operation and the operations that other threads enqueue during the call, in this lane or in
-//! another one: see `blocking_call`.
+//! follows the positions that the vector included before the call. The library claims no order
+//! between this operation and the operations that other threads enqueue during the call, in this
+//! lane or in another one: see `blocking_call`.
 //!
 //! *Tenancies.* A lane serves one stream after another, and its numbers continue. Numbers up to
 //! `State::base` belong to earlier streams. One mark, recorded at the end of the last earlier
 //! stream, stands for all of these numbers. An event on the present stream does not stand for them.
 //!
 //! *Exact waits without an event for each operation.* If two lanes use the memory of an operation,
-//! an event is recorded after the operation, just before the next operation of its lane is
-//! enqueued. A consumer that needs the event earlier records it. A program on one lane records
-//! nothing.
+//! an event is recorded after the operation. The record is made just before the next operation of
+//! the same lane is enqueued. A consumer that needs the event earlier makes the record itself. A
+//! program on one lane records nothing.
 //!
 //! *Host functions* may wait for the program. So an event is recorded in a lane before a host
 //! function is enqueued there, and before the lane waits for a host function: a consumer of the
@@ -49,14 +49,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum number of streams that are in use at once.
 pub(crate) const LANES_MAX: u32 = 1024;
-/// Maximum number of checkpoints per lane. The oldest checkpoint also stands for the dropped ones.
+/// Maximum number of checkpoints per lane. The oldest checkpoint also stands for the checkpoints
+/// that were dropped.
 const CHECKPOINTS_MAX: usize = 64;
 /// Maximum number of checkpoints of a lane while the oldest checkpoint is held. A checkpoint is
-/// held while a host function after it may be pending. A stream does not hold more operations (law
-/// A41).
+/// held while a host function after it may be pending. A stream has no room for more operations
+/// (law A41).
 const CHECKPOINTS_HELD_MAX: usize = 1024;
 
-/// Maximum number of operations that may be pending in a stream before the next call counts as one
+/// If more operations than this number may be pending in a stream, the next call counts as a call
 /// that may wait for room. About 1024 operations of the driver fit (law A41), and an operation of
 /// the library usually comes with up to two more: a wait and a record.
 pub(super) const PENDING_MAX: u64 = 512;
@@ -71,7 +72,7 @@ pub(crate) struct Lane {
     pub(crate) done: Watermark,
 }
 
-/// A call of the program, for the entry about it.
+/// A call of the program, for the entry about the call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NotedCall {
     /// The time of its start, if a tracer takes times.
@@ -198,7 +199,8 @@ impl Lane {
         tenancy
     }
 
-    /// Adds the vector to `clock`, if the lane still has this tenancy. Returns whether it does.
+    /// Adds the vector to `clock`, if the lane still has this tenancy. Returns whether the lane has
+    /// it.
     pub(crate) fn add_vector(&self, tenancy: u64, clock: &mut VectorClock) -> bool {
         let state = self.lock();
         if state.tenancy == tenancy {
@@ -237,8 +239,8 @@ impl Lane {
         self.lock().device
     }
 
-    /// Adds a tracer, unless the lane has it already: a stream that has just been opened may have
-    /// added it.
+    /// Adds a tracer, unless the lane already has the tracer: a stream that has just been opened
+    /// may have added it.
     pub(crate) fn attach(&self, tracer: &Arc<Tracer>) {
         let mut state = self.lock();
         if !state.tracers.iter().any(|other| other.is(tracer)) {
@@ -341,8 +343,8 @@ impl State {
         }
     }
 
-    /// Whether the oldest checkpoint stays, because between it and the next one there is a host
-    /// function that the calling thread does not know to be complete.
+    /// Whether the oldest checkpoint stays. It stays if the operation after it may wait for the
+    /// program and is not known to the calling thread to be complete.
     fn holds_oldest(&mut self, domain: u64, lane: LaneId) -> bool {
         let Some(oldest) = self.checkpoints.front().map(|mark| mark.position.seq) else {
             return false;

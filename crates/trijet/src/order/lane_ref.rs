@@ -42,7 +42,7 @@ impl LaneRef {
         Self { domain, id, lane, device: stream.device, stream, legacy, recorder: None }
     }
 
-    /// The recorder that takes the operations of the lane; `None` if they are enqueued.
+    /// The recorder that takes the operations of the lane; `None` if the operations are enqueued.
     pub(crate) fn recorder(&self) -> Option<&Arc<dyn Recorder>> {
         self.recorder.as_ref()
     }
@@ -105,7 +105,7 @@ impl LaneRef {
         Ok(turn)
     }
 
-    /// The mark that stands for all work of the stream after it is dropped; `None` if there is no
+    /// The mark that stands for all work of a stream that is being dropped; `None` if there is no
     /// work.
     pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
         match &self.legacy {

@@ -1,14 +1,16 @@
 //! The order between the legacy default stream and the blocking streams (laws A13 to A15).
 //!
-//! An operation of the legacy stream follows all work that the blocking streams of its device hold.
-//! Every later operation of these streams follows the operation. The driver keeps this order. The
-//! library adds the order to the lane vectors, so that it inserts no waits for the same order.
-//! While an operation is enqueued in the legacy stream, none is enqueued in a blocking stream. So
-//! the driver and the library see these operations in the same order.
+//! An operation of the legacy stream follows all earlier work of the blocking streams of its
+//! device. Every later operation of the blocking streams follows the operation of the legacy
+//! stream. The driver keeps this order. The library adds the order to the lane vectors, so that it
+//! inserts no waits for the same order. While an operation is being enqueued in the legacy stream,
+//! no operation is enqueued in a blocking stream. So the driver and the library see these
+//! operations in the same order.
 //!
-//! The per-thread default stream is a blocking stream of one thread. To the driver, its handle
-//! means the stream of the thread that calls. So only its own thread may use the stream. An event
-//! is recorded after every operation at once, because no other thread can record it later.
+//! The per-thread default stream is a blocking stream of one thread. To the driver, the handle of
+//! this stream means the stream of the calling thread. So only its own thread may use the stream.
+//! An event is recorded directly after every operation, because no other thread can record an event
+//! later.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -63,8 +65,8 @@ pub(crate) struct LegacyOrder {
 }
 
 /// The lock that is held during a call, so that the library sees the calls in the driver's order.
-/// It is released before a call that may wait. The order between such a call and the calls of other
-/// streams is unknown, and the library claims none.
+/// The lock is released before a call that may wait. The order between such a call and the calls of
+/// other streams is unknown, and the library claims no order.
 pub(crate) struct Turn<'a> {
     legacy: &'a LegacyOrder,
     held: TurnGuard<'a>,
@@ -203,8 +205,8 @@ impl Turn<'_> {
 }
 
 impl Barrier {
-    /// Adds the barrier to the vector of a lane whose operation followed it, unless `vector`
-    /// already includes a later version of the barrier.
+    /// Adds the barrier to `vector`, the vector of a lane with an operation that followed the
+    /// barrier. Does nothing if `vector` already includes this version or a later version.
     pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
         if self.version > *seen {
             vector.join(&self.clock);

@@ -1,10 +1,10 @@
 //! Access of devices to each other's memory.
 //!
-//! A copy between two devices uses the link between them if the device of its stream has access to
-//! the memory of the other device. Without access the driver moves the bytes through the host, and
-//! refuses memory that is mapped into a range of addresses, such as the memory of a heap. So the
-//! first copy between two devices enables the access if there is a link. If there is no link, the
-//! library moves the bytes through the host.
+//! A copy between two devices uses the link between them if the device of the copy's stream has
+//! access to the memory of the other device. Without access, the driver moves the bytes through the
+//! host. The driver then also refuses memory that is mapped into a range of addresses, such as the
+//! memory of a heap. So the first copy between two devices enables the access if there is a link.
+//! If there is no link, the library moves the bytes through the host.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;

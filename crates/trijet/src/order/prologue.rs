@@ -46,7 +46,7 @@ impl LaneRef {
     ) -> Result<()> {
         prologue.called = state.called(self.driver());
         // A record in the legacy stream may hold the blocking streams back (law A14). So an event
-        // is recorded there only when a consumer needs it.
+        // is recorded in the legacy stream only when a consumer needs the event.
         if state.last_shared && state.class != StreamClass::Legacy && state.recorded() < state.seq {
             state.record(self.gate(), self.id)?;
         }

@@ -101,7 +101,8 @@ impl Domain {
         Ok(Checked(Arc::clone(self)))
     }
 
-    /// Ends the trace of every lane and takes it, with its times. All traced work must be complete.
+    /// Ends the trace of every lane, and returns the trace with its times. All traced work must be
+    /// complete.
     pub(crate) fn take_trace(&self) -> Result<Trace> {
         let log = &self.gate.log;
         // If nothing is traced, the result is an empty trace without times.

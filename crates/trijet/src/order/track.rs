@@ -1,16 +1,16 @@
 //! The track of an allocation: its stamps. For each byte range, the stamps name the operation that
-//! last wrote the bytes, and all operations that have read them since. The stamps decide for which
-//! operations a new access must wait.
+//! last wrote the bytes, and all operations that have read the bytes since that write. The stamps
+//! decide for which operations a new access must wait.
 //!
 //! The last reader of each lane is kept. A lane executes in order, so its last reader stands for
 //! its earlier readers. It does not stand for the readers of other lanes.
 //!
 //! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
-//! atomic numbers, which need no lock. They need an atomic update only when a lane takes an empty
-//! slot. Borrows make this sound: while an allocation has one owner, an access that writes is
-//! exclusive. If the accesses before and after it are on other threads, a hand-over passed the
-//! borrow between the threads and orders the accesses. Only readers can come at the same time, and
-//! a reader writes the slot of its lane under the lock of its lane. Accesses of parts go to a map
+//! atomic numbers, which need no lock. An atomic read-modify-write is needed only when a lane takes
+//! an empty slot. Borrows make this sound: while an allocation has one owner, an access that writes
+//! is exclusive. If the accesses before and after a write are on other threads, a hand-over passed
+//! the borrow between the threads and orders the accesses. Only readers can come at the same time.
+//! A reader writes the slot of its lane under the lock of its lane. Accesses of parts go to a map
 //! of byte ranges with a lock. An allocation that was split keeps all of its stamps in the map.
 //!
 //! *Manual memory.* The library does not know the order of its users, so no user stands for a user
@@ -31,9 +31,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Number of byte ranges whose stamps are kept exactly. When there are more, neighbouring ranges
-/// that one lane wrote are joined. Otherwise a buffer that grows by one element at a time would
-/// have a range for each element, and an access of the whole would look at each range.
+/// Number of byte ranges whose stamps are kept exactly. If there are more ranges, neighbouring
+/// ranges that one lane wrote are joined. Otherwise a buffer that grows by one element at a time
+/// would have a range for each element, and an access of the whole would look at each range.
 const RANGES_KEPT: usize = 64;
 
 /// Positions to wait for, the latest of each lane. Positions for all slots fit without a heap
@@ -52,9 +52,9 @@ impl Stamp {
         keep_latest(&mut self.reads, position);
     }
 
-    /// Joins two stamps into one stamp for the bytes of both, if one lane wrote both or if neither
-    /// was written. Otherwise returns `None`. If one lane wrote both, an access that follows the
-    /// later write follows the earlier write too.
+    /// Joins the stamps of two ranges into one stamp for both ranges. Returns `None` unless one
+    /// lane wrote both ranges or neither range was written. If one lane wrote both ranges, an
+    /// access that follows the later write follows the earlier write too.
     fn joined(&self, other: &Self) -> Option<Self> {
         let write = match (self.write, other.write) {
             (Some(one), Some(two)) if one.lane == two.lane => Some(one.max(two)),
@@ -80,14 +80,14 @@ pub(crate) struct Track {
     extent: AtomicU64,
     /// The last write of the whole allocation; of manual memory, the last write in each lane.
     writes: Slots,
-    /// The last reads of the whole allocation since that write, one per lane.
+    /// The last reads of the whole allocation since the last write, one per lane.
     reads: Slots,
     /// Whether the map holds stamps.
     ranged: AtomicBool,
     /// Whether the allocation has several owners. All stamps are then in the map.
     parts: AtomicBool,
-    /// The part of the track that few allocations need. The first access that needs this part makes
-    /// it.
+    /// The part of the track that few allocations need. The first access that needs this part
+    /// creates it.
     rare: OnceLock<Box<Rare>>,
     /// The number of the first lane that used the allocation, plus one; 0 if no lane has used it.
     first_lane: AtomicU32,
@@ -108,9 +108,9 @@ pub(crate) struct Track {
 struct Rare {
     /// The stamps of parts.
     stamps: Mutex<RangeMap<Stamp>>,
-    /// Users that no stamp names. These are users whose wait was left out on request, so that a
-    /// later stamp hides them, and users of manual memory that found no slot. The host must not
-    /// access the bytes before these users are complete.
+    /// Users that no stamp names. Some of them are users of manual memory that found no slot. The
+    /// others are users for which a wait was left out on request, so that a later stamp hides them.
+    /// The host must not access the bytes before these users are complete.
     left_out: Mutex<NeededPositions>,
 }
 
@@ -237,8 +237,8 @@ impl Track {
         }
     }
 
-    /// The track of an allocation that uses none of its bytes until it grows. The users before the
-    /// allocation used all of its bytes.
+    /// The track of a growing allocation, which uses none of its bytes until it grows. The users of
+    /// the memory before this allocation used all of its bytes.
     pub(crate) fn growing(self) -> Self {
         if self.has_users_before() {
             self.move_to_map(&mut self.lock());
@@ -451,8 +451,8 @@ impl Track {
         true
     }
 
-    /// Stamps a write of the whole allocation. The write follows every earlier access, and stands
-    /// for all of them.
+    /// Stamps a write of the whole allocation. The write follows every earlier access, so its stamp
+    /// replaces all other stamps.
     #[inline]
     fn write_whole(&self, position: Position) {
         self.reads.clear();

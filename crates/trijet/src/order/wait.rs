@@ -164,7 +164,7 @@ impl LaneRef {
     }
 
     /// Notes a wait for an event that was never recorded. The driver would do nothing (law A5), so
-    /// it is not called.
+    /// the driver is not called.
     pub(crate) fn note_wait_for_nothing(
         &self,
         event: EventHandle,

@@ -107,7 +107,7 @@ pub struct Plan {
 /// Whether the first and last chunks are smaller than the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Ramp {
-    /// All chunks have one size; the last one may be smaller.
+    /// All chunks have one size, except the last chunk, which may be smaller.
     #[default]
     Flat,
     /// Sizes double from a sixteenth of the full size up to the full size, and are halved again at

@@ -73,8 +73,8 @@ pub struct EngineReport {
     pub busy: Nanos,
     /// The time that the work of the engine takes alone; `None` if only the busy time is known.
     pub isolated: Option<Nanos>,
-    /// The observed time divided by the isolated time. If it is above 1, other work slowed the
-    /// engine down.
+    /// The observed time divided by the isolated time. If the quotient is above 1, other work
+    /// slowed the engine down.
     pub contention: Option<f64>,
 }
 
@@ -281,8 +281,8 @@ impl Report {
     }
 
     /// A copy of the operations with the times at which the engines worked, as far as these times
-    /// are known. For a reader who is the user of a command, the sites of the enqueue calls are
-    /// left out, because this reader cannot change the program.
+    /// are known. The sites of the enqueue calls are left out for the user of a command, who cannot
+    /// change the program.
     pub(super) fn settled(&self, dag: &Dag) -> Vec<Op> {
         let mut ops = self.ops.clone();
         self.settle(&mut ops, dag);
@@ -406,7 +406,7 @@ impl Report {
         self
     }
 
-    /// The result of the checker; `None` if it did not run.
+    /// The result of the checker; `None` if no checker ran.
     #[must_use]
     pub fn found(&self) -> Option<&Verdict> {
         self.found.as_ref()
@@ -421,7 +421,7 @@ impl Report {
         self
     }
 
-    /// The figures of the traced run; `None` if it was not traced.
+    /// The figures of the traced run; `None` if the run was not traced.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()

@@ -50,8 +50,8 @@ impl Device {
     }
 
     /// The verdict of the checker so far, on all streams of the device's driver. `None` if no open
-    /// device of that driver was opened with [`DeviceBuilder::check`], and in a child of `fork`.
-    /// The checker treats a wait that has not ended yet as a wait that never ends.
+    /// device of this driver was opened with [`DeviceBuilder::check`]. Also `None` in a child of
+    /// `fork`. The checker treats a wait that has not ended yet as a wait that never ends.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -116,8 +116,8 @@ impl DeviceBuilder {
     /// with a check after that has a new checker. [`DeviceBuilder::host`] opens devices with a new
     /// driver, so tests that run side by side do not see each other's findings.
     ///
-    /// A pipeline on a checked device copies and waits as on a GPU, even if it would otherwise work
-    /// in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
+    /// A pipeline on a checked device copies and waits as on a GPU. Without a check, it may work in
+    /// the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
     pub fn check(mut self, options: CheckOptions) -> Self {
         self.check = Some(options);
         self

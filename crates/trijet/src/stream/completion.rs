@@ -1,4 +1,4 @@
-//! The completion thread of a device, which wakes tasks when the events for which they wait are
+//! The completion thread of a device. It wakes tasks when the events for which the tasks wait are
 //! complete.
 //!
 //! *No wake-up is missed*, because an entry stays on the list until the thread has found its event
@@ -27,9 +27,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// The time between two queries of pending events. The kernel delays a timed wait by up to 50 us
-/// anyway (the default timer slack of Linux), so a shorter interval would cost processor time and
-/// gain little. A copy of a few MiB takes about 50 us, so a longer interval would be noticeable
-/// after such a copy.
+/// (the default timer slack of Linux). So a shorter interval would cost processor time and gain
+/// little. A copy of a few MiB takes about 50 us, so a longer interval would be noticeable after
+/// such a copy.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The number of an entry. No later entry has the same number.
@@ -175,7 +175,8 @@ fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
     if let Some(entry) = entry
         && let Err(panic) = catch_unwind(AssertUnwindSafe(|| entry.waker.wake()))
     {
-        // This thread has no caller to report to, and dropping the payload may panic again.
+        // This thread has no caller that could get the panic, and the drop of its payload may panic
+        // again. So the payload leaks.
         std::mem::forget(panic);
     }
 }

@@ -57,7 +57,7 @@ fn cuda_domain() -> Result<Arc<Domain>> {
 }
 
 /// The domain of the host devices on CPU threads from which [`Select`] chooses. A process has one
-/// such domain, and gets a new one after the loss of a device.
+/// such domain. After the loss of a device, it gets a new domain.
 fn host_domain() -> Result<Arc<Domain>> {
     static HOST: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = HOST.lock().expect("no panic under this lock");
@@ -233,7 +233,7 @@ impl Device {
 
     /// Waits until the work of all streams of the device is complete (law A10). If other code is
     /// capturing a stream of the device into a graph, the driver refuses the call, and the capture
-    /// ends with an error. [`Stream::synchronize`] disturbs no capture.
+    /// fails. [`Stream::synchronize`] makes no capture fail.
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.

@@ -20,7 +20,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A point in a stream (laws A4 to A8). Before its first record, an event stands for no work, and a
-/// wait for it has no effect (law A5).
+/// wait for the event has no effect (law A5).
 ///
 /// ```
 /// use trijet::{Device, Select};

@@ -1,5 +1,5 @@
-//! Streams and events that are shared with other libraries, in both directions, and captures of
-//! such streams.
+//! Streams and events of other libraries that Trijet uses, and streams and events of Trijet that
+//! other libraries use. Also captures of such streams.
 
 use super::device::Device;
 use super::event::Event;
@@ -20,13 +20,13 @@ impl Device {
     /// stream. `owner` keeps the stream alive, and is dropped after the last buffer that was
     /// allocated in the stream.
     ///
-    /// While the stream is being captured into a graph, copies, fills and launches become a part of
-    /// that graph, in the order of the capture. If one of these operations must follow earlier work
-    /// of other streams, the call first waits on the host for that work. All other calls return
-    /// `Capturing` and do not change the capture: allocations, host functions, records, waits,
-    /// queries, synchronizations, and copies of memory that is not page-locked. CUDA does not
-    /// report whether a stream in capture is a blocking stream. So a stream that is passed here
-    /// during a capture counts as non-blocking.
+    /// While other code captures the stream into a graph, copies, fills and launches become a part
+    /// of the graph. Their order is the order of the capture. If one of these operations must
+    /// follow earlier work of other streams, the call first waits on the host for that work. All
+    /// other calls return `Capturing` and do not change the capture: allocations, host functions,
+    /// records, waits, queries, synchronizations, and copies of memory that is not page-locked.
+    /// CUDA does not report whether a stream in capture is a blocking stream. So a stream that is
+    /// passed here during a capture counts as non-blocking.
     ///
     /// ```
     /// use trijet::{Device, Select};

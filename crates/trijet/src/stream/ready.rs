@@ -2,14 +2,14 @@
 //!
 //! A future queries the driver each time it is polled. If the work is not complete, the task must
 //! be woken later:
-//! - If time passes by itself, the future puts the event and the task's waker on the list of the
-//!   device's completion thread. The thread queries the events of the list and wakes the tasks, see
+//! - On a real clock, the future puts the event and the task's waker on the list of the device's
+//!   completion thread. The thread queries the events of the list and wakes the tasks, see
 //!   `completion`.
 //! - On a simulated clock, the poll itself advances time and wakes the task at once. No thread is
 //!   needed.
 //!
-//! *Knowledge from a poll.* When a poll returns the result, the polling thread knows that the work
-//! of the future is complete, as after a successful query (law A8). The polling thread does not get
+//! *Knowledge from a poll.* When a poll returns `Ready`, the polling thread knows that the work of
+//! the future is complete, as after a successful query (law A8). The polling thread does not get
 //! the knowledge of the thread that created the future (law A46). A query by the completion thread
 //! tells no other thread that work is complete.
 //!

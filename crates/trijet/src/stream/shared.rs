@@ -65,7 +65,8 @@ pub(crate) struct OpenDevice {
     any_deferred: AtomicBool,
     /// Set if the device was opened with a checker. This value keeps the checker running.
     pub(super) checked: OnceLock<Checked>,
-    /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
+    /// Errors that the failing calls could not return, for example errors of drops. `Device::close`
+    /// reports these errors.
     pub(super) errors: Mutex<Vec<Error>>,
 }
 

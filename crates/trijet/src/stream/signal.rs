@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Everything that a thread does before it sets the signal happens before everything that another
 /// thread does after it has waited for the signal. The checker uses this order too. A signal adds
 /// nothing else to the order of streams. In particular, a signal does not stand for pending work.
-/// To hand over repeatedly, send a new signal with each item.
+/// To hand over several items one after another, send a new signal with each item.
 ///
 /// After a context loss no host function is called (law A29). So a signal that a host function
 /// should set is never set. If a loss is possible, use [`Signal::wait_timeout`]. In the virtual

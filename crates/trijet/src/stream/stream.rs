@@ -29,7 +29,7 @@ const NO_CHUNK: u64 = u64::MAX;
 /// An in-order queue of operations on a device.
 ///
 /// Using one buffer on several streams needs no events: the library inserts the necessary waits.
-/// Dropping a stream never blocks, and its work still runs (law A12).
+/// Dropping a stream never blocks, and the work of the stream still runs (law A12).
 ///
 /// ```
 /// use trijet::{Device, Select};

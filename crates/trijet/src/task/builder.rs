@@ -69,7 +69,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
 
     /// Puts the task on the device with this number among the devices of the tasks. Bytes that the
     /// task reads and that this device lacks are copied to the device before the task. Without this
-    /// call, the task is on the device of the first data that it writes. If it writes no data, it
+    /// call, the task is on the device of the first data that it writes. A task that writes no data
     /// is on the device of the first data that it reads.
     ///
     /// ```
@@ -238,8 +238,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
     ///
     /// # Errors
     /// `InvalidValue` for a kind that the program lacks, for too many fields, for a use that the
-    /// program is not bound to, for a reduction, or if the task is on another device than the
-    /// program. The errors of [`Task::run`].
+    /// program is not bound to, or for a reduction. `InvalidValue` if the task is on another device
+    /// than the program. The errors of [`Task::run`].
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, fields: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;

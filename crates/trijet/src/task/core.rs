@@ -1,8 +1,9 @@
 //! Tasks on one or more devices: submission, issue, and waits.
 //!
-//! Any thread may submit tasks. One thread at a time issues tasks: it runs their functions, which
-//! enqueue work. So the operations of two tasks that conflict are enqueued in the order of the
-//! tasks, and the library orders these operations like all others. No function runs under a lock.
+//! Any thread may submit tasks. One thread at a time issues tasks: the thread runs the functions of
+//! the tasks, which enqueue work. So the operations of two tasks that conflict are enqueued in the
+//! order of the tasks, and the library orders these operations like all others. No function runs
+//! under a lock.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, AnyDatum, DatumName, StreamBody};
@@ -590,7 +591,8 @@ impl Core {
         for stream in streams {
             outcome = outcome.and(stream.complete());
         }
-        // One error is returned here, and the next call returns the next error.
+        // If there are several errors, the first is returned here, and the next call returns the
+        // next error.
         failed.map_or(outcome, Err)?;
         self.domain().host_fns.take_panic()?;
         self.demand_right_reads()

@@ -17,7 +17,7 @@ pub struct TaskStep {
     pub from: String,
     /// The name and the number of the later task.
     pub to: String,
-    /// The conflict of the later task with the earlier one.
+    /// The conflict of the later task with the earlier task.
     pub hazard: Hazard,
     /// The number of the datum that both tasks use.
     pub datum: u32,
@@ -116,8 +116,8 @@ fn label(number: Number, task: &TaskState) -> String {
     format!("{} #{number}", task.name)
 }
 
-/// Returns the shortest chain of uses from one task to another. Without such a chain, returns
-/// another reason for their order. `None` if one of the tasks is forgotten.
+/// Returns the shortest chain of uses from the task `from` to the task `to`. Without such a chain,
+/// returns whether a stream orders the two tasks. `None` if one of the tasks is forgotten.
 pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
     let (first, last) = (state.task(from)?, state.task(to)?);
     let mut came: BTreeMap<Number, (Number, &TaskEdge)> = BTreeMap::new();

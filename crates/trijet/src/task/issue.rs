@@ -44,8 +44,8 @@ impl State {
         !self.regions.ready.is_empty() || !self.ready.is_empty() && !self.holds_back(look_ahead)
     }
 
-    /// Whether the ready tasks are held back. This is the case if at most `look_ahead` tasks are
-    /// not issued, no thread waits for tasks, a handle is left, and no ready task is due.
+    /// Whether the ready tasks are held back. Four conditions must hold: at most `look_ahead` tasks
+    /// are not issued, no thread waits for tasks, a handle is left, and no ready task is due.
     fn holds_back(&self, look_ahead: usize) -> bool {
         let is_due = |(_, Reverse(number)): &(_, Reverse<Number>)| *number <= self.due;
         let is_asked = self.waiting > 0 || self.is_closing;

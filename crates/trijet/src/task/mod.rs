@@ -105,8 +105,8 @@ const NO_DATUM: u32 = u32::MAX;
 /// The library holds no lock while a function of a task runs, or while values of the function are
 /// dropped.
 ///
-/// Inside a host function, and in a child of `fork`, each call that returns a `Result` is refused,
-/// [`Tasks::cancel`] returns `false`, and nothing is issued.
+/// Inside a host function and in a child of `fork`, no task is issued. Each call that returns a
+/// `Result` returns an error, and [`Tasks::cancel`] returns `false`.
 #[derive(Debug, Clone)]
 pub struct Tasks(Arc<TasksHandle>);
 
@@ -171,11 +171,11 @@ impl TaskOptions {
         self
     }
 
-    /// Checks that tasks on streams do not write bytes that they declare to read. A kernel with a
-    /// wrong declaration may do so. The device memory is compared before and after each task.
-    /// [`Tasks::finish`] returns the first difference as an error, with the bytes and the line that
-    /// submitted the task. This check is for tests: all bytes that tasks read are copied to the
-    /// host twice, and regions are issued task by task.
+    /// Checks that tasks on streams do not write bytes that they declare to read. A kernel may
+    /// write such bytes if its declaration is wrong. The device memory is compared before and after
+    /// each task. [`Tasks::finish`] returns the first difference as an error, with the bytes and
+    /// the line that submitted the task. This check is for tests: all bytes that tasks read are
+    /// copied to the host twice, and regions are issued task by task.
     pub fn check_reads(mut self) -> Self {
         self.checks_reads = true;
         self
@@ -324,8 +324,9 @@ impl Tasks {
     }
 
     /// Submits a task that copies the elements of `source` to `target`. All uploads to a device
-    /// share one stream, and all downloads share another: a device has one copy engine per
-    /// direction, where copies on more streams would wait for each other (docs/measuring.md).
+    /// share one stream, and all downloads share another stream. A device has one copy engine per
+    /// direction, and copies on several streams would wait for each other in this engine
+    /// (docs/measuring.md).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -363,11 +364,11 @@ impl Tasks {
 
     /// Runs `submit`, and issues the tasks that `submit` submits on this thread as one graph. Such
     /// a group of tasks is a region; use it for tasks that the program repeats. A region launches
-    /// the graph of an earlier region if the calls, the uses, the sizes of the data, the kinds of
-    /// memory and the addresses modulo 256 bytes are the same. The functions of the tasks run each
-    /// time. If the operations differ only in values or data, the graph is changed in place. If
-    /// there are other operations, a new graph is made. So a region only affects speed: tasks have
-    /// the same results as without a region.
+    /// the graph of an earlier region if these facts are the same: the calls, the uses, the sizes
+    /// of the data, the kinds of memory, and the addresses modulo 256 bytes. The functions of the
+    /// tasks run each time. If the operations differ only in values or data, the graph is changed
+    /// in place. If there are other operations, a new graph is made. So a region only affects
+    /// speed: tasks have the same results as without a region.
     ///
     /// The functions of a region's tasks enqueue copies, fills and launches, and may allocate. Any
     /// other call fails, and the error names the region. Tasks of one program for workers
@@ -375,10 +376,10 @@ impl Tasks {
     /// data, or memory that they allocate.
     ///
     /// The tasks are issued when `submit` returns. They are issued one by one if the region cannot
-    /// be a graph. This is so if a task of the region runs on the host or follows a task that
-    /// failed, if the tasks are on several devices, if the region has more than 48 data, if a
-    /// thread waited for tasks before the region was complete, or if the tasks are on a stream of
-    /// the program ([`Device::tasks_in`]).
+    /// be a graph. A region cannot be a graph if a task of the region runs on the host, or follows
+    /// a task that failed; if the tasks are on several devices; if the region has more than 48
+    /// data; if a thread waited for tasks before the region was complete; or if the tasks are on a
+    /// stream of the program ([`Device::tasks_in`]).
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -438,7 +439,7 @@ impl Tasks {
         Ok(datum.buffer.part(0..data.len()))
     }
 
-    /// Waits until a task is over, and until the work that it enqueued is complete.
+    /// Waits until a task is over, and until the work of the task is complete.
     ///
     /// # Errors
     /// The error of the task; if the task did not run, the error of the task that failed first; the

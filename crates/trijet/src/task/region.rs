@@ -1,5 +1,5 @@
 //! Regions: groups of tasks that are held back until the last task of the group is submitted. Then
-//! they are issued as one graph.
+//! the tasks of the group are issued as one graph.
 #![forbid(unsafe_code)]
 
 use super::bound::{BoundData, NodeBody};

@@ -24,8 +24,8 @@ pub(super) enum RegionOutcome {
     Skipped(StreamBody, Result<()>),
 }
 
-/// The graphs of regions, each with the key of its region (`RegionIssue::key`). The last graph is
-/// the one that was used most recently.
+/// The graphs of regions, each with the key of its region (`RegionIssue::key`). The last graph was
+/// used most recently.
 #[derive(Debug, Default)]
 pub(super) struct Templates(VecDeque<(u64, Template)>);
 

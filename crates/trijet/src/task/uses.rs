@@ -1,5 +1,5 @@
-//! The uses that a task declares: one use of data, or a tuple of uses. The body of the task gets
-//! views of them.
+//! The uses that a task declares: one use of data, or a tuple of uses. The function of the task
+//! gets views of the data.
 #![forbid(unsafe_code)]
 
 use super::data::{HostPart, Reads, Writes};

@@ -3,15 +3,15 @@
 //! work, and every call on a stream that may be full (laws A17 to A19, and A41).
 //!
 //! The driver may hold such a call until other work is complete. So no lock is held during the
-//! call, neither the lock of the lane nor the turn of the legacy stream, and other threads can use
-//! the same stream. It is unknown whether the driver enqueues the operations of these threads
-//! before or after the operation of the call. The library claims no order between the two:
+//! call: neither the lock of the lane nor the turn of the legacy stream. Other threads can use the
+//! same stream. It is unknown whether the driver enqueues the operations of these threads before or
+//! after the operation of the call. The library claims no order between the two:
 //!
-//! 1. The operation follows what the lane vector included before the call.
+//! 1. The operation follows the positions that the lane vector included before the call.
 //! 2. The operation gets its sequence number after the call. Operations that other threads enqueued
 //!    during the call have smaller numbers, but may still be pending when this operation is
-//!    complete. If there are such operations, the calling thread does not learn the number of this
-//!    operation, because the number would stand for all of them.
+//!    complete. If there are such operations, the calling thread does not learn that this operation
+//!    is complete: its number would also stand for the operations with smaller numbers.
 //! 3. In the legacy stream, the operation follows the work that was in the blocking streams before
 //!    the call. Operations that are enqueued in the blocking streams after the call follow the
 //!    operation.

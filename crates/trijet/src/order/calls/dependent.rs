@@ -4,7 +4,7 @@
 //! the order by a wait of its own, before it uses memory. This wait is for the previous kernel and
 //! for nothing else. So a launch may be dependent only if it follows nothing but the previous
 //! kernel: directly after a kernel of its lane, and without a wait for another lane. Any other
-//! launch is enqueued as an ordinary one.
+//! launch is enqueued as an ordinary launch.
 #![forbid(unsafe_code)]
 
 use crate::device::driver::{Action, Launch};
@@ -17,9 +17,9 @@ pub(in crate::order) fn is_dependent(submission: &Submission<'_>) -> bool {
     matches!(submission.action, Action::Launch(Launch { config, .. }) if config.dependent)
 }
 
-/// Returns the operation as an ordinary launch, if it asks for a dependent launch and must not be
-/// dependent here. Returns `None` if the operation can be enqueued as it is. `waits` is true if the
-/// operation waits for another lane.
+/// Returns the operation as an ordinary launch if the operation asks for a dependent launch and
+/// must not be dependent here. Returns `None` if the operation can be enqueued unchanged. `waits`
+/// is true if the operation waits for another lane.
 pub(in crate::order) fn in_full_order<'a>(
     submission: &Submission<'a>,
     state: &State,

@@ -1,5 +1,5 @@
-//! Calls that differ from an ordinary enqueue: they wait, are recorded or captured, or concern work
-//! that other code enqueues.
+//! Calls that differ from an ordinary enqueue: calls that wait, calls that are recorded or
+//! captured, and calls about work that other code enqueues.
 #![forbid(unsafe_code)]
 
 pub(crate) mod blocking_call;

@@ -6,8 +6,8 @@
 //!    thread runs a host function, and every call of the library then returns `InCallback`.
 //! 2. After a context error the driver never calls pending functions (law A29). So the closure
 //!    stays in a slot that the driver's callback and the domain share. The closure is dropped
-//!    exactly once: after it has run, when the driver refuses it, by the call that reports the
-//!    loss, or with the domain.
+//!    exactly once: after it has run, when the driver refuses the host function, by the call that
+//!    reports the loss, or with the domain.
 //! 3. A panic must not unwind through the driver's frames. The library catches the panic and keeps
 //!    it, and the next synchronization returns it as an error.
 //!
@@ -39,7 +39,7 @@ struct Repeated {
 }
 
 impl Drop for Repeated {
-    /// The driver may drop this value on one of its own threads. Then the drop must not call the
+    /// The driver may drop this value on a thread of the driver. Then the drop must not call the
     /// driver and must not panic.
     fn drop(&mut self) {
         let run = self.run.take();

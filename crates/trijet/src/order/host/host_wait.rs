@@ -64,7 +64,8 @@ impl Domain {
         self.mark_for(need).map_err(|error| self.failed(device(), error))
     }
 
-    /// Makes the calling thread wait for `mark`, and learn what the mark stands for.
+    /// Makes the calling thread wait for `mark`. Afterwards the thread knows that everything that
+    /// the mark stands for is complete.
     pub(crate) fn host_wait(&self, mark: &Mark, site: &'static Location<'static>) -> Result<()> {
         let noted = self.note_mark(mark, site);
         let synchronized = self.gate.synchronize_event(mark.device, mark.event);

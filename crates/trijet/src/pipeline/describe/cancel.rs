@@ -1,4 +1,4 @@
-//! Cancellation: stopping a run from any thread.
+//! Cancellation: a handle that stops a run from any thread.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

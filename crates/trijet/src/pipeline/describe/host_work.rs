@@ -1,4 +1,4 @@
-//! The work of the host in a run: the threads that do it, and the times at which they do it.
+//! The work of the host in a run: the threads that do the work, and the times of the work.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -45,15 +45,15 @@ impl Spans {
         result
     }
 
-    /// The union of the spans on another clock, which has the time `begin` at the start of the run.
+    /// The union of the spans, on a clock that has the time `begin` at the start of the run.
     fn union(self, begin: u64) -> Union {
         let spans = self.spans.into_inner().expect("no panic under this lock");
         Union::of(spans.into_iter().map(|span| span.start + begin..span.end + begin))
     }
 }
 
-/// For the source or for the sink: the times in which it worked, and the times in which the
-/// enqueuing thread waited for it.
+/// Times of one side, which is the source or the sink: the times in which the side worked, and the
+/// times in which the enqueuing thread waited for the side.
 #[derive(Debug)]
 pub(in crate::pipeline) struct SideSpans {
     pub(in crate::pipeline) busy: Spans,
@@ -65,8 +65,8 @@ impl SideSpans {
         Self { busy: Spans::new(start), waited_for: Spans::new(start) }
     }
 
-    /// The times of `engine` on the clock of a trace, which has the time `begin` at the start of
-    /// the run.
+    /// The times of `engine`, on the clock of a trace. This clock has the time `begin` at the start
+    /// of the run.
     fn worked(self, engine: HostEngine, begin: u64) -> HostWorked {
         let busy = self.busy.union(begin);
         let waited_for = busy.and(&self.waited_for.union(begin));
@@ -74,8 +74,8 @@ impl SideSpans {
     }
 }
 
-/// The times in which the host read, in which it wrote, and in which it synchronized the results
-/// with their disk.
+/// The times in which the host read from the source, wrote to the sink, and waited until the
+/// results were on their disk.
 #[derive(Debug)]
 pub(in crate::pipeline) struct HostSpans {
     pub(in crate::pipeline) read: SideSpans,
@@ -89,8 +89,8 @@ impl HostSpans {
         Self { read: new(), write: new(), sync: new() }
     }
 
-    /// The times of the engines of the host that worked, on the clock of a trace, which has the
-    /// time `begin` at the start of the run.
+    /// The times of those engines of the host that worked, on the clock of a trace. This clock has
+    /// the time `begin` at the start of the run.
     pub(in crate::pipeline) fn worked(self, begin: u64) -> Vec<HostWorked> {
         let Self { read, write, sync } = self;
         let all =
@@ -100,8 +100,8 @@ impl HostSpans {
     }
 }
 
-/// The error of the calling thread if the thread of the source or the sink has closed the channel
-/// between the two. The error of that thread states the cause.
+/// The error of the enqueuing thread if the thread of the source or the sink has closed the channel
+/// between the two threads. The error of the source or the sink states the cause.
 pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }
@@ -147,7 +147,7 @@ pub(in crate::pipeline) fn join<'scope>(
             Err(Error::new(ErrorKind::Panicked, side, cause))
         })
     });
-    // An error does not prevent joining the other threads.
+    // All threads are joined, even after an error.
     joined.fold(Ok(()), Result::and)
 }
 

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Finished rows, including the rows of earlier runs.
+    /// The number of finished rows, including the rows of earlier runs.
     pub rows_done: u64,
-    /// All rows.
+    /// The number of all rows.
     pub rows: u64,
 }
 
@@ -26,8 +26,8 @@ pub(in crate::pipeline) struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    /// Starts the count with the rows that the plan leaves out, because an earlier run finished
-    /// them.
+    /// Starts the count with the number of rows that the plan leaves out, because an earlier run
+    /// finished these rows.
     pub(in crate::pipeline) fn new(
         plan: &Plan,
         rows: u64,

@@ -6,25 +6,26 @@ use std::fmt;
 /// Whether the runs of a [prepared](crate::Pipeline::prepare) pipeline are launches of
 /// one [graph](crate::graph).
 ///
-/// The host then makes one call per run instead of one per operation, and the device needs less
-/// time between kernels. That matters if stages launch many short kernels. Copies cost the same in
-/// a graph.
+/// With a graph, the host makes one call per run instead of one call per operation, and the device
+/// needs less time between kernels. This saves time if stages launch many short kernels. Copies
+/// cost the same in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Replay {
-    /// Runs are launches of a graph from the second run on, if a run has at least 8 launches, at
-    /// least two launches for each copy or fill, and at most 1024 chunks. Each run still calls the
-    /// stages, and compares their operations with the graph. If only scalars or memory differ, the
-    /// nodes of the graph are changed. The graph is dropped if a stage enqueues other operations,
-    /// enqueues operations that a graph cannot have, allocates memory, or uses its own streams. The
-    /// run in which this happens calls its stages twice. This run and all later runs are ordinary.
-    /// [`Prepared::replayed`](crate::pipeline::Prepared::replayed) states whether there is a graph.
+    /// From the second run on, runs are launches of a graph under three conditions: a run has at
+    /// least 8 launches, at least two launches for each copy or fill, and at most 1024 chunks. Each
+    /// run still calls the stages, and compares their operations with the graph. If only scalars or
+    /// memory differ, the nodes of the graph are changed. The graph is dropped if a stage enqueues
+    /// other operations, enqueues operations that a graph cannot have, allocates memory, or uses
+    /// its own streams. The run in which this happens calls its stages twice. This run and all
+    /// later runs are ordinary. [`Prepared::replayed`](crate::pipeline::Prepared::replayed) states
+    /// whether there is a graph.
     #[default]
     Automatic,
     /// Every run is a launch of a graph. `prepare` calls each stage once for each chunk, and runs
     /// call no stage. So values that a stage computes from the state of the program stay as they
-    /// were in `prepare`, and memory that the stage allocates belongs to the graph. If a stage
-    /// enqueues an operation that a graph cannot have, `prepare` returns its error.
+    /// were in `prepare`. Memory that a stage allocates belongs to the graph. If a stage enqueues
+    /// an operation that a graph cannot have, `prepare` returns the error.
     Fixed,
     /// No run is a launch of a graph.
     Never,

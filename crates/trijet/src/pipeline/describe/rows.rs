@@ -124,7 +124,7 @@ struct Forward<T, I: Iterator> {
     elements: PhantomData<fn() -> T>,
 }
 
-/// An iterator, and the rows that it has yielded and that a later chunk may need.
+/// An iterator, and the yielded rows that a later chunk may need.
 struct RowWindow<I: Iterator> {
     iter: I,
     kept: VecDeque<I::Item>,
@@ -184,7 +184,7 @@ impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Source for Forward
 
 /// A source of `rows` rows of `row_len` elements, which a function computes or reads.
 ///
-/// `read` is called with a range of row numbers and a slice for the elements of these rows. It
+/// `read` is called with a range of row numbers and a slice for the elements of these rows. `read`
 /// fills the whole slice, which may have elements of an earlier chunk. The halo around a chunk is
 /// read with each chunk that needs it.
 ///

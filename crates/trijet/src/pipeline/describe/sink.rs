@@ -5,11 +5,12 @@ use crate::base::error::Result;
 use crate::pipeline::plan::layout::Layout;
 use std::ops::Range;
 
-/// A target of results. A run calls it in the order of the rows, unless it is
+/// A target of results. A run calls a sink in the order of the rows, unless the sink is
 /// [parallel](Sink::parallel).
 ///
 /// A `Vec` is a sink that appends the results. A slice is a sink that puts each row at its index.
-/// Both refuse rows of another element type; with `u8`, they take rows of any type as plain bytes.
+/// Both sinks refuse rows of another element type. With elements of `u8`, both take rows of any
+/// type as plain bytes.
 ///
 /// ```
 /// use std::ops::Range;
@@ -77,7 +78,7 @@ pub trait Sink: Send {
     /// Called once after the last row, and not after an error.
     ///
     /// # Errors
-    /// `Io`, with the file and what failed.
+    /// `Io`, with the file and the failed operation.
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -114,7 +115,7 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
 }
 
-/// A sink that is lent to a pipeline, so that the program can use it after the run.
+/// A sink that is lent to a pipeline, so that the program can use the sink after the run.
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn check(&self, results: Layout) -> Result<()> {
         (**self).check(results)

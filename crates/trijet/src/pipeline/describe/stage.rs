@@ -11,8 +11,8 @@ use crate::stream::Stream;
 use std::ops::{Deref, Range};
 use std::panic::Location;
 
-/// The context of a call of a stage: the stream on which the stage enqueues, the chunk on which it
-/// works, and the rows of `x` and of `y`. The context dereferences to the stream.
+/// The context of a call of a stage: the stream on which the stage enqueues, the chunk of the call,
+/// and the rows of `x` and of `y`. The context dereferences to the stream.
 #[derive(Debug)]
 pub struct StageCx<'a> {
     pub(in crate::pipeline) stream: &'a Stream,
@@ -58,7 +58,7 @@ pub(in crate::pipeline) struct Stage<'a> {
     pub(super) gives: ElementKind,
     /// The number of rows that the stage reads before and after the rows that it writes.
     pub(super) halo: u64,
-    /// The site in the program that added the stage.
+    /// The source line of the program that added the stage.
     pub(in crate::pipeline) site: &'static Location<'static>,
 }
 

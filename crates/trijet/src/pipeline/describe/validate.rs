@@ -99,7 +99,8 @@ fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, La
     Ok((Stages { stages, row_bytes, reach }, layout))
 }
 
-/// Refuses page-locked memory that has other elements than the results or is too short for them.
+/// Refuses page-locked memory that has another element type than the results or is too short for
+/// the results.
 fn check_pinned(results: Layout, held: u64, element: ElementKind) -> Result<()> {
     let refused = |cause| Error::new(ErrorKind::InvalidValue, "sink", cause);
     results.check_element(element).map_err(refused)?;

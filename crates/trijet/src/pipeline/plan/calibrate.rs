@@ -1,10 +1,10 @@
-//! Calibration: the rates of the link between host and device, for each direction alone and for
-//! both directions at once, and the cost of each copy beyond the time of its bytes.
+//! Calibration: the rates of the link between host and device, and the cost of each copy beyond the
+//! time of its bytes. Both are measured for each direction alone and for both directions at once.
 //!
-//! The bound of a pipeline that moves bytes in both directions follows from the rate of both
-//! directions at once, which is lower than the rate of one direction alone (50.8 and 55.5 GB/s on
-//! an H200). A single pattern of copies can be 5 % slower than the link allows. So several patterns
-//! are measured, and the fastest one counts.
+//! The bound of a pipeline that moves bytes in both directions follows from the rate of each
+//! direction while both are busy. This rate is lower than the rate of one direction alone (50.8 and
+//! 55.5 GB/s on an H200). A single pattern of copies can be 5 % slower than the link allows. So
+//! several patterns are measured, and the fastest pattern counts.
 //!
 //! A copy occupies its engine for longer than its bytes need. The model for the time of n copies
 //! with b bytes in total is a line: b / rate + n x cost. To find the cost, the same bytes are
@@ -22,7 +22,8 @@ use crate::stream::{Device, Stream};
 use std::fmt;
 use std::ops::Range;
 
-/// Number of measurements per pattern. The fastest one counts, because the result is a bound.
+/// Number of measurements per pattern. The fastest measurement counts, because the result is a
+/// bound.
 const REPEATS: usize = 3;
 /// The size in bytes of the pieces that show the cost of a copy. If there are fewer than
 /// [`PIECES_MIN`] pieces of this size, the pieces are smaller.
@@ -110,7 +111,8 @@ pub struct Calibration {
     pub duplex_copy: Nanos,
 }
 
-/// The least times of the runs in one direction or in both at once, in nanoseconds.
+/// The least times, in nanoseconds, of the runs in one direction, or of the runs in both directions
+/// at once.
 #[derive(Debug, Clone, Copy)]
 struct Least {
     /// The time of a run with one copy of almost no bytes: the time before the copy, plus the cost

@@ -6,8 +6,8 @@
 //! 1. the time of the bytes at the rates of the link, or the time of the kernels if the kernels
 //!    take longer;
 //! 2. the cost of each copy of the plan beyond the time of its bytes;
-//! 3. the upload of the first chunk and the download of the last one: the other direction and the
-//!    kernels cannot run beside them.
+//! 3. the upload of the first chunk and the download of the last chunk: the other direction and the
+//!    kernels cannot run beside these copies.
 //!
 //! A run is limited by the part that would need the most time if it ran alone. The observed time of
 //! an engine is not its time alone, because engines that work at the same time slow each other.
@@ -31,14 +31,14 @@ const NEARLY: u64 = 50;
 /// whose engines were measured alone, the largest slowdown was 1.16 (`overlap-4gib.txt`).
 pub(in crate::pipeline) const STRETCH: [u64; 2] = [5, 4];
 
-/// Three limits of a run. Each limit is at least as long as the previous one. `Display` prints them
-/// as a phrase.
+/// Three limits of a run. Each limit is at least as long as the previous limit. `Display` prints
+/// the limits as a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The least time of the bytes on the link, or of the kernels if they take longer. The cost of
-    /// each copy is not included. Equals [`Report::bound`](crate::Report::bound), unless that is
-    /// `None`.
+    /// The least time of the bytes on the link, or of the kernels if the kernels take longer. The
+    /// cost of each copy is not included. Equals [`Report::bound`](crate::Report::bound), unless
+    /// that is `None`.
     pub bound: Nanos,
     /// The bound, including the cost of each copy of the plan.
     pub with_copies: Nanos,
@@ -132,8 +132,8 @@ impl CopyTimes {
 
     /// The limits of copies and kernels. `alone` is the time that the kernels need. If it is
     /// `None`, the kernels were not measured alone, and the limits of the copies are returned. In
-    /// this case, `busy` decides whether the kernels may need more time than these limits: it is
-    /// the time in which the kernels were busy.
+    /// this case, `busy`, the time in which the kernels were busy, decides whether the kernels may
+    /// need more time than these limits.
     pub(in crate::pipeline) fn limits_with(&self, alone: Option<Nanos>, busy: Nanos) -> Limits {
         let Limits { bound, with_copies, with_ends, .. } = self.limits;
         let Some(kernels) = alone else {
@@ -212,10 +212,10 @@ fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
 /// `host` returns the busy time of an engine of the host.
 ///
 /// If the kernels were not measured alone, they may have been busy for longer because copies ran
-/// beside them. The kernels are the limit if they need more time than the copies even after the
-/// largest slowdown, [`STRETCH`], is taken off their busy time. Otherwise the copies are the limit,
-/// if a calibration gives their time. Without a calibration, the copies are the limit only if they
-/// need at least the busy time of the kernels. In all other cases the limit is unclear.
+/// beside them. The kernels are the limit if they need more time than the copies even without the
+/// largest possible slowdown ([`STRETCH`]). Otherwise the copies are the limit, if a calibration
+/// gives their time. Without a calibration, the copies are the limit only if they need at least the
+/// busy time of the kernels. In all other cases the limit is unclear.
 pub(in crate::pipeline) fn needs(
     metrics: &Metrics,
     times: Option<&CopyTimes>,

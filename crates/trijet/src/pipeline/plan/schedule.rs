@@ -1,15 +1,16 @@
 //! Schedules: the stream on which each stage of each chunk runs.
 //!
 //! A schedule is a [`Table`] from (stage, chunk) to stream. A row of the table has the streams of
-//! one stage, and successive chunks use them in turn. The rest of a run only looks up streams, so
-//! another schedule, or a pipeline with more stages, only needs another table.
+//! one stage, and successive chunks use these streams in turn. The rest of a run only looks up
+//! streams, so another schedule, or a pipeline with more stages, only needs another table.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::ops::Range;
 
 /// Number of streams for kernels in the tuned schedule. The last blocks of one chunk's kernels
-/// leave multiprocessors idle, and the first blocks of the next chunk's kernels fill them.
+/// leave multiprocessors idle, and the first blocks of the next chunk's kernels use these
+/// multiprocessors.
 const COMPUTE_STREAMS: usize = 2;
 
 /// How chunks share streams.
@@ -33,8 +34,8 @@ pub enum Schedule {
     /// device that shares the memory of the host
     /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the first
     /// stage reads the page-locked input, and the last stage writes the page-locked output. With a
-    /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), such a device copies as
-    /// well, because the checker needs the copies and waits of a GPU.
+    /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), data are copied on such a
+    /// device too, because the checker needs the copies and waits of a GPU.
     #[default]
     Tuned,
 }

@@ -1,8 +1,8 @@
-//! Changes that would make a run faster, and the time that each of them saves.
+//! Changes that would make a run faster, and the time that each change saves.
 //!
-//! The saved times are bounds. Most of them are lower bounds: the change saves at least this time.
-//! The times come from a model of the run: engines that overlap take as long as the busiest engine,
-//! and each other engine adds its work on one chunk.
+//! The saved times are bounds. Most saved times are lower bounds: the change saves at least this
+//! time. The times come from a model of the run: engines that overlap take as long as the busiest
+//! engine, and each other engine adds its work on one chunk.
 #![forbid(unsafe_code)]
 
 use super::Report;

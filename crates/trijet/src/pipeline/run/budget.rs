@@ -8,9 +8,9 @@ use crate::pipeline::describe::validate::Job;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::plan::schedule::Schedule;
 
-/// Maximum memory for the trace of one operation of a chunk. The trace has an entry for the
-/// operation, for each of its waits and event records, and for each access of the host to the
-/// memory that the operation uses.
+/// Maximum memory for the trace of one operation of a chunk. The trace has entries for the
+/// operation and for its waits and event records. It also has an entry for each access of the host
+/// to the memory of the operation.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 
 /// The memory that a run needs. It is known before anything is allocated.
@@ -57,7 +57,7 @@ fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
 
 /// An estimate of the memory for the trace of a plan.
 fn trace(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
-    // An upload, one kernel for each stage, and a download.
+    // The operations of a chunk are an upload, one kernel for each stage, and a download.
     let operations = plan.chunks.len() as u64 * (job.stages.stages.len() as u64 + 2);
     Bytes(operations.saturating_mul(TRACED_OPERATION.0))
 }

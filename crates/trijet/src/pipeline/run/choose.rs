@@ -1,5 +1,5 @@
 //! The choice of a plan for a prepared pipeline: several plans are measured in whole runs, and the
-//! fastest one is chosen.
+//! fastest plan is chosen.
 //!
 //! A way to run a job is a schedule with a chunk size and a number of slots (`Way`). A model
 //! (`tune`) proposes sizes of chunks, and measurements decide. The first round measures the sizes

@@ -1,11 +1,11 @@
 //! The streams for copies that the runs on one device share.
 //!
 //! A copy engine works on one of its streams as long as that stream has copies, and may reach
-//! another stream only seconds later. So all runs of a device copy in the same streams. Copies in
-//! one stream keep their order: a small copy waits for all copies that were enqueued before it. So
-//! bulk runs keep few copies enqueued. Each run limits only its own copies. There is no common
-//! lock: a run would hold the lock while it waits, which could stop the host threads of a
-//! simulation.
+//! another stream only seconds later. So runs with the sharing `Latency` or `Bulk` copy in the same
+//! streams. Copies in one stream keep their order: a small copy waits only for copies that were
+//! enqueued before it. So bulk runs keep few copies enqueued. Each run limits only its own copies.
+//! There is no common lock: a run would hold the lock while it waits, which could stop the host
+//! threads of a simulation.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The largest copy of a bulk run beside small jobs. A copy of this size takes 20 us on PCIe 5.
 pub(super) const PIECE: Bytes = Bytes(1 << 20);
 
-/// The shared streams of a device. They exist as long as a run uses them.
+/// The shared streams of a device. The streams exist as long as a run uses them.
 pub(super) struct CopyStreams {
     pub(super) up: Arc<Stream>,
     pub(super) down: Arc<Stream>,

@@ -1,10 +1,10 @@
 //! A crew: threads that share the reading or the writing of each chunk.
 //!
-//! One thread copies a few gigabytes per second from or to the page cache, but the link moves
-//! fifty. So a chunk is cut into parts of whole granules, one part per thread. The best number of
-//! parts depends on the file system and on the other work of the processors. The crew tries several
-//! numbers of parts on the first chunks. Then it keeps the smallest number that is nearly as fast
-//! as the fastest.
+//! One thread copies a few gigabytes per second from or to the page cache, but the link moves fifty
+//! gigabytes per second. So a chunk is cut into parts of whole granules, one part per thread. The
+//! best number of parts depends on the file system and on the other work of the processors. The
+//! crew tries several numbers of parts on the first chunks. Then it keeps the smallest number that
+//! is nearly as fast as the fastest.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};

@@ -84,7 +84,8 @@ fn finish(output: &mut Output<'_>) -> Result<()> {
     }
 }
 
-/// The crews of a run: one for a source, and one for a sink, if several threads may call them.
+/// The crews of a run: one crew for the source and one for the sink. `None` if one thread calls
+/// that side.
 #[derive(Default)]
 struct Crews {
     source: Option<Crew>,

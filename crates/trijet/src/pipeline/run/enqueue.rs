@@ -44,7 +44,8 @@ pub(super) fn submit(
 }
 
 /// Enqueues the kernels of a chunk. `in_place` is the input, which the first stage reads, and the
-/// output, which the last stage writes. If it is `None`, both stages use the memory of the slot.
+/// output, which the last stage writes. If `in_place` is `None`, all stages use the memory of the
+/// slot.
 pub(super) fn kernels(
     chunk: &Chunk,
     streams: &Streams,

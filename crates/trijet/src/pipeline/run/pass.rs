@@ -9,7 +9,7 @@ use crate::memory::{View, ViewMut};
 use crate::pipeline::describe::stage::Stages;
 use crate::pipeline::plan::schedule::turn;
 
-/// Enqueues every chunk of the plan, and waits for all of them.
+/// Enqueues every chunk of the plan, and waits for all chunks.
 pub(super) fn pass(
     resources: &mut Resources,
     stages: &Stages<'_>,

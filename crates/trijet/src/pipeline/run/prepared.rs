@@ -1,7 +1,7 @@
 //! A pipeline that is made once and runs many times, between page-locked buffers.
 //!
 //! A prepared pipeline keeps its streams, its slots and its plan. A run enqueues the chunks and
-//! waits for them, without an allocation or another call of the driver. When a pipeline is
+//! waits for them. It makes no allocation and no other call of the driver. When a pipeline is
 //! prepared, plans are measured in whole runs. So small jobs are tuned too.
 #![forbid(unsafe_code)]
 
@@ -142,7 +142,7 @@ impl<T, U> Prepared<'_, T, U> {
     }
 
     /// The schedules, chunk sizes and numbers of slots that were measured, including the chosen
-    /// ones; empty if nothing was measured.
+    /// combination. Empty if nothing was measured.
     #[must_use]
     pub fn tried(&self) -> &[Tried] {
         &self.tried

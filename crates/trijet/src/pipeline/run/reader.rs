@@ -131,7 +131,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
                 let buffer = self.spans.waited_for.time(|| filled.recv());
                 let buffer = buffer.map_err(|_| closed("source"))?;
                 upload(buffer.slice(..bytes))?;
-                // The thread may have ended, if it has read all its chunks. Then it needs no more
+                // The thread has ended if it has read all its chunks. Then the thread needs no more
                 // buffers.
                 drop(free.send(buffer));
                 Ok(())

@@ -26,7 +26,7 @@ const LAUNCHES_FOR_EACH: usize = 2;
 
 /// The graph of a prepared pipeline, or the state without a graph.
 pub(super) enum Replayer {
-    /// No run was made yet. The next run is ordinary, and the run after it is recorded.
+    /// No run was made yet. The first run is an ordinary run, and the second run is recorded.
     First,
     Second,
     Fixed(Graph),

@@ -10,7 +10,7 @@ use crate::pipeline::plan::schedule::{Schedule, StageId, Table};
 use crate::stream::{Device, Event, Stream, StreamOptions};
 use std::sync::Arc;
 
-/// The streams of a run. The table of its schedule assigns them to stages and chunks.
+/// The streams of a run. The table of the schedule assigns a stream to each stage of each chunk.
 pub(super) struct Streams {
     table: Table,
     streams: Vec<Arc<Stream>>,

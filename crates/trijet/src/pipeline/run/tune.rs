@@ -2,18 +2,18 @@
 //! model.
 //!
 //! Each chunk has a fixed cost, which is a reason for large chunks. Nothing overlaps with the
-//! upload of the first chunk and the download of the last chunk, which is a reason for small
-//! chunks. Let a run have n bytes, chunks of c bytes, the rate r and the fixed cost g per chunk,
-//! with both directions equally busy. Then T = n/r + c/r + (n/c) g has its minimum at c = sqrt(n g
-//! r). Ramps are small chunks at the start and at the end. They do not help in this case: a chunk
+//! upload of the first chunk and with the download of the last chunk. This is a reason for small
+//! chunks. Let a run have n bytes, chunks of c bytes, the rate r, and the fixed cost g per chunk.
+//! Let both directions be equally busy. Then T = n/r + c/r + (n/c) g has its minimum at c = sqrt(n
+//! g r). Ramps are small chunks at the start and at the end. They do not help in this case: a chunk
 //! twice as long as the previous chunk leaves the download idle for the difference. If one engine
 //! limits, ramps do help. The model computes the time of every candidate with the recurrences of a
 //! pipeline with three streams, which lead to both results.
 //!
 //! T is flat near its minimum, and the measurements vary. So the size with the least T varies from
-//! run to run, but the choice must not vary. Therefore the candidates are powers of two. Among the
-//! candidates that are nearly as good as the best, the candidate nearest to the default size for
-//! the number of bytes is chosen. Ramps are used only for jobs in which one engine clearly limits.
+//! run to run, but the choice must not vary. Therefore the candidates are powers of two. Several
+//! candidates are nearly as good as the best. Among these, the candidate nearest to the default
+//! size is chosen. Ramps are used only for jobs in which one engine clearly limits.
 //!
 //! If a processor does the work of the device, the times depend on the other work of the machine.
 //! Then nothing is measured, and the size follows from the number of bytes alone.
