@@ -248,8 +248,8 @@ impl Domain {
         if let Some(found) = one_more(&mut self.defaults()) {
             return Ok(found);
         }
-        // The lock is not held here, because the driver may run a host function that drops a
-        // handle.
+        // The lock of the default streams is not held here, because the driver may run a host
+        // function that drops a handle.
         let free = self.free_lane()?;
         let mut defaults = self.defaults();
         if let Some(found) = one_more(&mut defaults) {
@@ -307,8 +307,8 @@ impl Domain {
         if let Some(id) = self.fresh_lane(LANES_FIRST) {
             return Ok(Free { id, end: None });
         }
-        // The lock is not held during the queries, because the driver may run a host function that
-        // drops a stream.
+        // The lock of the retired lanes is not held during the queries, because the driver may run
+        // a host function that drops a stream.
         let retired = self.retired.lock().expect("no panic under this lock").clone();
         for (lane, end) in retired {
             let Some(mark) = &end else { continue };
@@ -378,7 +378,7 @@ impl Domain {
         self.gate.is_live()
     }
 
-    /// Loses a device because another process has ended. The caller holds no lock.
+    /// Marks a device as lost because another process has ended. The caller holds no lock.
     pub(crate) fn lose(&self, device: DeviceId, error: &Error) {
         self.gate.lose(device, error);
         drop(self.failed(device, error.again()));

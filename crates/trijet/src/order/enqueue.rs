@@ -203,8 +203,8 @@ impl LaneRef {
         submitted?;
         // The operation is enqueued, so the memory is stamped even if a later step fails.
         let position = self.count(&mut state);
-        // An allocation returns memory at once, and may leave no operation in the stream that could
-        // wait.
+        // The call of an allocation returns memory immediately, and may leave no operation in the
+        // stream that could wait.
         let turn = turn.as_ref().filter(|_| action.kind().effect() != Effect::Allocates);
         if let Some(turn) = turn {
             let State { vector, barrier_seen, .. } = &mut *state;

@@ -1,9 +1,10 @@
 //! A lane: the sequence numbers, the vector and the checkpoints of a stream.
 //!
-//! The lock of a lane covers the last number, the vector and the checkpoints. It is held while the
-//! waits of an operation, the operation itself and its record are enqueued and the operation gets
-//! its number. So the order of the numbers is the order of the driver's calls. While the lock is
-//! held, no code of the user runs, and no lock of an allocation or of a second lane is taken.
+//! The lock of a lane covers the last number, the vector and the checkpoints. The lock is held
+//! while the waits of an operation, the operation itself and its record are enqueued, and while the
+//! operation gets its number. So the order of the numbers is the order of the driver's calls. While
+//! the lock is held, no code of the user runs, and no lock of an allocation or of a second lane is
+//! taken.
 //!
 //! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that they do not hold up
 //! other threads. The operation of such a call gets its number when the call has returned, and
@@ -117,7 +118,8 @@ pub(super) struct State {
     /// Whether a wait for an event of other code came after the last checkpoint. Vectors do not
     /// show such a wait.
     pub(super) has_unknown_wait: bool,
-    /// Marks whose events are recorded again when nothing else holds the mark.
+    /// Marks that are used again when no other `Arc` of the mark exists. The event of the mark is
+    /// then recorded again.
     spare: Vec<Arc<Mark>>,
     /// Whether the last operation used memory that two lanes use.
     pub(super) last_shared: bool,
@@ -229,7 +231,8 @@ impl Lane {
         look(&self.lock().vector)
     }
 
-    /// The oldest event that was recorded after an operation; `None` if there is none.
+    /// The mark of the oldest event that was recorded after the operation `seq`; `None` if there is
+    /// no such event.
     pub(crate) fn recorded_mark(&self, seq: u64) -> Option<Arc<Mark>> {
         self.lock().mark_of(seq).cloned()
     }
@@ -453,7 +456,8 @@ impl State {
         self.checkpoints.get(index)
     }
 
-    /// The number that the last checkpoint stands for.
+    /// The sequence number of the last operation before the last checkpoint; 0 without a
+    /// checkpoint.
     pub(super) fn recorded(&self) -> u64 {
         self.checkpoints.back().map_or(0, |mark| mark.position.seq)
     }
@@ -463,7 +467,7 @@ impl State {
         self.tracers.iter().any(|tracer| tracer.is_timed())
     }
 
-    /// The time of the host, if any tracer of this lane takes times.
+    /// The current time of the host; `None` if no tracer of this lane takes times.
     pub(super) fn called(&self, driver: &dyn Driver) -> Option<Reading> {
         self.is_timed().then(|| Reading::now(driver))
     }

@@ -87,7 +87,7 @@ impl LaneRef {
     }
 
     /// Takes the lane's turn in the order with the legacy stream. In a turn of the legacy stream,
-    /// the lane learns everything that the blocking streams hold (law A13).
+    /// the vector of the lane gets the positions of all work in the blocking streams (law A13).
     #[inline(never)]
     pub(super) fn take_turn<'a>(
         &self,

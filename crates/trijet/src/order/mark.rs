@@ -16,7 +16,7 @@ pub(crate) struct Mark {
     pub(super) tracers: Arc<Tracers>,
     pub(crate) event: EventHandle,
     pub(crate) device: DeviceId,
-    /// The positions that are complete when the event is.
+    /// The positions that are complete when the event is complete.
     pub(crate) snapshot: VectorClock,
     /// For each lane, the last position of `snapshot` with an operation that may wait for the
     /// program, see [`lane`](super::lane).
@@ -29,7 +29,7 @@ pub(crate) struct Mark {
 pub(crate) struct EventWork {
     /// The position of the record.
     pub(crate) position: Position,
-    /// The positions that are complete when the event is.
+    /// The positions that are complete when the event is complete.
     pub(crate) clock: VectorClock,
     /// For each lane, the last position of `clock` with an operation that may wait for the program.
     pub(super) host_fns: VectorClock,

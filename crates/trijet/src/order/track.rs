@@ -224,7 +224,7 @@ impl Track {
         self.bytes
     }
 
-    /// Raises the number of bytes that a growing allocation may use to `extent`. The number is 0 at
+    /// Raises to `extent` the number of bytes that a growing allocation may use. The number is 0 at
     /// first. An access of all these bytes counts as an access of the whole. Earlier accesses of
     /// the whole used none of the new bytes. Requires exclusive access to the allocation.
     #[inline]
@@ -289,7 +289,7 @@ impl Track {
     }
 
     /// Notes that consumers of the allocation are on other lanes. From now on an event is recorded
-    /// after every operation on it.
+    /// after every operation that uses the allocation.
     pub(crate) fn set_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Waits of lanes, and records of events on them.
+//! Waits of lanes, and records of events on lanes.
 //!
 //! A lane waits for marks: events that the library recorded on other lanes. To wait for a position,
 //! the lane uses the oldest mark that covers the position. If there is none, an event is recorded.
@@ -182,7 +182,7 @@ impl LaneRef {
         site: &'static Location<'static>,
     ) -> Result<EventWork> {
         self.refuse_recorded("event record")?;
-        // Law A14: a record on the legacy stream stands for the blocking streams as well.
+        // Law A14: a record on the legacy stream also stands for the work of the blocking streams.
         let _turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "event record")?),
             None => None,
@@ -201,8 +201,8 @@ impl LaneRef {
         Ok(EventWork { position, clock, host_fns })
     }
 
-    /// A mark that stands for everything enqueued so far, including waits; `None` if nothing was
-    /// enqueued.
+    /// A mark that stands for everything enqueued in the stream so far, including waits. `None` if
+    /// nothing was enqueued.
     pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
         let _turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "event record")?),
@@ -211,7 +211,7 @@ impl LaneRef {
         let mut state = self.lane().lock();
         // A default stream may stand for work that this lane did not enqueue: the legacy stream for
         // work of blocking streams, the stream of a thread for work of earlier handles. A stream
-        // that the program made may hold work that the lane has not seen.
+        // that the program made may contain work that the lane has not seen.
         let is_seen = self.stream.maker == Maker::Library;
         if !state.used && !state.class.is_default() && is_seen {
             return Ok(None);

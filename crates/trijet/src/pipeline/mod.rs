@@ -1,4 +1,5 @@
-//! Pipelines: source, upload, kernels, download and sink at once, over chunks of rows.
+//! Pipelines: source, upload, kernels, download and sink work at the same time, on different chunks
+//! of rows.
 //!
 //! A pipeline records no events to order its streams. A slot is a set of buffers, and every wait
 //! between the streams of a run follows from the uses of the buffers in the slots.

@@ -142,10 +142,10 @@ pub struct Report {
     pub plan: Plan,
     /// The number of rows that the run produced.
     pub rows: u64,
-    /// Bytes that the first stage reads, including halos. They are uploaded, unless the run was [in
-    /// place](Report::in_place).
+    /// Bytes that the first stage reads, including halos. These bytes are uploaded, unless the run
+    /// was [in place](Report::in_place).
     pub bytes_in: Bytes,
-    /// Bytes of the results. They are downloaded, unless the run was in place.
+    /// Bytes of the results. The results are downloaded, unless the run was in place.
     pub bytes_out: Bytes,
     /// Whether the stages used the memory of source and sink without copies: because the device
     /// shares the memory of the host, or because of [`Schedule::InPlace`].
@@ -312,8 +312,8 @@ impl Report {
             return;
         };
         let dag = self.dag();
-        // The operations are changed in place: a copy of them would double the memory of a long
-        // trace.
+        // The operations are changed in place, because a copy of the operations would double the
+        // memory of a long trace.
         let mut ops = mem::take(&mut self.ops);
         let own = self.settle(&mut ops, &dag);
         self.judge_settled(&ops, &dag, window, copies.as_ref());

@@ -78,7 +78,7 @@ impl DeviceBuilder {
         self
     }
 
-    /// Opens new host devices instead, as [`Device::host`] does.
+    /// Opens new host devices instead of the selected device, as [`Device::host`] does.
     pub fn host(mut self, config: HostConfig) -> Self {
         self.target = OpenTarget::Host(config);
         self

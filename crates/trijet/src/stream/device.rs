@@ -199,7 +199,7 @@ impl Device {
     /// A new stream with options.
     ///
     /// # Errors
-    /// As for [`Device::stream`].
+    /// The errors of [`Device::stream`].
     pub fn stream_with(&self, options: StreamOptions) -> Result<Stream> {
         Stream::new(&self.0, options.kind.class(), options.priority)
     }
@@ -209,7 +209,7 @@ impl Device {
     /// operation (law A13).
     ///
     /// # Errors
-    /// As for [`Device::stream`].
+    /// The errors of [`Device::stream`].
     pub fn legacy_stream(&self) -> Result<Stream> {
         Stream::new(&self.0, StreamClass::Legacy, 0)
     }
@@ -218,7 +218,7 @@ impl Device {
     /// thread may use it: calls of other threads return `InvalidValue`.
     ///
     /// # Errors
-    /// As for [`Device::stream`].
+    /// The errors of [`Device::stream`].
     pub fn per_thread_stream(&self) -> Result<Stream> {
         Stream::new(&self.0, StreamClass::PerThread, 0)
     }
@@ -247,7 +247,7 @@ impl Device {
     /// the first error, with the number of errors.
     ///
     /// # Errors
-    /// As for [`Device::synchronize`], and the first error that a drop could not return.
+    /// The errors of [`Device::synchronize`], and the first error that a drop could not return.
     pub fn close(self) -> Result<()> {
         calling::refuse("close")?;
         self.run_deferred();
@@ -293,7 +293,7 @@ impl Device {
     /// Starts a trace like [`Device::start_trace`], with times from `from`.
     ///
     /// # Errors
-    /// As for [`Device::start_trace`]; `Unsupported` for [`TimesFrom::Activity`] if CUPTI is
+    /// The errors of [`Device::start_trace`]; `Unsupported` for [`TimesFrom::Activity`] if CUPTI is
     /// missing, or if another tool or another trace uses it.
     pub fn start_trace_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
         calling::refuse("start trace")?;

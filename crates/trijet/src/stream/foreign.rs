@@ -180,7 +180,7 @@ impl<'a> Capture<'a> {
     /// other stream is then part of the capture until the capture ends.
     ///
     /// # Errors
-    /// As for [`Capture::begin`].
+    /// The errors of [`Capture::begin`].
     pub fn fork(&self, other: &Stream) -> Result<()> {
         calling::refuse("capture")?;
         Self::order(self.stream, other)
@@ -190,7 +190,7 @@ impl<'a> Capture<'a> {
     /// stream of the capture was not joined, ending the capture is an error (904, law A33).
     ///
     /// # Errors
-    /// As for [`Capture::begin`].
+    /// The errors of [`Capture::begin`].
     pub fn join(&self, other: &Stream) -> Result<()> {
         calling::refuse("capture")?;
         Self::order(other, self.stream)

@@ -13,7 +13,7 @@
 //! the knowledge of the thread that created the future (law A46). A query by the completion thread
 //! tells no other thread that work is complete.
 //!
-//! A future holds its device, so the device is dropped after its last future.
+//! A future keeps its device open, so the device is dropped after its last future.
 #![forbid(unsafe_code)]
 
 use super::completion::{Awaited, EntryId};
@@ -34,7 +34,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// An event for which a future waits. The event is not recorded again while a point holds it.
+/// An event for which a future waits. The event is not recorded again while this value exists.
 #[derive(Debug, Clone)]
 pub(crate) enum Point {
     /// An event of the ordering.

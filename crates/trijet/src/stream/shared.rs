@@ -114,7 +114,7 @@ impl OpenDevice {
         self.errors.lock().expect("no panic under this lock").push(error);
     }
 
-    /// The number of bytes that the heap or the pool holds from the device.
+    /// The number of bytes that the heap or the pool has taken from the device and not returned.
     pub(super) fn reserved(&self) -> Result<u64> {
         match &self.source {
             MemorySource::Heap(heap) => Ok(self.domain.lock_heap(heap).mapped()),

@@ -259,7 +259,7 @@ impl Stream {
     /// reports errors.
     ///
     /// # Errors
-    /// As for [`Stream::synchronize`].
+    /// The errors of [`Stream::synchronize`].
     pub fn close(self) -> Result<()> {
         self.synchronize()
     }

@@ -153,7 +153,7 @@ fn device(faults: Vec<Fault>) -> Device {
     Device::host(config).expect("a host device").remove(0)
 }
 
-/// Three streams upload at once, and one computes.
+/// Three streams upload at the same time, and one stream computes.
 fn queueing(device: &Device, from: TimesFrom) -> Result<Trace> {
     let streams = (0..3).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
     let h = device.pinned::<u8>(BYTES)?;

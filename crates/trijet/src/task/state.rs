@@ -42,7 +42,7 @@ pub(super) struct Datum {
 /// A use of a datum by a task.
 pub(super) struct Use {
     /// The number of the history that has this use. If the datum can be on several devices, each
-    /// copy has a number of its own. Otherwise this is `datum`.
+    /// copy has a number of its own. Otherwise this number equals `datum`.
     pub(super) number: u32,
     /// The number of the datum.
     pub(super) datum: u32,

@@ -110,7 +110,7 @@ impl Domain {
         self.has_room(home) && self.has_room_for_marks(users.iter().filter(|n| n.lane != home))
     }
 
-    /// Whether each of these positions has a mark, or its stream has room to record a mark.
+    /// Whether every position has a mark, or is in a stream that has room for the record of a mark.
     pub(crate) fn has_room_for_marks<'a>(
         &self,
         mut users: impl Iterator<Item = &'a Position>,

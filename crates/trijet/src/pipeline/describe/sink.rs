@@ -88,7 +88,7 @@ pub trait ParallelSink: Sync {
     /// number is a multiple of the granule of the layout, except at the end of the data.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// The errors of [`Sink::write`].
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 }
 

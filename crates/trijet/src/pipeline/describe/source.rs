@@ -7,10 +7,10 @@ use std::ops::Range;
 
 /// Data that a pipeline reads chunk by chunk.
 ///
-/// A run reads forwards, one chunk at a time: each call begins at or after the first row of the
-/// previous call. Rows may be read again, because the halos of chunks overlap, and because tuning
-/// reads the first chunk more than once. Several threads read a [parallel](Source::is_parallel)
-/// source.
+/// A run reads forwards, one chunk at a time: each call starts at the first row of the previous
+/// call or at a later row. Rows may be read again, because the halos of chunks overlap, and because
+/// tuning reads the first chunk more than once. Several threads read a
+/// [parallel](Source::is_parallel) source.
 ///
 /// ```
 /// use std::ops::Range;

@@ -101,7 +101,8 @@ pub struct Calibration {
     pub upload: Nanos,
     /// The time of downloads of `bytes` bytes while no upload runs, without the cost of each copy.
     pub download: Nanos,
-    /// The time of `bytes` bytes in each direction at once, without the cost of each copy.
+    /// The time to copy `bytes` bytes in each direction while both directions are busy, without the
+    /// cost of each copy.
     pub duplex: Nanos,
     /// The cost of each upload beyond the time of its bytes, while no download runs.
     pub upload_copy: Nanos,

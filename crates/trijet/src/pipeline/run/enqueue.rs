@@ -17,8 +17,8 @@ use std::ops::Range;
 pub(super) struct Slot {
     /// The input of the first stage, then the output of each stage.
     pub(super) buffers: Vec<Buffer<u8>>,
-    /// Whether the stages use the memory of source and sink in place. Then the first and the last
-    /// buffer are empty.
+    /// Whether the stages use the memory of source and sink without copies. If true, the first and
+    /// the last buffer are empty.
     pub(super) in_place: bool,
 }
 

@@ -164,7 +164,7 @@ impl<'scope> ReaderSide<'scope> {
         let (free, free_in) = channel();
         let (filled_out, filled) = sync_channel(buffers.len());
         for buffer in buffers {
-            // This cannot fail: the receiver moves into the thread below.
+            // The send cannot fail: the receiver moves into the thread below.
             drop(free.send(buffer));
         }
         let thread = spawn(scope, "source", move || {

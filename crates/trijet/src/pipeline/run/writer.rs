@@ -201,7 +201,7 @@ impl<'scope, 'env> WriterSide<'scope, 'env> {
         let (free_out, free) = channel();
         let (filled, filled_in) = channel::<Outgoing<'env>>();
         for buffer in buffers {
-            // This cannot fail: `free` is alive until this function returns.
+            // The send cannot fail: `free` is alive until this function returns.
             drop(free_out.send(buffer));
         }
         let thread = spawn(scope, "sink", move || {
