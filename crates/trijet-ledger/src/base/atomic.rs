@@ -49,9 +49,9 @@ impl Pick {
         self.picked.store(picked, Ordering::Relaxed);
     }
 
-    /// Counts one call, and returns whether it is the picked one. If `able` is false, the call is
-    /// not picked. Then the next call with `able` is picked, even if other threads count calls
-    /// meanwhile.
+    /// Counts one call, and returns whether the call is picked. A call with `able` false is never
+    /// picked. If the call that was chosen is not able, the next call that is able is picked
+    /// instead, even if other threads count calls meanwhile.
     #[inline]
     pub fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -63,12 +63,12 @@ impl Pick {
 }
 
 /// A list of numbers to which threads add without waiting for each other. One thread at a time
-/// takes all of them. Each number is in the list at most once. The link of a number is the next
+/// removes all numbers. Each number is in the list at most once. The link of a number is the next
 /// number in the list.
 #[derive(Debug)]
 pub struct Stack(AtomicU32);
 
-/// The end of the list.
+/// Marks the end of the list: the link of its last number.
 const END: u32 = u32::MAX;
 
 impl Default for Stack {
@@ -85,7 +85,7 @@ impl Stack {
         self.0.load(Ordering::Relaxed) == END
     }
 
-    /// Adds a number, which is not in the list and not `u32::MAX`.
+    /// Adds `number`, which must not be in the list and must not be `u32::MAX`.
     #[inline]
     pub fn push(&self, number: u32, link: &AtomicU32) {
         let mut first = self.0.load(Ordering::Relaxed);
@@ -101,8 +101,8 @@ impl Stack {
         }
     }
 
-    /// Takes all numbers, the last one first. A number may be added again when `each` is called
-    /// with it.
+    /// Removes all numbers and calls `each` with each of them, beginning with the number that was
+    /// added last. During that call, the number may be added again.
     #[inline]
     pub fn take<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32, mut each: impl FnMut(u32)) {
         let mut number = self.0.swap(END, Ordering::Acquire);
@@ -223,8 +223,9 @@ mod every_order {
         });
     }
 
-    /// The picked call is not able while another thread counts two able calls. One of these two
-    /// must be picked. An earlier version of `take` picked none.
+    /// One thread counts a call with `able` false, which has the picked number. Meanwhile another
+    /// thread counts two calls with `able` true. One of these two calls must be picked. An earlier
+    /// version of `take` picked none.
     #[test]
     fn one_is_picked_while_another_thread_counts() {
         loom::model(|| {

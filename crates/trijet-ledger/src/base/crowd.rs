@@ -4,7 +4,8 @@
 //! The driver does not tell which streams share a queue, so the times are the only evidence.
 //! Kernels also wait for a GPU that is full. The times cannot tell this cause from shared queues if
 //! a full GPU runs exactly as many kernels as there are queues. So these waits count only if
-//! - more streams than queues had operations in a row, because only such streams hold a queue,
+//! - in more streams than there are queues, an operation was enqueued before the previous kernel of
+//!   the stream ended, because only such a stream keeps its queue,
 //! - exactly as many kernels ran as there are queues for at least half of the time for which ready
 //!   kernels waited, and
 //! - fewer kernels ran for at most a tenth of that time.
@@ -15,8 +16,8 @@ use crate::base::units::Nanos;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Maximum time in nanoseconds from the end of a kernel to the start of the next kernel of its
-/// stream on a GPU. Nothing else starts to run in this gap, so the stream counts as running.
+/// Maximum gap in nanoseconds between two kernels of a stream in which the stream counts as
+/// running. On a GPU, no other kernel starts in such a short gap.
 const GAP_MAX: u64 = 5_000;
 
 /// One run of a kernel.
@@ -24,8 +25,8 @@ const GAP_MAX: u64 = 5_000;
 pub(crate) struct KernelRun {
     /// The number of the stream that the kernel is in.
     pub stream: usize,
-    /// The time in nanoseconds from which the kernel could run: it was enqueued, and everything
-    /// that it follows was done.
+    /// The time in nanoseconds at which the kernel was ready: it was enqueued, and everything that
+    /// it follows was done.
     pub ready: u64,
     /// The interval in which the kernel ran, in nanoseconds.
     pub ran: Range<u64>,
@@ -41,8 +42,8 @@ pub(crate) struct Crowd {
     pub runs: Vec<usize>,
     /// The streams of these kernels.
     pub streams: BTreeSet<usize>,
-    /// The number of streams that had operations in a row: an operation was enqueued before the
-    /// previous kernel of the stream ended.
+    /// The number of streams in which an operation was enqueued before the previous kernel of the
+    /// stream ended.
     pub in_row: usize,
     /// The sum over these kernels of the time for which each waited while exactly as many kernels
     /// ran as there are queues.

@@ -8,13 +8,14 @@
 //! engine that does one operation at a time adds an edge from each of its operations to the next
 //! one.
 //!
-//! Pairs of events measure an operation from ready to end. In the graph, the operation starts when
-//! its call is over, everything before it is done, and its engine is free. So the intervals of one
-//! copy engine never overlap. If the times come from the engines, an operation starts at its
-//! measured start. The previous operation of its engine precedes it only if that operation was done
-//! by then. An edge is left out and counted if the clocks contradict it: the end of its first node
-//! was measured later than the end of its second. The time to build the graph is linear in the
-//! number of entries, except for sorting them.
+//! Pairs of events measure an operation from the moment at which it was ready to its end. In the
+//! graph, the operation starts when its call is over, everything before it is done, and its engine
+//! is free. So the intervals of one copy engine never overlap. If the times come from the engines,
+//! an operation starts at its measured start. Then the previous operation of the engine precedes it
+//! only if the previous operation had ended by that start. An edge is left out and counted if the
+//! clocks contradict the edge: the end of its first node was measured later than the end of its
+//! second node. The time to build the graph is linear in the number of entries, except for sorting
+//! them.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

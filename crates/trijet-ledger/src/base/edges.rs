@@ -25,7 +25,7 @@
 //! events in doubt, and the timeline adds the order of each engine.
 //!
 //! The ordering of the library, the host device and the judge of the tests must not use this
-//! module: they would repeat a mistake in it instead of showing it.
+//! module. If they did, they would repeat a mistake of this module instead of showing it.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -85,7 +85,8 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         });
     }
 
-    /// Joins each entry with the next one if they touch and `join` returns a value for both.
+    /// Replaces an entry and the next one by one entry if they touch and `join` returns a value for
+    /// the two values.
     pub fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
         self.entries.dedup_by(|right, left| {
             let touches = left.0.end == right.0.start;
@@ -117,7 +118,8 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.entries.iter()
     }
 
-    /// Splits the entry that contains `at`, so that one part ends there and the other begins.
+    /// Splits the entry that contains `at` into an entry that ends at `at` and one that begins at
+    /// `at`.
     fn cut(&mut self, at: u64) {
         let index = self.entries.partition_point(|(r, _)| r.end <= at);
         let Some((r, value)) = self.entries.get_mut(index) else { return };

@@ -1,8 +1,9 @@
 //! The ledger: a log with one entry for each call that orders work or uses memory.
 //!
-//! The tracers append to it; the timeline and the checker read it. It is a log of the *driver's
-//! calls*, and not of the intentions of the ordering, so it shows a mistake of the ordering. While
-//! a lane is not traced, each of its operations pays for one branch.
+//! The tracers append to it; the timeline and the checker read it. The entries are the calls that
+//! the driver got, not the calls that the ordering of the library meant to make. So the ledger
+//! shows a mistake of the ordering. While a lane is not traced, each of its operations costs one
+//! branch.
 #![forbid(unsafe_code)]
 
 pub use super::op::{
@@ -39,7 +40,7 @@ struct LedgerInner {
 pub struct Ledger(Mutex<LedgerInner>);
 
 impl LedgerInner {
-    /// Passes the entry to the reader, or keeps it while a wait before it has not ended.
+    /// Passes the entry to the reader. Keeps the entry instead while an earlier wait has not ended.
     fn read(&mut self, op: Op, index: usize) {
         if matches!(op.kind, OpKind::Host(HostStep::Sync { outcome: WaitOutcome::Pending, .. })) {
             self.open.insert(index);
@@ -61,8 +62,8 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A ledger that passes its entries on: `reader` gets each one as soon as the outcomes of all
-    /// waits up to it are known. `reader` must not call this crate.
+    /// A ledger that passes its entries on: `reader` gets each entry as soon as the outcomes of all
+    /// waits up to that entry are known. `reader` must not call this crate.
     ///
     /// ```
     /// use std::sync::mpsc::channel;

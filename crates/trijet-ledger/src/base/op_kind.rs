@@ -34,9 +34,9 @@ pub enum Waited {
     Stream,
     /// Everything that the streams of the device held.
     Device,
-    /// The record that an event stood for when a future was made that waits for it. The value is
-    /// the driver's handle of the event. While the future lives, the event is recorded again only
-    /// with another handle.
+    /// The record of an event that a future waits for: the last record before the future was made.
+    /// The value is the driver's handle of the event. While the future lives, a later record of the
+    /// event uses another handle.
     Recorded(u64),
 }
 
@@ -68,8 +68,8 @@ pub enum Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Signalled {
-    /// The signal is set from now on. A thread or host function that finds it set follows its first
-    /// set.
+    /// The signal is set from now on. A thread or host function that finds the signal set follows
+    /// the first call that set the signal.
     Set,
     /// A wait for the signal began. The entry is made at the call, whether or not the wait
     /// succeeds.
@@ -155,8 +155,8 @@ pub enum MemoryCall {
     /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
     /// their operations may be pending.
     FromHeap {
-        /// The offset of the first byte in the heap of the entry's device. Memory with other
-        /// offsets is other memory.
+        /// The offset of the first byte in the heap of the entry's device. Two allocations share
+        /// bytes of the heap only where their offsets overlap.
         place: u64,
     },
     /// An allocation gave its memory back to its heap. Its operations may be pending.
@@ -178,7 +178,7 @@ pub enum HostStep {
     /// The thread uses memory itself.
     Access,
     /// A future of memory was made. The thread that gets the memory from the future follows
-    /// everything that the maker of the future knew to be complete. So the future does not wait for
+    /// everything that the maker of the future knew to be complete. The future does not wait for
     /// that work again.
     Lent,
     /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
@@ -249,13 +249,14 @@ pub enum LedgerNote {
     /// The host function at the entry's position has returned. It ran on a thread of the driver, so
     /// the entry is not in the order of any thread of the program.
     Ran,
-    /// The library found this event complete when it gave a lane to another stream. The work before
-    /// the event is complete, but the program did not ask, so no thread of the program knows it.
+    /// The library found this event complete when it assigned a lane to another stream. The work
+    /// before the event is complete. The program did not ask, so no thread of the program knows
+    /// that.
     Settled {
         /// The driver's handle of the event.
         event: u64,
     },
-    /// The program gave something a name, which is the entry's label.
+    /// The program gave a name to an object. The label of the entry is that name.
     Name {
         /// The object that has the name.
         of: Named,

@@ -1,8 +1,8 @@
 //! The vector clock: for each lane, the last position that is known to come before something.
 //!
-//! A clock is a set of positions. If it has a position, it has all earlier positions of the lane,
-//! because a lane executes in order (law A1). So it keeps one number per lane, and the union of two
-//! clocks has the larger number of each lane.
+//! A clock is a set of positions. If the set has a position, it has all earlier positions of the
+//! lane, because a lane executes in order (law A1). So a clock keeps one number per lane, and the
+//! union of two clocks has the larger number of each lane.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{LaneId, Position};

@@ -30,24 +30,25 @@ struct DagBuilder<'a> {
     moments: Vec<Moment>,
     /// The edges: a node, one of its predecessors, and the reason for the edge.
     edges: Vec<(DagNode, DagNode, Edge)>,
-    /// For each entry, whether its call waits for its own work. Then the work is the first of its
-    /// two nodes.
+    /// For each entry, by its index: whether its call waits for its own work. If so, the work comes
+    /// before the call. Otherwise the call comes first.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
-    /// For each lane, the numbers and the nodes of its operations. They are used for events that
-    /// were recorded before the ledger began.
+    /// For each lane, the numbers and the nodes of its operations. A wait looks up the work of an
+    /// event here if the event was recorded before the ledger began.
     numbered: HashMap<LaneId, Vec<(u64, DagNode)>>,
-    /// The last call of each thread.
+    /// For each thread, by its number, its last call.
     threads: HashMap<u64, DagNode>,
-    /// For each thread, the call that it is in, if that call may wait.
+    /// For each thread, by its number: the call that the thread is in, if that call may wait.
     begun: HashMap<u64, BegunCall>,
     /// For each event, by the driver's handle, the work that the event stands for.
     records: HashMap<u64, Nodes>,
     contradictions: Vec<u64>,
 }
 
-/// For each operation, the previous operation of its engine, and the time at which that operation
-/// ended. `None` for the first operation of an engine, and if the engine does several at a time.
+/// For each operation, by its index: the previous operation of its engine, and the time in
+/// nanoseconds at which that operation ended. `None` for the first operation of an engine, and for
+/// an engine that runs several operations at a time.
 fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
     let mut queues: BTreeMap<(DeviceId, Engine), Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate() {
@@ -102,7 +103,7 @@ impl DagBuilder<'_> {
         self.moments[node.index()] = moment;
     }
 
-    /// Adds the call of an entry. It follows the previous call of the thread, and `waited`.
+    /// Adds the call of an entry. The call follows the previous call of its thread, and `waited`.
     fn call(&mut self, index: usize, waited: Option<DagNode>) {
         let op = &self.ops[index];
         let node = DagNode::call(index);
@@ -113,7 +114,8 @@ impl DagBuilder<'_> {
         self.threads.insert(op.thread, node);
     }
 
-    /// The number of the stream that has the lane of the entry. Adds the stream if there is none.
+    /// The number of the stream that has the lane of the entry. Adds a stream if no stream has the
+    /// lane.
     fn lane(&mut self, op: &Op) -> usize {
         self.streams.find(op.position.lane).unwrap_or_else(|| {
             let number = self.streams.len();
@@ -134,9 +136,9 @@ impl DagBuilder<'_> {
     }
 
     /// The point of the call at which the operation was released to the device. In most cases this
-    /// is the end of the call. A call that was still running when the work ended cannot have
-    /// released the work by its return, so the point is the start of the call. The same holds if
-    /// the start of the work was measured, and the call was still running then.
+    /// is the end of the call. If the call was still running when the work ended, the work was
+    /// released before the call returned, so the point is the start of the call. The same holds if
+    /// the start of the work was measured, and the call was still running at that start.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -189,7 +191,8 @@ impl DagBuilder<'_> {
             let earlier = earlier.map(|call| Nodes::one(call, None));
             earlier.into_iter().for_each(|call| passed.follow(&call, Edge::Call));
         } else {
-            // A copy that stages waits for everything that its stream holds (law A17).
+            // If the copy was staged, its call waited for everything that the stream holds (law
+            // A17).
             let held = passed.iter().map(|(node, _)| node).filter(|node| !node.is_call());
             let last_held = held.max_by_key(|node| (self.end(*node), *node));
             let done = |node: &DagNode| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
@@ -295,7 +298,7 @@ impl DagBuilder<'_> {
                 self.call(index, None);
                 self.streams.open(number, op, &Nodes::default());
             }
-            // These are no calls of a thread, or a host function made them.
+            // Some of these entries are no calls of a thread. A host function made the others.
             OpKind::Host(HostStep::Lent)
             | OpKind::Signal(
                 SignalStep::Handle { .. }

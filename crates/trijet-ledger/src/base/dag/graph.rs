@@ -59,7 +59,7 @@ impl DagNode {
     }
 }
 
-/// The times of a node.
+/// The times of a node, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
     /// The start, as it was measured.
@@ -84,7 +84,8 @@ pub struct Dag {
     pub(super) before: Vec<(DagNode, Edge)>,
     /// All nodes, each after its predecessors.
     pub(super) order: Vec<DagNode>,
-    /// For each edge that was left out, by how much the clocks contradict it.
+    /// For each edge that was left out, the number of nanoseconds by which the clocks contradict
+    /// it.
     pub(super) contradictions: Vec<u64>,
 }
 
@@ -129,8 +130,8 @@ impl Dag {
         moment.begin..moment.end
     }
 
-    /// The time at which the last predecessor of a node was done; for a node without predecessors,
-    /// its own start.
+    /// The time at which the last predecessor of a node was done. For a node without predecessors,
+    /// the start of the node.
     #[must_use]
     pub fn ready(&self, node: DagNode) -> u64 {
         let ends = self.before(node).iter().map(|(earlier, _)| self.span(*earlier).end);
@@ -158,8 +159,8 @@ impl Dag {
         settled
     }
 
-    /// As [`settle`](Self::settle), but changes the entries themselves. Returns the previous times
-    /// of each entry.
+    /// Sets the operations of devices in `ops` to the times of the graph, as
+    /// [`settle`](Self::settle) does in copies. Returns the previous times of each entry.
     #[doc(hidden)]
     pub fn settle_in_place(&self, ops: &mut [Op]) -> Vec<Option<Times>> {
         assert!(2 * ops.len() >= self.moments.len(), "these are the entries of another graph");
@@ -218,9 +219,9 @@ impl Dag {
         Some(HeldBy { until, by: node, legacy })
     }
 
-    /// A path of edges from the work of `earlier` to the work of `later`, each with the node that
-    /// it leaves; `None` if no law orders them. The search does not follow edges of engines, and
-    /// skips nodes that ended before `earlier` did.
+    /// A path of edges from the work of `earlier` to the work of `later`. Each edge comes with the
+    /// node at which it starts. `None` if no law orders the two operations. The search does not
+    /// follow edges of engines, and skips nodes that ended before `earlier` did.
     #[must_use]
     pub fn path(&self, earlier: usize, later: usize) -> Option<Vec<(DagNode, Edge)>> {
         let (from, to) = (DagNode::work(later), DagNode::work(earlier));
@@ -252,7 +253,7 @@ impl Dag {
 /// The reason why an operation could not start earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldBy {
-    /// The time until which the operation waited.
+    /// The time in nanoseconds until which the operation waited.
     pub until: u64,
     /// The work or the call that the operation waited for last.
     pub by: DagNode,

@@ -1,4 +1,4 @@
-//! Sets of nodes that have passed at a point: the [`Past`] of the graph.
+//! Sets of the nodes that come before a point. They implement [`Past`] for the graph.
 #![forbid(unsafe_code)]
 
 use super::graph::DagNode;
@@ -6,18 +6,20 @@ use crate::base::edges::{Edge, Past};
 use crate::base::id::LaneId;
 use smallvec::SmallVec;
 
-/// Up to this length, a list is searched before a node is added. A longer list may get duplicates.
+/// In a list of at most this length, a node is added only if the list does not have it. A longer
+/// list may get duplicates.
 const COMPARED_MAX: usize = 16;
 
-/// A node that has passed, the edge by which it comes before the point, and the stream of the node,
+/// A node that comes before the point, and the edge by which it does. Then the stream of the node,
 /// if the order of the stream includes the node.
 type PassedNode = (DagNode, Edge, Option<LaneId>);
 
-/// Nodes that have passed. For each stream and kind of edge, the last node is enough (law A1).
+/// The nodes that come before a point. For each stream and kind of edge, the last node is enough
+/// (law A1).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
     list: SmallVec<[PassedNode; 2]>,
-    /// Duplicates are removed when the list gets longer than this.
+    /// The length of the list above which duplicates are removed.
     compact_at: usize,
 }
 

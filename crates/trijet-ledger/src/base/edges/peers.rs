@@ -35,8 +35,8 @@ impl BlockDevices {
         self.0.len()
     }
 
-    /// The devices other than `own` whose blocking streams are ordered with `op`, if `op` is a
-    /// synchronous copy between devices in the legacy stream; otherwise none. `devices` are all
+    /// The devices other than `own` whose blocking streams are ordered with `op`. There are none
+    /// unless `op` is a synchronous copy between devices in the legacy stream. `devices` are all
     /// known devices.
     pub(super) fn peers_of_copy(
         &self,

@@ -25,7 +25,7 @@ pub(crate) enum Role {
     /// A record. In the legacy stream it waits for the blocking streams too, and does not hold them
     /// back. In a blocking stream it does not wait for the legacy stream.
     Record,
-    /// A stream-ordered allocation, which may leave nothing in the stream. It has no order with the
+    /// A stream-ordered allocation, which may put no work into the stream. It has no order with the
     /// legacy stream.
     Allocation,
 }
@@ -76,7 +76,7 @@ impl Role {
 #[derive(Debug)]
 pub(crate) struct Caller<'a, P> {
     pub(crate) thread: usize,
-    /// Changes whenever `known` changes.
+    /// The version of `known`. It changes whenever `known` changes.
     pub(crate) version: u64,
     pub(crate) known: &'a P,
 }
@@ -93,7 +93,8 @@ pub(crate) struct Begun<P> {
     pub(crate) before: P,
     /// The set that a wait for the stream would have found complete when the call began.
     pub(crate) held: P,
-    /// For each other device, the set that its blocking streams held.
+    /// For each device other than the device of the call, the set that its blocking streams held
+    /// when the call began.
     peers: Vec<(DeviceId, P)>,
 }
 
@@ -102,16 +103,16 @@ pub(crate) struct Begun<P> {
 struct StreamEdges<P> {
     class: StreamClass,
     device: DeviceId,
-    /// The set of what has passed when its last entry has passed.
+    /// The set of everything that has passed when the last entry of the stream has passed.
     tail: P,
     /// The thread that enqueued last, and the version of its knowledge at that call. The tail
     /// includes that knowledge.
     last_caller: (usize, u64),
-    /// The tail includes the barrier of the device in this version.
+    /// The version of the device's barrier that the tail includes.
     barrier_seen: u64,
-    /// Whether `all` of the device includes the tail.
+    /// Whether the tail is in the `all` of the device.
     is_joined: bool,
-    /// Whether `blocking` of the device includes the tail.
+    /// Whether the tail is in the `blocking` of the device.
     is_joined_blocking: bool,
 }
 
@@ -119,23 +120,23 @@ struct StreamEdges<P> {
 #[derive(Debug, Clone, Default)]
 struct Joined<P> {
     past: P,
-    /// The streams whose tails have changed since they were added.
+    /// The numbers of the streams whose tails have changed since they were added.
     changed: Vec<usize>,
 }
 
 /// The streams of a device.
 #[derive(Debug, Clone, Default)]
 struct StreamsOfDevice<P> {
-    /// The streams that have a lane.
+    /// The numbers of the streams that have a lane.
     members: Vec<usize>,
-    /// The union of what all streams hold.
+    /// The union of the tails of all streams.
     all: Joined<P>,
-    /// The union of what the blocking streams, the default streams of threads and the legacy stream
-    /// hold.
+    /// The union of the tails of the blocking streams, the default streams of threads and the
+    /// legacy stream.
     blocking: Joined<P>,
     /// The set that later work of blocking streams waits for because of the legacy stream.
     barrier: P,
-    /// Changes whenever the barrier changes.
+    /// The version of the barrier. It changes whenever the barrier changes.
     barrier_version: u64,
 }
 
@@ -147,7 +148,8 @@ pub(crate) struct Streams<P> {
     by_lane: NumberMap<LaneId, usize>,
     devices: NumberMap<DeviceId, StreamsOfDevice<P>>,
     block_devices: BlockDevices,
-    /// For each graph, the set of what has passed when its last launch has passed (law A31).
+    /// For each graph, by its number: the set of everything that has passed when the last launch of
+    /// the graph has passed (law A31).
     launches: NumberMap<u64, P>,
 }
 
