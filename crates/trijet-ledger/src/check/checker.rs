@@ -17,17 +17,18 @@ use crate::base::ledger::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The minimum number of parties at which the checker drops the state that it no longer needs.
+/// While the checker keeps fewer parties than this, it does not drop the state that it no longer
+/// needs.
 const SWEEP_MIN: usize = 4096;
 
 /// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
 ///
-/// The checker keeps the accesses that a later one may conflict with, and a clock for each stream
-/// and thread. So its memory grows with the streams, the threads, the events and the byte ranges of
-/// live allocations that are in use, and not with the length of the program. It forgets a use when
-/// every thread knows that it is complete. It assumes that a thread whose first call comes later
-/// follows the forgotten uses. A thread that makes no more calls, but has not ended, learns
-/// nothing, so uses that it does not know to be complete are kept.
+/// The checker keeps the accesses that a later access may conflict with, and a clock for each
+/// stream and thread. So its memory grows with the streams, the threads, the events and the byte
+/// ranges of live allocations that are in use, and not with the length of the program. The checker
+/// forgets a use when every thread knows that the use is complete. It assumes that a thread whose
+/// first call comes later follows the forgotten uses. A thread that makes no more calls, but has
+/// not ended, learns nothing. So the uses that such a thread does not know to be complete are kept.
 ///
 /// ```
 /// use trijet::check::{CheckOptions, Checker};
@@ -39,14 +40,14 @@ pub struct Checker {
     options: CheckOptions,
     order: EntryOrder,
     shadow: Shadow,
-    /// Entries that findings may name, in order.
+    /// The entries that findings may name, in the order of the ledger.
     parties: Vec<Party>,
-    /// The number of parties at which to sweep again.
+    /// The number of parties at which the next sweep runs.
     sweep_at: usize,
     verdict: Verdict,
-    /// The last operation without declared accesses, which may have used any memory.
+    /// The index of the last operation without declared accesses, which may have used any memory.
     undeclared_at: Option<u64>,
-    /// The first operation that failed.
+    /// The index of the first operation that failed.
     culprit: Option<u64>,
     unordered: Vec<Unordered>,
     /// The last conflicts, to compare with later waits.
@@ -272,15 +273,15 @@ impl Checker {
             || op.kind.effect() == Effect::Frees
             || op.kind == OpKind::Host(HostStep::Access);
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
-        // Operations may still use memory that goes back to a heap, so the return conflicts with
-        // none.
+        // Operations may still use memory when it goes back to a heap, so the return conflicts with
+        // no use.
         if op.kind != OpKind::Memory(MemoryCall::ToHeap) {
             held.unordered(range, *mode, index, follows, &mut unordered);
         }
         let born = held.born;
-        // A read conflicts only with the allocation of the block, which comes before every use (law
-        // A21), and with later accesses. An earlier owner cannot change a value that the read may
-        // see, because the bytes have no content at the allocation.
+        // A read conflicts only with accesses after the allocation of the block. An access by an
+        // earlier owner of the bytes cannot change a value that the read may see, because the bytes
+        // have no content at the allocation. The allocation comes before every use (law A21).
         let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op >= born);
         unordered.retain(|found| *mode != Mode::Read || of_owner(found));
         let unwritten = match (mode, held.born) {

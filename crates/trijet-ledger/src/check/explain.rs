@@ -54,9 +54,9 @@ pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
     parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
 }
 
-/// The wait to name as the cause: the latest wait whose event was recorded again. If there is none,
-/// the latest wait whose event was recorded too early. Otherwise the latest wait whose event was
-/// not recorded.
+/// The wait to name as the cause: the latest wait whose event was recorded again. Without such a
+/// wait, the latest wait whose event was recorded too early. Without either, the latest wait whose
+/// event was not recorded.
 fn cause(waits: &[RememberedWait], at: Stamp) -> Option<MissingOrder<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();
@@ -216,7 +216,7 @@ impl Context<'_> {
         }
     }
 
-    /// The position up to which the second access follows the stream of the first one.
+    /// The position up to which the second access follows the stream of the first access.
     fn reached(&self, pair: &ConflictingPair<'_>) -> u64 {
         let known = self.order.before(pair.step, pair.moment).sure.get(pair.at.lane);
         let offset = match self.order.owner(pair.at) {

@@ -70,11 +70,11 @@ pub enum FindingClass {
     Sticky,
     /// A wait for a signal that is set only after the wait.
     Deadlock,
-    /// A wait for a signal that ends, or may end, only because its limit is over. Without the limit
-    /// it would be a deadlock.
+    /// A wait for a signal that ends, or may end, only because its time limit is over. Without the
+    /// limit, the wait would be a deadlock.
     WaitGivesUp,
-    /// A host function waits for a signal that another host function sets, and may run before that
-    /// one (law A28).
+    /// A host function waits for a signal that another host function sets. The waiting host
+    /// function may run first (law A28).
     DeadlockRisk,
 }
 
@@ -179,9 +179,9 @@ pub struct Party {
     pub position: Position,
     /// The name that the program gave the stream of the entry.
     pub stream_name: Option<Arc<str>>,
-    /// The class of its stream.
+    /// The class of the entry's stream.
     pub stream: StreamClass,
-    /// The device of its lane.
+    /// The device of the entry's lane.
     pub device: DeviceId,
     /// The host thread that made the call.
     pub thread: u64,
@@ -232,7 +232,7 @@ impl Party {
     }
 }
 
-/// The results of a race in both of its orders.
+/// The results of two racing operations, in both orders of the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Witness {

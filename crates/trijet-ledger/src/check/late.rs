@@ -29,8 +29,8 @@ pub(super) struct Recent(VecDeque<OpenPair>);
 /// Returns whether work of a stream or a call of a thread waits in this entry, and whether the
 /// program or the library asked for the wait. `None` if the entry is no wait.
 ///
-/// The first distinction matters because a later wait of a thread tells nothing about a conflict of
-/// two operations in streams: in the end, the threads of every program wait for the device.
+/// A wait of a thread is distinguished because a later one tells nothing about a conflict of two
+/// operations in streams: in the end, the threads of every program wait for the device.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     if let OpKind::Mark(StreamMark::Wait { by, .. }) = op.kind {
         return Some((Moment::Work, by));

@@ -81,8 +81,8 @@ pub fn check(ops: &[Op]) -> Verdict {
 /// Maximum number of conflicts that get a witness. Each witness costs a pass over the trace.
 const WITNESSES_MAX: usize = 8;
 
-/// Checks a whole trace. The first eight conflicts get a [`Witness`]. A [`Checker`], which does not
-/// have the whole trace, makes none.
+/// Checks a whole trace. The first eight conflicts get a [`Witness`]. A [`Checker`] makes no
+/// witnesses, because it does not keep the whole trace.
 #[must_use]
 pub fn check_with(ops: &[Op], options: CheckOptions) -> Verdict {
     let (assume, threads, mut left) = (options.assume, options.threads, WITNESSES_MAX);

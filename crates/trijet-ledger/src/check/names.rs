@@ -87,7 +87,7 @@ impl Names {
         }
     }
 
-    /// The chunk of the party, for a user.
+    /// The chunk of the party, if the reader is a user.
     fn chunk(&self, party: &Party) -> Option<u64> {
         party.chunk.filter(|_| self.audience == Audience::User)
     }

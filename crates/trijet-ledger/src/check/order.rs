@@ -4,9 +4,9 @@
 //! clock of a stream contains everything that is complete when the stream's last operation is
 //! complete. The clock of a thread contains everything that the thread knows to be complete. Only
 //! edges that a law guarantees add to a clock (laws A1 to A19, A31, A38, A44). With
-//! [`Assume::DriverObserved`] the edges that one driver was observed to keep add to a clock too.
-//! The library's own view of the order is in `thread_known` and in the position that a wait names.
-//! The checker does not use it.
+//! [`Assume::DriverObserved`], the edges that one driver was observed to keep also add to a clock.
+//! The library states its own view of the order in `thread_known` and in the position that a wait
+//! names. The checker does not use this view.
 #![forbid(unsafe_code)]
 
 mod begun;
@@ -214,9 +214,9 @@ impl EntryOrder {
         self.known.threads.list.get(number)
     }
 
-    /// For each stream of the device with work that `thread` does not know to be complete: the
-    /// number of the last operation that the thread knows to be complete, as the trace counts
-    /// operations.
+    /// For each stream of the device with work that `thread` does not know to be complete: the lane
+    /// of the stream, and the number of the last operation that the thread knows to be complete, as
+    /// the trace counts operations.
     pub(super) fn in_flight(&self, device: DeviceId, thread: usize) -> Vec<(LaneId, u64)> {
         let Some(thread) = self.thread(thread) else { return Vec::new() };
         self.known.lanes.in_flight(device, &thread.known.sure)

@@ -1,4 +1,4 @@
-//! The last uses of every byte: for each allocation, a map from byte ranges to the last write, and
+//! The last uses of every byte: a map for each allocation, from byte ranges to the last write, and
 //! to the last read by each stream and thread since that write.
 //!
 //! The last uses are enough. An access that follows a write follows every earlier access that the
@@ -18,8 +18,8 @@ use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Maximum number of frees whose entries are kept. Of an older free, only the block's number is
-/// kept.
+/// Maximum number of freed blocks for which the entry of the free is kept. For blocks that were
+/// freed earlier, only the number is kept.
 const FREES_MAX: usize = 1024;
 
 /// A use of bytes: its entry, and the stamp that a clock must cover to follow the use.
@@ -38,8 +38,8 @@ struct Entry {
     fresh: bool,
 }
 
-/// The last read by each component since the last write. In most cases there is at most one, so the
-/// first one needs no allocation.
+/// For each component, the last read since the last write. In most cases there is at most one read,
+/// so the first read needs no allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct LastReads {
     first: Option<Touch>,
@@ -154,7 +154,7 @@ impl Block {
     }
 }
 
-/// Forgets the uses that are complete.
+/// Forgets the uses for which `is_complete` returns true.
 fn retire(entries: &mut RangeMap<Entry>, is_complete: &impl Fn(Stamp) -> bool) {
     entries.retain(|entry| {
         entry.write = entry.write.filter(|touch| !is_complete(touch.at));
@@ -167,7 +167,7 @@ fn retire(entries: &mut RangeMap<Entry>, is_complete: &impl Fn(Stamp) -> bool) {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shadow {
     blocks: NumberMap<BlockId, Block>,
-    /// The numbers of blocks that were freed.
+    /// The numbers of blocks that were freed, as ranges.
     freed: RangeMap<()>,
     /// The blocks that were freed last, each with the entry of its free.
     frees: VecDeque<(BlockId, u64)>,

@@ -123,8 +123,8 @@ impl<'a> Race<'a> {
     }
 
     /// The half in which an access happens. An access may happen at any time from the call to the
-    /// work. In the second operation of the race, it counts as early as possible. In every other
-    /// operation, it counts as late as possible.
+    /// work. Then the access of the second operation of the race counts as early as possible, and
+    /// an access of any other operation counts as late as possible.
     fn half(&self, index: usize, access: &Access, step: &Step) -> Half {
         match step.moment(&self.ops[index], access) {
             Moment::Call => Half::Call,

@@ -11,7 +11,8 @@ use std::collections::{BTreeSet, HashMap};
 /// The label of a launch of a graph begins with this text. No kernel has a space in its name.
 const LABEL: &str = "graph ";
 
-/// The graph of a launch. Ledgers before version 6 have only its label.
+/// The number and the label of the graph that an entry launches. Ledgers before version 6 have only
+/// the label.
 fn graph_of(op: &Op) -> Option<(Option<u64>, &str)> {
     let old = || op.label.starts_with(LABEL).then_some((None, &*op.label));
     op.graph.map(|graph| (Some(graph), "")).or_else(old)

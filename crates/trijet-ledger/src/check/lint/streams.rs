@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// With fewer streams than this, there is no remark about their number.
 const STREAMS_MIN: usize = 16;
-/// A run has too many streams if it has more than this for each operation that runs at the same
-/// time.
+/// A run has too many streams if it has more than this number of streams for each operation that
+/// runs at the same time.
 const STREAMS_PER_OP: usize = 4;
 /// An engine that works for less than this part of the run has too little work to overlap.
 const SHARE_MIN: f64 = 0.1;

@@ -1,8 +1,8 @@
 //! Clocks with two parts: what is complete in every run, and what is complete in this run only.
 //!
 //! The *sure* part follows from documented edges, whatever the timing of the host. The *seen* part
-//! follows from the timing of this run: one thread records an event, another one waits for it, and
-//! nothing orders the two calls (law A45). Every edge passes on both parts.
+//! follows from the timing of this run: one thread records an event, another thread waits for the
+//! event, and nothing orders the two calls (law A45). Every edge passes on both parts.
 #![forbid(unsafe_code)]
 
 use crate::base::edges::{Edge, Past};

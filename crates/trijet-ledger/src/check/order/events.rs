@@ -1,9 +1,10 @@
 //! Events: the work that each record stands for, the waits for it, and unordered calls of two
 //! threads about one event (law A45).
 //!
-//! Two threads use one event. One records it, and the other records it, waits for it, queries it or
-//! synchronises with it. Such a pair of calls is *in doubt*, unless the later call follows the
-//! earlier one in every run. The order that results from a pair in doubt is true of this run only.
+//! Two threads use one event. One thread records the event, and the other thread records it, waits
+//! for it, queries it or synchronises with it. Such a pair of calls is *in doubt*, unless the later
+//! call follows the earlier one in every run. The order that results from a pair in doubt is true
+//! of this run only.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};
@@ -28,7 +29,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// The waits that `known` does not cover.
+    /// The waits that are not complete by `known`.
     fn unknown(&self, known: &VectorClock) -> &[(Stamp, u64)] {
         let first = self.waits.partition_point(|(at, _)| known.covers(*at));
         &self.waits[first..]
@@ -80,7 +81,8 @@ impl EventState {
         if self.stands_for.is_within(known) {
             self.stands_for = StampClock::new();
         }
-        // Every thread follows these calls, so no later call is in doubt with one of them.
+        // Every thread follows the calls that are forgotten here, so no later call is in doubt with
+        // such a call.
         self.calls.retain(|calls| calls.forget(known));
     }
 
@@ -123,7 +125,7 @@ impl Events {
             let waits = if records { other.unknown(known) } else { &[] };
             in_doubt |= record.is_some();
             if let Some(found) = &mut self.found_doubtful {
-                // In a run in which this record comes first, these waits would wait for it.
+                // In another run this record may come first. Then these waits would wait for it.
                 found.extend(waits.iter().map(|(_, op)| *op));
             }
             let Some((_, first)) = record.or(waits.first().copied()) else { continue };

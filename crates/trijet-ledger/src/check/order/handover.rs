@@ -1,5 +1,5 @@
-//! Hand-overs between host threads and host functions, by signals that one sets and another waits
-//! for.
+//! Hand-overs between host threads and host functions, by signals. One thread or host function sets
+//! a signal, and another one waits for it.
 //!
 //! A thread or host function that finds a signal set follows the thread or host function that set
 //! the signal first. The waits that may never end are found in [`stuck`](super::stuck).
@@ -17,8 +17,8 @@ use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
 
-/// Maximum number of sets that are kept per signal. The first one is always among them, because it
-/// ends the waits.
+/// Maximum number of sets that are kept per signal. The first set of a signal is always kept,
+/// because it ends the waits.
 const SETS_MAX: usize = 8;
 /// Maximum number of needs (waits without an answer) that are kept. Without a limit, waits that
 /// time out would add up for ever.
@@ -34,7 +34,7 @@ pub(super) struct HandOvers {
 
 impl HandOvers {
     /// Adds a host function that follows `before`, and applies its early acts. The host function
-    /// gets the next number of its stream, which the caller counts after this call.
+    /// gets the next number of its stream. The caller counts this number after the call.
     pub(super) fn host_fn(
         &mut self,
         known: &mut Known,
@@ -110,7 +110,7 @@ impl HandOvers {
     }
 
     /// Calls `look` with the clock of the point that `by` has reached, and with the stamp of a new
-    /// call there.
+    /// call at that point.
     fn with_inside<R>(
         &mut self,
         known: &mut Known,
@@ -139,7 +139,7 @@ impl HandOvers {
         }
     }
 
-    /// Reads that `by` sets the signal.
+    /// Reads an entry in which `by` sets the signal.
     fn set(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let clock = self.with_inside(known, by, |inside, _| inside.clone());
         let Some(clock) = clock else { return };
@@ -157,7 +157,7 @@ impl HandOvers {
         }
     }
 
-    /// Reads that `by` begins to wait for the signal.
+    /// Reads an entry in which `by` begins to wait for the signal.
     fn need(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64, patience: Patience) {
         let raised = self.with_inside(known, by, |inside, at| {
             inside.raise(at);
@@ -172,7 +172,7 @@ impl HandOvers {
         self.settle(known, signal);
     }
 
-    /// Reads that `by` found the signal set.
+    /// Reads an entry in which `by` found the signal set.
     fn found(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
@@ -188,9 +188,9 @@ impl HandOvers {
             Actor::Thread(thread) => self.signals.note_known(known, thread, op),
             Actor::HostFn(lane, _) => known.lanes.edges.tail_mut(lane).join(&first),
         }
-        // In this run, the wait got its answer. In another order of host functions it might not;
-        // that is checked here. A waiter that waited for the signal more than once keeps its need,
-        // because an earlier wait ended without an answer.
+        // In this run, a set answered the wait. In another order of host functions, the wait might
+        // get no answer, which is checked here. A waiter that waited for the signal more than once
+        // keeps its need, because an earlier wait ended without an answer.
         let keys = [Patience::Endless, Patience::Limited].map(|patience| (signal, by, patience));
         let needs = keys.iter().filter_map(|key| self.signals.needs.get(key));
         let last = needs.max_by_key(|need| need.last);

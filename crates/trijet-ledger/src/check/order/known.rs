@@ -18,7 +18,8 @@ pub(in crate::check) struct Known {
     pub(in crate::check) threads: HostThreads,
     /// The stamps that the library found complete in this run.
     pub(super) settled: VectorClock,
-    /// The past of the last entry, if other entries came to its stream while its call waited.
+    /// If other entries came to the stream of the last entry while its call waited: the past of the
+    /// last entry.
     pub(super) own_past: StampClock,
 }
 

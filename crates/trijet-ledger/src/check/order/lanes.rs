@@ -1,9 +1,10 @@
 //! Streams. Each has a component of the clocks, and its last waits, which explanations use.
 //!
-//! A stream has its own component, or continues the numbers in the component of a former stream. A
-//! stream does not follow the work of a former stream, but continued numbers state that it does. So
-//! a stream continues them only if the thread that creates it knows all that work to be complete,
-//! or if nothing that is kept names that work.
+//! A stream has its own component, or continues the numbers in the component of a former stream.
+//! Numbers of one component state that a later operation follows every earlier one, but a stream
+//! does not follow the work of a former stream. So a stream continues the numbers in two cases
+//! only: the thread that creates the stream knows all that work to be complete, or nothing that is
+//! kept names the work.
 #![forbid(unsafe_code)]
 
 use super::clock::{Components, Stamp, StampClock};
@@ -17,8 +18,8 @@ use std::collections::BTreeSet;
 /// The number of latest former streams whose numbers a new stream tries to continue.
 const TRIED_MAX: usize = 8;
 
-/// The calls of one thread that waited while other work came to the stream. That work is not
-/// ordered with them, so they have a component of their own.
+/// The calls of one thread that waited while other work came to the stream. These calls and the
+/// other work have no order, so the calls have a component of their own.
 #[derive(Debug, Clone)]
 struct ConcurrentCalls {
     thread: usize,
@@ -201,8 +202,8 @@ impl Lanes {
         stamp
     }
 
-    /// For each stream of the device with work that `known` does not cover: the number of the last
-    /// operation that `known` covers, as the trace counts operations.
+    /// For each stream of the device with work that `known` does not cover: the lane of the stream,
+    /// and the number of the last operation that `known` covers, as the trace counts operations.
     pub(super) fn in_flight(&self, device: DeviceId, known: &VectorClock) -> Vec<(LaneId, u64)> {
         let done = |lane: &Lane| known.get(lane.component);
         let members = self.edges.members(device).iter().map(|lane| &self.list[*lane]);

@@ -15,8 +15,8 @@ use crate::base::ledger::Signalled;
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// Maximum number of host functions that are kept per stream; the latest ones are kept. About as
-/// many can be pending (law A41).
+/// Maximum number of host functions that are kept per stream. The latest host functions are kept,
+/// because at most about this many can be pending (law A41).
 pub(super) const HOST_FNS_MAX: usize = 1024;
 /// Maximum number of early acts that are kept.
 const EARLY_MAX: usize = 1024;
@@ -50,8 +50,8 @@ pub(super) struct HostFn {
     pub(super) state: State,
     /// The stamps that are complete when the host function begins.
     pub(super) before: StampClock,
-    /// The stamps that are complete at the last known point inside the host function; `None` if it
-    /// has neither set a signal nor waited.
+    /// The stamps that are complete at the last known point inside the host function. `None` if the
+    /// host function has neither set a signal nor waited.
     pub(super) inside: Option<StampClock>,
     /// The threads that know the host function to be complete, each with the entry at which the
     /// thread learned that.
@@ -62,9 +62,9 @@ pub(super) struct HostFn {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostFns {
     pub(super) list: VecDeque<HostFn>,
-    /// Two components of the clocks, if any of the host functions has set a signal or waited. A
-    /// host function that has begun raises the first component to its number in the stream. The
-    /// second component counts the sets and waits inside the host functions.
+    /// Two components of the clocks. `None` if none of the host functions has set a signal or
+    /// waited. A host function that has begun raises the first component to its number in the
+    /// stream. The second component counts the sets and waits inside the host functions.
     pub(super) inner: Option<(LaneId, LaneId)>,
     /// The number of the last set or wait in the second component.
     pub(super) waits: u64,
@@ -99,7 +99,7 @@ pub(in crate::check) struct UnansweredWait {
     pub(in crate::check) signal: u64,
     pub(in crate::check) by: Actor,
     pub(in crate::check) patience: Patience,
-    /// A point in the order comes after the wait if its clock covers this stamp.
+    /// The stamp of the wait. A point follows the wait if the clock of the point covers this stamp.
     pub(super) at: Stamp,
     /// The entry of the last wait of the same thread or host function for the signal.
     pub(super) last: u64,
@@ -139,8 +139,8 @@ pub(super) enum Act {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, SignalState>,
-    /// The first wait of each waiter for each signal. That one is enough, because later waits
-    /// follow it.
+    /// The first wait of each waiter for each signal. Later waits follow the first wait, so they
+    /// are not kept.
     pub(super) needs: BTreeMap<Waiter, UnansweredWait>,
     /// The host functions of each stream, by the index of the stream in `Lanes::list`.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
@@ -254,8 +254,8 @@ impl Signals {
         self.lost.contains(&known.lanes.edges.device(lane))
     }
 
-    /// The host function with this position. If a damaged trace has several with this number, the
-    /// result is the last one, because only a pending host function can run.
+    /// The host function with this position. If a damaged trace has several host functions with
+    /// this position, the last one, because only a pending host function can run.
     pub(super) fn host_fn_at(&self, known: &Known, at: Position) -> Option<Actor> {
         let lane = known.lanes.edges.find(at.lane)?;
         let list = &self.host_fns.get(&lane)?.list;

@@ -69,8 +69,9 @@ impl<'a> OpenWaits<'a> {
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
-    /// A host function that must run before the set with this clock, and that nothing orders before
-    /// the waiting host function. `None` if there is no such host function, or if a thread waits.
+    /// A host function that must run before the set with this clock, although nothing orders it
+    /// before the waiting host function. `None` if there is no such host function, or if a thread
+    /// waits.
     fn risk(&self, need: &UnansweredWait, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
@@ -180,8 +181,8 @@ impl<'a> OpenWaits<'a> {
         open.iter().any(|key| self.follows(one.clock, &self.signals.needs[key]))
     }
 
-    /// The waits in `open` that nothing answers if each of them holds back everything that follows
-    /// it.
+    /// The waits in `open` that nothing answers, if a wait that does not end holds back everything
+    /// that follows it.
     fn unanswered(&self, mut open: BTreeSet<Waiter>) -> BTreeSet<Waiter> {
         loop {
             let is_answered = |key: &&Waiter| {
@@ -289,7 +290,7 @@ impl<'a> OpenWaits<'a> {
         Some((hop(need, one, learned), next))
     }
 
-    /// Whether `by` may hold a handle of the signal.
+    /// Whether the thread or host function `by` may have a handle of the signal.
     fn may_hold(&self, signal: u64, by: Actor) -> bool {
         let Self { known, signals } = self;
         let Some(mut live) = signals.handles.live(signal) else { return true };

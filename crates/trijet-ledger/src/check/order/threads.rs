@@ -1,6 +1,6 @@
 //! Host threads, and what each of them knows to be complete.
 //!
-//! The start of a thread orders nothing, except with [`Mode::OneStartsAll`]. Neither does a join.
+//! Neither the start nor the join of a thread orders anything, except with [`Mode::OneStartsAll`].
 #![forbid(unsafe_code)]
 
 use super::begun::Begun;
@@ -23,7 +23,7 @@ pub(in crate::check) struct Thread {
     pub(super) known: StampClock,
     /// The number of the last counted call of the thread.
     pub(super) seq: u64,
-    /// Changes whenever `known` changes.
+    /// The version of `known`. It changes whenever `known` changes.
     pub(super) version: u64,
     /// Whether the thread has made a call other than an unfinished wait.
     has_called: bool,
@@ -35,16 +35,16 @@ pub(in crate::check) struct Thread {
     pub(super) blocked: Option<(u64, StampClock)>,
     /// The call that the thread is in, if the call may wait.
     pub(super) begun: Option<Box<Begun>>,
-    /// The version at the last counted call.
+    /// The value of `version` at the last counted call.
     pub(super) call_version: u64,
     /// Whether the thread has ended.
     pub(super) is_gone: bool,
-    /// The version at the last use of a block that the library orders, and that use.
+    /// The value of `version` at the last use of a block that the library orders, and that use.
     pub(super) used: Option<(u64, Use)>,
 }
 
 impl Thread {
-    /// Forgets what the thread knew. It must have ended, so nothing follows it any more.
+    /// Forgets what the thread knew. The thread must have ended, so that no later entry follows it.
     fn forget(&mut self) {
         self.known = StampClock::new();
         self.waits = Vec::new();
@@ -60,7 +60,7 @@ pub(in crate::check) struct HostThreads {
     by_id: NumberMap<u64, usize>,
     /// The index of the thread of the last entry.
     pub(super) last: usize,
-    /// The number of versions so far.
+    /// The number of versions that were assigned so far.
     versions: u64,
     /// The forgotten stamps, which every thread knew to be complete. A thread that comes later is
     /// assumed to know them too.
@@ -89,7 +89,7 @@ impl HostThreads {
         self.retired.covers(stamp) || self.of_ended.covers(stamp) || self.list.iter().any(knows)
     }
 
-    /// A new version.
+    /// Returns a version that no thread has had.
     pub(super) fn version(&mut self) -> u64 {
         self.versions += 1;
         self.versions
@@ -137,9 +137,9 @@ impl HostThreads {
         self.list.len() - 1
     }
 
-    /// With [`Mode::OneStartsAll`]: the first thread learns what all others know when it makes the
-    /// next call after one of them. Another thread knows at its first call what the first thread
-    /// knows.
+    /// With [`Mode::OneStartsAll`]: if the first thread makes a call after a call of another
+    /// thread, the first thread learns what all others know. At its first call, another thread
+    /// learns what the first thread knows.
     fn starts_and_joins(&mut self, thread: usize) {
         let others = match thread {
             0 if self.last != 0 => 1..self.list.len(),

@@ -79,8 +79,8 @@ fn returned(
     reads_at_call(known, op, step);
     let before = known.lanes.edges.return_call(call, op);
     known.lanes.edges.tail_mut(lane).join(&before);
-    // A host function is always counted in the stream's own component: a thread that learns that it
-    // is complete learns the same of everything with a smaller number.
+    // A host function is always counted in the stream's own component. So a thread that knows the
+    // host function to be complete also knows everything with a smaller number to be complete.
     let is_host_fn = op.kind == OpKind::Work(StreamWork::HostFn);
     if is_host_fn {
         handovers.host_fn(known, lane, index, op.position, before.clone());
