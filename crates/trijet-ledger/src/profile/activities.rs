@@ -32,12 +32,13 @@ pub(super) fn overhead(trace: &ProcessTrace, of: impl Fn(OverheadKind) -> bool) 
     times(timed.filter(|one| matches!(one.kind, ActivityKind::Overhead(kind) if of(kind))))
 }
 
-/// A union of times that computes how much of another time it covers. The cost of an answer is
-/// logarithmic in the number of intervals.
+/// A union of times. It computes the length that it shares with an interval, in time logarithmic in
+/// the number of intervals.
 #[derive(Debug, Default)]
 pub(super) struct Cover {
     times: Union,
-    /// For each interval, the length of all intervals before it.
+    /// For each interval, by its index: the sum in nanoseconds of the lengths of all earlier
+    /// intervals.
     before: Vec<u64>,
 }
 
@@ -52,7 +53,7 @@ impl Cover {
         Self { before: before.collect(), times }
     }
 
-    /// The length of the part of the union before `time`.
+    /// The length in nanoseconds of the part of the union before `time`.
     fn until(&self, time: u64) -> u64 {
         let list = self.times.intervals();
         let next = list.partition_point(|one| one.start < time);
@@ -60,17 +61,17 @@ impl Cover {
         self.before[last] + (list[last].end.min(time) - list[last].start)
     }
 
-    /// The length of the part of the union inside `span`.
+    /// The length in nanoseconds of the part of the union inside `span`.
     pub(super) fn within(&self, span: &Range<u64>) -> u64 {
         self.until(span.end).saturating_sub(self.until(span.start))
     }
 
-    /// The length of the part of the union inside `spans`.
+    /// The length in nanoseconds of the part of the union inside `spans`.
     pub(super) fn within_all(&self, spans: &Union) -> u64 {
         spans.intervals().iter().map(|span| self.within(span)).sum()
     }
 
-    /// The intervals that have a part inside `span`.
+    /// The intervals of the union that share a part with `span`.
     pub(super) fn inside(&self, span: &Range<u64>) -> &[Range<u64>] {
         let list = self.times.intervals();
         let first = list.partition_point(|one| one.end <= span.start);

@@ -61,7 +61,7 @@ const ALLOCATING: &[&str] = &[
     "cuMemAddressFree",
 ];
 
-/// The name of a function in the manual: `cuMemAlloc` for `cuMemAlloc_v2_ptsz`.
+/// The name of a function as the manual has it: `cuMemAlloc` for `cuMemAlloc_v2_ptsz`.
 pub(super) fn documented_name(name: &str) -> &str {
     let mut name = name;
     loop {
@@ -75,7 +75,8 @@ pub(super) fn documented_name(name: &str) -> &str {
     }
 }
 
-/// Whether the function makes a stream wait for another one, or launches work that contains waits.
+/// Whether the function makes a stream wait for another stream, or launches work that contains
+/// waits.
 fn orders_streams(name: &str) -> bool {
     matches!(
         documented_name(name),
@@ -122,8 +123,8 @@ const CLASSES: [Class; 6] = [
     Class::Other,
 ];
 
-/// The effects that explain idle time. A time that one effect explains does not count for the
-/// effects after it in this list.
+/// The effects that explain idle time. Idle time during calls with several effects counts for the
+/// effect that is first in this list.
 pub(super) const EFFECTS: [&[Class]; 4] = [
     &[Class::DeviceSync, Class::StreamSync],
     &[Class::Alloc],
@@ -141,7 +142,7 @@ pub(super) struct ProgramCall {
 /// The calls of one class.
 #[derive(Debug, Default)]
 struct OfClass {
-    /// The starts of the calls, sorted.
+    /// The starts of the calls in nanoseconds, sorted.
     begins: Vec<u64>,
     /// The times of the calls, sorted by end.
     by_end: Vec<Range<u64>>,
@@ -152,13 +153,13 @@ struct OfClass {
 #[derive(Debug, Default)]
 pub(super) struct ProgramCalls {
     list: Vec<ProgramCall>,
-    /// Correlation numbers, sorted, each with an index in `list`. Inner calls have the index of the
-    /// outer call.
+    /// Pairs of a correlation number and an index in `list`, sorted by the number. The number of a
+    /// call inside another call has the index of the outer call.
     by_correlation: Vec<(u32, u32)>,
     by_class: [OfClass; CLASSES.len()],
     order_streams: bool,
-    /// For each of `EFFECTS`, the time in calls with this effect or with an effect before it in
-    /// `EFFECTS`.
+    /// For each of `EFFECTS`, by its index: the time in calls with this effect or an earlier effect
+    /// of the list.
     effects: [Cover; EFFECTS.len()],
 }
 
@@ -197,7 +198,7 @@ impl ProgramCalls {
         calls
     }
 
-    /// Whether a call made a stream wait for another one.
+    /// Whether a call made a stream wait for another stream.
     pub(super) fn order_streams(&self) -> bool {
         self.order_streams
     }
@@ -241,8 +242,8 @@ impl ProgramCalls {
         &self.effects[0]
     }
 
-    /// The length of the part of `spans` in calls with this effect, or with an effect before it in
-    /// `EFFECTS`.
+    /// The length in nanoseconds of the part of `spans` in calls with this effect or an earlier
+    /// effect of `EFFECTS`. `effect` is an index in `EFFECTS`.
     pub(super) fn explained(&self, effect: usize, spans: &Union) -> u64 {
         self.effects[effect].within_all(spans)
     }

@@ -1,4 +1,4 @@
-//! The kernels of a device that communicate, and which of them can be compared between ranks.
+//! The kernels of a device that communicate. Some of these kernels can be compared between ranks.
 #![forbid(unsafe_code)]
 
 use super::activities::{Cover, times};
@@ -54,7 +54,7 @@ pub(super) struct Communication {
     pub(super) streams: Vec<Vec<CollectiveKernel>>,
     /// The time of all kernels that are not in `streams`.
     pub(super) others: Union,
-    /// The names that the collectives refer to.
+    /// The names of the collectives in `streams`, by the numbers that the collectives have.
     names: Vec<String>,
 }
 
@@ -114,7 +114,8 @@ impl Communication {
         self.others = Union::of(others);
     }
 
-    /// The communication of a device with one stream of these collectives, each a name and a time.
+    /// The communication of a device with one stream. `list` has the name and the time in
+    /// nanoseconds of each collective.
     #[cfg(test)]
     pub(super) fn of_stream(list: &[(&str, Range<u64>)]) -> Self {
         let collective = |(name, (_, time)): (usize, &(&str, Range<u64>))| CollectiveKernel {

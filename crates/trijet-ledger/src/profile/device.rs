@@ -49,16 +49,16 @@ pub struct DeviceProfile {
     pub steps: Option<ProgramSteps>,
     /// The part of the run that the other figures are about.
     pub extent: FiguresOf,
-    /// The start of that part, on the clock of the trace.
+    /// The start of the part `extent`, on the clock of the trace.
     pub began: Nanos,
-    /// The length of that part: from the start of the first operation, or step, to the end of the
-    /// last one.
+    /// The length of the part `extent`: from the start of the first operation, or step, to the end
+    /// of the last one.
     pub elapsed: Nanos,
-    /// The engines that executed anything.
+    /// The engines that executed at least one operation.
     pub engines: Vec<EngineTime>,
-    /// The time in which anything ran.
+    /// The time in which at least one operation ran.
     pub busy: Nanos,
-    /// The time in which nothing ran, split by what the host did then.
+    /// The time in which no operation ran, split by the activity of the host at that time.
     pub idle: Idle,
     /// The number of streams with operations.
     pub streams: usize,
@@ -99,7 +99,7 @@ impl DeviceProfile {
         }
     }
 
-    /// Adds a finding that comes from other devices.
+    /// Adds a finding about this device that results from a comparison with other devices.
     pub(super) fn add(&mut self, finding: Habit) {
         self.findings.push(finding);
         findings::sort(&mut self.findings);

@@ -3,8 +3,8 @@
 
 use crate::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace};
 
-/// Parts of the names of kernels that communicate between GPUs. They belong to the libraries NCCL
-/// and RCCL, NVSHMEM and ROC_SHMEM.
+/// Parts of the names of kernels that communicate between GPUs: kernels of the libraries NCCL,
+/// RCCL, NVSHMEM and ROC_SHMEM.
 const COMMUNICATION: [&str; 7] = [
     "ncclDevKernel",
     "ncclKernel",
@@ -24,7 +24,7 @@ pub(super) fn communicates(name: &str) -> bool {
     COMMUNICATION.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// For each name of a trace, whether it names a kernel that communicates.
+/// For each name of a trace, by its number: whether it is the name of a kernel that communicates.
 pub(super) struct Communicating(Vec<bool>);
 
 impl Communicating {

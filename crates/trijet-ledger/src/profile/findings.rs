@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Maximum number of intervals of a finding.
+/// Maximum number of intervals that a finding lists.
 const PLACES_MAX: usize = 3;
 
 /// A habit of the program that costs time.
@@ -30,7 +30,7 @@ pub struct Habit {
     pub cost: Nanos,
     /// The longest intervals of the cost, on the clock of the trace, the longest first.
     pub places: Vec<Range<u64>>,
-    /// The measured facts.
+    /// The measured facts, as text.
     pub seen: String,
     /// The recommended change: the fix of the rule, or of the cause of idle time.
     pub fix: &'static str,
@@ -47,9 +47,10 @@ impl Habit {
 /// The streams of a process.
 #[derive(Debug)]
 pub(super) struct ProcessStreams {
-    /// The legacy streams, each with its context.
+    /// The legacy streams: the number of the context and the number of the stream.
     legacy: HashSet<(u32, u32)>,
-    /// The streams that the process created as blocking ones.
+    /// The streams that the process created as blocking streams: the number of the context and the
+    /// number of the stream.
     blocking: HashSet<(u32, u32)>,
 }
 
@@ -104,7 +105,7 @@ pub(super) fn sort(findings: &mut [Habit]) {
     findings.sort_by_key(|finding| Reverse(finding.cost));
 }
 
-/// The length of the time that a finding costs, and its longest parts.
+/// The length of `time`, and its longest parts.
 fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
     let mut places: Vec<&Range<u64>> = time.intervals().iter().collect();
     places.sort_by_key(|place| (Reverse(place.end - place.start), place.start));
@@ -131,7 +132,7 @@ fn with_calls(list: &[&Activity], calls: &ProgramCalls) -> (Union, Union) {
     (calling, either)
 }
 
-/// The part of `of` in which no kernel computed, within the window.
+/// The part of `of` that is in the window and in which no kernel computed.
 fn uncovered(operations: &Operations<'_>, of: &Union) -> Union {
     of.minus(&operations.kernels).and(&Union::of([operations.window.clone()]))
 }
@@ -192,8 +193,8 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
     Some(Habit::new(Rule::LegacyBarrier, kernels, &time, seen))
 }
 
-/// The time for which each operation waited before its start. The wait begins with the call of the
-/// operation, or at the end of the previous operation in its stream if that is later.
+/// For each operation, the time for which it waited before its start. The wait begins with the call
+/// of the operation, or with the end of the previous operation in its stream if that end is later.
 fn waits(list: &[&Activity], calls: &ProgramCalls) -> Vec<Range<u64>> {
     let mut sorted = list.to_vec();
     sorted.sort_by_key(|one| (one.context, one.stream, one.begin, one.end));
@@ -230,8 +231,8 @@ fn over_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit>
     (count > 0).then(|| Habit::new(Rule::OverSync, count, &caused, seen))
 }
 
-/// The cause of the largest part of the idle time in words, and its fix. A cause that is a habit of
-/// its own has the fix of that habit.
+/// The cause of the largest part of the idle time as text, and its fix. If another rule finds this
+/// cause, the fix is the fix of that rule.
 fn idle_words(cause: IdleCause, has_staged: bool) -> (&'static str, &'static str) {
     match cause {
         IdleCause::Waits => ("while the host waited for the GPU", Rule::OverSync.fix()),

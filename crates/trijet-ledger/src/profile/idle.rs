@@ -6,12 +6,12 @@ use crate::base::units::Nanos;
 use crate::trace::Union;
 use std::ops::Range;
 
-/// Minimum length of a counted gap, in nanoseconds. Shorter gaps occur between any two launches:
-/// the driver takes more than half of this time for one launch (3.1 us on an H200).
+/// Minimum length in nanoseconds of a gap that counts. Shorter gaps occur between any two launches,
+/// because the driver needs more than half of this time for one launch (3.1 us on an H200).
 const GAP_MIN_NS: u64 = 5_000;
 
-/// Shorter gaps than this, in nanoseconds, count as pauses between launches: ten times the shortest
-/// gap that is counted.
+/// Gaps shorter than this, in nanoseconds, count as pauses between launches. It is ten times
+/// [`GAP_MIN_NS`].
 const SHORT_NS: u64 = 50_000;
 
 /// The cause of the largest part of the idle time.
@@ -19,7 +19,7 @@ const SHORT_NS: u64 = 50_000;
 pub(super) enum IdleCause {
     /// The host waited for the GPU.
     Waits,
-    /// The host allocated or freed.
+    /// The host allocated or freed memory.
     Allocations,
     /// The host was in calls that copy.
     Copies,
@@ -56,9 +56,10 @@ pub struct Idle {
     pub short: Nanos,
     /// The part in which the host waited for the GPU.
     pub waiting: Nanos,
-    /// The part in which the host allocated or freed memory, and did not wait.
+    /// The part in which the host allocated or freed memory, and did not wait for the GPU.
     pub allocating: Nanos,
-    /// The part in which the host was in a call that copies, and in none of the above.
+    /// The part in which the host was in a call that copies, and neither waited nor allocated nor
+    /// freed.
     pub copying: Nanos,
     /// The part in which the host was in another call.
     pub calling: Nanos,
@@ -119,10 +120,10 @@ impl Idle {
 }
 
 /// The idle time that these waits cause. For each wait, the idle time starts with the call, or with
-/// the end of the last operation if that is later. It ends with the next operation. But it is never
-/// longer than the wait itself, because the host would be ahead by no more than that time without
-/// the wait. A gap that ends before the call returns is not caused by the wait, because the GPU had
-/// work in its queue.
+/// the end of the last operation if that end is later. The idle time ends with the next operation.
+/// It counts for at most the length of the wait, because without the wait the host would be ahead
+/// by no more than that length. A gap that ends before the call returns is not caused by the wait,
+/// because the GPU had work in its queue.
 pub(super) fn caused_by(idle: &Union, calls: &[Range<u64>]) -> Union {
     let gaps = idle.intervals();
     Union::of(calls.iter().filter_map(|call| {

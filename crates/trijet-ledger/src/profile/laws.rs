@@ -2,9 +2,9 @@
 //! records that violate them. Such a record is set apart before anything is computed: it is counted
 //! and named, and no figure includes it.
 //!
-//! A law allows for what a correct record may do: the clocks of host and device differ, a dependent
-//! kernel starts before the kernel before it has ended, the branches of a graph run at once, and
-//! another process may use the device meanwhile.
+//! A law allows for everything that a correct record may do. The clocks of host and device differ.
+//! A dependent kernel starts before the previous kernel has ended. The branches of a graph run at
+//! the same time. Another process may use the device meanwhile.
 #![forbid(unsafe_code)]
 
 use super::activities::is_timed;
@@ -21,21 +21,22 @@ const CLOCKS_NS: u64 = 1_000_000;
 /// The assumed error between two times of one device, in nanoseconds. Some devices count in units
 /// of 1 us.
 const DEVICE_NS: u64 = 10_000;
-/// The time for which other processes may use a device during a copy, in nanoseconds.
+/// Maximum time, in nanoseconds, for which other processes are assumed to use a device during a
+/// copy.
 const STALL_NS: u64 = 100_000_000;
-/// The maximum time of a byte in nanoseconds, where copies are slowest: 50 MB/s, hundreds of times
-/// below the memory of any device, and below any link.
+/// The maximum time of a byte in nanoseconds, for the slowest copies. It is the time at 50 MB/s,
+/// which is hundreds of times slower than the memory of any device, and slower than any link.
 const SLOWEST_NS_PER_BYTE: u64 = 20;
-/// The number of bytes per nanosecond that no memory reaches: 100 TB/s, 12 times the fastest memory
-/// and 100 times the fastest link.
+/// A number of bytes per nanosecond that no memory reaches. It is 100 TB/s: 12 times the fastest
+/// memory and 100 times the fastest link.
 const FASTEST_BYTES_PER_NS: u64 = 100_000;
 /// The shortest time that the clock of a device can distinguish from zero, in nanoseconds.
 const TICK_NS: u64 = 2_000;
 /// Maximum number of grids that run on a device at once, by the CUDA C++ Programming Guide.
 const GRIDS_MAX: usize = 128;
-/// Maximum number of operations of a group that are marked one after the other, and maximum number
-/// of later operations with which an operation is compared. Without these limits, a damaged file
-/// could take hours.
+/// Maximum number of operations of a group that are marked one after the other. A comparison of an
+/// operation with later ones has the same limit. Without these limits, a damaged file could take
+/// hours.
 const ROUNDS_MAX: usize = 64;
 const OVERLAPS_MAX: usize = 1024;
 /// Maximum number of records that are named for each law.
@@ -77,7 +78,7 @@ pub struct Contradiction {
     pub law: &'static str,
     /// The number of records.
     pub count: usize,
-    /// Some of the records, in words.
+    /// Some of the records, as text.
     pub examples: Vec<String>,
 }
 
@@ -184,7 +185,7 @@ struct Enqueued(Vec<Enqueuing>);
 struct Enqueuing {
     correlation: u32,
     begin: u64,
-    /// Whether the call has launch attributes, so that its kernel may depend on the one before it.
+    /// Whether the call has launch attributes. If so, its kernel may be a dependent launch.
     has_attributes: bool,
 }
 
@@ -223,8 +224,8 @@ impl Enqueued {
         self.0.get(at)
     }
 
-    /// Whether the call with this number starts after `time`, even with the assumed error of the
-    /// clocks.
+    /// Whether the call with this correlation number starts after `time` by more than the assumed
+    /// error of the clocks.
     fn is_after(&self, correlation: u32, time: Nanos) -> bool {
         let call = self.with(correlation);
         call.is_some_and(|call| time.0.saturating_add(CLOCKS_NS) < call.begin)
@@ -236,7 +237,7 @@ impl Enqueued {
 enum OperationKind {
     Transfer,
     Kernel,
-    /// A kernel that may start before the kernel before it has ended.
+    /// A kernel that may start before the previous kernel has ended.
     Dependent,
 }
 
@@ -250,16 +251,16 @@ impl OperationKind {
     }
 }
 
-/// Marks the operations that overlap others of their stream. If operations exclude each other, the
-/// one that excludes the most others is marked.
+/// Marks operations that overlap other operations of their stream. Among operations that exclude
+/// each other, the operation that excludes the most others is marked.
 fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
     let list = &trace.activities;
     let stream = |at: usize| (list[at].device, list[at].context, list[at].stream);
     let counts =
         |at: &usize| broken[*at].is_none() && list[*at].engine().is_some() && is_timed(&list[*at]);
     let mut operations: Vec<usize> = (0..list.len()).filter(counts).collect();
-    // The branches of a graph may be reported on streams that several graphs share, so a call whose
-    // operations are on several streams is left out.
+    // The branches of a graph may be reported on streams that several graphs share. So a call with
+    // operations on several streams is left out.
     operations.sort_unstable_by_key(|&at| (list[at].correlation, stream(at)));
     let launches = operations.chunk_by(|&a, &b| list[a].correlation == list[b].correlation);
     let on_one = launches.filter(|all| stream(all[0]) == stream(all[all.len() - 1]));
@@ -289,8 +290,10 @@ struct Operation<'a> {
     kind: OperationKind,
 }
 
-/// Marks operations of a group that exclude each other, one after the other and as few as possible.
-/// The operations are sorted by their starts.
+/// Marks operations of a group that exclude each other. Each round marks the operation that
+/// excludes the most others, until no operations exclude each other. After the last round, all
+/// operations that still exclude others are marked. The operations of the group are sorted by their
+/// starts.
 fn resolve(group: &mut Vec<Operation<'_>>, broken: &mut [Option<Law>]) {
     if group.len() < 2 {
         return;
@@ -310,7 +313,7 @@ fn resolve(group: &mut Vec<Operation<'_>>, broken: &mut [Option<Law>]) {
     }
 }
 
-/// For each operation, the number of operations that it excludes.
+/// For each operation, by its index: the number of other operations that it excludes.
 fn excluded(group: &[Operation<'_>]) -> Vec<usize> {
     let mut counts = vec![0; group.len()];
     for (first, one) in group.iter().enumerate() {

@@ -1,11 +1,11 @@
 //! The collectives of a program, each with its kernel on every rank.
 //!
 //! A trace does not contain communicators, so they are found by time. In an all-reduce, an
-//! all-gather and a reduce-scatter, each rank needs data of every other one: no rank ends before
-//! all have started, and all end at nearly the same time. Two kernels that fit this are a pair. Two
-//! streams of different devices belong to one communicator if nearly all of their kernels form
-//! pairs, in the time for which both streams have records. If anything contradicts this, nothing is
-//! matched.
+//! all-gather and a reduce-scatter, each rank needs data of every other rank. So no rank ends
+//! before all ranks have started, and all ranks end at nearly the same time. Two kernels are a pair
+//! if their times fit this rule. Two streams of different devices belong to one communicator if
+//! nearly all of their kernels form pairs, in the time for which both streams have records. If
+//! anything contradicts this result, nothing is matched.
 #![forbid(unsafe_code)]
 
 use super::collectives::{CollectiveKernel, Communication};
@@ -15,13 +15,14 @@ use std::ops::Range;
 pub(super) const CLOCKS_NS: u64 = 10_000;
 /// Minimum number of collectives of a communicator.
 const COLLECTIVES_MIN: usize = 4;
-/// One kernel in this many may have no partner, because its record was lost or its ends are too far
-/// apart.
+/// The maximum part of the kernels without a partner: one kernel in this many. A record may be
+/// lost, or the ends of two kernels may be too far apart.
 const MISSING_SHARE: usize = 20;
 /// Maximum number of streams that are compared. The time is quadratic in their number.
 const STREAMS_MAX: usize = 256;
 
-/// The first and last starts and ends of a collective on its ranks.
+/// The first and the last start, and the first and the last end, of the kernels of a collective.
+/// One kernel ran on each rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RankSpan {
     pub(super) first_begin: u64,
@@ -41,17 +42,17 @@ impl RankSpan {
         })
     }
 
-    /// The time from the last start to the last end.
+    /// The time in nanoseconds from the last start to the last end.
     pub(super) fn transfer(&self) -> u64 {
         self.last_end - self.last_begin
     }
 
-    /// The time between the first start and the last one.
+    /// The time in nanoseconds from the first start to the last start.
     pub(super) fn begins(&self) -> u64 {
         self.last_begin - self.first_begin
     }
 
-    /// The time between the first end and the last one.
+    /// The time in nanoseconds from the first end to the last end.
     pub(super) fn ends(&self) -> u64 {
         self.last_end - self.first_end
     }
@@ -72,16 +73,19 @@ struct RankSequence<'a> {
     list: &'a [CollectiveKernel],
 }
 
-/// A communicator: a stream of each of its devices, and the collectives that ran on all of them.
+/// A communicator: one stream of each of its devices, and the collectives that ran on all of these
+/// streams.
 #[derive(Debug)]
 pub(super) struct RankCommunicator {
-    /// The index of each device, and the index of its stream there.
+    /// For each device of the communicator: the index of the device, and the index of the stream in
+    /// that device.
     pub(super) members: Vec<(usize, usize)>,
     times: Vec<Range<u64>>,
 }
 
 impl RankCommunicator {
-    /// The times of each collective, in the order of `members`.
+    /// The times in nanoseconds of each collective on each rank, with the ranks in the order of
+    /// `members`.
     pub(super) fn collectives(&self) -> impl Iterator<Item = &[Range<u64>]> {
         self.times.chunks_exact(self.members.len())
     }
@@ -114,8 +118,8 @@ pub(super) fn communicators(devices: &[&Communication]) -> Vec<RankCommunicator>
     groups.filter_map(|members| collectives(&members)).collect()
 }
 
-/// The sets of at least two streams in which each stream agrees with every other one, and with no
-/// stream outside the set.
+/// The sets of at least two streams in which each stream agrees with every other stream of the set,
+/// and with no stream outside the set.
 fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     let with = |stream: usize| -> Vec<usize> {
         (0..agree.len()).filter(|&other| other == stream || agree[stream][other]).collect()
@@ -131,8 +135,8 @@ fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each kernel of `a`, the kernel of `b` with the nearest end. If two kernels are equally near,
-/// the result is `None`.
+/// For each kernel of `a`, by its index: the index of the kernel of `b` with the nearest end.
+/// `None` if two kernels of `b` are equally near.
 fn nearest(a: &[CollectiveKernel], b: &[CollectiveKernel]) -> Vec<Option<usize>> {
     let mut after = 0;
     let nearest = a.iter().map(|one| {
@@ -151,8 +155,9 @@ fn nearest(a: &[CollectiveKernel], b: &[CollectiveKernel]) -> Vec<Option<usize>>
     nearest.collect()
 }
 
-/// For each kernel of `a`, the kernel of `b` that can be the same collective: each is the nearest
-/// to the other by its end, and their names are the same.
+/// For each kernel of `a`, by its index: the index of the kernel of `b` that can be the same
+/// collective. Each of these two kernels is nearest to the other by its end, and the names are the
+/// same.
 fn partners(a: &RankSequence<'_>, b: &RankSequence<'_>) -> Vec<Option<usize>> {
     let back = nearest(b.list, a.list);
     let mut found = nearest(a.list, b.list);
@@ -167,7 +172,8 @@ fn partners(a: &RankSequence<'_>, b: &RankSequence<'_>) -> Vec<Option<usize>> {
     found
 }
 
-/// Whether nearly all kernels of two streams are pairs, in the time for which both have records.
+/// Whether nearly all kernels of two streams are pairs, in the time for which both streams have
+/// records.
 fn do_agree(a: &RankSequence<'_>, b: &RankSequence<'_>) -> bool {
     let partners = partners(a, b);
     let mut has_partner = vec![false; b.list.len()];
@@ -179,7 +185,7 @@ fn do_agree(a: &RankSequence<'_>, b: &RankSequence<'_>) -> bool {
         && misses_few(b.list, &has_partner, a.list)
 }
 
-/// Whether nearly all kernels of `list` that lie within the time of `other` have a partner there.
+/// Whether nearly all kernels of `list` within the time of `other` have a partner in `other`.
 fn misses_few(list: &[CollectiveKernel], is_paired: &[bool], other: &[CollectiveKernel]) -> bool {
     let (Some(first), Some(last)) = (other.first(), other.last()) else { return false };
     let is_within = |one: &CollectiveKernel| {

@@ -1,5 +1,5 @@
-//! Profiles of traced programs: how long each engine was busy, how long the device was idle, and
-//! which habits of the program cost time.
+//! Profiles of traced programs: the time for which each engine was busy, the time for which the
+//! device was idle, and the habits of the program that cost time.
 //!
 //! Every length is the length of a union of intervals, never a sum of durations. The cost of a
 //! finding is the time in which no kernel ran while the operations or calls of the finding ran, or

@@ -6,14 +6,14 @@ use std::fmt;
 
 /// Maximum number of characters of a name. The middle of a longer name is cut out.
 const LENGTH_MAX: usize = 96;
-/// Maximum length of a name that is demangled, in bytes. The names of template libraries have up to
-/// a few thousand.
+/// Maximum length in bytes of a name that is demangled. The names of template libraries have up to
+/// a few thousand bytes.
 const MANGLED_MAX: usize = 16 << 10;
 /// Maximum number of bytes of a demangled name that are kept. A mangled name may repeat its parts,
-/// so that its length doubles with every byte.
+/// so that each byte of it doubles the length of the demangled name.
 const DEMANGLED_MAX: usize = 64 << 10;
-/// The depth at which a mangled name is refused: the demangler's own limit, which fits on the stack
-/// of any Rust thread.
+/// The depth at which a mangled name is refused. It is the limit of the demangler, which fits on
+/// the stack of any Rust thread.
 const DEPTH_MAX: u32 = 96;
 
 /// A demangled name of limited length.

@@ -1,4 +1,5 @@
-//! The operations of one device, and the times in which kernels ran or nothing ran.
+//! The operations of one device, the times in which kernels ran, and the times in which nothing
+//! ran.
 #![forbid(unsafe_code)]
 
 use super::activities::{is_kernel, times};
@@ -13,8 +14,8 @@ pub(super) struct Operations<'a> {
     pub(super) device: u32,
     /// The operations with known times.
     pub(super) all: Vec<&'a Activity>,
-    /// The time that figures are about: from the start of the first operation to the end of the
-    /// last one, or from the start of the first step to the end of the last one.
+    /// The time in nanoseconds that the figures are about. It begins with the first operation and
+    /// ends with the last one, or begins with the first step and ends with the last one.
     pub(super) window: Range<u64>,
     /// The time in which kernels computed. Kernels that communicate do not count.
     pub(super) kernels: Union,
@@ -24,8 +25,8 @@ pub(super) struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    /// The operations of `device` that have a part inside `window`; all of them without a window.
-    /// `None` if no operation has known times.
+    /// The operations of `device` that have a part inside `window`, or all operations without a
+    /// window. `None` if no operation has known times.
     pub(super) fn of(
         device: u32,
         mut all: Vec<&'a Activity>,

@@ -95,7 +95,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
     .into_bytes()
 }
 
-/// Remarks that the reader needs about the trace of a process.
+/// Remarks about the trace of a process that a reader of the page needs.
 fn remarks_of(process: &ProcessProfile) -> Vec<String> {
     let number = process.process;
     let mut remarks: Vec<String> =
@@ -315,8 +315,10 @@ fn ranks(job: &RankJob) -> [Section; 2] {
     [figures, kernels]
 }
 
-/// The key of a track. Tracks are drawn in the order of their keys: by the process, then its device
-/// or the host, then engines before streams before threads, then the number.
+/// The key of a track: the index of the process, the device (`None` for the host), and and 0 for an
+/// engine, 1 for a stream and 2 for a thread. Then the number of the engine, the numbers of the
+/// context and the stream, or the number of the thread. Tracks are drawn in the order of their
+/// keys.
 type TrackKey = (usize, Option<u32>, u8, u32, u32);
 
 /// Collects the timeline.
@@ -362,7 +364,7 @@ impl TimelineBuilder {
                 *track = order.get(*track as usize).copied().unwrap_or(NO_TRACK);
             }
         }
-        // Neighbouring items of a track are similar, so in this order they take less space.
+        // Neighbouring items of a track are similar, so the items take less space in this order.
         self.sheet.items.sort_unstable_by_key(|item| {
             let begin = item.work.or(item.call).map_or(0, |time| time.0);
             (item.engine, item.stream, item.thread, begin)
@@ -394,7 +396,7 @@ impl TimelineBuilder {
     }
 
     fn add(&mut self, number: usize, trace: &ProcessTrace) {
-        // The numbers of names are valid only within the process.
+        // The numbers of names are valid only within one process.
         self.labels.of.clear();
         let communicating = Communicating::of(trace);
         let process = trace.process;

@@ -1,10 +1,9 @@
 //! The part of a sequence of names that repeats.
 //!
 //! A step starts with a name, or with a short row of names, that occurs once in each step. So every
-//! row of up to 32 names that occurs often enough is tried: it cuts the sequence into pieces. Steps
-//! are the pieces that have the same names as most other pieces. Names are compared as a set with
-//! counts, so the order within a step may change. Of all rows, the one with the shortest step is
-//! taken.
+//! row of up to 32 names that occurs often enough is tried. Each row cuts the sequence into pieces.
+//! Steps are the pieces that have the same names as most other pieces. Names are compared as a set
+//! with counts, so the order within a step may change. The row with the shortest steps is used.
 //!
 //! The search looks at 262,144 names in the middle of the sequence, so its time is bounded. The
 //! result is then followed through the whole sequence in linear time.
@@ -20,7 +19,7 @@ const STEPS_MIN: usize = 8;
 const SEARCHED_MAX: usize = 1 << 18;
 /// The lengths of rows that are tried, as powers of two: 1 to 32.
 const LEVELS: u32 = 6;
-/// A piece that is no step counts as minus this many steps, so fewer than one piece in ten may be
+/// A piece that is no step counts as minus this many steps. So fewer than one piece in ten may be
 /// no step.
 const DIFFERENT: i64 = 9;
 /// Maximum part of the names by which a step may differ if no steps are equal: one in four.
@@ -50,7 +49,7 @@ pub(super) struct Period {
 pub(super) enum Likeness {
     /// All names are the same.
     Equal,
-    /// One name in four may differ.
+    /// At most one name in four differs.
     Similar,
 }
 
@@ -77,7 +76,7 @@ pub(super) fn period(names: &[u32], count: usize, likeness: Likeness) -> Option<
     Some(all.period(&places, &fit))
 }
 
-/// The row that starts the shortest steps that are equal.
+/// The row that starts the shortest steps with equal names, as the range of its first occurrence.
 fn equal(sequence: &NameSequence<'_>) -> Option<Range<usize>> {
     let mut found: Vec<(Fit, Range<usize>)> = Vec::new();
     let mut keys: Vec<u64> = sequence.names.iter().map(|name| mixed(u64::from(*name))).collect();
@@ -99,7 +98,8 @@ fn equal(sequence: &NameSequence<'_>) -> Option<Range<usize>> {
     best(found)
 }
 
-/// The name that starts the shortest steps that are similar.
+/// The name that starts the shortest steps with similar names, as the range of its first
+/// occurrence.
 fn similar(sequence: &NameSequence<'_>, count: usize) -> Option<Range<usize>> {
     let mut places: Vec<usize> = (0..sequence.names.len()).collect();
     places.sort_unstable_by_key(|&place| (sequence.names[place], place));
@@ -116,9 +116,10 @@ fn similar(sequence: &NameSequence<'_>, count: usize) -> Option<Range<usize>> {
     best(fits.collect())
 }
 
-/// The row that starts the best of these steps. The best steps are the shortest. Among the shortest
-/// steps, those within 1 % of the largest `worth` remain. Among the remaining steps, the ones with
-/// the shortest row are best, then the first.
+/// The row that starts the best of these steps. The best steps are the shortest ones. Among the
+/// shortest steps, only steps with at least 99 % of the largest `worth` count. Among the remaining
+/// steps, the steps with the shortest row are best. Among those, the steps that begin first are
+/// best.
 fn best(found: Vec<(Fit, Range<usize>)>) -> Option<Range<usize>> {
     let length = found.iter().map(|(fit, _)| fit.length).min()?;
     let shortest = || found.iter().filter(|(fit, _)| fit.length == length);
@@ -129,16 +130,16 @@ fn best(found: Vec<(Fit, Range<usize>)>) -> Option<Range<usize>> {
 
 /// Steps between consecutive occurrences of a row.
 struct Fit {
-    /// For each piece from one occurrence to the next, whether it is a step with the usual names.
+    /// For each piece from one occurrence to the next, by its index: whether the piece is a step
+    /// with the usual names.
     is_regular: Vec<bool>,
-    /// The pieces that repeat.
+    /// The indices of the pieces that repeat.
     pieces: Range<usize>,
     /// The position in the sequence at which the first of these pieces begins.
     begin: usize,
     /// The number of names in a step.
     length: usize,
-    /// The number of names in regular steps, minus a penalty for the other pieces: the number of
-    /// names that they would have as regular steps.
+    /// The number of names in regular steps, less `length` for each other piece.
     worth: usize,
     /// Whether the names after the last piece are a step as well.
     has_last: bool,
@@ -148,7 +149,7 @@ struct Fit {
 /// names.
 struct NameSequence<'a> {
     names: &'a [u32],
-    /// For each position, the sum of the keys before it.
+    /// For each position in `names`, the sum of the keys of all names before it.
     sums: Vec<u64>,
 }
 
@@ -173,7 +174,8 @@ impl<'a> NameSequence<'a> {
         if places.len() < STEPS_MIN {
             return None;
         }
-        // For each set of names, the number of its occurrences, and its first piece.
+        // For each set of names, by its sum of keys: the number of its occurrences, and the index
+        // of its first piece.
         let mut sets: HashMap<u64, (usize, Reverse<usize>)> = HashMap::new();
         for (piece, place) in pieces(places).enumerate() {
             sets.entry(self.sum(&place)).or_insert((0, Reverse(piece))).0 += 1;
@@ -227,8 +229,7 @@ impl<'a> NameSequence<'a> {
         let worth = covered.saturating_sub(different * length);
         let begin = places[stretch.start];
         let end = if has_last { last.end } else { after };
-        // Longer pieces between the steps may make up most of the sequence. Then the steps are not
-        // enough.
+        // Longer pieces between the steps may have most of the names. Then there are too few steps.
         let is_enough = covered * 4 >= (end - begin) * 3 && covered * 3 >= self.names.len();
         (steps >= STEPS_MIN && is_enough).then_some(Fit {
             is_regular,
@@ -254,12 +255,12 @@ impl<'a> NameSequence<'a> {
     }
 }
 
-/// The parts from each position to the next.
+/// The pieces of the sequence, each from one position to the next.
 fn pieces(places: &[usize]) -> impl Iterator<Item = Range<usize>> {
     places.windows(2).map(|pair| pair[0]..pair[1])
 }
 
-/// The first piece of the median length, if there are enough pieces.
+/// The first piece of the median length. `None` if there are too few pieces.
 fn usual_length(places: &[usize]) -> Option<Range<usize>> {
     if places.len() < STEPS_MIN {
         return None;
@@ -270,9 +271,10 @@ fn usual_length(places: &[usize]) -> Option<Range<usize>> {
     pieces(places).find(|piece| piece.len() == median)
 }
 
-/// The stretch of pieces with the largest sum, where a regular piece counts 1 and another piece -9.
-/// So more than nine in ten of its pieces are regular. The stretch is extended by the adjacent
-/// pieces as long as most of these are regular: a program may write a log after its first steps.
+/// The stretch of pieces with the largest sum, in which a regular piece counts 1 and any other
+/// piece counts -9. So more than nine in ten pieces of the stretch are regular. The stretch is then
+/// extended by adjacent pieces as long as most of the added pieces are regular: a program may write
+/// a log after its first steps.
 fn stretch(is_regular: &[bool]) -> Range<usize> {
     let dense = dense(is_regular);
     if dense.is_empty() {
@@ -312,7 +314,7 @@ fn dense(is_regular: &[bool]) -> Range<usize> {
 
 /// The names of a step.
 struct NameCounts {
-    /// The number of occurrences of each name.
+    /// The number of occurrences of each name, by the number of the name.
     of: Vec<i64>,
     /// The number of names in the step.
     length: usize,
@@ -334,8 +336,8 @@ impl NameCounts {
         names.iter().for_each(|name| *self.of(*name) += 1);
     }
 
-    /// The number of names that the step does not share with `names`, or that `names` does not
-    /// share with the step, whichever is larger. A result above `room` may be too small.
+    /// The number of names that only the step has, or the number of names that only `names` has,
+    /// whichever is larger. A result above `room` may be too small.
     fn difference(&mut self, names: &[u32], room: usize) -> usize {
         let (mut more, mut seen) = (0, 0);
         for name in names {

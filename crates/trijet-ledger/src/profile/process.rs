@@ -25,7 +25,7 @@ pub struct ProcessProfile {
     pub rank: Option<u32>,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
-    /// The reasons why nothing, or not everything, was traced.
+    /// The reasons why the trace has no activities, or not all of them.
     pub troubles: Vec<String>,
     /// Facts about the tracing that a reader should know.
     pub notes: Vec<String>,
@@ -45,7 +45,7 @@ pub struct ProcessProfile {
     pub overhead: Nanos,
     /// The start of the first activity, on the clock of the trace.
     pub began: Nanos,
-    /// The time from that start to the end of the last activity.
+    /// The time from `began` to the end of the last activity.
     pub span: Nanos,
     /// The devices that executed anything.
     pub devices: Vec<DeviceProfile>,

@@ -33,8 +33,8 @@ impl Profile {
         Self { processes, jobs }
     }
 
-    /// The time from the first start to the last end of all activities, on the clock of the trace;
-    /// `None` without activities.
+    /// The interval from the first start to the last end of all activities, in nanoseconds on the
+    /// clock of the trace. `None` without activities.
     #[must_use]
     pub fn life(&self) -> Option<Range<u64>> {
         let with_times = || self.processes.iter().filter(|process| process.span.0 > 0);

@@ -21,9 +21,9 @@ pub(super) struct SharedQueues {
     pub(super) streams: String,
 }
 
-/// Kernels that were ready and waited while exactly as many kernels ran as CUDA has hardware queues
-/// by default. A trace has neither the number of queues nor the order by events. So there is no
-/// finding for a program that lets streams wait for events or launches graphs.
+/// Kernels that were ready but waited while exactly as many kernels ran as CUDA has hardware queues
+/// by default. A trace has neither the number of queues nor the order that events make. So there is
+/// no finding for a program that lets streams wait for events or launches graphs.
 pub(super) fn shared(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<SharedQueues> {
     if calls.order_streams() {
         return None;

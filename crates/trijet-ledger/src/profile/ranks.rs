@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 3;
 /// Ranks that communicate with each other.
 #[derive(Debug)]
 pub struct RankJob {
-    /// The ranks, by their numbers if these are known.
+    /// The ranks, sorted by their numbers if the numbers are known.
     pub ranks: Vec<Rank>,
     /// The number of communicators whose collectives were matched.
     pub communicators: usize,
@@ -42,7 +42,7 @@ pub struct RankJob {
 pub struct Rank {
     /// The name, such as `rank 0`, or `process 17, GPU 0` if the number is unknown.
     pub name: String,
-    /// The number of the rank, if every process of the job has a different one.
+    /// The number of the rank. `None` unless every process of the job has a different one.
     pub number: Option<u32>,
     /// The number of the process.
     pub process: u32,
@@ -53,21 +53,21 @@ pub struct Rank {
     /// The part of `communication` in which no kernel computed. The next three fields sum to this
     /// part.
     pub exposed: Nanos,
-    /// The exposed part in which all running communication kernels waited for a later rank.
+    /// The part of `exposed` in which all running communication kernels waited for a later rank.
     pub waiting: Nanos,
-    /// The exposed part in which a collective had started on all ranks.
+    /// The part of `exposed` in which a collective had started on all ranks.
     pub transfer: Nanos,
-    /// The rest of the exposed part.
+    /// The rest of `exposed`.
     pub unknown: Nanos,
     /// The number of collectives in which this rank alone was the last to start.
     pub last: usize,
-    /// The total lateness of this rank in the collectives of `last`. In each of them, the lateness
-    /// is the time from the start of the rank before this rank to the start of this rank.
+    /// The total lateness of this rank in the collectives that `last` counts. The lateness in a
+    /// collective is the time from the last start of another rank to the start of this rank.
     pub late: Nanos,
     /// The total exposed time for which the other ranks waited for this rank alone.
     pub awaited: Nanos,
-    /// The waits of this rank for one other rank alone: the exposed time for each other rank, the
-    /// longest first.
+    /// The waits of this rank for exactly one other rank, as the exposed time for each other rank.
+    /// The longest time is first.
     pub waited: Vec<AwaitedRank>,
     /// The exposed time for which this rank waited for several other ranks at once.
     pub several: Nanos,
@@ -160,10 +160,11 @@ fn are_numbered(workers: &[CommunicatingDevice<'_>], group: &BTreeSet<usize>) ->
 /// Collects the waits of a job.
 struct Waits {
     parts: Vec<ExposedParts>,
-    /// For each rank, the matched kernels of each of its streams, by the index of the stream.
+    /// For each rank, by its index: the times in nanoseconds of the matched kernels, by the index
+    /// of the stream.
     matched: Vec<BTreeMap<usize, Vec<Range<u64>>>>,
-    /// For each rank, the number of collectives in which the rank alone was the last to start, and
-    /// the sum of its lateness in them.
+    /// For each rank, by its index: the number of collectives in which this rank alone was the last
+    /// to start, and the sum of its lateness in nanoseconds.
     last: Vec<(usize, u64)>,
     collectives: usize,
     late: usize,
@@ -299,7 +300,7 @@ impl Rank {
 struct Exposed {
     waited: Vec<AwaitedRank>,
     several: Nanos,
-    /// The number of collectives in which the rank waited.
+    /// The number of collectives in which the rank waited while its communication was exposed.
     collectives: usize,
 }
 
@@ -329,7 +330,7 @@ impl Exposed {
     }
 }
 
-/// The kernels of all ranks by name.
+/// The kernels of all ranks, added up by name.
 fn by_name<'a>(ranks: impl Iterator<Item = &'a Communication>) -> Vec<Communicated> {
     let mut all: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
     for one in ranks.flat_map(|rank| &rank.by_name) {

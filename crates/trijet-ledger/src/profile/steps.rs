@@ -23,11 +23,11 @@ pub enum FiguresOf {
 pub struct StepTimes {
     /// The shortest time.
     pub least: Nanos,
-    /// One in ten times is at most this.
+    /// A tenth of the times are at most this.
     pub tenth: Nanos,
     /// Half of the times are at most this.
     pub median: Nanos,
-    /// Nine in ten times are at most this.
+    /// Nine tenths of the times are at most this.
     pub ninetieth: Nanos,
     /// The longest time.
     pub most: Nanos,
@@ -40,23 +40,23 @@ pub struct ProgramSteps {
     pub count: usize,
     /// The number of steps whose kernels differ from the kernels of most steps.
     pub different: usize,
-    /// The total time of these steps.
+    /// The total time of the steps that `different` counts.
     pub different_time: Nanos,
     /// The number of kernels in a step.
     pub kernels: usize,
     /// The name of the kernel that starts a step.
     pub first_kernel: String,
-    /// The stream, if only the kernels of one stream repeat, and not the kernels of all streams.
+    /// The number of the stream whose kernels repeat. `None` if the kernels of all streams repeat.
     pub stream: Option<u32>,
-    /// The times of steps.
+    /// The times from one step to the next.
     pub times: StepTimes,
     /// The start of the first step, on the clock of the trace.
     pub began: Nanos,
-    /// The time from that start to the end of the last step.
+    /// The time from `began` to the end of the last step.
     pub elapsed: Nanos,
     /// The time from the first activity of the process to the first step.
     pub before: Nanos,
-    /// The part of that time in which the device worked.
+    /// The part of the time `before` in which the device worked.
     pub busy_before: Nanos,
     /// The time from the last step to the last activity of the process.
     pub after: Nanos,
@@ -126,13 +126,13 @@ impl ProgramSteps {
     }
 }
 
-/// The kernels that repeat, sorted by their starts; their stream, if only the kernels of one of
-/// several streams repeat; and their steps.
+/// The kernels that repeat, sorted by their starts. Then the number of their stream, if only the
+/// kernels of one of several streams repeat. Then their steps.
 type RepeatedKernels<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
-/// Looks for steps with equal kernels on all streams, then on the stream with the most kernels,
-/// because its order does not depend on other streams. After that, looks for similar steps in the
-/// same order.
+/// Looks for steps with equal kernels: first on all streams, and then on the stream with the most
+/// kernels, because the order on one stream does not depend on other streams. After that, looks for
+/// steps with similar kernels in the same way.
 fn search<'a>(operations: &[&'a Activity]) -> Option<RepeatedKernels<'a>> {
     let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
     all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));

@@ -1,6 +1,6 @@
 //! The engine that limits a device, or the causes of its lost time.
 //!
-//! An engine limits the run if the run would be at most a tenth shorter without everything else.
+//! An engine limits the run if the run would be at most a tenth shorter without all other engines.
 //! The *longest* engine is the engine with the longest busy time. This time is always a lower
 //! bound: no run with the same work takes less.
 #![forbid(unsafe_code)]
@@ -28,7 +28,7 @@ pub struct LostTime {
 }
 
 impl DeviceProfile {
-    /// The engine with the longest busy time. With the same work, no run takes less time than that.
+    /// The engine with the longest busy time. No run with the same work takes less than this time.
     #[must_use]
     pub fn longest(&self) -> Option<&EngineTime> {
         self.engines.iter().max_by_key(|engine| engine.busy)
@@ -44,8 +44,8 @@ impl DeviceProfile {
         self.longest().filter(limits)
     }
 
-    /// The causes of the time in which the longest engine did not work, the largest first. Their
-    /// times sum to that time.
+    /// The causes of the time in which the longest engine did not work, the largest cause first.
+    /// The times of the causes sum to that time.
     #[must_use]
     pub fn losses(&self) -> Vec<LostTime> {
         let idle = self.idle.parts().into_iter();
@@ -65,8 +65,8 @@ impl DeviceProfile {
         losses
     }
 
-    /// The engine that limits, in a few words. If no engine limits, the cause of the most lost
-    /// time.
+    /// The engine that limits the run, in a few words. If no engine limits the run, the cause of
+    /// the most lost time.
     pub(super) fn limit(&self) -> String {
         match (self.limiting(), self.losses().first()) {
             (Some(engine), _) => format!("limited by {}", engine.name),
@@ -78,8 +78,8 @@ impl DeviceProfile {
         }
     }
 
-    /// The sentence about the engine that limits, or about the causes of the lost time, with the
-    /// lower bound.
+    /// The sentence about the engine that limits the run, with the lower bound. If no engine limits
+    /// the run, the sentence is about the causes of the lost time.
     pub(super) fn limit_sentence(&self) -> Option<String> {
         let EngineTime { name, busy, .. } = self.longest()?;
         let share = percent_of(*busy, self.elapsed);

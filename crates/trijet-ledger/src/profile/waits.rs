@@ -1,5 +1,5 @@
 //! The exposed communication of one rank, split into waits for later ranks, transfers, and times
-//! for which neither is known.
+//! whose cause is unknown.
 #![forbid(unsafe_code)]
 
 use super::collectives::Communication;
@@ -7,17 +7,17 @@ use super::matching::{CLOCKS_NS, RankSpan};
 use crate::trace::Union;
 use std::ops::Range;
 
-/// The conclusion from the starts and ends of a collective about its ranks.
+/// The conclusion about the ranks of a collective from its starts and ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// All ranks started within the error between the clocks.
     Together,
     /// One or more ranks started later, and the other ranks waited.
     Late {
-        /// The start of the kernel on the rank that started last.
+        /// The start in nanoseconds of the kernel on the rank that started last.
         begun: u64,
-        /// The index of the rank that started last, and the time at which the rank before it
-        /// started. `None` if two or more ranks started last within the error of the times.
+        /// The index of the rank that started last, and the time in nanoseconds of the last start
+        /// of another rank. `None` if two or more ranks started last within the error of the times.
         alone: Option<(usize, u64)>,
     },
     /// The starts are too close together, or the ends too far apart, for a conclusion.
@@ -51,8 +51,8 @@ impl Arrival {
 #[derive(Debug)]
 pub(super) struct RankWait {
     pub(super) time: Range<u64>,
-    /// The time from which the rank waited for `awaited` alone. Before this time, the rank waited
-    /// for several ranks.
+    /// The time in nanoseconds after which the rank waited for `awaited` alone. Before this time,
+    /// the rank waited for several ranks.
     pub(super) alone_from: u64,
     pub(super) awaited: Option<usize>,
 }
@@ -66,8 +66,8 @@ pub(super) struct ExposedParts {
 }
 
 impl ExposedParts {
-    /// Adds the kernel of this rank in a collective. `rank` maps an index into the collective's
-    /// ranks to an index into the job's ranks.
+    /// Adds the kernel of this rank in a collective. `rank` returns the index of a rank in the job
+    /// for the index of the rank in the collective.
     pub(super) fn add(
         &mut self,
         time: &Range<u64>,
@@ -104,7 +104,8 @@ impl ExposedParts {
     }
 }
 
-/// The exposed communication of a rank. The parts are disjoint and sum to it.
+/// The exposed communication of a rank in three parts, which do not overlap and sum to the exposed
+/// communication.
 #[derive(Debug)]
 pub(super) struct Split {
     /// The time in which at least one collective had started on all of its ranks.
