@@ -120,7 +120,7 @@ pub enum ActivityKind {
     Sync(SyncKind),
     /// A call of the host.
     Call(Api),
-    /// Time that neither the program's calls nor its operations spent.
+    /// Time that the driver or the tracing spent outside of the program's calls and operations.
     Overhead(OverheadKind),
 }
 
@@ -133,10 +133,10 @@ pub struct NameId(pub u32);
 pub struct Activity {
     /// The kind of the activity.
     pub kind: ActivityKind,
-    /// The start, on the clock of the trace, as CUPTI reported it. CUPTI may report a wrong time.
+    /// The start, on the clock of the trace, as CUPTI reported it. CUPTI may report a wrong start.
     pub begin: Nanos,
-    /// The end, on the same clock; 0 if the operation was unfinished when the trace ended. A wrong
-    /// end may lie before the start.
+    /// The end, on the clock of the trace; 0 if the operation was unfinished when the trace ended.
+    /// A wrong end may lie before the start.
     pub end: Nanos,
     /// The bytes that were copied or filled.
     pub bytes: u64,
@@ -242,7 +242,7 @@ pub struct End {
     /// The time of the tracing library's own code, which reads CUPTI's records and writes
     /// activities.
     pub own_time: Nanos,
-    /// The end of the trace, on its clock.
+    /// The end of the trace, on the clock of the trace.
     pub at: Nanos,
 }
 
@@ -253,7 +253,7 @@ pub struct ProcessTrace {
     pub process: u32,
     /// The version that CUPTI states; 0 if CUPTI was not opened.
     pub interface: u32,
-    /// The start of the trace, on its clock.
+    /// The start of the trace, on the clock of the trace.
     pub began: Nanos,
     /// The command line of the process; empty if it is unknown.
     pub command: String,
@@ -270,9 +270,9 @@ pub struct ProcessTrace {
     pub activities: Vec<Activity>,
     /// The allocations and frees, in any order.
     pub allocations: Vec<Allocation>,
-    /// The activities that the reader left out because of its limit.
+    /// The number of activities that the reader left out because of its limit.
     pub left_out: u64,
-    /// Why the process, or a part of it, could not be traced.
+    /// The reasons why the process, or a part of it, could not be traced.
     pub troubles: Vec<String>,
     /// Facts about the tracing that a reader of the trace should know.
     pub notes: Vec<String>,

@@ -3,9 +3,9 @@
 //! `ac2g` from each call to the operation that it enqueued.
 //!
 //! The correlation of an operation is its index plus 1. Calls have the names of the CUDA runtime,
-//! because tools look for these, although trijet calls the driver. In this format the slices of one
-//! thread must nest, so operations of a stream that overlap get different values of `tid`, and
-//! `args.stream` is the stream. Kineto has no host functions; they get the category
+//! because tools look for these names, although trijet calls the driver. In this format the slices
+//! of one thread must nest. So operations of a stream that overlap get different values of `tid`,
+//! and `args.stream` is the stream. Kineto has no host functions; they get the category
 //! `user_annotation`. Equal traces give equal bytes.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
@@ -19,7 +19,7 @@ use std::fmt::Write;
 
 /// The `pid` of the host threads. The `pid` of a device is the number of the device, as in Kineto.
 const HOST: u32 = 1_000_000;
-/// The distance between the values of `tid` of two rows of a stream.
+/// The difference between the values of `tid` of two rows of one stream.
 const ROW: usize = 1_000_000;
 
 /// The trace as Chrome JSON.
@@ -85,7 +85,7 @@ fn meta(what: &str, pid: u32, tid: u64, name: &str) -> String {
     )
 }
 
-/// A time in microseconds, the unit of the format, exact to the nanosecond.
+/// A time in microseconds, the unit of the format, with all nanoseconds as decimals.
 fn micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }

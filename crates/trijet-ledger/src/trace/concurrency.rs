@@ -1,12 +1,12 @@
 //! The concurrency of two operations, two streams, or two engines: whether they worked at the same
-//! time, and if not, why.
+//! time, and if not, the reason.
 //!
 //! Times can mislead in two ways. First, two intervals that touch do not overlap: one ends when the
-//! other begins. Second, pairs of events measure from ready to end, so two kernels that queue for a
+//! other begins. Second, pairs of events measure from ready to end. So two kernels that queue for a
 //! busy device look concurrent although one runs after the other. Isolated times, measured while
 //! nothing else runs, can decide the second case. An operation takes at least its isolated time,
-//! whatever else runs. So it certainly ran during the last part of its interval, and that part is
-//! as long as its isolated time.
+//! whatever else runs. So the operation certainly ran during the last part of its interval, for as
+//! long as its isolated time.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, DagNode, Edge};
@@ -26,7 +26,7 @@ pub enum UnusableTimes {
     /// The interval has no length.
     Empty,
     /// The operation began at an unknown time after it was ready. Another operation may have had
-    /// the engine, and the isolated times of the two are unknown or do not decide.
+    /// the engine. The isolated times of the two operations are unknown, or do not decide.
     ReadyToEnd,
 }
 
@@ -38,15 +38,15 @@ pub enum Concurrency {
     Overlap {
         /// The time for which they certainly worked at the same time.
         together: Nanos,
-        /// `together` as a share of the shorter operation.
+        /// `together` divided by the duration of the shorter operation.
         share: f64,
     },
     /// One operation began at the moment at which the other ended, and nothing orders the two.
     Touching,
     /// One operation was ordered before the other.
     Ordered {
-        /// The first edge of the path that is not the order of a stream. If there is none, the
-        /// first edge.
+        /// The first edge of the path that is not the order of a stream. If the path has no such
+        /// edge, its first edge.
         edge: Edge,
         /// The operation or call that the edge leads to.
         at: usize,
@@ -67,9 +67,9 @@ pub enum Concurrency {
     },
     /// One of the operations has no usable times.
     Unusable {
-        /// The operation.
+        /// The index of this operation.
         op: usize,
-        /// The reason.
+        /// The reason why its times cannot be used.
         why: UnusableTimes,
     },
 }
@@ -168,7 +168,7 @@ impl TracedRun<'_> {
         self.serial((a, &first), (b, &second))
     }
 
-    /// Why two operations that did not overlap ran one after the other.
+    /// The reason why two operations that did not overlap ran one after the other.
     fn serial(&self, a: (usize, &Range<u64>), b: (usize, &Range<u64>)) -> Concurrency {
         let ends_first = (a.1.end, a.1.start, a.0) <= (b.1.end, b.1.start, b.0);
         let ((early, first), (late, second)) = if ends_first { (a, b) } else { (b, a) };
@@ -198,8 +198,8 @@ impl TracedRun<'_> {
     }
 
     /// Whether two streams worked at the same time. The answer is about one operation of each
-    /// stream: the pair that overlaps for the longest time, or else is the shortest time apart.
-    /// `None` if one of the streams has no operations with times.
+    /// stream: the pair that overlaps for the longest time. If no pair overlaps, it is the pair
+    /// that is the shortest time apart. `None` if one of the streams has no operations with times.
     #[must_use]
     pub fn concurrency_of_streams(&self, a: LaneId, b: LaneId) -> Option<Concurrency> {
         let of = |lane| self.timed(move |op| op.position.lane == lane);
@@ -222,8 +222,8 @@ impl TracedRun<'_> {
         timed
     }
 
-    /// The answer for the pair that overlaps for the longest time, or is the shortest time apart.
-    /// Merges the two lists in order of time.
+    /// The answer for the pair that overlaps for the longest time. If no pair overlaps, for the
+    /// pair that is the shortest time apart. Merges the two lists in order of time.
     fn nearest(&self, first: &[usize], second: &[usize]) -> Option<Concurrency> {
         let (mut i, mut j) = (0, 0);
         let mut best: Option<(i128, usize, usize)> = None;
@@ -268,8 +268,8 @@ fn settle(
     }
     let (late, later, earlier) =
         if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
-    // The later operation ran after the earlier one if it ended no later than its isolated time
-    // after the end of the earlier one. If it ended later, there are two possibilities: it waited,
+    // The later operation ran after the earlier one if it ended at most its isolated time after the
+    // end of the earlier one. If it ended later than that, there are two possibilities: it waited,
     // or it ran at the same time and was slowed down.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {

@@ -1,4 +1,4 @@
-//! The critical path: it starts at the last end of a run and goes back, each time to the
+//! The critical path: it begins at the last end of a run and leads back, from each node to the
 //! predecessor that ended last.
 //!
 //! Each step of the path belongs to one node of the graph, or lies before a node. So the lengths of
@@ -37,9 +37,9 @@ pub enum Category {
     Load,
     /// The program, between its calls.
     User,
-    /// The time between ready and begin, up to the latency of a launch.
+    /// The time from ready to start, up to the latency of a launch.
     Launch,
-    /// The rest of the time between ready and begin.
+    /// The rest of the time from ready to start.
     Unknown,
     /// The time from the start of the window to the first node of the path.
     Start,
@@ -158,8 +158,8 @@ impl CriticalPath {
         self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Splits the steps in which the host was in no call. The part of a step in which the enqueuing
-    /// thread waited for an engine of the host becomes a step of that engine.
+    /// Splits the steps in which the host was in no call. If the enqueuing thread waited for an
+    /// engine of the host during a part of a step, that part becomes a step of the engine.
     pub(crate) fn give_to(&mut self, host: &[HostWorked]) {
         if host.is_empty() {
             return;
@@ -216,8 +216,8 @@ fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<DagNode> {
     last.map(DagNode::work)
 }
 
-/// The critical path within `window`. A launch takes at most `latency` of the time between ready
-/// and begin.
+/// The critical path within `window`. Of the time from ready to start of an operation, at most
+/// `latency` counts as the launch.
 #[must_use]
 pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) -> CriticalPath {
     let mut path = CriticalPath::default();
@@ -257,14 +257,15 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
     path
 }
 
-/// The slack of each operation: the time by which the operation could end later without delaying
-/// the last end. `None` for an operation without times. The time between ready and begin is fixed.
+/// For each operation, by its index, its slack: the time by which the operation could end later
+/// without delaying the last end. `None` for an operation without times. The time from ready to
+/// start stays the same.
 #[must_use]
 pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     let last = (0..ops.len()).filter_map(|op| dag.work(op)).map(|span| span.end).max();
     let Some(last) = last else { return vec![None; ops.len()] };
-    // The latest end of each node. The index is twice the index of the operation, plus one for the
-    // work.
+    // The latest possible end of each node, in nanoseconds. The index of a node is twice the index
+    // of its operation, plus one for the work.
     let mut latest = vec![u64::MAX; 2 * ops.len()];
     let index = |node: DagNode| 2 * node.op() + usize::from(!node.is_call());
     for &node in dag.order().iter().rev() {
@@ -287,8 +288,8 @@ pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
 }
 
 /// The end of the last work if the nodes of each category took `scale` times as long, in
-/// nanoseconds on the clock of the device. Operations keep their order on each engine, and the time
-/// between ready and begin stays the same, so a scale of 1 gives the measured end.
+/// nanoseconds on the clock of the device. Operations keep their order on each engine. The time
+/// from ready to start stays the same. So a scale of 1 gives the measured end.
 #[must_use]
 pub fn what_if(ops: &[Op], dag: &Dag, scale: impl Fn(Category) -> f64) -> u64 {
     let mut ends = vec![0_u64; 2 * ops.len()];

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
-/// The time in which engines of a device moved data, and the part of it in which no kernel of the
-/// device ran.
+/// The time in which engines of a device moved data, and the part of this time in which no kernel
+/// of the device ran.
 ///
 /// ```
 /// use trijet::Nanos;
@@ -32,7 +32,7 @@ use std::ops::Range;
 pub struct Exposure {
     /// The time in which the engines moved data.
     pub busy: Nanos,
-    /// The part in which no kernel of the device ran.
+    /// The part of `busy` in which no kernel of the device ran.
     pub exposed: Nanos,
 }
 
@@ -41,7 +41,7 @@ impl Exposure {
         Self { busy: moved.length(), exposed: moved.minus(computed).length() }
     }
 
-    /// The share of the time in which a kernel of the device ran; `None` if nothing was moved.
+    /// The share of `busy` in which a kernel of the device ran; `None` if nothing was moved.
     #[must_use]
     pub fn hidden(&self) -> Option<f64> {
         (self.busy.0 > 0).then(|| 1.0 - self.exposed.0 as f64 / self.busy.0 as f64)
@@ -67,7 +67,7 @@ impl fmt::Display for Exposure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteMetrics {
-    /// The devices.
+    /// The device that is read and the device that is written.
     pub route: Route,
     /// The number of copies in the window.
     pub copies: usize,
@@ -100,8 +100,8 @@ impl fmt::Display for RouteMetrics {
 }
 
 impl DeviceMetrics {
-    /// The copies and the communication of the device in words. If there are none of a kind, the
-    /// kind is left out.
+    /// The copies and the communication of the device, in one sentence for each kind of them. A
+    /// kind that did not occur has no sentence.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let parts = [("copies", self.copies), ("communication", self.communication)];
@@ -119,8 +119,8 @@ impl fmt::Display for DeviceMetrics {
     }
 }
 
-/// The indices of the copies between devices, by the device that executes the copies and by their
-/// route.
+/// The indices of the copies between devices. The key is the device that executes a copy, and the
+/// route of the copy.
 fn routes(ops: &[Op]) -> BTreeMap<(DeviceId, Route), Vec<usize>> {
     let mut routes: BTreeMap<(DeviceId, Route), Vec<usize>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.engine == Engine::Peer) {

@@ -2,10 +2,10 @@
 //!
 //! The time in which the enqueuing thread waited for an engine of the host, such as the reader of a
 //! file, is attributed to that engine. The rest of a gap is split as follows. A gap before the
-//! first operation of the window is fill, and a gap after the last one is drain. Any other gap lies
-//! before an operation. Let q be the time at which the host enqueued that operation, and r the end
-//! of its last predecessor by stream, event or legacy stream. The parts of the gap follow each
-//! other in this order:
+//! first operation of the window is fill, and a gap after the last operation is drain. Any other
+//! gap lies before an operation. Let q be the time at which the host enqueued that operation. Let r
+//! be the end of the last predecessor of that operation by stream, event or legacy stream. The
+//! parts of the gap follow each other in this order:
 //!
 //! 1. until q, the host was late; its calls show what the host did instead;
 //! 2. until r, the operation waited for its predecessor;
@@ -43,7 +43,7 @@ pub enum Dependency {
     Host(HostEngine),
 }
 
-/// Why an engine was idle.
+/// The reason why an engine was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Cause {
@@ -108,8 +108,8 @@ pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     sums
 }
 
-/// Adds the time `span` to `parts`. The part in which the host waited for one of its engines counts
-/// for that engine. The rest counts for `cause`.
+/// Adds the time `span` to `parts`. The part of `span` in which the host waited for one of its
+/// engines counts for that engine. The rest counts for `cause`.
 fn add(host: &[HostWorked], span: Range<u64>, cause: Cause, parts: &mut BTreeMap<Cause, u64>) {
     let mut rest = Union::of([span.clone()]);
     for one in host {
@@ -146,7 +146,7 @@ impl<'a> ThreadCalls<'a> {
         Self { by_thread: calls, host }
     }
 
-    /// Adds to `parts` the activities of a thread within `span`.
+    /// Adds to `parts` the time of each activity of a thread within `span`.
     fn within(&self, thread: u64, span: Range<u64>, parts: &mut BTreeMap<Cause, u64>) {
         let mut at = span.start;
         let outside = Cause::HostLate(Category::User);
@@ -190,8 +190,8 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// The parts of the gap before `op`. `taken` is the busy time of the engines that share the
-    /// hardware.
+    /// The parts of the gap before `op`. `taken` has the times in which engines that share the
+    /// hardware were busy.
     fn split(&self, op: usize, gap: Range<u64>, taken: &Union) -> Vec<(Cause, Nanos)> {
         let mut parts: BTreeMap<Cause, u64> = BTreeMap::new();
         let mut at = gap.start;

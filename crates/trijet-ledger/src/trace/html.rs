@@ -1,9 +1,10 @@
 //! The page of a run: one file of HTML that needs no network, no server and no other file.
 //!
 //! From the top, the page shows the verdict, a bar per engine, the largest losses, the remarks, the
-//! timeline, the hazards, and the provenance. All but the timeline is plain markup and works
-//! without a script. The figures come from the summary, which a terminal prints too; this module
-//! computes only what drawing needs. All text is escaped, and equal pages give equal bytes.
+//! timeline, the hazards, and the provenance. All parts except the timeline are plain markup and
+//! work without a script. The figures come from the summary, which a terminal prints too. This
+//! module computes only the values that drawing needs. All text is escaped, and equal pages give
+//! equal bytes.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
 //! The limit of a run: one answer for the terminal, the page and JSON.
 //!
 //! A part of the run is its limit only if two measures agree. First, the part is busy for longer
-//! than every other part, by at least a margin. Second, on the critical path, no other part is
-//! longer than this part by the margin or more. A part that is busy for nearly the whole run passes
+//! than every other part, by at least a margin. Second, no other part has more time on the critical
+//! path than this part, by the margin or more. A part that is busy for nearly the whole run passes
 //! the second measure if its time on the path is at least the margin: nothing else could make the
 //! run much longer. If the measures do not agree, there is no single limit. The busy times decide
 //! first, because they are nearly the same in equal runs, while the critical path may differ.
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
-//! writer and the synchronisation count together: a disk that writes while the writer is busy has
-//! less left to do at the end, and the difference varies from run to run.
+//! writer and the synchronisation count together. If the disk writes while the writer is busy, the
+//! synchronisation has less left to do at the end, and this share varies from run to run.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Engine;
@@ -19,15 +19,16 @@ use crate::trace::host_engines::HostEngine;
 use crate::trace::metrics::DeviceEngine;
 use std::cmp::Reverse;
 
-/// The time that the limit needs must exceed the time that the next part needs by this share of the
-/// run.
+/// Minimum difference between the time that the limit needs and the time that the next part needs,
+/// as a share of the run.
 pub const MARGIN: f64 = 0.15;
 
-/// The name of the output leaves out the writer or the synchronisation if its time is at most the
-/// time of both divided by this number.
+/// If the time of the writer or of the synchronisation is at most the time of both divided by this
+/// number, the name of the limit leaves it out.
 const OUTPUT_LEAST: u64 = 10;
 
-/// The engine or the part of the host that no run with the same work can outpace.
+/// The part of a run that limits it: no run with the same work takes less time than this part
+/// needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -40,7 +41,7 @@ pub enum Limit {
     Host(HostEngine),
     /// The output: the writer and the synchronisation with the disk together.
     Output,
-    /// The thread that enqueues: its calls, and its own work between them.
+    /// The thread that enqueues: its calls, and the program's code between them.
     Calls,
     /// No single part limits the run. These two parts are the nearest to it.
     NoSingle([&'static str; 2]),
@@ -85,8 +86,8 @@ impl Limit {
         self == Self::Host(engine) || (self == Self::Output && engine != HostEngine::Reader)
     }
 
-    /// The limit of a run that its output limits: the writer, the synchronisation or both, by these
-    /// busy times.
+    /// The limit of a run that its output limits: the writer, the synchronisation or both. `writer`
+    /// and `sync` are their busy times.
     #[doc(hidden)]
     pub fn of_output(writer: Nanos, sync: Nanos) -> Self {
         let least = (writer.0 + sync.0) / OUTPUT_LEAST;
@@ -125,7 +126,7 @@ pub struct Need {
     pub next: Option<(Limit, Nanos)>,
 }
 
-/// A part of a critical path. If two parts are named, they are named in this order.
+/// A part of a critical path. If two parts are named, they are named in the order of this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Reader,
@@ -149,8 +150,8 @@ impl Part {
         }
     }
 
-    /// The part that a step of the path counts for. With `copies`, uploads and downloads count for
-    /// the link.
+    /// The part that a step of the path counts for; `None` if it counts for no part. If `copies` is
+    /// true, uploads and downloads count for the link.
     fn of_step(category: Category, copies: bool) -> Option<Self> {
         match category {
             Category::Engine(Engine::Upload | Engine::Download) if copies => Some(Self::Link),

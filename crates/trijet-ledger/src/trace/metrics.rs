@@ -40,7 +40,7 @@ pub enum CopyEngines {
 /// The isolated time of an operation, measured or computed from its bytes; `None` if unknown.
 pub type IsolatedTime<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
 
-/// The values besides the trace on which the figures depend.
+/// The values on which the figures depend in addition to the trace.
 #[derive(Clone, Copy)]
 pub struct Parameters<'a> {
     /// The copy engines of each device.
@@ -88,13 +88,14 @@ pub struct EngineMetrics {
     pub engine: DeviceEngine,
     /// |I_e|: the time in which the engine worked.
     pub busy: Nanos,
-    /// W_e: the isolated work if the isolated times of all operations are known, else the observed
-    /// time |I_e|. A sum of observed durations would count the time of concurrent kernels twice.
+    /// W_e: the isolated work if the isolated times of all operations are known, otherwise the
+    /// observed time |I_e|. A sum of observed durations would count the time of concurrent kernels
+    /// twice.
     pub work: Nanos,
     /// Whether `work` is the isolated work.
     pub isolated: bool,
-    /// The observed time divided by the isolated time, if both are known. Above 1.05, the bound is
-    /// too low.
+    /// The observed time divided by the isolated time, if both are known. If this is above 1.05,
+    /// the bound is too low.
     pub contention: Option<f64>,
     /// The number of operations of the engine in the window.
     pub ops: usize,
@@ -108,7 +109,8 @@ pub struct Metrics {
     pub window: Range<u64>,
     /// The engines that worked in the window.
     pub engines: Vec<EngineMetrics>,
-    /// The mean number of engines that worked while at least one did; 0 if none did.
+    /// The mean number of engines that worked while at least one engine worked; 0 if no engine
+    /// worked.
     pub concurrency: f64,
     /// The time of copies between host and device while the device computed nothing.
     pub exposed_copy: Nanos,
@@ -119,7 +121,7 @@ pub struct Metrics {
     pub devices: Vec<DeviceMetrics>,
     /// The share of the time of copies in which the device computed; `None` without copies.
     pub hidden: Option<f64>,
-    /// T_lb: the measured bound if there is one, else max W_e.
+    /// T_lb: the measured bound if there is one, otherwise max W_e.
     pub bound: Nanos,
     /// The engine with the most work. If both copy directions share the engine with the most work,
     /// the first of the two in `engines`.
@@ -164,8 +166,8 @@ fn clip(span: &Range<u64>, window: &Range<u64>) -> Range<u64> {
     start..span.end.clamp(start, window.end)
 }
 
-/// The figures and the busy time of an engine. An operation that the window cuts counts with the
-/// part inside the window, and with the same share of its isolated time.
+/// The figures of an engine and the times in which it was busy. An operation that the window cuts
+/// counts with the part inside the window, and with the same share of its isolated time.
 fn engine(
     ops: &[Op],
     dag: &Dag,
@@ -233,8 +235,8 @@ fn divided(ops: &[Op], given: Option<u64>) -> bool {
     given.map_or(first.is_none() || named.any(|chunk| Some(chunk) != first), |chunks| chunks > 1)
 }
 
-/// The smallest share of the elapsed time that perfect overlap must save for a result. With less,
-/// the quotient would only magnify noise.
+/// The achieved overlap is stated only if perfect overlap saves at least this share of the elapsed
+/// time. With a smaller saving, the quotient would only magnify noise.
 const TO_OVERLAP_MIN: f64 = 0.1;
 
 /// The achieved overlap: 0 for a serial run, 1 for a run that takes no longer than the bound.

@@ -1,4 +1,5 @@
-//! Traces of runs: when each engine worked, why it was idle, and the files and pages that show it.
+//! Traces of runs: the times in which each engine worked, the reasons why it was idle, and the
+//! files and pages that show them.
 //!
 //! A trace is the operations of a ledger, with their times. This module reads, writes, summarizes
 //! and draws traces; it makes none.

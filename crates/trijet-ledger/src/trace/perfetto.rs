@@ -35,7 +35,7 @@ const CHILD_ORDERING: u32 = 11;
 const RANK: u32 = 12;
 const UNIT: u32 = 3;
 
-/// `CHILD_TRACKS_ORDERING_EXPLICIT`: by rank.
+/// `CHILD_TRACKS_ORDERING_EXPLICIT`: child tracks are sorted by their rank.
 const EXPLICIT: u64 = 3;
 /// `UNIT_COUNT` and `UNIT_SIZE_BYTES`.
 const OPERATIONS: u64 = 2;
@@ -64,8 +64,9 @@ const STRING: u32 = 6;
 const ANNOTATION_NAME: u32 = 10;
 
 /// The trace in the format of Perfetto, with an arrow for each of `edges` and a mark for each of
-/// `findings`. An edge leads from the call or the work of an operation to the call or the work of
-/// another. Pass the edges of the critical path: arrows for all edges of a run would hide it.
+/// `findings`. An edge leads from the call or the work of one operation to the call or the work of
+/// another operation. Pass the edges of the critical path only, because arrows for all edges of a
+/// run would hide that path.
 ///
 /// ```
 /// use trijet::trace::perfetto;
@@ -245,8 +246,8 @@ impl PacketWriter {
         }
     }
 
-    /// Writes a counter. At any time, its value is the sum of the amounts whose spans have started
-    /// and not ended.
+    /// Writes a counter. At any time, the value of the counter is the sum of the amounts whose
+    /// spans have started and not ended.
     fn counter(
         &mut self,
         name: &str,

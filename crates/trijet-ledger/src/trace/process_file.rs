@@ -5,8 +5,8 @@
 //! is full, the last block is cut, and a reader ends before it. The files of several processes may
 //! be joined: each `HEADER` begins the trace of another process.
 //!
-//! The reader trusts no length: a block has at most 64 KiB, everything that the reader keeps has a
-//! limit, and an error names the byte at which the file contradicts itself.
+//! The reader trusts no length: a block has at most 64 KiB, and everything that the reader keeps
+//! has a limit. An error names the byte at which the file contradicts itself.
 #![forbid(unsafe_code)]
 
 mod join;

@@ -13,7 +13,8 @@ use crate::trace::critical::engine_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// If two operations overlap by less than this share of the shorter one, they followed each other.
+/// If two operations overlap by less than this share of the shorter operation, one operation ran
+/// after the other.
 const SHARE_MIN: f64 = 0.05;
 
 /// An engine for which operations of several streams queued.
@@ -120,7 +121,7 @@ pub fn held_by_events(ops: &[Op], hardware_queues: u32) -> Vec<HeldByEvents> {
     held.filter(|held| held.streams > queues).collect()
 }
 
-/// The start and the end of an operation, and its stream.
+/// The start and the end of an operation in nanoseconds, and its stream.
 type Interval = (u64, u64, LaneId);
 
 /// For each of the intervals, sorted by start: whether it overlaps with an interval of another

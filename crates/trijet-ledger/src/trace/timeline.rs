@@ -29,7 +29,8 @@ pub fn symbol(chunk: u64) -> char {
     char::from(SYMBOLS[index])
 }
 
-/// The time from the first start to the last end of the operations; `None` if none has times.
+/// The interval from the first start to the last end of the operations, in nanoseconds; `None` if
+/// no operation has times.
 #[must_use]
 pub fn extent(ops: &[Op]) -> Option<Range<u64>> {
     let times = || ops.iter().filter_map(|op| op.times);

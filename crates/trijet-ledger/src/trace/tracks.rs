@@ -15,7 +15,7 @@ use crate::base::ledger::{
 };
 use std::collections::BTreeMap;
 
-/// The content of a track. Tracks are sorted by it.
+/// The content of a track. Tracks are sorted by their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shows {
     /// The times of the operations of an engine.
@@ -42,8 +42,8 @@ pub(super) fn times(op: &Op, shows: Shows) -> Option<(u64, u64)> {
     times.map(span)
 }
 
-/// The start and the end. A clock may put the end before the start, by less than its resolution.
-/// Then the result has the start as its end.
+/// The start and the end in nanoseconds. A clock may put the end before the start, by less than the
+/// resolution of the clock. Then the result has the start in place of the end.
 pub(super) fn span(times: Times) -> (u64, u64) {
     (times.begin.0, times.end.0.max(times.begin.0))
 }
@@ -177,9 +177,9 @@ fn step_name(step: HostStep) -> &'static str {
     }
 }
 
-/// The order that the streams give to operations, as pairs of indices: each operation follows the
-/// previous operation of its stream, and the operations for which the stream waited between the
-/// two. Waits of host threads give no pairs.
+/// The order that the streams give to operations, as pairs of indices. An operation follows the
+/// previous operation of its stream. It also follows the operations for which the stream waited
+/// between the two. Waits of host threads give no pairs.
 pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut lanes: BTreeMap<LaneId, Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.kind.is_work()) {

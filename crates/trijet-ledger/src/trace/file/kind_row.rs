@@ -1,5 +1,5 @@
-//! The kind of an entry in a ledger file: one list, in which each kind keeps its number. A new kind
-//! comes last.
+//! The kind of an entry in a ledger file, as one list of kinds. Each kind keeps its number in the
+//! list, so a new kind is added at the end.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;

@@ -6,10 +6,10 @@
 //! ```
 //! Payloads are `postcard` (variable-length integers). One `About` block comes first. A `Texts`
 //! block has new names, which are numbered from 0 over the whole file. An `Ops` block has
-//! operations; the times of an operation are differences from the times of the previous one. The
-//! `End` block has the totals of the file, so a reader notices that a file was cut. A reader reads
-//! one block at a time, refuses a block that is larger than a writer makes, and allocates memory
-//! for a length only after checking it. An error names the byte.
+//! operations. The times of an operation are differences from the times of the previous operation.
+//! The `End` block has the totals of the file, so a reader notices that a file was cut. A reader
+//! reads one block at a time, and refuses a block that is larger than a writer makes. It checks a
+//! length before it allocates memory for it. An error names the byte.
 //!
 //! A reader accepts all versions, because the kinds of operations keep their numbers:
 //!
@@ -35,10 +35,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"TRIJETL6";
-/// The last bytes of the magics of older versions. A version has one magic, whose last byte names
-/// the version.
+/// The last bytes of the magics of older versions. Each version has one magic, and the last byte of
+/// the magic names the version.
 const OLDER: [u8; 5] = *b"12345";
-/// The first version in which an access states who orders it.
+/// The first version in which an access states whether the program or the library orders it.
 const SINCE_ORDERED: u8 = b'3';
 /// The first version with the number of hardware queues.
 const SINCE_QUEUES: u8 = b'4';
@@ -47,8 +47,8 @@ const SINCE_ROUTES: u8 = b'5';
 /// The first version in which the launch of a graph names the graph.
 const SINCE_GRAPHS: u8 = b'6';
 
-/// The checksum of a magic and a payload. Except in version 1, it covers the magic, so that it
-/// finds a damaged version byte.
+/// The checksum of a magic and a payload. In version 1, it covers the payload only. Since then it
+/// also covers the magic, so that it finds a damaged version byte.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     if magic[7] != OLDER[0] {
@@ -60,7 +60,8 @@ fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
 
 /// Maximum number of operations per block.
 const OPS_MAX: usize = 4096;
-/// Maximum size of a payload in bytes. The writer starts a new block of operations before that.
+/// Maximum size of a payload in bytes. The writer starts a new block of operations before a payload
+/// gets larger.
 const PAYLOAD_MAX: usize = 8 << 20;
 /// Maximum total size of the names in a file, in bytes.
 const TEXTS_MAX: usize = 64 << 20;
@@ -96,7 +97,7 @@ pub struct AboutDevice {
 pub struct About {
     /// The name and the version of the program that wrote the file.
     pub tool: String,
-    /// A description of what ran.
+    /// A description of the program that ran.
     pub program: String,
     /// The source of the times.
     pub times: TimeSource,

@@ -23,12 +23,12 @@ pub struct Reader<R> {
     texts: Vec<Arc<str>>,
     text_bytes: usize,
     payload: Vec<u8>,
-    /// The number of bytes of the current block of operations that were decoded.
+    /// The number of bytes of the current block that were decoded.
     taken: usize,
-    /// The number of operations in the block that were not decoded.
+    /// The number of operations of the current block that were not decoded yet.
     left: u32,
     previous: Previous,
-    /// The number of operations that were decoded.
+    /// The number of operations of the file that were decoded so far.
     read: u64,
     state: ReaderState,
 }
@@ -141,7 +141,7 @@ impl<R: Read> Reader<R> {
         Ok(kind)
     }
 
-    /// Decodes the whole payload as one value.
+    /// Decodes the payload of the current block as one value.
     fn decode<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T> {
         let (value, rest) =
             postcard::take_from_bytes(&self.payload).map_err(|cause| damaged(self.at, cause))?;

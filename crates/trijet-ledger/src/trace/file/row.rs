@@ -40,7 +40,8 @@ impl From<OldAccessRow> for AccessRow {
     }
 }
 
-/// The start, as the difference from the start of the previous row, and the duration.
+/// The start, as the difference in nanoseconds from the start in the previous row, and the duration
+/// in nanoseconds.
 type TimeSpan = Option<(i64, u64)>;
 
 /// The source and the destination of a copy between devices.
@@ -104,7 +105,7 @@ pub(super) struct RowOf<T, R, G> {
     times: TimeSpan,
 }
 
-/// The starts of the call and of the work in the previous row.
+/// The starts of the call and of the work in the last row that had them, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Previous {
     call: u64,

@@ -14,9 +14,9 @@ use std::io::Write;
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
-    /// The number of each name.
+    /// For each name of the file, its number.
     texts: HashMap<String, u32>,
-    /// The names that are not written yet.
+    /// The names that have a number and are not in a block yet.
     fresh: Vec<String>,
     /// The rows of the next block.
     payload: Vec<u8>,

@@ -1,5 +1,5 @@
-//! The bars of the page: one per engine, with its busy, exposed and idle time, and one for the
-//! critical path.
+//! The bars of the page: one bar per engine, with its busy, exposed and idle time, and one bar for
+//! the critical path.
 #![forbid(unsafe_code)]
 
 use super::figures::{Bar, BarPart};
@@ -14,7 +14,7 @@ use crate::trace::limit::Limit;
 use crate::trace::summary::{EngineSummary, Summary};
 use std::fmt::Write;
 
-/// The smallest share of a bar, in thousandths, that has space for the name of the part.
+/// A part of a bar shows its name if it has at least this share of the bar, in thousandths.
 const NAMED_FROM: u64 = 90;
 
 /// The parts of the time of an engine. They sum to the window.
@@ -40,7 +40,7 @@ fn host_parts(host: &HostSummary, window: Nanos) -> Vec<BarPart> {
     ]
 }
 
-/// The time that the link needs for both directions, and the rest of the window.
+/// The time that the link needs for both directions, and the rest of the window, as parts of a bar.
 fn link_parts(link: Nanos, window: Nanos) -> Vec<BarPart> {
     let rest = Nanos(window.0.saturating_sub(link.0));
     vec![

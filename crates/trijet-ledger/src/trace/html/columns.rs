@@ -13,12 +13,12 @@ const NUMBER_MAX: u64 = (1 << 53) - 1;
 /// The level of deflate. Higher levels take much longer and save about one percent.
 const LEVEL: u8 = 6;
 
-/// How a column relates its numbers to each other.
+/// The code of a column: how each number is stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ColumnCode {
     /// Each number is stored as it is.
     Plain = 0,
-    /// Each number is the difference from the previous one.
+    /// For each number, the difference from the previous number is stored.
     Difference = 1,
 }
 
@@ -36,7 +36,7 @@ fn width(number: u64) -> u32 {
     (u64::BITS - number.leading_zeros()).div_ceil(8)
 }
 
-/// A difference with its sign in the lowest bit.
+/// The difference of `value` from `before` in zigzag code, in which the lowest bit has the sign.
 fn signed(value: u64, before: u64) -> u64 {
     let difference = value.cast_signed() - before.cast_signed();
     (difference << 1 ^ difference >> 63).cast_unsigned()

@@ -71,8 +71,8 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
     let of_host = add_host(page, &rows, (&mut labels, &mut kinds), &mut sheet.items);
     (sheet.labels, sheet.kinds) = (labels.words, kinds.words);
     let mut more = more(page, &tracks, &rows, &sites.words, site);
-    // The items of the engines of the host are no operations. They have flags, and 0 in all other
-    // columns.
+    // The items of the engines of the host are no operations. Each of them has flags, and 0 in each
+    // of `more.columns`.
     more.flags.extend(of_host);
     more.columns.iter_mut().for_each(|(_, column)| column.resize(sheet.items.len(), 0));
     sheet.data(&more)
@@ -115,7 +115,7 @@ fn path_of(page: &Page<'_>, engine: HostEngine) -> Union {
     Union::of(own.map(|step| step.span.clone()))
 }
 
-/// A row of the timeline.
+/// A row of the timeline: an engine of the host, or the track with an index.
 enum TimelineRow<'a> {
     Host(&'a HostSummary),
     Track(usize),
@@ -138,7 +138,7 @@ fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<TimelineRo
     readers.chain(engines).chain(others).chain(rest).collect()
 }
 
-/// The properties of the operations other than their times.
+/// The properties of the operations that are not times.
 fn more(
     page: &Page<'_>,
     tracks: &[tracks::Track],
@@ -155,7 +155,7 @@ fn more(
     }
     let slack = |op: usize| summary?.slack.get(op).copied().flatten();
     let column = |of: &dyn Fn(&Op) -> u64| ops.iter().map(of).collect::<Vec<u64>>();
-    // 0 stands for no chunk, and for no slack.
+    // 0 means no chunk, or no slack.
     let chunk = column(&|op| op.chunk.map_or(0, |chunk| chunk.saturating_add(1)));
     let slack = (0..ops.len()).map(|op| slack(op).map_or(0, |slack| slack.0.saturating_add(1)));
     let (gaps, causes) = gaps(page, tracks, rows);
@@ -188,8 +188,8 @@ fn more(
     }
 }
 
-/// The idle times of the tracks, each with one cause, and the causes as JSON. The parts of a gap
-/// keep their order.
+/// The idle times of the tracks, each with one cause, and the causes as JSON. The parts of one gap
+/// are in the order in which they follow each other.
 fn gaps(
     page: &Page<'_>,
     tracks: &[tracks::Track],

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// A part of a bar.
 #[derive(Debug, Clone)]
 pub(crate) struct BarPart {
-    /// How the part looks.
+    /// The look of the part.
     pub(crate) look: Look,
     /// The meaning of the part.
     pub(crate) label: String,
@@ -29,7 +29,7 @@ pub(crate) struct Bar {
     pub(crate) name: String,
     /// Whether the engine of the bar limits the run.
     pub(crate) limits: bool,
-    /// The parts, which sum to the whole.
+    /// The parts of the bar. Their lengths sum to the length of the bar.
     pub(crate) parts: Vec<BarPart>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum NoteName {
 /// A link of an entry to a place of the timeline.
 #[derive(Debug, Clone)]
 pub(crate) struct NoteLink {
-    /// The place, as the script of the page reads it.
+    /// The position in the timeline, as the script of the page reads it.
     pub(crate) target: String,
     /// The text.
     pub(crate) words: String,
@@ -61,9 +61,9 @@ impl NoteLink {
 /// An entry of a list of times that a change would save: a loss, a remark.
 #[derive(Debug, Clone)]
 pub(crate) struct Note {
-    /// The time.
+    /// The time that the change would save, as text.
     pub(crate) cost: String,
-    /// The words after the time.
+    /// The words after that time.
     pub(crate) name: NoteName,
     /// The entry in words.
     pub(crate) text: String,

@@ -19,8 +19,8 @@ const SCRIPTS: [&str; 6] = [
     "})();\n",
 ];
 
-/// The page with each mark, a name in double braces, replaced: by the part that all pages share, or
-/// by the result of `part` for the name.
+/// The page with all marks replaced. A mark is a name in double braces. A name of a part that all
+/// pages share is replaced by that part, and any other name by the result of `part`.
 pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     let mut rest = PAGE;

@@ -1,4 +1,4 @@
-//! The hazards section: for each finding its report, and a drawing of the missing edge.
+//! The hazards section: for each finding, its report and a drawing of the missing edge.
 #![forbid(unsafe_code)]
 
 use super::markup::{escaped, none};
@@ -6,7 +6,7 @@ use super::page::{HazardNote, Page};
 use crate::base::ledger::Op;
 use std::fmt::Write;
 
-/// Maximum number of findings that have a drawing. All findings have their report.
+/// Maximum number of findings with a drawing. Every finding has its report.
 const DRAWN_MAX: usize = 20;
 /// Maximum number of characters of a label in the drawing.
 const LETTERS_MAX: usize = 26;

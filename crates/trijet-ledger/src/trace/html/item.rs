@@ -1,12 +1,13 @@
 //! The content of any timeline: tracks, and items that lie on them.
 //!
-//! An item is one operation of a device with the call that enqueued it, or a call alone. It lies on
-//! up to three tracks: the track of its engine, of its stream, and of the thread of its call.
+//! An item is an operation of a device with the call that enqueued it, or a call alone. An item
+//! lies on up to three tracks: the track of its engine, the track of its stream, and the track of
+//! the thread that made the call.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-/// The number of a track that an item does not lie on.
+/// The value in place of a track number for an item that lies on no track of a kind.
 pub(crate) const NO_TRACK: u32 = u32::MAX;
 /// The content of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub(crate) struct TimelineTrack {
 /// An item of a timeline. Times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
-    /// Start and end of the operation; `None` for a call alone.
+    /// Start and end of the operation in nanoseconds; `None` for a call alone.
     pub(crate) work: Option<(u64, u64)>,
-    /// Start and end of the call; `None` if they are unknown.
+    /// Start and end of the call in nanoseconds; `None` if they are unknown.
     pub(crate) call: Option<(u64, u64)>,
     /// The bytes that the operation moved.
     pub(crate) bytes: u64,
@@ -78,7 +79,7 @@ pub(crate) struct Sheet {
     pub(crate) labels: Vec<String>,
     /// The kinds of items, in words.
     pub(crate) kinds: Vec<String>,
-    /// The items. Neighbours that are similar make a smaller page.
+    /// The items. The page is smaller if neighbours are similar.
     pub(crate) items: Vec<Item>,
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct DistinctWords {
 }
 
 impl DistinctWords {
-    /// The number of the word, which is added if it is new.
+    /// The number of the word. A new word is added.
     pub(crate) fn number(&mut self, word: &str) -> u32 {
         if let Some(number) = self.numbers.get(word) {
             return *number;

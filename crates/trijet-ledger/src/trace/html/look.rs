@@ -1,11 +1,12 @@
-//! The looks of times. Each look is a class of `page.css`, which `draw.js` uses too.
+//! The looks of times. Each look is a class of `page.css`. The script `draw.js` uses the same
+//! classes.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Engine;
 use crate::trace::critical::Category;
 use crate::trace::gaps::Cause;
 
-/// How a stretch of time looks.
+/// The look of a part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Work of this engine, on the critical path.
@@ -37,7 +38,7 @@ impl Look {
     pub(super) fn of_path(category: Category) -> Self {
         match category {
             Category::Engine(engine) => Self::Engine(engine),
-            // The enqueuing thread waited for that engine.
+            // The enqueuing thread waited for the engine of the host.
             Category::Host(_) => Self::Waiting,
             Category::Enqueue
             | Category::Sync

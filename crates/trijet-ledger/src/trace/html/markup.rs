@@ -37,7 +37,7 @@ pub(super) fn heading(title: &str) -> String {
     format!("<h3 class=\"device\">{}</h3>", escaped(title))
 }
 
-/// Figures in words. There is no markup without figures.
+/// The lines as a list; nothing if there are no lines.
 pub(super) fn figures(lines: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let items = lines.into_iter().map(|line| format!("<li>{}</li>", escaped(line.as_ref())));
     let items: String = items.collect();

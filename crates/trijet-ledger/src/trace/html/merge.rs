@@ -1,21 +1,22 @@
-//! Merges items that no screen can show apart, where a page would be too large otherwise.
+//! Merges items that are too close together for a screen, if a page would be too large otherwise.
 #![forbid(unsafe_code)]
 
 use super::item::{Item, NO_TRACK};
 use crate::base::units::Nanos;
 
-/// A smaller number of items. Some of them stand for several of the original items.
+/// A smaller number of items. Some items replace several of the original items.
 pub(super) struct Merged {
     pub(super) items: Vec<Item>,
-    /// For each item, the number of the first item that it stands for.
+    /// For each item, by its index: the index of the first original item that it replaces.
     pub(super) first: Vec<usize>,
-    /// For each item, the number of items that it stands for.
+    /// For each item, by its index: the number of original items that it replaces.
     pub(super) stands: Vec<u64>,
-    /// For each item, the sum of the times of the items that it stands for.
+    /// For each item, by its index: the sum in nanoseconds of the times of the original items that
+    /// it replaces.
     pub(super) busy: Vec<u64>,
-    /// For each original item, the item that stands for it.
+    /// For each original item, by its index: the index of the item that replaces it.
     pub(super) now: Vec<usize>,
-    /// The longest time that a merged item covers.
+    /// The maximum time in nanoseconds that a merged item covers.
     pub(super) grain: u64,
 }
 
@@ -60,8 +61,8 @@ fn parts(items: &[Item], named: &[usize]) -> Vec<ItemPart> {
     parts
 }
 
-/// The lengths of the runs of parts that one item can stand for: parts of the same tracks, all
-/// within `grain`.
+/// The numbers of consecutive parts that one item can replace: parts of the same tracks that lie
+/// within `grain` nanoseconds.
 fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
     let mut rest = parts;
     std::iter::from_fn(move || {
@@ -76,10 +77,10 @@ fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Merges short neighbours until about `wanted` items are left. Bisection finds the finest grain
-/// that suffices.
+/// Merges short neighbours until about `wanted` items are left. Bisection finds the smallest grain
+/// with so few items.
 pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
-    // An operation and its call are neighbours of different items, so they are detached first.
+    // A call and its operation have different neighbours, so they become separate items first.
     let whole = Detached::of(items, named);
     let parts = parts(&whole.items, named);
     let fixed = whole.items.len() - parts.len();
@@ -102,7 +103,7 @@ pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
 /// Items whose calls are items of their own.
 struct Detached {
     items: Vec<Item>,
-    /// For each item, the number of the item that it comes from.
+    /// For each item, by its index: the index of the original item.
     from: Vec<usize>,
 }
 

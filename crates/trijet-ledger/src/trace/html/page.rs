@@ -10,9 +10,11 @@ use std::borrow::Cow;
 pub struct HazardNote {
     /// The full report.
     pub text: String,
-    /// The index of the first operation; `None` if the finding is about one operation.
+    /// The index of the first operation in `Page::ops`; `None` if the finding is about one
+    /// operation.
     pub first: Option<usize>,
-    /// The index of the second operation, or of the only one. The missing edge leads to it.
+    /// The index of the second operation, or of the only operation. The missing edge leads to this
+    /// operation.
     pub second: usize,
 }
 

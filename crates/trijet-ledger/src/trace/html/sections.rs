@@ -8,10 +8,10 @@ use crate::base::units::percent_of;
 use crate::trace::summary::{Audience, describe};
 use std::fmt::Write;
 
-/// The maximum size in bytes of a value that shares a line with others.
+/// The maximum size in bytes of a value that shares a line with other values.
 const WIDE: usize = 60;
 
-/// The result in one sentence, and what the reader must know about it.
+/// The section with the result in one sentence, and with the remarks that the reader must know.
 pub(super) fn verdict(verdict: &str, remarks: impl Iterator<Item = String>) -> String {
     let remarks = remarks.map(|one| format!("<p class=\"remark\">{}</p>", escaped(&one)));
     format!("<p id=\"verdict\">{}</p>", escaped(verdict)) + &remarks.collect::<String>()

@@ -11,14 +11,14 @@ use std::borrow::Cow;
 /// may hide each other.
 const ROWS_MAX: usize = 48;
 /// Maximum size of the data of a page, in bytes. The rest of the page takes much less than 1 MB, so
-/// that a page has at most 20 MB.
+/// a page has at most 20 MB.
 const BYTES_MAX: usize = 19_000_000;
-/// The target size of a page with a smaller number of items, as a share of the maximum size.
+/// An attempt with fewer items aims at this share of [`BYTES_MAX`].
 const MARGIN: f64 = 0.9;
 /// The smallest share of the items that one attempt keeps.
 const SHRINK_MIN: f64 = 0.05;
-/// Maximum number of attempts to choose a smaller number of items. An attempt fails if it
-/// underestimates the size of the items.
+/// Maximum number of attempts with fewer items. An attempt fails if the data of its items are
+/// larger than expected.
 const TRIES_MAX: usize = 6;
 
 /// The bits of the column `flags`.
@@ -31,18 +31,18 @@ pub(super) const CRITICAL_CALL: u8 = 16;
 /// Properties of items that only some timelines have.
 #[derive(Default)]
 pub(super) struct More<'a> {
-    /// Flags of each item, in addition to the flags that follow from the item.
+    /// For each item, flags that do not follow from the item itself.
     pub(super) flags: Vec<u8>,
-    /// More columns, with a number for each item.
+    /// The names of further columns, each with a number for each item.
     pub(super) columns: Vec<(&'static str, Vec<u64>)>,
-    /// The order of the streams: pairs of items.
+    /// The order of the streams, as pairs of indices of items.
     pub(super) edges: Vec<(usize, usize)>,
-    /// Idle times: the number of an engine's track, the start, the length, and the number of the
-    /// cause.
+    /// Idle times: the number of an engine's track, the start and the length in nanoseconds, and
+    /// the number of the cause.
     pub(super) gaps: Vec<[u64; 4]>,
     /// Members of the JSON object, each with a comma before it.
     pub(super) members: Cow<'a, str>,
-    /// The items that a link or a mark names, sorted. They are not merged.
+    /// The indices of the items that a link or a mark names, sorted. These items are not merged.
     pub(super) named: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ impl Sheet {
             if data.size() <= limit {
                 break;
             }
-            // All names remain, even if only few items remain.
+            // All names remain, even if only a few items remain.
             let left = limit.saturating_sub(data.json.len());
             wanted *= (MARGIN * left as f64 / data.columns.len() as f64).clamp(SHRINK_MIN, MARGIN);
             data = self.packed(more, Some(&merged(&self.items, &more.named, wanted)));
@@ -138,7 +138,7 @@ impl Sheet {
         SheetData { json, columns, note: fewer.map(Merged::note) }
     }
 
-    /// The edges between the items that remain.
+    /// The edges between the items after merging, without edges from an item to itself.
     fn edges<'a>(&self, more: &'a More<'_>, fewer: Option<&Merged>) -> Cow<'a, [(usize, usize)]> {
         let Some(fewer) = fewer else { return Cow::Borrowed(&more.edges) };
         let now = |index: usize| fewer.now[index];
@@ -180,7 +180,7 @@ impl Sheet {
     }
 }
 
-/// The items on each track of a kind.
+/// For each track of a kind, by its number: the indices of its items.
 fn members(items: &[Item], kind: TrackKind, tracks: usize) -> Vec<Vec<u32>> {
     let mut members = vec![Vec::new(); tracks];
     for (index, item) in (0_u32..).zip(items) {
@@ -192,8 +192,8 @@ fn members(items: &[Item], kind: TrackKind, tracks: usize) -> Vec<Vec<u32>> {
     members
 }
 
-/// Sorts the items of a track by time, and returns the row of each. Items of one row do not
-/// overlap.
+/// Sorts the items of a track by time. Returns the row of each item, in the sorted order. Items of
+/// one row do not overlap, except in the last of [`ROWS_MAX`] rows.
 fn assigned(items: &[Item], kind: TrackKind, its: &mut [u32]) -> Vec<usize> {
     let at = |index: u32| items[index as usize].time(kind).unwrap_or((0, 0));
     its.sort_by_key(|index| (at(*index), *index));

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The number of columns. A column has the colour of the chunk that ran longest in it.
+/// The number of columns. A column has the colour of the chunk that ran in it for the longest time.
 const COLUMNS: usize = 480;
-/// The height of a row in units of the picture, and the part of it that is drawn.
+/// The height of a row, and the height of the drawn part of a row, in units of the picture.
 const ROW: usize = 24;
 const HEIGHT: usize = 18;
-/// The space for the names.
+/// The width of the space for the names, in units of the picture.
 const MARGIN: usize = 110;
 /// The number of colours of chunks in `page.css`.
 const COLOURS: u64 = 12;
@@ -50,7 +50,8 @@ pub(super) fn of_sheet(sheet: &Sheet) -> String {
 /// Replaces a picture without operations.
 const NOTHING: &str = "No operation has times.";
 
-/// An engine of a picture: its name, and the start, the end and the colour of each operation.
+/// An engine of a picture: its name, and for each operation the start and the end in nanoseconds,
+/// and the number of its colour.
 pub(super) type StillEngine = (String, Vec<(u64, u64, u64)>);
 
 fn drawn(engines: &[StillEngine], window: &Range<u64>) -> String {
@@ -84,7 +85,8 @@ fn drawn(engines: &[StillEngine], window: &Range<u64>) -> String {
     )
 }
 
-/// A path per colour. A column belongs to the operation that ran longest in it.
+/// The path of each colour, by the number of the colour. A column gets the colour of the operation
+/// that ran in it for the longest time.
 fn paths(ops: &[(u64, u64, u64)], (start, end): (u64, u64), top: usize) -> BTreeMap<u64, String> {
     let width = u128::from((end - start).max(1));
     let scaled = |at: u64| u128::from(at - start) * COLUMNS as u128;

@@ -4,8 +4,8 @@
 use std::io::{self, Read, Write};
 use trijet_cupti::file::HEAD_BYTES;
 
-/// Appends the whole blocks of one file to another. A last block may be cut, because its process
-/// was killed while it wrote; the copy ends before that block.
+/// Appends the whole blocks of one file to another file. The last block may be cut, because the
+/// process was killed while it wrote the block. Then the copy ends before that block.
 ///
 /// # Errors
 /// The errors of reading and writing.
@@ -23,7 +23,7 @@ pub fn append_whole_blocks(mut from: impl Read, mut into: impl Write) -> io::Res
     Ok(())
 }
 
-/// Fills `into`. Returns whether the file had enough bytes.
+/// Reads until `into` is full or the file ends. Returns whether `into` is full.
 fn is_filled(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(into) {
         Ok(()) => Ok(true),

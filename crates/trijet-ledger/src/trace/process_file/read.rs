@@ -1,4 +1,4 @@
-//! The reader of a trace file of processes, which may hold any bytes.
+//! The reader of a trace file of processes. The file may contain any bytes.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
@@ -15,8 +15,8 @@ use trijet_cupti::file::{
     NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, TROUBLE, VERSION, VERSION_OLDEST,
 };
 
-/// The maximum number that the reader accepts of each: contexts, streams, troubles, notes, and
-/// traces.
+/// The maximum number of contexts that the reader accepts. The same maximum holds for streams, for
+/// troubles, for notes, and for traces.
 const OTHERS_MAX: usize = 1 << 16;
 
 /// Reads all traces in a file.
@@ -52,7 +52,7 @@ pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
     Ok(reader.traces)
 }
 
-/// The reason to refuse a file that has more bytes at `at`, after the end of its last trace.
+/// The reason to refuse a file that has more bytes at `at`, the end of its last trace.
 fn beyond(at: u64) -> String {
     format!(
         "the file has bytes after the end of its trace that do not begin another trace; copy the \
@@ -106,7 +106,7 @@ impl<R: Read> ProcessReader<R> {
         Ok(Some((head[0], payload)))
     }
 
-    /// Reads until `into` is full or the file ends.
+    /// Reads until `into` is full or the file ends. Returns the number of bytes that were read.
     fn fill(&mut self, into: &mut [u8]) -> Result<usize> {
         let mut got = 0;
         while got < into.len() {
@@ -194,7 +194,7 @@ impl<R: Read> ProcessReader<R> {
     }
 }
 
-/// Refuses one more item if there are `limit` items already.
+/// Refuses another item if there are `limit` items already.
 fn below(limit: usize, have: usize, items: &str) -> Decoded<()> {
     if have < limit { Ok(()) } else { Err(format!("more than {limit} {items}")) }
 }
@@ -206,7 +206,8 @@ fn sized(payload: &[u8], length: usize) -> Decoded<&[u8]> {
     Err(format!("a block of {} bytes, where {length} are expected", payload.len()))
 }
 
-/// The first `N` words of a payload, 4 bytes each. The caller has checked its length.
+/// The first `N` numbers of a payload, each of 4 bytes. The caller has checked the length of the
+/// payload.
 fn words<const N: usize>(payload: &[u8]) -> [u32; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(payload.as_chunks::<4>().0) {
@@ -215,7 +216,8 @@ fn words<const N: usize>(payload: &[u8]) -> [u32; N] {
     words
 }
 
-/// The first `N` words of a payload, 8 bytes each. The caller has checked its length.
+/// The first `N` numbers of a payload, each of 8 bytes. The caller has checked the length of the
+/// payload.
 fn longs<const N: usize>(payload: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(payload.as_chunks::<8>().0) {
@@ -251,8 +253,7 @@ fn name(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
     if bytes.len() > NAME_BYTES_MAX {
         return Err(format!("a name of {} bytes; the limit is {NAME_BYTES_MAX}", bytes.len()));
     }
-    // The program need not use UTF-8, and the tracing library may have cut a name inside a
-    // character.
+    // The names need not be UTF-8. The tracing library may also have cut a name inside a character.
     trace.names.push(String::from_utf8_lossy(bytes).into_owned());
     Ok(())
 }

@@ -77,7 +77,7 @@ pub fn allocation(out: &mut Vec<u8>, one: &Allocation) {
     file::allocation(out, &allocated);
 }
 
-/// A kind as four bytes, which `read::kind` decodes.
+/// The kind as four bytes. `read::kind` decodes them.
 fn code(kind: ActivityKind) -> [u8; 4] {
     match kind {
         ActivityKind::Kernel => [kind::KERNEL, 0, 0, 0],
