@@ -1,5 +1,5 @@
 //! `browser`: opens pages of timelines and of a replay in a headless browser. A script uses each
-//! page as a reader would, and reports each check that fails.
+//! page as a reader would, and reports every check that fails.
 //!
 //! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints
 //! SKIPPED. It saves pictures of the pages to `target/browser`.
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// The commands that may start Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The script that collects errors. It runs before the page's own script.
+/// The script that collects errors. It runs before the own script of the page.
 const BEFORE: &str = include_str!("browser/before.js");
-/// The script that uses the page. It runs after the page's own script.
+/// The script that uses the page of a run. It runs after the own script of the page.
 const CHECK: &str = include_str!("browser/check.js");
 
 /// The script that uses the page of a traced program.
@@ -32,7 +32,7 @@ const REPLAY: &str = include_str!("browser/replay.js");
 struct CheckedPage {
     name: &'static str,
     script: &'static str,
-    /// The width of the page in pixels, if it must be narrower than a browser window can be.
+    /// The width of the page in pixels, if the page must be narrower than a browser window can be.
     narrow: Option<u32>,
 }
 
@@ -82,7 +82,7 @@ const PICTURES: [Picture; 8] = [
         arguments: &["--window-size=1440,900"],
     },
     Picture { page: "huge", script: "", name: "huge", arguments: &["--window-size=1440,900"] },
-    // The page as it looks without scripts.
+    // The page as a browser without scripts shows it.
     Picture { page: "still", script: "", name: "still", arguments: &[] },
 ];
 
@@ -152,14 +152,14 @@ fn opening(browser: &str, file: &Path, arguments: &[&str]) -> Result<Command> {
 }
 
 /// The lines that a page writes to the console, up to the last line of its report. A page unpacks
-/// its timeline after the browser has loaded it, so it stays open until then.
+/// its timeline after the browser has loaded the page, so the browser stays open until then.
 fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
     let mut child =
         opening(browser, file, &[])?.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let log = BufReader::new(child.stderr.take().ok_or("the browser has no log")?);
     let (sender, receiver) = mpsc::channel();
     let reader = thread::spawn(move || {
-        // The receiver no longer exists when the report is complete.
+        // When the report is complete, the receiver is dropped and sending fails.
         log.lines()
             .map_while(io::Result::ok)
             .take_while(|line| sender.send(line.clone()).is_ok())
@@ -230,7 +230,7 @@ fn take(browser: &str, folder: &Path, picture: &Picture) -> Result<()> {
     fs::write(&file, page(picture.page)?.replacen("</body>", &script, 1))?;
     let image: PathBuf = folder.join(format!("{}.png", picture.name));
     let shot = format!("--screenshot={}", image.display());
-    // On a virtual clock, the browser takes the picture when the page has nothing left to do.
+    // On a virtual clock, the browser takes the picture when the page has no more work to do.
     let mut arguments = vec![shot.as_str(), "--virtual-time-budget=20000"];
     arguments.extend(picture.arguments);
     let output = opening(browser, &file, &arguments)?.output()?;

@@ -1,11 +1,12 @@
 //! `bundle`: builds a folder with everything that a GPU host without Rust needs to test and measure
 //! one commit.
 //!
-//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, a script
-//! that runs them, and one that runs cases of kernels under compute-sanitizer. The messages of
-//! cargo name the files that it built, so that this code does not depend on the layout of the
-//! target folder. The commit is compiled in (`TRIJET_COMMIT`) and written beside the binaries. A
-//! tree with changes is marked, because its results belong to no commit.
+//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, and two
+//! scripts. One script runs the examples and the GPU tests. The other one runs cases of kernels
+//! under compute-sanitizer. The messages of cargo name the files that it built, so this code does
+//! not depend on the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`) and
+//! written beside the binaries. The commit of a tree with changes is marked, because its results
+//! belong to no commit.
 
 use crate::tools::root;
 use std::env;
@@ -16,7 +17,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The test programs of `explore` and `programs`, which need no GPU but a host with many cores.
+/// The test programs of the tasks `explore` and `programs`. They need no GPU, but a host with many
+/// cores.
 const EXPLORERS: [&str; 2] = ["oracle", "soundness"];
 
 /// Builds the folder. `options` must be empty.
@@ -42,8 +44,9 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
-    // The allocator is for PyTorch and other programs, and for `trijet bench training`. Built
-    // together with `trijet`, it uses the library with all features, which is built already.
+    // The allocator is for PyTorch and other programs, and for `trijet bench training`. If cargo
+    // builds the allocator together with `trijet`, both use the library with all features, which is
+    // built already.
     programs.extend(build(&root, &commit, &["build", "-p", "trijet", "-p", "trijet-alloc"])?);
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     for name in EXPLORERS {
@@ -84,7 +87,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The path in the bundle. `run.sh` runs the files of each folder in a different way.
+    /// The path in the bundle. `run.sh` runs the programs of each folder in its own way.
     fn place(&self) -> PathBuf {
         if self.name.ends_with(".so") {
             return PathBuf::from(&self.name);
@@ -110,8 +113,8 @@ fn explorer(root: &Path, commit: &str, name: &str) -> io::Result<Program> {
     found.ok_or_else(|| io::Error::other(format!("cargo did not build the test program `{name}`")))
 }
 
-/// The path of one of [`EXPLORERS`] and its commit. They come from the bundle that this program is
-/// in, or from a new build.
+/// The path of one of [`EXPLORERS`], and its commit. If this program is in a bundle, the explorer
+/// comes from the bundle. Otherwise it is built.
 pub(crate) fn explorer_here(name: &str) -> io::Result<(PathBuf, String)> {
     let here = env::current_exe()?;
     if let Some(bundle) = here.parent()
@@ -124,7 +127,7 @@ pub(crate) fn explorer_here(name: &str) -> io::Result<(PathBuf, String)> {
     Ok((explorer(&root, &commit, name)?.built, commit))
 }
 
-/// The commit, with `-dirty` if the tree has changed or new files.
+/// The commit. It ends in `-dirty` if the tree has changed files or new files.
 pub(crate) fn commit(root: &Path) -> io::Result<String> {
     let head = output(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?;
     let status = output(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
@@ -146,7 +149,8 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let message: Value = serde_json::from_str(line)?;
         let target = &message["target"];
         let kind = target["kind"][0].as_str();
-        // A benchmark opens the empty driver, so the list includes dynamic libraries.
+        // A benchmark opens the empty driver, which is a dynamic library, so the list includes such
+        // libraries.
         let library = target["crate_types"][0].as_str() == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =

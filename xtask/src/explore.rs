@@ -1,8 +1,8 @@
 //! `explore`: runs many random programs, each in several orders, and checks their results.
 //!
-//! The test program `oracle` runs and checks the programs and prints counts; this task adds the
-//! counts up. Each process runs a share of the seeds, and one process per core runs at a time. So a
-//! crash is reported with its share, and the memory of a process stays small.
+//! The test program `oracle` runs and checks the programs and prints counts. This task adds up the
+//! counts. Each process runs a share of the seeds, and there is one process per core at a time. So
+//! the report of a crash names its share, and the memory of a process stays small.
 #![forbid(unsafe_code)]
 
 use crate::bundle::explorer_here;
@@ -19,9 +19,9 @@ const TEST: &str = "programs_compute_what_they_compute_serially_and_each_conflic
 /// The test that compares the exhaustive search with `TRIJET_ORDERS` random orders.
 const SEARCH: &str = "a_search_finds_whatever_drawn_orders_lead_to";
 
-/// The number of seeds of one process: some seconds of work.
+/// The number of seeds of one process. Such a process works for some seconds.
 const SHARE: u64 = 5_000;
-/// The number of seeds of one process when each program is searched and run in thousands of orders.
+/// The number of seeds of one process if each program is searched and run in thousands of orders.
 const SEARCH_SHARE: u64 = 50;
 
 struct Options {
@@ -70,7 +70,8 @@ fn shares(all: Range<u64>, share: u64) -> VecDeque<Range<u64>> {
     shares
 }
 
-/// The counts of a line such as `explored seeds=0..9 programs=9 runs=27`.
+/// The names and the values of the counts in a line such as `explored seeds=0..9 programs=9
+/// runs=27`.
 fn counts(output: &str) -> Option<BTreeMap<String, u64>> {
     let (_, found) = output.lines().find_map(|line| line.split_once("explored "))?;
     let pairs = found.split_whitespace().filter_map(|pair| pair.split_once('='));
@@ -80,7 +81,7 @@ fn counts(output: &str) -> Option<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// Runs one share and returns its counts.
+/// Runs the programs of one share of the seeds. Returns their counts.
 fn run_share(
     oracle: &Path,
     search: Option<u64>,

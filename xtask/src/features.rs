@@ -1,12 +1,13 @@
 //! `features`: compiles the library with no feature and with each feature alone, and every other
-//! package with only the features of the library that it names. A warning is a mistake too.
+//! package with only the features of the library that the package names. A warning is a mistake
+//! too.
 #![forbid(unsafe_code)]
 
 use crate::tools::{self, Result};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// Compiles all combinations, and prints what fails.
+/// Compiles all combinations, and prints the errors and warnings.
 pub(crate) fn run() -> Result<()> {
     let metadata =
         serde_json::from_str(&output(&["metadata", "--format-version=1", "--no-deps"])?)?;
@@ -30,8 +31,8 @@ fn packages(metadata: &Value) -> Result<&[Value]> {
     Ok(packages)
 }
 
-/// Packages that depend on the library, other than this one. A build of the whole workspace has all
-/// features, so only a build of one package shows that it names enough.
+/// The packages that depend on the library, except this one. A build of the whole workspace has all
+/// features. So only a build of a single package shows that the package names enough features.
 fn users(packages: &[Value]) -> impl Iterator<Item = &str> {
     let uses = |package: &&Value| {
         let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
@@ -41,7 +42,7 @@ fn users(packages: &[Value]) -> impl Iterator<Item = &str> {
     names.filter(|name| *name != env!("CARGO_PKG_NAME"))
 }
 
-/// The features of the library, other than the default.
+/// The features of the library, except the default.
 fn features(packages: &[Value]) -> Result<Vec<String>> {
     let library = packages.iter().find(|package| package["name"] == "trijet");
     let features = library.and_then(|library| library["features"].as_object());

@@ -27,8 +27,8 @@ fn median(rows: &[csv::StringRecord], what: &str) -> Result<f64> {
     Ok(row.ok_or_else(|| format!("no row `{what}`"))?[7].parse()?)
 }
 
-/// The text of the figure. It has a panel for each unevenness. A panel shows the time of each
-/// policy divided by the time of the fastest one, over the length of tasks.
+/// The text of the figure. It has a panel for each unevenness. A panel has a line for each policy:
+/// the time of the policy divided by the time of the fastest policy, over the length of tasks.
 fn policies() -> Result<String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(root().join(RESULTS))?;
     let rows = reader.records().collect::<std::result::Result<Vec<_>, _>>()?;

@@ -1,7 +1,7 @@
 //! `files`: makes each file call of a run fail, and simulates losses of power.
 //!
-//! The tests of the command make some file calls fail; this task makes all of them fail. It also
-//! traces ten million records, and the tests trace only two million. A loss of power is simulated
+//! The tests of the command make some file calls fail. This task makes all of them fail. It also
+//! traces ten million records, but the tests trace only two million. A loss of power is simulated
 //! by a copy of a disk at one moment. The output is on an ext4 file system in an image file. The
 //! image file is on a second file system, which is frozen while the image file is copied. This
 //! needs root and loop devices.
@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::yield_now;
 
-/// The number of losses of power for each output.
+/// The number of simulated losses of power for each output.
 const CUTS: u64 = 12;
-/// The number of losses of power after the end of the run, which are among [`CUTS`].
+/// The number of losses of power that come after the end of the run. They are included in [`CUTS`].
 const CUTS_AFTER: u64 = 4;
 /// The width and the height of an image in pixels. A pixel is one byte.
 const SIDE: usize = 1024;
-/// The number of images, 64 MiB in total, so that a run writes for long enough to be cut at many
+/// The number of images. With 64 MiB in total, a run writes for long enough to be cut at many
 /// moments.
 const IMAGES: usize = 64;
-/// The outputs. The last one is a folder of images.
+/// The names of the outputs. The last output is a folder of images.
 const OUTPUTS: [&str; 3] = ["out.npy", "out.raw", "out"];
 
 pub(crate) fn run() -> Result<()> {
@@ -65,7 +65,7 @@ fn folder() -> PathBuf {
     target().join("tmp/power")
 }
 
-/// Whether a line of the shell succeeds.
+/// Runs a line of the shell. Returns whether it succeeds.
 fn shell(line: &str) -> Result<bool> {
     Ok(Command::new("sh").args(["-c", line]).output()?.status.success())
 }
@@ -106,8 +106,8 @@ fn power_cuts() -> Result<()> {
     Ok(())
 }
 
-/// Cuts the power of a run. Mounts the content of the disk at that moment as `copy`, and returns
-/// whether the run had ended.
+/// Cuts the power of a run. Mounts the content of the disk at the moment of the cut as `copy`, and
+/// returns whether the run had ended.
 fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
     demand(
         "truncate -s 0 outer/inner.img && truncate -s 512M outer/inner.img \
@@ -135,8 +135,8 @@ fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
     Ok(ended.is_some())
 }
 
-/// Waits until the run has written a share of its chunks, which grows with the number of the cut.
-/// After that, lets other threads run a few times.
+/// Waits until the run has written a share of its chunks. The share grows with the number of the
+/// cut. After that, lets other threads run a few times.
 fn until_written(run: &mut Child, output: &str, cut: u64) -> Result<()> {
     let journal = folder().join("inner").join(format!("{output}.journal"));
     let chunks = IMAGES as u64 * cut / (CUTS - CUTS_AFTER);
@@ -156,7 +156,7 @@ fn until_written(run: &mut Child, output: &str, cut: u64) -> Result<()> {
 
 /// Unmounts the file systems that are mounted.
 fn unmount() -> Result<()> {
-    // `fsfreeze` fails where nothing is frozen.
+    // `fsfreeze -u` fails if the file system is not frozen.
     demand(
         "if mountpoint -q outer; then fsfreeze -u outer || true; fi
          for name in inner copy outer; do
@@ -165,7 +165,7 @@ fn unmount() -> Result<()> {
     )
 }
 
-/// Starts a run. Its input is outside of the disk that loses its power.
+/// Starts a run. The input of the run is not on the disk that loses its power.
 fn map(output: &Path, more: &[&str]) -> Result<Child> {
     // The tests have built this program.
     Ok(Command::new(target().join("debug/trijet"))
@@ -182,7 +182,7 @@ fn map(output: &Path, more: &[&str]) -> Result<Child> {
         .spawn()?)
 }
 
-/// Checks the output after a loss of power, and that a run continues it.
+/// Checks the output after a loss of power, and checks that another run continues it.
 fn check(output: &Path, reference: &Path, has_ended: bool, case: &str) -> Result<()> {
     let is_equal = || -> Result<bool> {
         let compare = format!("diff -r '{}' '{}'", output.display(), reference.display());

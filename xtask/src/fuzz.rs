@@ -1,8 +1,8 @@
 //! `fuzz`: runs the fuzz targets under libFuzzer, with the stable compiler and without a sanitizer.
 //! Nearly all of the code forbids unsafe code, so a mistake in a parser shows as a panic.
 //!
-//! New inputs go to `target/fuzz/corpus/<target>`, and failing inputs to `target/fuzz/failures`. A
-//! shortened failing input becomes a seed, in the commit of its fix.
+//! New inputs go to `target/fuzz/corpus/<target>`, and failing inputs to `target/fuzz/failures`.
+//! The commit that fixes a failure adds the shortened input to the seeds.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
@@ -32,7 +32,7 @@ const TIMEOUT_S: u64 = 20;
 /// The default time of each target in seconds.
 const SECONDS: u64 = 60;
 
-/// Runs all targets, or one, for a number of seconds each.
+/// Runs one target or all targets, each for a number of seconds.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (seconds, only) = match arguments {
         [] => (SECONDS, None),

@@ -9,7 +9,7 @@ use crate::tools::{Result, root};
 use std::process::{Command, Output};
 use std::thread;
 
-/// A selection of tests: the arguments of `cargo test`, and the filters of the test harness.
+/// A selection of tests: arguments of `cargo test`, and filters of the test harness.
 struct Part {
     cargo: &'static [&'static str],
     filters: &'static [&'static str],
@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// Runs all parts at once, since Miri uses one processor, and prints their outputs.
+/// Runs all parts at the same time, because Miri uses one processor per part. Prints their outputs.
 pub(crate) fn run() -> Result<()> {
     if let Err(reason) = available() {
         println!("== miri: SKIPPED {} parts: {reason}", PARTS.len());
@@ -93,7 +93,7 @@ pub(crate) fn run() -> Result<()> {
     if failed.is_empty() { Ok(()) } else { Err(format!("miri: failed: {failed:?}").into()) }
 }
 
-/// Prepares Miri, and installs it where it is missing.
+/// Prepares Miri, and installs it first if it is missing.
 fn available() -> std::result::Result<(), String> {
     let outcome = |output: std::io::Result<Output>| match output {
         Ok(output) if output.status.success() => Ok(()),

@@ -1,5 +1,5 @@
 //! `mutants`: finds the tests that catch deliberate faults of the ordering. The sources are copied,
-//! all faults are written into the copy, each with a switch, and the copy is built once. Then the
+//! and all faults are written into the copy, each with a switch. The copy is built once. Then the
 //! tests run once per fault, until a test fails. A run that hangs counts as caught.
 #![forbid(unsafe_code)]
 
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The table of faults, for messages.
+/// The path of the table of faults, for messages.
 const TABLE: &str = "xtask/src/mutants/faults.txt";
 
-/// The folders of the sources that have the faults.
+/// The folders of the sources with deliberate faults.
 const SOURCES: [&str; 2] = ["crates/trijet/src", "crates/trijet-ledger/src"];
 
 /// The source of the module that is added to each copied crate. It switches the faults on.
@@ -67,7 +67,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("tenancy", &[]),
 ];
 
-/// The range of seeds for each test of random programs.
+/// The seeds for each test of random programs.
 const PROGRAMS: &str = "0..100";
 
 /// The time in seconds after which a run counts as hanging.
@@ -160,7 +160,7 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     }
     let output = command
         .current_dir(copy())
-        // A switch may leave unused code or lines that are too long.
+        // A switch may leave unused code or lines that are too long, so warnings are off.
         .env("RUSTFLAGS", "--cap-lints allow")
         .env("CARGO_TARGET_DIR", root().join("target/mutants/build"))
         .env("CARGO_PROFILE_TEST_DEBUG", "0")
@@ -182,7 +182,7 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
 }
 
 /// Copies the sources of the repository to [`copy`], with all faults and their switches. Unchanged
-/// files keep their time of modification, so that cargo builds only changed ones again.
+/// files keep their time of modification, so that cargo builds only changed files again.
 fn fill_copy() -> Result<()> {
     let place = |file: &str| {
         let mut places = SOURCES.iter().map(|folder| Path::new(folder).join(file));
@@ -246,7 +246,7 @@ fn remove_others(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()
     Ok(())
 }
 
-/// The folder in which the sources with the faults are built.
+/// The folder to which the sources are copied.
 fn copy() -> PathBuf {
     root().join("target/mutants/src")
 }

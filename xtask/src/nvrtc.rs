@@ -1,8 +1,8 @@
 //! NVRTC, opened at run time. It compiles CUDA C++ to PTX.
 //!
-//! The library opens its built-ins by name only, so the loader finds them only through
-//! `LD_LIBRARY_PATH`, or if the process has already opened them. So this code opens the built-ins
-//! first, by full path.
+//! The library opens its built-ins by name only. So the loader finds them only through
+//! `LD_LIBRARY_PATH`, or if the process has already opened them. This code opens the built-ins
+//! first, by their full path.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;

@@ -8,7 +8,8 @@ use crate::tools::{Result, root, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version is pinned, so that a new release does not break an old commit.
+/// The wheel with the classes. Its version is pinned, so that a new release does not break an old
+/// commit.
 const WHEEL: &str = "perfetto==0.59.1";
 
 /// Checks the trace that the test `timeline` writes.
@@ -34,7 +35,8 @@ pub(crate) fn run() -> Result<()> {
     if status.success() { Ok(()) } else { Err("perfetto: the trace is wrong".into()) }
 }
 
-/// The Python interpreter of a virtual environment with the wheel, which is created if needed.
+/// The Python interpreter of a virtual environment with the wheel. The environment is created if it
+/// is missing.
 fn environment() -> std::result::Result<PathBuf, String> {
     let folder = target().join("tools").join(WHEEL.replace("==", "-"));
     let python = folder.join("bin/python");
@@ -50,7 +52,7 @@ fn environment() -> std::result::Result<PathBuf, String> {
     if ready(&python) { Ok(python) } else { Err(format!("{WHEEL} lacks the classes of a trace")) }
 }
 
-/// Runs a command. The error is the last line that it printed.
+/// Runs a command. If the command fails, the error is the last line that it printed.
 fn run_quietly(command: &mut Command) -> std::result::Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     if output.status.success() {

@@ -1,8 +1,8 @@
 //! `programs`: runs many random programs against the laws.
 //!
 //! The test program `soundness` runs a share of the seeds on all processors, and prints the
-//! failures. The shares run one after another, each in its own process. So a random program that
-//! hangs or ends its process is one of the few programs of that share.
+//! failures. The shares run one after another, each in its own process. So if a random program
+//! hangs or ends its process, it is one of the few programs of that share.
 #![forbid(unsafe_code)]
 
 use crate::bundle::explorer_here;
@@ -14,7 +14,7 @@ use std::process::Command;
 /// The tests that read `TRIJET_PROGRAMS`.
 const TESTS: &str = "programs::programs_";
 
-/// The number of seeds of one process: some seconds of work.
+/// The number of seeds of one process. Such a process works for some seconds.
 const SHARE: u64 = 5_000;
 
 fn options(arguments: &[&str]) -> Result<(u64, u64)> {
@@ -27,7 +27,7 @@ fn options(arguments: &[&str]) -> Result<(u64, u64)> {
     }
 }
 
-/// Runs a share, and returns whether all of its programs passed.
+/// Runs the programs of a share. Returns whether all of them passed.
 fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
     let status = Command::new(program)
         .args([TESTS, "--nocapture"])
@@ -38,7 +38,8 @@ fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs this many programs that the library orders, and as many that are ordered by hand.
+/// Runs a number of programs that the library orders, and as many programs that are ordered by
+/// hand.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (programs, first) = options(arguments)?;
     let (program, commit) = explorer_here("soundness")?;

@@ -1,10 +1,10 @@
 //! `ptx` and `ptx --check`: generate or check the PTX of every kernel source. The programs of
-//! `trijet-programs`, which are compiled when they run, are checked in the same way.
+//! `trijet-programs` are compiled when they run, and are checked in the same way.
 //!
-//! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
-//! the source, so that a stale file is found without the compiler. Assembling it for its
-//! architectures proves that it uses nothing newer than its `.target`, and shows spills. The PTX is
-//! also checked by the lint of the library.
+//! The PTX depends only on the source and the pinned compiler. The first line of the PTX contains
+//! the hash of the source, so that a stale file is found without the compiler. The check assembles
+//! the PTX for its architectures. This proves that the PTX uses nothing newer than its `.target`,
+//! and shows spills. The PTX is also checked by the lint of the library.
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, OsStr};
@@ -24,7 +24,7 @@ const OPTIONS: [&CStr; 2] = [c"--std=c++17", c"--fmad=false"];
 /// The type that `trijet map` defines for the elements of an array of u16.
 const ELEMENTS: &CStr = c"--define-macro=TRIJET_T=unsigned short";
 
-/// The version that the PTX must have. Drivers of version 525 and later accept it.
+/// The version line that the PTX must have. Drivers of version 525 and later accept it.
 const VERSION: &str = ".version 8.0";
 
 /// The architecture for which a source is compiled.
@@ -35,7 +35,7 @@ enum Target {
     /// Hopper and later architectures, for clusters, bulk copies and dependent launches. A source
     /// requests this target by a line `// target: sm_90`.
     Hopper,
-    /// Hopper only, also for the multiplication by warpgroups, which no other architecture has. A
+    /// Hopper only, for the matrix multiplication by warpgroups, which no other architecture has. A
     /// source requests this target by a line `// target: sm_90a`.
     HopperAlone,
 }
@@ -62,7 +62,7 @@ impl Target {
         }
     }
 
-    /// The line that the PTX must have.
+    /// The `.target` line that the PTX must have.
     fn line(self) -> &'static str {
         match self {
             Self::Oldest => ".target sm_80",
@@ -99,7 +99,8 @@ pub(crate) fn generate() -> Result<()> {
     Ok(())
 }
 
-/// Compares every `.ptx` with a generated one, assembles it and lints it. Prints every mistake.
+/// Compares every `.ptx` with a newly generated text, assembles it and lints it. Prints every
+/// mistake.
 pub(crate) fn check() -> Result<()> {
     let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
     let ptxas = tools::ptxas()?;
@@ -160,13 +161,13 @@ struct Source {
     text: String,
     /// The file of the PTX, if it is a part of the repository.
     ptx: Option<PathBuf>,
-    /// Whether the kernels may have a stack frame: arrays that are indexed by a variable are in
+    /// Whether the kernels may have a stack frame. Arrays that are indexed by a variable are in
     /// local memory.
     may_spill: bool,
 }
 
 /// The sources of the kernels, and the sources of the programs for workers, which the library
-/// assembles. They are sorted.
+/// assembles. The sources are sorted by the path of the PTX, then by the name.
 fn sources() -> Result<Vec<Source>> {
     let library = tools::root().join("crates/trijet/src");
     let mut found = Vec::new();
@@ -193,7 +194,7 @@ fn sources() -> Result<Vec<Source>> {
     Ok(found)
 }
 
-/// The sources in a folder, sorted.
+/// The `.cu` files in a folder, sorted by their paths.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for file in fs::read_dir(folder)? {
@@ -255,7 +256,8 @@ fn assemble(ptxas: &Path, ptx: &Path, architecture: &str) -> Result<Vec<Assemble
     Ok(report(&text))
 }
 
-/// Reads the verbose output: three lines per entry (name, spills, registers and shared memory).
+/// Reads the verbose output of the assembler. Each entry has three lines: the name, the spills, and
+/// the registers and the shared memory.
 fn report(output: &str) -> Vec<Assembled> {
     let mut entries: Vec<Assembled> = Vec::new();
     for line in output.lines() {
@@ -286,7 +288,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use trijet::kernels::lint;
 
-    /// Adds every PTX file in a folder and its subfolders.
+    /// Adds to `found` every PTX file in a folder and its subfolders.
     fn add_ptx(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

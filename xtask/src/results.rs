@@ -1,9 +1,9 @@
 //! `results`: writes the tables of the documents from the result files of the benchmarks.
 //!
 //! A block of a document begins with the line `<!-- results: BENCHMARK GPU -->` and ends with `<!--
-//! end of results -->`. Between them is the table for the rows of that benchmark on that GPU. Rows
-//! are appended to the result files, so the newest commit is the commit of the last row. The rows
-//! of other commits are left out.
+//! end of results -->`. Between these lines is the table for the rows of that benchmark on that
+//! GPU. Rows are appended to the result files, so the newest commit is the commit of the last row.
+//! The rows of other commits are left out.
 
 use crate::tools::{Result, root};
 use csv::StringRecord;
@@ -14,7 +14,7 @@ const DOCUMENTS: [&str; 1] = ["docs/measuring.md"];
 const BEGIN: &str = "<!-- results: ";
 const END: &str = "<!-- end of results -->";
 
-/// Columns of a result file.
+/// The indices of the columns of a result file.
 const DEVICE: usize = 0;
 const DRIVER: usize = 1;
 const DATE: usize = 3;
@@ -113,19 +113,19 @@ impl Newest {
         Ok(Self(rows.into_iter().filter(|row| row[COMMIT] == last[COMMIT]).collect()))
     }
 
-    /// The newest row of a figure, if it was measured.
+    /// The newest row of the figure `what`, if the figure was measured.
     fn find(&self, what: &str) -> Option<&StringRecord> {
         self.0.iter().rev().find(|row| &row[WHAT] == what)
     }
 
-    /// A number of a figure that must have been measured.
+    /// A number in a column of the figure `what`, which must have been measured.
     fn number(&self, what: &str, column: usize) -> Result<f64> {
         let row =
             self.find(what).ok_or_else(|| format!("the newest commit has no row `{what}`"))?;
         number(row, &row[column])
     }
 
-    /// The origin of the rows.
+    /// The origin of the rows, as a sentence for the document.
     fn source(&self) -> Result<String> {
         let row = self.0.last().ok_or("the result file has no rows")?;
         let (commit, date) = (&row[COMMIT], &row[DATE]);
@@ -181,8 +181,8 @@ fn overlap(newest: &Newest) -> Result<String> {
     Ok(out)
 }
 
-/// The table of jobs from file to file, in GB/s of the input. It has a row for each case, and a
-/// dash for a program that did not run in the case.
+/// The table of jobs from file to file, in GB/s of the input. It has a row for each case. A program
+/// that did not run in a case has a dash there.
 fn files(newest: &Newest) -> Result<String> {
     let mut out =
         "\n| GB/s | threads without a GPU | `map --no-sync`, run | of the threads | `map`, process \

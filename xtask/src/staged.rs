@@ -1,7 +1,8 @@
-//! `staged`, `graphs`, `tasks` and `tenancy`: random pipelines over items, random graphs and random
-//! programs of tasks, compared with a serial run of each, and all short sequences of steps on lanes.
+//! `staged`, `graphs` and `tasks`: random pipelines over items, random graphs and random programs
+//! of tasks. The result of each is compared with a serial run. `tenancy`: all short sequences of
+//! steps on lanes.
 //!
-//! The tests of the library run a few of them. These tasks run any number of them.
+//! The tests of the library run a few of these programs. These tasks run any number of them.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
@@ -10,22 +11,22 @@ use std::process::Command;
 /// The default number of random pipelines, graphs or programs of each test.
 const PROGRAMS: &str = "5000";
 
-/// Runs this many random pipelines on each kind of host device.
+/// Runs a number of random pipelines on each kind of host device.
 pub(crate) fn pipelines(arguments: &[&str]) -> Result<()> {
     run(["pipeline", "staged::random"], "TRIJET_STAGED", arguments)
 }
 
-/// Runs this many random graphs, each in three orders of the device.
+/// Runs a number of random graphs, each in three orders of the device.
 pub(crate) fn graphs(arguments: &[&str]) -> Result<()> {
     run(["graphs", "any_order"], "TRIJET_GRAPHS", arguments)
 }
 
-/// Runs this many random programs of tasks.
+/// Runs a number of random programs of tasks.
 pub(crate) fn tasks(arguments: &[&str]) -> Result<()> {
     run(["task", "random"], "TRIJET_TASKS", arguments)
 }
 
-/// Runs all short sequences of steps on lanes, of which `cargo test` draws a part.
+/// Runs all short sequences of steps on lanes. `cargo test` runs a part of them.
 pub(crate) fn tenancy() -> Result<()> {
     run(["tenancy", ""], "TRIJET_ALL_SEQUENCES", &["1"])
 }

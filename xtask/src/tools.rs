@@ -20,10 +20,11 @@ struct Wheel {
     version: &'static str,
 }
 
-/// The last NVRTC that writes PTX 8.0, which all drivers of version 525 and later accept.
+/// The last version of NVRTC that writes PTX 8.0. All drivers of version 525 and later accept PTX
+/// 8.0.
 const NVRTC: Wheel = Wheel { package: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
 
-/// An assembler for every architecture up to Blackwell.
+/// A version of the assembler that knows every architecture up to Blackwell.
 const PTXAS: Wheel = Wheel { package: "nvidia-cuda-nvcc", version: "13.0.88" };
 
 /// The root of the repository.
@@ -31,7 +32,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The folder that holds `libnvrtc` and its builtins.
+/// The folder with `libnvrtc` and its built-ins.
 pub(crate) fn nvrtc_folder() -> Result<PathBuf> {
     Ok(unpacked(&NVRTC)?.join("nvidia/cuda_nvrtc/lib"))
 }
@@ -39,7 +40,7 @@ pub(crate) fn nvrtc_folder() -> Result<PathBuf> {
 /// The path of the assembler.
 pub(crate) fn ptxas() -> Result<PathBuf> {
     let path = unpacked(&PTXAS)?.join("nvidia/cu13/bin/ptxas");
-    // Python's zipfile drops the mode bits.
+    // Python's zipfile does not keep the mode bits, so the file is made executable here.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
@@ -57,7 +58,7 @@ pub(crate) fn scratch() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The folder of an unpacked wheel, which is downloaded first if it is missing.
+/// The folder of an unpacked wheel. A missing wheel is downloaded and unpacked first.
 fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     let tools = root().join("target/tools");
     let name = format!("{}-{}", wheel.package, wheel.version);
@@ -71,8 +72,8 @@ fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
     python(pip.map(OsStr::new).into_iter().chain([download.as_os_str(), requirement.as_ref()]))?;
     let file = wheel_in(&download)?;
-    // The folder gets its name when it is complete, so that an interrupted run leaves no incomplete
-    // folder.
+    // The folder gets its name when it is complete. So an interrupted run leaves no incomplete
+    // folder with that name.
     let partial = tools.join(format!("{name}.partial"));
     let unzip = ["-m", "zipfile", "-e"].map(OsStr::new);
     python(unzip.into_iter().chain([file.as_os_str(), partial.as_os_str()]))?;
@@ -81,7 +82,7 @@ fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The wheel in `folder`.
+/// The path of the wheel file in `folder`.
 fn wheel_in(folder: &Path) -> Result<PathBuf> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

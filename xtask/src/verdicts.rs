@@ -1,10 +1,11 @@
 //! `verdicts`: prints the limits that runs of the same job of `trijet map` report, and the time
-//! that following their advice saves.
+//! that a run saves if it follows their advice.
 //!
-//! Each job runs several times, alternating with the other jobs, so that a change of the machine
-//! affects all jobs. A row of kind `verdict` has the limits that the runs of a job reported, and
-//! how many runs reported each limit. A row of kind `advice` compares the saving that an advice
-//! promised with the difference between the median times of both jobs.
+//! Each job runs several times, in alternation with the other jobs, so that a change of the machine
+//! affects all jobs. A row of kind `verdict` has the limits that the runs of a job reported, each
+//! with the number of these runs. A row of kind `advice` compares two values: the saving that an
+//! advice promised, and the difference between the median times of the job and of a job that
+//! follows the advice.
 #![forbid(unsafe_code)]
 
 use crate::tools::Result;
@@ -101,8 +102,8 @@ const JOBS: &[Job] = &[
 struct Report {
     elapsed_ns: u64,
     named: String,
-    /// The advice about each change: the change, the nanoseconds that it should save, and whether
-    /// these are a minimum or a maximum.
+    /// For each change that the run advises: the name of the change, the nanoseconds that it should
+    /// save, and whether this number is a minimum or a maximum.
     advice: Vec<(String, u64, String)>,
 }
 

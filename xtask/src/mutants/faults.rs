@@ -1,6 +1,6 @@
-//! The table of deliberate faults: exact rewrites of the library's sources, one per fault. The text
-//! of the table explains its syntax. `tidy` reads it too, so that it is updated together with the
-//! sources.
+//! The table of deliberate faults: exact rewrites of the library's sources, one rewrite per fault.
+//! The text of the table explains its syntax. `tidy` reads the table too, so that it is updated
+//! together with the sources.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) struct Fault {
     pub(crate) id: usize,
     /// The effect of the fault.
     pub(crate) what: String,
-    /// The file, below the sources of the library.
+    /// The path of the file, relative to the folder of the library's sources.
     pub(crate) file: String,
     /// The line of the table where the fault starts, counted from one.
     pub(crate) line: usize,
@@ -93,7 +93,7 @@ impl Fault {
     }
 }
 
-/// Reads a table. An error has the line and the mistake.
+/// Reads a table. An error has the number of the line and the mistake.
 pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
     let mut faults: Vec<Fault> = Vec::new();
     let mut blank = 0;
@@ -124,8 +124,8 @@ pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
     Ok(faults)
 }
 
-/// Applies the rewrites to the files that `read` returns. Returns the new text of each file, and
-/// all mistakes, each with its line of the table.
+/// Applies the rewrites to the files. `read` returns the text of a file. Returns the new text of
+/// each file, and all mistakes, each with its line of the table.
 pub(crate) fn apply(
     faults: &[Fault],
     read: impl Fn(&str) -> Option<String>,
@@ -163,7 +163,7 @@ pub(crate) fn apply(
     (texts, objections)
 }
 
-/// The text with the lines of every place replaced.
+/// The text with the lines in each of `places` replaced by the lines of the fault.
 fn rewritten(text: &str, places: &[(Range<usize>, &Fault)]) -> String {
     let mut out = String::new();
     for (at, line) in text.lines().enumerate() {
