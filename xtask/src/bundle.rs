@@ -113,8 +113,8 @@ fn explorer(root: &Path, commit: &str, name: &str) -> io::Result<Program> {
     found.ok_or_else(|| io::Error::other(format!("cargo did not build the test program `{name}`")))
 }
 
-/// The path of one of [`EXPLORERS`], and its commit. If this program is in a bundle, the explorer
-/// comes from the bundle. Otherwise it is built.
+/// The path of one of [`EXPLORERS`], and its commit. If this program is in a bundle, the test
+/// program comes from the bundle. Otherwise the test program is built.
 pub(crate) fn explorer_here(name: &str) -> io::Result<(PathBuf, String)> {
     let here = env::current_exe()?;
     if let Some(bundle) = here.parent()

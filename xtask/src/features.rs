@@ -1,6 +1,6 @@
-//! `features`: compiles the library with no feature and with each feature alone, and every other
-//! package with only the features of the library that the package names. A warning is a mistake
-//! too.
+//! `features`: compiles the library with no feature and with each feature alone. Compiles every
+//! other package with only the features of the library that the package names. A warning is a
+//! mistake too.
 #![forbid(unsafe_code)]
 
 use crate::tools::{self, Result};

@@ -1,7 +1,7 @@
 //! `perfetto`: reads a trace with the classes that Perfetto generates from its own definitions.
 //!
-//! The classes come from a wheel, which is installed under `target`. If it cannot be installed, the
-//! task prints SKIPPED.
+//! The classes come from a wheel, which is installed under `target`. If the wheel cannot be
+//! installed, the task prints SKIPPED.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};

@@ -22,7 +22,7 @@ pub(crate) struct Fault {
     pub(crate) line: usize,
     /// The lines that are replaced.
     before: Vec<String>,
-    /// The lines that replace them.
+    /// The lines that replace the lines of `before`.
     after: Vec<String>,
 }
 

@@ -5,7 +5,7 @@
 //! Kernels also wait for a GPU that is full. The times cannot tell this cause from shared queues if
 //! a full GPU runs exactly as many kernels as there are queues. So these waits count only if
 //! - in more streams than there are queues, an operation was enqueued before the previous kernel of
-//!   the stream ended, because only such a stream keeps its queue,
+//!   the stream ended (only such a stream keeps its queue),
 //! - exactly as many kernels ran as there are queues for at least half of the time for which ready
 //!   kernels waited, and
 //! - fewer kernels ran for at most a tenth of that time.
@@ -89,7 +89,7 @@ pub(crate) fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
 }
 
 /// Returns the time in which fewer kernels ran than there are queues, and the time in which exactly
-/// that many ran. Both start at the moment at which the first kernel was ready.
+/// that many ran. Both times begin when the first kernel was ready.
 fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
     let mut sorted: Vec<&KernelRun> = runs.iter().collect();
     sorted.sort_by_key(|run| (run.stream, run.ran.start, run.ran.end));

@@ -46,8 +46,8 @@ pub enum ErrorKind {
     Closed,
     /// The program cancelled the work.
     Cancelled,
-    /// A group of processes has ended: one of them ended, froze, came too late or made another call
-    /// than the others. The error names the rank of that process.
+    /// The group of processes has ended, because one process ended, froze, came too late or made
+    /// another call than the other processes. The error names the rank of that process.
     PeerLost,
     /// Reading or writing data outside the device failed.
     Io,
@@ -187,8 +187,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 
-    /// A copy of the error, for each thread that meets the same failure. It has the text of the
-    /// source in place of the source.
+    /// A copy of the error, for each thread that meets the same failure. The copy has the text of
+    /// the source in place of the source.
     ///
     /// ```
     /// use trijet::{Error, ErrorKind};

@@ -30,8 +30,8 @@ struct LedgerInner {
     /// The index of the first entry that is still in `ops`.
     first: usize,
     reader: Option<EntryReader>,
-    /// The indices of the waits that have not ended. The reader does not get these entries yet, nor
-    /// any entry after the first of them.
+    /// The indices of the waits that have not ended. The reader does not get these entries yet, and
+    /// gets no entry after the first of these waits.
     open: BTreeSet<usize>,
 }
 
@@ -109,7 +109,7 @@ impl Ledger {
     /// Never: no code panics under the ledger's lock.
     pub fn settle(&self, index: usize, now: Option<Nanos>) {
         let mut inner = self.lock();
-        // If the entries were taken meanwhile, the wait stays pending in them.
+        // If the entries were taken meanwhile, the wait stays pending in the taken entries.
         let op = index.checked_sub(inner.first).and_then(|at| inner.ops.get_mut(at));
         if let Some(Op { kind: OpKind::Host(HostStep::Sync { outcome, .. }), call, .. }) = op {
             *outcome = if now.is_some() { WaitOutcome::Complete } else { WaitOutcome::Failed };

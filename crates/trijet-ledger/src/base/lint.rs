@@ -1,8 +1,8 @@
 //! The habits of programs that cost time. Each has one rule: one name, one title, one fix, and one
 //! set of limits.
 //!
-//! A rule finds its habit in the ledger of a run (`check::lint`), in the trace of a program that
-//! does not use Trijet (`profile`), or in both.
+//! A rule finds its habit in the ledger of a run (`check::lint`), or in the trace of a program that
+//! does not use Trijet (`profile`). Some rules find their habit in both.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;

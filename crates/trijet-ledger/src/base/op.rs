@@ -137,8 +137,8 @@ impl StreamClass {
 /// An interval on the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// The start. If a pair of events measured it, it is the time at which the operation was ready:
-    /// everything before it in its lane was done, including every wait.
+    /// The start. If a pair of events measured the start, it is the time at which the operation was
+    /// ready: everything before the operation in its lane was done, including every wait.
     pub begin: Nanos,
     /// The end.
     pub end: Nanos,

@@ -97,7 +97,7 @@ pub enum Handled {
     Dropped,
 }
 
-/// Work of a stream. Such an entry has a number of its own in its lane.
+/// Work of a stream. Such an entry has its own number in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamWork {
@@ -109,7 +109,7 @@ pub enum StreamWork {
     Copy,
     /// A copy in the legacy stream, for which the host may wait (law A18).
     CopyNow,
-    /// A batch of copies, without order among them (law A19).
+    /// A batch of copies, which may run in any order (law A19).
     Batch(SourceOrder),
     /// A memory set.
     Fill,
@@ -117,7 +117,7 @@ pub enum StreamWork {
     FillNow,
     /// A kernel.
     Kernel,
-    /// A host function. Its accesses are those that the program declares for it.
+    /// A host function. Its accesses are the accesses that the program declares for it.
     HostFn,
 }
 
@@ -149,8 +149,8 @@ pub enum StreamMark {
 pub enum MemoryCall {
     /// An allocation of device memory or page-locked memory.
     AllocNow,
-    /// A free. The driver may wait in the call, but no documented rule makes it wait for users of
-    /// the memory (law A24).
+    /// A free. The driver may wait in the call, but no documented rule makes the call wait for
+    /// users of the memory (law A24).
     FreeNow,
     /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
     /// their operations may be pending.
@@ -159,7 +159,8 @@ pub enum MemoryCall {
         /// bytes of the heap only where their offsets overlap.
         place: u64,
     },
-    /// An allocation gave its memory back to its heap. Its operations may be pending.
+    /// An allocation gave its memory back to its heap. Operations that use the memory may be
+    /// pending.
     ToHeap,
 }
 
@@ -182,17 +183,17 @@ pub enum HostStep {
     /// that work again.
     Lent,
     /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
-    /// memory. Its operation is the next entry of this thread in this lane, made when the call has
-    /// returned. The operation follows what the lane holds now. Operations that other threads
-    /// enqueue until the call returns may come before it or after it. The entry has the position of
-    /// the last operation counted so far. It has the accesses of the call, and none of them has
-    /// happened yet.
+    /// memory. The operation of the call is the next entry of this thread in this lane, made when
+    /// the call has returned. The operation follows what the lane holds now. Operations that other
+    /// threads enqueue until the call returns may come before or after this operation. The entry
+    /// has the position of the last operation counted so far. The entry has the accesses of the
+    /// call, and none of these accesses has happened yet.
     Begin,
     /// The call that began with [`HostStep::Begin`] returned an error. Its operation may or may not
     /// be in the stream.
     Failed,
     /// A stream was created. If the lane served another stream before, the work of that stream is
-    /// complete, and the numbers of the lane continue from the position of the entry.
+    /// complete. The numbers of the lane continue from the position of the entry.
     Open,
     /// A kernel was loaded. The call may wait for running work (law A42).
     Load,
@@ -204,7 +205,7 @@ pub enum HostStep {
     Refused,
     /// A call reported that the context is lost (law A40).
     Fault {
-        /// The operation that failed, if the driver names it.
+        /// The operation that failed, if the driver names the operation.
         culprit: Option<Position>,
     },
 }
@@ -361,8 +362,7 @@ impl OpKind {
         }
     }
 
-    /// Whether the entry puts work into a stream. Such an entry has a number of its own in its
-    /// lane.
+    /// Whether the entry puts work into a stream. Such an entry has its own number in its lane.
     #[must_use]
     #[inline]
     pub fn is_work(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Panics of the program's code, caught and turned into their messages.
 //!
-//! The payload of a panic may be any value of the program, and its drop may panic again on a thread
-//! that does not catch the panic. So a payload that is not text is leaked.
+//! The payload of a panic may be any value of the program. The drop of a payload may panic again,
+//! on a thread that does not catch the panic. So a payload that is not text is leaked.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};

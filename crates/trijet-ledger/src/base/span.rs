@@ -83,8 +83,8 @@ impl Union {
         self.and(&Self::of(gaps))
     }
 
-    /// The length of the part inside one interval. The time is logarithmic in the number of
-    /// intervals, and linear in the number of those inside `span`.
+    /// The length in nanoseconds of the part inside `span`. The time is logarithmic in the number
+    /// of intervals, and linear in the number of intervals inside `span`.
     #[must_use]
     pub fn overlap(&self, span: &Range<u64>) -> u64 {
         let first = self.0.partition_point(|i| i.end <= span.start);

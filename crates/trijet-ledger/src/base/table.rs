@@ -6,8 +6,8 @@
 
 use std::sync::OnceLock;
 
-/// The binary logarithm of the length of the first segment. It is small, because an exploration
-/// makes new tables for every run.
+/// The binary logarithm of the length of the first segment. The segment is small, because an
+/// exploration makes new tables for every run.
 const FIRST_BITS: u32 = 3;
 /// The number of segments, enough for 2^32 values.
 const SEGMENTS: usize = 30;

@@ -1,4 +1,4 @@
-//! The times of a trace: where they come from, and what they measure.
+//! The times of a trace: their source, and the intervals that they measure.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ pub enum TimeSource {
     /// Pairs of events on a GPU: from the moment at which the operation was ready to its end. If
     /// operations of several streams queue for one engine, the time in the queue counts.
     EventPairs,
-    /// The work of the engines, from start to end: as CUPTI measures it on a GPU, and exact on a
-    /// device with a simulated clock.
+    /// The work of the engines, from start to end. On a GPU, CUPTI measures these times. On a
+    /// device with a simulated clock, they are exact.
     Activity,
     /// The trace has no times.
     #[default]
@@ -32,8 +32,8 @@ impl TimeSource {
         }
     }
 
-    /// Whether an operation's time starts where its engine started the work. Otherwise it starts
-    /// where the operation was ready, so that the time in the queue of an engine counts.
+    /// Whether the time of an operation begins when its engine starts the work. Otherwise the time
+    /// begins when the operation is ready, so that the time in the queue of an engine counts.
     #[must_use]
     pub fn begins_with_the_work(self) -> bool {
         match self {
@@ -75,17 +75,17 @@ impl TimeSource {
 #[non_exhaustive]
 pub enum TimesFrom {
     /// Pairs of timed events. The time of an operation is from the moment at which it is ready to
-    /// its end. If several streams queue for one engine, it includes the time in the queue. With
-    /// more streams than hardware queues, the events may hold streams back
+    /// its end. If several streams queue for one engine, the time of an operation includes the time
+    /// in the queue. With more streams than hardware queues, the events may hold streams back
     /// ([`queued::held_by_events`](crate::trace::queued::held_by_events)).
     #[default]
     Events,
-    /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. No event
-    /// is recorded for them, except around host functions on a GPU. If they are not available,
-    /// pairs of events measure the times, and `Trace::instead` has the reason.
+    /// Activities of the engines, as for [`TimesFrom::Activity`], if activities are available. Then
+    /// no event is recorded, except around host functions on a GPU. If activities are not
+    /// available, pairs of events measure the times, and `Trace::instead` has the reason.
     ActivityIfThere,
     /// Activities of the engines: the time of an operation is from its start to its end. On a GPU
-    /// they come from CUPTI, whose library is opened at run time. In the virtual executor they are
-    /// exact. Only one trace of a driver at a time can have them.
+    /// the activities come from CUPTI, whose library is opened at run time. In the virtual executor
+    /// they are exact. Only one trace of a driver at a time can have activities.
     Activity,
 }

@@ -24,11 +24,12 @@ const SWEEP_MIN: usize = 4096;
 /// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
 ///
 /// The checker keeps the accesses that a later access may conflict with, and a clock for each
-/// stream and thread. So its memory grows with the streams, the threads, the events and the byte
-/// ranges of live allocations that are in use, and not with the length of the program. The checker
-/// forgets a use when every thread knows that the use is complete. It assumes that a thread whose
-/// first call comes later follows the forgotten uses. A thread that makes no more calls, but has
-/// not ended, learns nothing. So the uses that such a thread does not know to be complete are kept.
+/// stream and thread. Its memory does not grow with the length of the program. It grows with the
+/// streams, the threads, the events and the byte ranges of live allocations that are in use. The
+/// checker forgets a use when every thread knows that the use is complete. It assumes that a thread
+/// whose first call comes later follows the forgotten uses. A thread that makes no more calls, but
+/// has not ended, learns nothing. So the uses that such a thread does not know to be complete are
+/// kept.
 ///
 /// ```
 /// use trijet::check::{CheckOptions, Checker};
@@ -197,8 +198,8 @@ impl Checker {
         self.verdict
     }
 
-    /// The size of the state, as a number of kept items. Tests use it to show that a long program
-    /// does not make the state grow without limit.
+    /// The size of the state, as a number of kept items. Tests use this number to show that a long
+    /// program does not make the state grow without limit.
     #[must_use]
     pub fn held_state(&self) -> usize {
         self.parties.len() + self.shadow.held_state() + self.order.held_state()
@@ -279,9 +280,9 @@ impl Checker {
             held.unordered(range, *mode, index, follows, &mut unordered);
         }
         let born = held.born;
-        // A read conflicts only with accesses after the allocation of the block. An access by an
-        // earlier owner of the bytes cannot change a value that the read may see, because the bytes
-        // have no content at the allocation. The allocation comes before every use (law A21).
+        // A read conflicts only with the allocation of the block, which comes before every use (law
+        // A21), and with later accesses. The bytes have no content at the allocation. So an earlier
+        // owner of the bytes cannot change a value that the read may see.
         let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op >= born);
         unordered.retain(|found| *mode != Mode::Read || of_owner(found));
         let unwritten = match (mode, held.born) {
@@ -425,8 +426,8 @@ impl Checker {
         }
     }
 
-    /// Checks a batch: it does not order its copies, so they must not depend on each other (law
-    /// A19).
+    /// Checks a batch. A batch does not order its copies, so they must not depend on each other
+    /// (law A19).
     fn batch(&mut self, op: &Op, index: u64) {
         let uses = &op.accesses;
         let mut overlaps = uses.iter().enumerate().flat_map(|(number, access)| {

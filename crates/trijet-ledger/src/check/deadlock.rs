@@ -26,8 +26,8 @@ impl Context<'_> {
         Some(finding)
     }
 
-    /// Explains a host function that waits for a signal of another host function, and that may run
-    /// before the host function that sets the signal (law A28).
+    /// Explains a host function that waits for a signal of another host function. The waiting host
+    /// function may run first (law A28).
     fn risky(&self, hop: &Hop, first: u64, finding: &mut Finding) {
         let waiter = self.order.host_fn_op(hop.need.by);
         let (waits, sets) = (self.host_fn(waiter), self.host_fn(Some(first)));

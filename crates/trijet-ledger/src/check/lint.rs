@@ -1,10 +1,10 @@
 //! Remarks about performance: habits that make a correct program slower than it needs to be.
 //!
-//! Each rule is tested with a faulty program, for which it has a remark, and a corrected one, for
-//! which it has none. A remark states the maximum time that its fix can save. The comment of the
-//! rule has the formula, whose inputs are measured intervals. The savings of several rules overlap,
-//! so they do not add up. A rule does not guess: if the ledger lacks what it needs, it has no
-//! remark.
+//! Each rule is tested with a faulty program, for which it has a remark, and with a corrected
+//! program, for which it has no remark. A remark states the maximum time that its fix can save. The
+//! comment of the rule has the formula, whose inputs are measured intervals. The savings of several
+//! rules overlap, so they do not add up. A rule does not guess: if the ledger lacks what the rule
+//! needs, there is no remark.
 #![forbid(unsafe_code)]
 
 mod copies;
@@ -36,9 +36,10 @@ pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
     all(&LintRun::new(ops, dag, hardware_queues))
 }
 
-/// As [`lints`], for a run whose thread waited for engines of the host: a reader, a writer, the
-/// synchronization with the disk. `waited` is the time of these waits. Idle time that they explain
-/// is no reason for a remark about the code of the program or about its schedule.
+/// Returns the remarks as [`lints`] does, for a run whose thread waited for engines of the host: a
+/// reader, a writer, the synchronization with the disk. `waited` is the time of these waits. If
+/// these waits explain idle time, the idle time is no reason for a remark about the code of the
+/// program or about its schedule.
 pub fn lints_beside_host(
     ops: &[Op],
     dag: &Dag,
@@ -73,7 +74,7 @@ fn all(run: &LintRun<'_>) -> Vec<Lint> {
     found
 }
 
-/// All remarks about a run, from its entries alone. There is none about hardware queues.
+/// All remarks about a run, from its entries alone. There are no remarks about hardware queues.
 #[must_use]
 pub fn lints_of(ops: &[Op], kernels: Kernels) -> Vec<Lint> {
     lints(ops, &Dag::new(ops, kernels), None)

@@ -8,13 +8,13 @@
 //! timing. Every verdict states its limits: the number of operations that declared no accesses, and
 //! that it does not look inside kernels.
 //!
-//! Host threads are ordered by what each of them waited for (law A11), and by their use of memory
-//! that the library orders, because Rust passes such memory from call to call (law A44). The first
-//! call of a thread follows nothing by itself. [`Threads::OneStartsAll`] is for programs in which
-//! one thread starts and joins all others, and makes no calls in between. Two threads that use one
-//! event need an order between their calls (law A45). A `Signal` puts a hand-over into the trace,
-//! from thread to thread, or to and from a host function. A wait for a signal that nothing can set
-//! is a deadlock.
+//! Host threads are ordered in two ways. A thread follows what it waited for (law A11). The use of
+//! memory that the library orders also orders threads, because Rust passes such memory from call to
+//! call (law A44). The first call of a thread follows nothing by itself. [`Threads::OneStartsAll`]
+//! is for programs in which one thread starts and joins all others, and makes no calls in between.
+//! Two threads that use one event need an order between their calls (law A45). A `Signal` puts a
+//! hand-over into the trace, from thread to thread, or to and from a host function. A wait for a
+//! signal that nothing can set is a deadlock.
 //!
 //! ```
 //! use trijet::check::check;
@@ -101,8 +101,8 @@ pub fn check_with(ops: &[Op], options: CheckOptions) -> Verdict {
 
 /// A checker that has read the whole trace, and the entries of the doubtful waits. A wait is
 /// doubtful if another thread records its event later, with no order between the two calls (law
-/// A45). The order that such a wait adds holds in this run only. Without that order more waits may
-/// be doubtful, so the search repeats until it finds no new one.
+/// A45). The order that such a wait adds holds in this run only. Without that order, more waits may
+/// be doubtful, so the search repeats until it finds no new doubtful wait.
 fn checked(ops: &[Op], options: &CheckOptions) -> (Checker, BTreeSet<u64>) {
     let mut known_doubtful = BTreeSet::new();
     loop {

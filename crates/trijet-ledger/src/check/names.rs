@@ -16,8 +16,8 @@ pub struct Names {
     pub blocks: BTreeMap<BlockId, String>,
     /// Names of events, by the driver's handle.
     pub events: BTreeMap<u64, String>,
-    /// The reader of the reports. A user of a command gets the chunk of an operation in place of
-    /// the line that enqueued it, and no numbers of events and positions.
+    /// The reader of the reports. For a user of a command, a report names the chunk of an operation
+    /// in place of the line that enqueued it, and leaves out the numbers of events and positions.
     pub audience: Audience,
 }
 
@@ -46,7 +46,8 @@ impl Names {
         }
     }
 
-    /// A position of a stream, for a sentence about how far another stream has waited for it.
+    /// A position of a stream, for a sentence that states up to where another stream follows this
+    /// stream.
     pub(super) fn up_to(&self, position: u64) -> String {
         match self.audience {
             Audience::Author => format!("up to pos {position}"),

@@ -10,10 +10,9 @@ pub enum Assume {
     /// The edges that CUDA documents as guaranteed.
     #[default]
     Documented,
-    /// The documented edges, and edges that a driver was observed to keep but does not promise: a
-    /// bare record in the legacy stream holds back the blocking streams (law A14), and an
-    /// asynchronous copy of pageable memory is staged, or complete, when its call returns (law
-    /// A17).
+    /// The documented edges, and edges that a driver was observed to keep but does not promise. A
+    /// bare record in the legacy stream holds back the blocking streams (law A14). An asynchronous
+    /// copy of pageable memory is staged, or complete, when its call returns (law A17).
     DriverObserved,
 }
 
@@ -26,7 +25,7 @@ pub enum Threads {
     #[default]
     Apart,
     /// The thread of the first entry starts all other threads. When the first thread makes its next
-    /// call, it has joined them.
+    /// call, it has joined the threads that made calls before.
     OneStartsAll,
 }
 

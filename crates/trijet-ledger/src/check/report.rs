@@ -246,7 +246,7 @@ impl Verdict {
         text + &self.summary()
     }
 
-    /// One line: the number of findings, or what the absence of findings means.
+    /// One line: the number of findings, or the statement that every conflict is ordered.
     #[must_use]
     pub fn summary(&self) -> String {
         let found = |severity, what| {

@@ -4,9 +4,9 @@
 //! The last uses are enough. An access that follows a write follows every earlier access that the
 //! write follows. If the write did not follow an earlier access that conflicts with it, that
 //! conflict was already reported. A block is one allocation until it is freed, so memory at a
-//! reused address is another block. The memory of a heap is the exception. There the library orders
-//! the uses of an allocation after the uses of earlier allocations of the same bytes, so a block of
-//! a heap inherits their last uses.
+//! reused address is another block. The memory of a heap is the exception. The library orders the
+//! uses of an allocation of a heap after the uses of earlier allocations of the same bytes. So a
+//! block of a heap inherits the last uses of its bytes.
 #![forbid(unsafe_code)]
 
 use super::order::Stamp;

@@ -4,7 +4,7 @@
 use super::hazard::{Finding, Severity};
 use super::options::Assume;
 
-/// The result of a check. It prints as the reports of its findings and one line of summary.
+/// The result of a check. Its text has the reports of the findings and one line of summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {

@@ -1,9 +1,10 @@
-//! Witnesses of races: a symbolic replay of both orders shows that they compute different results.
+//! Witnesses of races: a symbolic replay of both orders shows that the results differ.
 //!
-//! In the replay, the content of bytes is a hash of the operation that wrote them and of everything
-//! that it had read. One replay keeps the order of the trace. The other one moves the first
-//! operation of the race, and all that follows it, to the position after the second operation. The
-//! laws allow that order, because the second operation does not follow the first.
+//! In the replay, the content of bytes is a hash of the operation that wrote the bytes and of
+//! everything that this operation had read. One replay keeps the order of the trace. The other
+//! replay moves the first operation of the race, and all that follows it, to the position after the
+//! second operation. The laws allow that order, because the second operation does not follow the
+//! first.
 #![forbid(unsafe_code)]
 
 use super::hazard::{Conflict, Finding, Witness};
@@ -123,8 +124,8 @@ impl<'a> Race<'a> {
     }
 
     /// The half in which an access happens. An access may happen at any time from the call to the
-    /// work. Then the access of the second operation of the race counts as early as possible, and
-    /// an access of any other operation counts as late as possible.
+    /// work. Then an access of the second operation of the race counts at the call, and an access
+    /// of any other operation counts at the work.
     fn half(&self, index: usize, access: &Access, step: &Step) -> Half {
         match step.moment(&self.ops[index], access) {
             Moment::Call => Half::Call,

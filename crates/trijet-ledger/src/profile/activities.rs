@@ -1,4 +1,4 @@
-//! Sets of activities: when they ran, and how many bytes they moved.
+//! Sets of activities: the times in which they ran, and the number of bytes that they moved.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Bytes;
@@ -32,8 +32,8 @@ pub(super) fn overhead(trace: &ProcessTrace, of: impl Fn(OverheadKind) -> bool) 
     times(timed.filter(|one| matches!(one.kind, ActivityKind::Overhead(kind) if of(kind))))
 }
 
-/// A union of times. It computes the length that it shares with an interval, in time logarithmic in
-/// the number of intervals.
+/// A union of times. It computes how much of an interval it covers, in time logarithmic in the
+/// number of its intervals.
 #[derive(Debug, Default)]
 pub(super) struct Cover {
     times: Union,

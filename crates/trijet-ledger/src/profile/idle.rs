@@ -10,8 +10,8 @@ use std::ops::Range;
 /// because the driver needs more than half of this time for one launch (3.1 us on an H200).
 const GAP_MIN_NS: u64 = 5_000;
 
-/// Gaps shorter than this, in nanoseconds, count as pauses between launches. It is ten times
-/// [`GAP_MIN_NS`].
+/// Gaps shorter than this number of nanoseconds count as pauses between launches. The number is ten
+/// times [`GAP_MIN_NS`].
 const SHORT_NS: u64 = 50_000;
 
 /// The cause of the largest part of the idle time.

@@ -24,11 +24,11 @@ const DEVICE_NS: u64 = 10_000;
 /// Maximum time, in nanoseconds, for which other processes are assumed to use a device during a
 /// copy.
 const STALL_NS: u64 = 100_000_000;
-/// The maximum time of a byte in nanoseconds, for the slowest copies. It is the time at 50 MB/s,
+/// The maximum time of a byte in nanoseconds, for the slowest copies. This is the time at 50 MB/s,
 /// which is hundreds of times slower than the memory of any device, and slower than any link.
 const SLOWEST_NS_PER_BYTE: u64 = 20;
-/// A number of bytes per nanosecond that no memory reaches. It is 100 TB/s: 12 times the fastest
-/// memory and 100 times the fastest link.
+/// A number of bytes per nanosecond that no memory reaches: 100 TB/s. This is 12 times the rate of
+/// the fastest memory and 100 times the rate of the fastest link.
 const FASTEST_BYTES_PER_NS: u64 = 100_000;
 /// The shortest time that the clock of a device can distinguish from zero, in nanoseconds.
 const TICK_NS: u64 = 2_000;

@@ -4,8 +4,8 @@
 //! all-gather and a reduce-scatter, each rank needs data of every other rank. So no rank ends
 //! before all ranks have started, and all ranks end at nearly the same time. Two kernels are a pair
 //! if their times fit this rule. Two streams of different devices belong to one communicator if
-//! nearly all of their kernels form pairs, in the time for which both streams have records. If
-//! anything contradicts this result, nothing is matched.
+//! nearly all of their kernels form pairs. Only the time for which both streams have records
+//! counts. If anything contradicts this result, nothing is matched.
 #![forbid(unsafe_code)]
 
 use super::collectives::{CollectiveKernel, Communication};
@@ -118,8 +118,8 @@ pub(super) fn communicators(devices: &[&Communication]) -> Vec<RankCommunicator>
     groups.filter_map(|members| collectives(&members)).collect()
 }
 
-/// The sets of at least two streams in which each stream agrees with every other stream of the set,
-/// and with no stream outside the set.
+/// The sets of at least two streams in which each stream agrees with every other stream of the set.
+/// No stream of a set agrees with a stream outside the set.
 fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     let with = |stream: usize| -> Vec<usize> {
         (0..agree.len()).filter(|&other| other == stream || agree[stream][other]).collect()

@@ -2,9 +2,9 @@
 //! device was idle, and the habits of the program that cost time.
 //!
 //! Every length is the length of a union of intervals, never a sum of durations. The cost of a
-//! finding is the time in which no kernel ran while the operations or calls of the finding ran, or
-//! the time in which the GPU was idle because of them. It estimates the gain of a fix. Costs of
-//! findings may overlap, so they do not add up.
+//! finding is an estimate of the gain of its fix. The cost is the time in which no kernel ran while
+//! the operations or calls of the finding ran. For some findings, it is the idle time that these
+//! calls caused. Costs of findings may overlap, so they do not add up.
 //!
 //! The figures of a device are about the steps of the program, if the names of its kernels repeat.
 //! The time before the first step, such as reading and compiling, is stated separately.

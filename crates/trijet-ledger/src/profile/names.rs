@@ -12,8 +12,8 @@ const MANGLED_MAX: usize = 16 << 10;
 /// Maximum number of bytes of a demangled name that are kept. A mangled name may repeat its parts,
 /// so that each byte of it doubles the length of the demangled name.
 const DEMANGLED_MAX: usize = 64 << 10;
-/// The depth at which a mangled name is refused. It is the limit of the demangler, which fits on
-/// the stack of any Rust thread.
+/// The depth at which a mangled name is refused. This is the limit of the demangler. Such a depth
+/// fits on the stack of any Rust thread.
 const DEPTH_MAX: u32 = 96;
 
 /// A demangled name of limited length.
@@ -48,8 +48,8 @@ fn demangled(name: &str) -> Option<String> {
 }
 
 /// The text with `?` for each control character, and for each invisible character that changes the
-/// direction or the order of the text around it. A traced program chooses its texts; they must not
-/// control a terminal or deceive a reader.
+/// direction or the order of the text around it. A traced program chooses its texts. The texts must
+/// not control a terminal or deceive a reader.
 #[must_use]
 pub(super) fn clean(text: &str) -> String {
     let acts = |letter: char| {

@@ -14,8 +14,8 @@ pub(super) struct Operations<'a> {
     pub(super) device: u32,
     /// The operations with known times.
     pub(super) all: Vec<&'a Activity>,
-    /// The time in nanoseconds that the figures are about. It begins with the first operation and
-    /// ends with the last one, or begins with the first step and ends with the last one.
+    /// The interval in nanoseconds that the figures are about: from the start of the first
+    /// operation, or step, to the end of the last one.
     pub(super) window: Range<u64>,
     /// The time in which kernels computed. Kernels that communicate do not count.
     pub(super) kernels: Union,

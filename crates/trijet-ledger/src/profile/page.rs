@@ -315,9 +315,9 @@ fn ranks(job: &RankJob) -> [Section; 2] {
     [figures, kernels]
 }
 
-/// The key of a track: the index of the process, the device (`None` for the host), and and 0 for an
-/// engine, 1 for a stream and 2 for a thread. Then the number of the engine, the numbers of the
-/// context and the stream, or the number of the thread. Tracks are drawn in the order of their
+/// The key of a track. First the index of the process, and the device (`None` for the host). Then 0
+/// for an engine, 1 for a stream, or 2 for a thread. Then the number of the engine, the numbers of
+/// the context and the stream, or the number of the thread. Tracks are drawn in the order of their
 /// keys.
 type TrackKey = (usize, Option<u32>, u8, u32, u32);
 

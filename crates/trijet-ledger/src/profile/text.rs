@@ -28,8 +28,8 @@ pub fn text(profile: &Profile) -> String {
     text
 }
 
-/// Whether a process can be left out if another process used a GPU: the process did nothing on a
-/// GPU, and there is nothing else to report about it.
+/// Whether the section of a process can be left out if another process used a GPU. This is so if
+/// the process did nothing on a GPU and has nothing else to report.
 fn is_launcher(process: &ProcessProfile) -> bool {
     process.devices.is_empty()
         && process.troubles.is_empty()

@@ -124,7 +124,7 @@ pub struct CriticalStep {
 pub struct CriticalPath {
     /// The steps, from the first to the last. Each step begins where the previous one ends.
     pub steps: Vec<CriticalStep>,
-    /// The lengths of the steps by category. They sum to the length of the window.
+    /// The lengths of the steps by category. The lengths sum to the length of the window.
     pub by_category: BTreeMap<Category, Nanos>,
 }
 

@@ -100,8 +100,8 @@ impl fmt::Display for RouteMetrics {
 }
 
 impl DeviceMetrics {
-    /// The copies and the communication of the device, in one sentence for each kind of them. A
-    /// kind that did not occur has no sentence.
+    /// The copies and the communication of the device, in words: one sentence for each kind that
+    /// occurred.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let parts = [("copies", self.copies), ("communication", self.communication)];

@@ -1,11 +1,11 @@
 //! The gaps of each engine, split by cause into parts that sum exactly to the gap.
 //!
-//! The time in which the enqueuing thread waited for an engine of the host, such as the reader of a
-//! file, is attributed to that engine. The rest of a gap is split as follows. A gap before the
-//! first operation of the window is fill, and a gap after the last operation is drain. Any other
-//! gap lies before an operation. Let q be the time at which the host enqueued that operation. Let r
-//! be the end of the last predecessor of that operation by stream, event or legacy stream. The
-//! parts of the gap follow each other in this order:
+//! The time in which the enqueuing thread waited for an engine of the host is attributed to that
+//! engine. An example is the reader of a file. The rest of a gap is split as follows. A gap before
+//! the first operation of the window is fill, and a gap after the last operation is drain. Any
+//! other gap lies before an operation. Let q be the time at which the host enqueued that operation.
+//! Let r be the end of the last predecessor of that operation by stream, event or legacy stream.
+//! The parts of the gap follow each other in this order:
 //!
 //! 1. until q, the host was late; its calls show what the host did instead;
 //! 2. until r, the operation waited for its predecessor;

@@ -9,7 +9,8 @@
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
 //! writer and the synchronisation count together. If the disk writes while the writer is busy, the
-//! synchronisation has less left to do at the end, and this share varies from run to run.
+//! synchronisation has less left to do at the end. The split between the two varies from run to
+//! run.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Engine;
@@ -23,8 +24,8 @@ use std::cmp::Reverse;
 /// as a share of the run.
 pub const MARGIN: f64 = 0.15;
 
-/// If the time of the writer or of the synchronisation is at most the time of both divided by this
-/// number, the name of the limit leaves it out.
+/// The name of the limit leaves out the writer or the synchronisation if its time is small: at most
+/// the time of both divided by this number.
 const OUTPUT_LEAST: u64 = 10;
 
 /// The part of a run that limits it: no run with the same work takes less time than this part
@@ -43,7 +44,7 @@ pub enum Limit {
     Output,
     /// The thread that enqueues: its calls, and the program's code between them.
     Calls,
-    /// No single part limits the run. These two parts are the nearest to it.
+    /// No single part limits the run. These two parts are the nearest to being the limit.
     NoSingle([&'static str; 2]),
     /// The limit is not known, because no engine was measured alone, and the busiest engines may
     /// have slowed each other.

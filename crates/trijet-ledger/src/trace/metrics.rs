@@ -1,8 +1,8 @@
 //! The figures of overlap, for the engines of all devices together, within a window.
 //!
 //! The isolated time of an operation is its duration while nothing else runs. Let I_e be the union
-//! of the intervals of engine e, clipped to the window, T the length of the window, W_e the sum of
-//! the isolated times of the engine's operations, and n the number of chunks:
+//! of the intervals of engine e, clipped to the window, and T the length of the window. Let W_e be
+//! the sum of the isolated times of the engine's operations, and n the number of chunks:
 //!
 //! - busy_e = |I_e| / T; mean concurrency = sum |I_e| / |union of I_e|;
 //! - exposed copy = |(uploads and downloads) without compute|; hidden share = 1 - exposed /
@@ -51,7 +51,8 @@ pub struct Parameters<'a> {
     /// copies and kernels. The default assumes equal chunks.
     pub finite: Option<Nanos>,
     /// The number of chunks. The default is the number of chunks that the operations name. If the
-    /// operations name no chunks, it is the number of operations of the engine with the most work.
+    /// operations name no chunks, the default is the number of operations of the engine with the
+    /// most work.
     pub chunks: Option<u64>,
     /// The isolated times. An engine has contention and isolated work only if the isolated times of
     /// all its operations are known.
@@ -114,8 +115,8 @@ pub struct Metrics {
     pub concurrency: f64,
     /// The time of copies between host and device while the device computed nothing.
     pub exposed_copy: Nanos,
-    /// The communication between devices: copies between them and collectives by NCCL. The times
-    /// are sums over the devices.
+    /// The communication between devices: copies from device to device, and collectives by NCCL.
+    /// The times are sums over the devices.
     pub communication: Exposure,
     /// The copies and the communication of each device that worked in the window.
     pub devices: Vec<DeviceMetrics>,

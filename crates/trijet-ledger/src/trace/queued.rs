@@ -124,8 +124,9 @@ pub fn held_by_events(ops: &[Op], hardware_queues: u32) -> Vec<HeldByEvents> {
 /// The start and the end of an operation in nanoseconds, and its stream.
 type Interval = (u64, u64, LaneId);
 
-/// For each of the intervals, sorted by start: whether it overlaps with an interval of another
-/// stream. The running time is proportional to the number of intervals times the number of streams.
+/// For each of the intervals, in order of their starts: whether the interval overlaps with an
+/// interval of another stream. The running time is proportional to the number of intervals times
+/// the number of streams.
 fn overlapping(spans: &[Interval]) -> Vec<bool> {
     let mut queued = vec![false; spans.len()];
     let mut open: Vec<usize> = Vec::new();

@@ -55,9 +55,9 @@ pub struct Settings<'a> {
     pub latency: Nanos,
     /// The values besides the trace on which the figures depend.
     pub parameters: Parameters<'a>,
-    /// The part of the run that needs the most time, if the caller knows it. It limits the run if
-    /// the critical path agrees. Without it, the link limits if the bound exceeds the work of every
-    /// engine. Otherwise the engine with the most work limits.
+    /// The part of the run that needs the most time, if the caller knows the part. It limits the
+    /// run if the critical path agrees. If the caller does not know it, the link limits if the
+    /// bound exceeds the work of every engine. Otherwise the engine with the most work limits.
     pub need: Option<Need>,
     /// The busy times of the engines of the host.
     pub host: Vec<HostWorked>,
@@ -97,9 +97,9 @@ pub struct Pair {
     pub together: Nanos,
     /// `together` as a share of the busy time of the less busy engine.
     pub share: f64,
-    /// The answer for one operation of each engine: the two operations that overlap for the longest
-    /// time, or else are the shortest time apart. If the engines never worked at the same time, the
-    /// answer names the reason.
+    /// The answer for one operation of each engine: the pair that overlaps for the longest time, or
+    /// else is the shortest time apart. If the engines never worked at the same time, the answer
+    /// names the reason.
     pub concurrency: Concurrency,
 }
 

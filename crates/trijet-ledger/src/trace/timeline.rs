@@ -38,9 +38,10 @@ pub fn extent(ops: &[Op]) -> Option<Range<u64>> {
 }
 
 /// A drawing of `window`, in nanoseconds, with `width` columns. A column shows the symbol of the
-/// chunk that the engine worked on for the largest part of the column, `#` for an operation without
-/// a chunk, and `.` if the engine was idle for more than half of the column. An engine without
-/// operations has no row. With several devices, each row has the number of its device.
+/// chunk that the engine worked on for the largest part of the column. It shows `#` for an
+/// operation without a chunk, and `.` if the engine was idle for more than half of the column. An
+/// engine without operations has no row. With several devices, each row has the number of its
+/// device.
 #[must_use]
 pub fn staircase(ops: &[Op], window: Range<u64>, width: usize) -> String {
     let mut text = String::new();

@@ -3,8 +3,8 @@
 //! operation is drawn in the track of the host thread.
 //!
 //! Operations of one track may overlap: pairs of events measure from ready to end, and a dependent
-//! kernel begins before its predecessor ends. No format can draw overlapping operations in one row,
-//! so a track has as many rows as it needs, and an operation takes the first free row.
+//! kernel begins before its predecessor ends. No format can draw overlapping operations in one row.
+//! So a track has as many rows as it needs, and an operation takes the first free row.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
@@ -179,7 +179,7 @@ fn step_name(step: HostStep) -> &'static str {
 
 /// The order that the streams give to operations, as pairs of indices. An operation follows the
 /// previous operation of its stream. It also follows the operations for which the stream waited
-/// between the two. Waits of host threads give no pairs.
+/// since that previous operation. Waits of host threads give no pairs.
 pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut lanes: BTreeMap<LaneId, Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.kind.is_work()) {

@@ -1,5 +1,5 @@
-//! The construction of the graph: one pass over the entries of a ledger, then a sort of the edges
-//! by the node that they lead to.
+//! The construction of the graph: one pass over the entries of a ledger, and then a sort of the
+//! edges by the node to which they lead.
 #![forbid(unsafe_code)]
 
 use super::graph::{Dag, DagNode, Kernels, Moment};
@@ -136,9 +136,9 @@ impl DagBuilder<'_> {
     }
 
     /// The point of the call at which the operation was released to the device. In most cases this
-    /// is the end of the call. If the call was still running when the work ended, the work was
-    /// released before the call returned, so the point is the start of the call. The same holds if
-    /// the start of the work was measured, and the call was still running at that start.
+    /// is the end of the call. If the call was still running when the work ended, it had released
+    /// the work before it returned. Then the point is the start of the call. The same holds if the
+    /// start of the work was measured, and the call was still running at that start.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -327,8 +327,8 @@ impl DagBuilder<'_> {
         }
         let all = (0..moments.len() / 2).flat_map(|op| [DagNode::call(op), DagNode::work(op)]);
         let mut order: Vec<DagNode> = all.filter(|node| moments[node.index()].exists).collect();
-        // Every edge leads to a node that ends later. If both nodes end at the same time, the edge
-        // leads to a later entry, or from the first node of an entry to the second one.
+        // Every edge leads to a node that ends at the same time or later. At the same time, the
+        // edge leads to a later entry, or from the first node of an entry to its second node.
         order.sort_unstable_by_key(|node| {
             let second = node.is_call() == work_first[node.op()];
             (moments[node.index()].end, node.op(), second)

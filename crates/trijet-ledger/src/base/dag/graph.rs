@@ -80,7 +80,7 @@ pub struct Dag {
     pub(super) moments: Vec<Moment>,
     /// For each node, the index of its first predecessor in `before`.
     pub(super) starts: Vec<u32>,
-    /// The predecessors of all nodes, sorted by the node that they precede.
+    /// The predecessors of all nodes, sorted by the node that follows them.
     pub(super) before: Vec<(DagNode, Edge)>,
     /// All nodes, each after its predecessors.
     pub(super) order: Vec<DagNode>,
@@ -147,8 +147,7 @@ impl Dag {
     }
 
     /// Copies of the entries of the graph, in which the operations of devices have the times of the
-    /// graph. A timeline draws these, so that it shows the same times that the figures are computed
-    /// from.
+    /// graph. A timeline draws these copies, so it shows the same times as the figures.
     ///
     /// # Panics
     /// If there are fewer entries than in the graph.
@@ -202,9 +201,9 @@ impl Dag {
         candidates.max_by_key(|(node, _)| (self.span(*node).end, !node.is_call()))
     }
 
-    /// The predecessor that an operation of the device waited for last. Its own call and its engine
-    /// do not count. Records and waits take no time, so the result names the work or the call
-    /// before them.
+    /// The predecessor that an operation of the device waited for last. The call and the engine of
+    /// the operation do not count. Records and waits take no time, so the result is the work or the
+    /// call before a record or a wait.
     #[must_use]
     pub fn held_by(&self, op: usize) -> Option<HeldBy> {
         let stream = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy | Edge::Graph);

@@ -1,4 +1,4 @@
-//! Sets of the nodes that come before a point. They implement [`Past`] for the graph.
+//! Sets of the nodes that come before a point: the type of [`Past`] that the graph uses.
 #![forbid(unsafe_code)]
 
 use super::graph::DagNode;
@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 /// list may get duplicates.
 const COMPARED_MAX: usize = 16;
 
-/// A node that comes before the point, and the edge by which it does. Then the stream of the node,
-/// if the order of the stream includes the node.
+/// A node that comes before the point, and the edge through which it comes before. Then the stream
+/// of the node, if the order of the stream includes the node.
 type PassedNode = (DagNode, Edge, Option<LaneId>);
 
 /// The nodes that come before a point. For each stream and kind of edge, the last node is enough

@@ -55,7 +55,7 @@ impl BlockDevices {
             return known;
         }
         // The device of a block that was allocated before the ledger began is unknown. If there is
-        // only one other device, it must be that one.
+        // only one other device, the block must be on that device.
         let mut others = devices.filter(|device| *device != own);
         match (others.next(), others.next()) {
             (Some(other), None) => vec![other],

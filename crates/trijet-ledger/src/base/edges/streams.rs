@@ -22,8 +22,8 @@ pub(crate) enum Role {
     /// A wait for an event that was recorded. In the legacy stream it counts as an operation. In a
     /// blocking stream it does not wait for the legacy stream.
     Wait,
-    /// A record. In the legacy stream it waits for the blocking streams too, and does not hold them
-    /// back. In a blocking stream it does not wait for the legacy stream.
+    /// A record. In the legacy stream the record also waits for the blocking streams, and does not
+    /// hold back their later work. In a blocking stream it does not wait for the legacy stream.
     Record,
     /// A stream-ordered allocation, which may put no work into the stream. It has no order with the
     /// legacy stream.
@@ -81,10 +81,10 @@ pub(crate) struct Caller<'a, P> {
     pub(crate) known: &'a P,
 }
 
-/// A call that has begun and may wait. It holds no lock while it waits, so other threads may
+/// A call that has begun and may wait. The call holds no lock while it waits, so other threads may
 /// enqueue in its stream until it returns. The operation of the call follows everything that its
-/// stream held at the start of the call. It has no order with the entries that came to the stream
-/// after that (laws A17 and A18).
+/// stream held at the start of the call. The operation has no order with the entries that came to
+/// the stream after that start (laws A17 and A18).
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<P> {
     /// The number of its stream.
@@ -220,8 +220,8 @@ impl<P: Past> Streams<P> {
     }
 
     /// Closes the stream that has the lane, because the lane passes to another stream. The closed
-    /// stream has no work left, but a wait for its device still includes it. Returns the number of
-    /// the closed stream.
+    /// stream has no work left, but a wait for its device still includes the stream. Returns the
+    /// number of the closed stream.
     pub(crate) fn close(&mut self, lane: LaneId) -> Option<usize> {
         let number = self.by_lane.remove(&lane)?;
         let stream = &mut self.list[number];
@@ -318,8 +318,9 @@ impl<P: Past> Streams<P> {
 
     /// Begins an entry. After this call, the tail of the stream is the set that the entry follows,
     /// without the knowledge of its caller. This set includes everything that the stream holds (law
-    /// A1), everything that the order with the legacy stream adds (laws A13, A14 and A38), the set
-    /// `on` that a wait waits for (law A7), and the previous launch of a graph (law A31).
+    /// A1), and everything that the order with the legacy stream adds (laws A13, A14 and A38). It
+    /// also includes the set `on` that a wait waits for (law A7), and the previous launch of a
+    /// graph (law A31).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let StreamEdges { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
@@ -358,8 +359,8 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// Ends an entry. The tail already includes the end of the entry. From now on, the streams that
-    /// the entry holds back wait for it.
+    /// Ends an entry. The tail already includes the end of the entry. From now on, later work of
+    /// the streams that the entry holds back waits for the entry.
     pub(crate) fn end_entry(&mut self, lane: usize, op: &Op, role: Role) {
         if let Some(graph) = op.graph {
             self.launches.entry(graph).or_default().copy_from(&self.list[lane].tail);
@@ -444,8 +445,8 @@ impl<P: Past> Streams<P> {
     }
 
     /// Ends an operation whose call had begun. The tail includes the end of the operation.
-    /// Operations that came to other streams while the call waited may come before it or after it.
-    /// `passed` is the set of everything that has passed when the operation has passed.
+    /// Operations that came to other streams while the call waited may come before or after this
+    /// operation. `passed` is the set of everything that has passed when this operation has passed.
     pub(crate) fn end_call(&mut self, lane: usize, op: &Op, passed: &P) {
         if let Some(graph) = op.graph {
             self.launches.entry(graph).or_default().copy_from(passed);
@@ -477,20 +478,20 @@ impl<P: Past> Streams<P> {
     }
 
     /// Replaces the union of everything that the streams of the device hold with `by`, which
-    /// follows all of it. Call it directly after [`Streams::wait_for_device`].
+    /// follows all of it. Call this function directly after [`Streams::wait_for_device`].
     pub(crate) fn stand_for_device(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().all.past.copy_from(by);
     }
 
     /// Replaces the union of everything that the blocking streams of the device hold with `by`,
-    /// which follows all of it. Call it directly after [`Streams::wait_for_stream`] for the legacy
-    /// stream.
+    /// which follows all of it. Call this function directly after [`Streams::wait_for_stream`] for
+    /// the legacy stream.
     pub(crate) fn stand_for_legacy(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().blocking.past.copy_from(by);
     }
 
-    /// Forgets the launches of graphs for which `is_known` returns true: every later entry follows
-    /// them anyway.
+    /// Forgets the launches of graphs for which `is_known` returns true. Every later entry follows
+    /// these launches anyway.
     pub(crate) fn forget_launches(&mut self, is_known: impl Fn(&P) -> bool) {
         self.launches.retain(|_, launch| !is_known(launch));
     }

@@ -68,9 +68,10 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// Many small copies in one direction from one site.
 ///
-/// Saved: the larger of two times, less the share of one copy. The first is the time in the calls,
-/// because a batch is one call. The second is the time of the copies beyond what their bytes take
-/// at the best rate of a bulk copy of the run in this direction; it is 0 if there was no bulk copy.
+/// Saved: the larger of two times, less the share of one copy. The first time is the time in the
+/// calls, because a batch is one call. The second time is the part of the copies' time that their
+/// bytes do not need. A byte needs the time that it takes at the best rate of a bulk copy of the
+/// run in this direction. Without a bulk copy, the second time is 0.
 pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
     let bytes_max = Rule::SmallCopy.limits().bytes_max;
     let wanted = |op: &Op| {

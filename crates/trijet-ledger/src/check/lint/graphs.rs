@@ -21,8 +21,8 @@ fn graph_of(op: &Op) -> Option<(Option<u64>, &str)> {
 /// Launches of one graph in several streams that waited for each other (law A31), though nothing
 /// else held them back.
 ///
-/// Saved: for each such launch, the time in which only the previous launch of the graph held it
-/// back.
+/// Saved: for each such launch, the time in which only the previous launch of the graph held this
+/// launch back.
 pub(super) fn serialized(run: &LintRun<'_>) -> Vec<Lint> {
     let mut last = HashMap::new();
     let (mut saved, mut concerned, mut lanes) = (0, Vec::new(), BTreeSet::new());

@@ -12,8 +12,8 @@ use std::ops::Range;
 /// The host waits for a stream or for the device in a loop, and enqueues more work only after the
 /// wait.
 ///
-/// Saved: the idle time of the limiting engine, from the start of each of these waits to the start
-/// of the work that the same thread enqueued next.
+/// Saved: the idle time of the limiting engine from the start of each of these waits. The time ends
+/// with the start of the work that the same thread enqueued next.
 pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
     // Reads the entries from the end, and keeps the start of each thread's next work.
     let mut next: HashMap<u64, u64> = HashMap::new();

@@ -36,9 +36,9 @@ fn is_alloc(kind: &OpKind) -> bool {
 
 /// A pool or a heap releases memory at synchronisations, and then allocates it again.
 ///
-/// Saved: for each release before an allocation on the same device, the time of the release, and
-/// the time by which the next such allocation took longer than the shortest stream-ordered
-/// allocation of the run.
+/// Saved: for each release before an allocation on the same device, the sum of two times. The first
+/// time is the time of the release. The second time is the time of that allocation, less the time
+/// of the shortest stream-ordered allocation of the run.
 pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
     let allocs = || (0..run.ops.len()).filter(|op| is_alloc(&run.ops[*op].kind));
     let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };

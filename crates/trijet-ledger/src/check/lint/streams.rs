@@ -34,8 +34,8 @@ fn conflict(a: &Op, b: &Op) -> bool {
 /// stream.
 ///
 /// Saved: for each such operation, the time from the end of everything else that the operation
-/// follows to the end of the barrier. An operation that conflicts with the operation that it waited
-/// for saves nothing, because without the legacy stream it would need an event.
+/// follows to the end of the barrier. If the operation conflicts with the operation that it waited
+/// for, nothing is saved, because without the legacy stream an event would be needed.
 pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
     let (mut saved, mut concerned) = (0, Vec::new());
     for index in 0..run.ops.len() {
@@ -124,7 +124,7 @@ pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
 ///
 /// Saved: T - T_n. T is the length of the run. T_n is the time of a pipeline with a chunk for each
 /// of the n operations of the limiting engine: the work of the busiest engine, and 1/n of the work
-/// of the others.
+/// of the other engines.
 pub(super) fn no_overlap(run: &LintRun<'_>) -> Vec<Lint> {
     let elapsed = run.elapsed();
     let work = |engine: usize| {

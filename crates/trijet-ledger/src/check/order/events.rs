@@ -135,9 +135,9 @@ impl Events {
                 self.doubts.push(Doubt { event, first });
             }
         }
-        // This record follows all calls that are forgotten here. So a later call that does not
-        // follow one of them does not follow this record either, and the record is enough to show
-        // the doubt.
+        // This record follows all calls that are forgotten here. A later call that does not follow
+        // such a call does not follow this record either. So the record is enough to show the
+        // doubt.
         if records {
             held.calls.retain(|calls| calls.forget(known));
         }

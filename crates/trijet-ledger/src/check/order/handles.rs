@@ -1,4 +1,4 @@
-//! Handles of signals: they tell which threads and host functions can still set a signal.
+//! Handles of signals. They show which threads and host functions can still set a signal.
 //!
 //! A handle belongs to the thread or host function that used it last. Before its first use, the
 //! first handle belongs to the thread or host function that made the signal. A clone that was never

@@ -202,8 +202,8 @@ impl HandOvers {
         self.signals.forget(signal);
     }
 
-    /// Notes that the last handle of the signal was dropped. Nothing can set the signal or wait for
-    /// it any more.
+    /// Notes that the last handle of the signal was dropped. No thread or host function can set the
+    /// signal or wait for it any more.
     fn signal_gone(&mut self, signal: u64) {
         let Some(held) = self.signals.by_id.get_mut(&signal) else {
             return self.signals.handles.forget(signal);

@@ -105,8 +105,8 @@ impl Lanes {
     }
 
     /// Closes the stream that has the lane, because the lane passes to another stream. Everything
-    /// in the closed stream is complete, and threads may still wait for it. Returns the index of
-    /// the closed stream.
+    /// in the closed stream is complete, and threads may still wait for the stream. Returns the
+    /// index of the closed stream.
     pub(super) fn close(&mut self, id: LaneId) -> Option<usize> {
         let before = self.edges.close(id)?;
         self.list[before].waits.clear();
@@ -143,10 +143,10 @@ impl Lanes {
         Some(self.former.remove(first + found))
     }
 
-    /// Frees the components of former streams whose work every thread knows to be complete, or that
-    /// nothing names, and returns them. `named` has the components of the stamps that are kept
-    /// elsewhere. `forget` drops the other state of a stream, or returns false if that state is
-    /// still needed.
+    /// Frees the components of former streams, and returns these components. Every thread knows the
+    /// work of such a stream to be complete, or nothing names the work. `named` has the components
+    /// of the stamps that are kept elsewhere. `forget` drops the other state of a stream, or
+    /// returns false if that state is still needed.
     pub(super) fn retire(
         &mut self,
         known: &VectorClock,

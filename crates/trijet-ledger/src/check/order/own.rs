@@ -1,9 +1,9 @@
 //! The order between host threads that follows from ownership of memory (law A44).
 //!
-//! Rust lets a thread use a tracked block exclusively only after every earlier use has ended, and
-//! share it only after every earlier exclusive use has ended. So the call of the thread follows the
-//! calls of those uses, and everything that their threads knew to be complete at those calls. Work
-//! of those calls that the device has not finished is not included.
+//! Rust lets a thread use a tracked block exclusively only after every earlier use has ended. A
+//! thread may share the block only after every earlier exclusive use has ended. So the call of the
+//! thread follows the calls of those uses, and everything that their threads knew to be complete at
+//! those calls. Work of those calls that the device has not finished is not included.
 //!
 //! For each such block, a map from byte ranges keeps the last exclusive use, and for each thread
 //! its last shared use after that. A use is a snapshot of what its thread knew. All uses of a
@@ -143,8 +143,8 @@ fn snapshot(threads: &mut HostThreads, thread: usize) -> Use {
     {
         return used;
     }
-    // The stamp must come after everything that the thread has learned. If it has learned something
-    // since its last counted call, a new call is counted.
+    // The stamp must come after everything that the thread has learned. If the thread has learned
+    // something since its last counted call, a new call is counted.
     let has_number = this.call_version == this.version && this.seq > 0;
     let last = Stamp { lane: this.component, seq: this.seq };
     let at = if has_number { last } else { threads.call(thread) };

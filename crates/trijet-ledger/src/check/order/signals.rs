@@ -1,10 +1,9 @@
 //! Signals, the host functions that may set them, and the waits that may never end.
 //!
 //! A set *answers* a wait if it ends the wait. A *need* is a wait without a set that answers it in
-//! every run. A set that comes only after the wait has ended can never answer it. And if a host
-//! function waits for a signal that another host function sets, the waiting host function may run
-//! first and keep the other one from running, because the driver may run host functions one after
-//! the other (law A28).
+//! every run. A set that comes only after the wait has ended can never answer the wait. The driver
+//! may run host functions one after the other (law A28). So a host function that waits for a signal
+//! of another host function may run first, and keep the other host function from running.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};
@@ -79,7 +78,7 @@ pub(super) struct Set {
     pub(super) clock: StampClock,
 }
 
-/// Whether a wait without an answer ends all the same.
+/// Whether a wait ends even without a set that answers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Patience {
     /// The wait lasts for ever.
@@ -192,8 +191,8 @@ impl Signals {
         list.for_each(|host_fn| host_fn.state = State::Ran);
     }
 
-    /// Forgets the host functions of a former stream, unless a need is in one of them. Returns
-    /// whether it forgot them.
+    /// Forgets the host functions of a former stream, unless one of these host functions has a
+    /// need. Returns whether they were forgotten.
     pub(super) fn forget_lane(&mut self, lane: usize) -> bool {
         let waits = |key: &Waiter| matches!(key.1, Actor::HostFn(of, _) if of == lane);
         if self.needs.keys().any(waits) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) thread: usize,
-    /// The stamp of the call. A clock that covers it includes `clock` already.
+    /// The stamp of the call. A clock that covers this stamp includes `clock` already.
     pub(super) at: Stamp,
     pub(super) clock: StampClock,
 }

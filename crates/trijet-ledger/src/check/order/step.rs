@@ -39,8 +39,8 @@ pub(in crate::check) struct Step {
 pub(in crate::check) struct AccessPast<'a> {
     /// The stamps that come before the access in every run.
     pub(in crate::check) sure: &'a VectorClock,
-    /// Further stamps that come before the access in this run: by the clocks, and because the
-    /// library found them complete.
+    /// Further stamps that come before the access in this run: the stamps in a clock, and the
+    /// stamps that the library found complete.
     pub(super) seen: [&'a VectorClock; 2],
 }
 

@@ -1,16 +1,16 @@
 //! Waits for signals that can never end, and waits that end only if host functions run in the right
 //! order.
 //!
-//! A set answers a wait unless it follows a wait that can never end. So a loop removes the waits
-//! that can be answered until it finds no more. Each wait that remains waits for another one that
-//! remains, or for a signal that nothing can set. A signal without a set in the trace may still be
-//! set after the trace ends: by a thread that has not ended, after the wait that it is in, or by a
-//! host function that has not returned. The thread or host function must be one that may hold a
-//! handle of the signal.
+//! A set answers a wait unless the set follows a wait that can never end. So a loop removes the
+//! waits that can be answered until there are no more such waits. Each wait that remains waits for
+//! another wait that remains, or for a signal that nothing can set. A signal without a set in the
+//! trace may still be set after the trace ends. A thread that has not ended may set it after the
+//! wait that the thread is in. A host function that has not returned may also set it. The thread or
+//! host function must be one that may have a handle of the signal.
 //!
 //! A wait with a limit ends without an answer, so only waits without a limit can hang. The loop
-//! runs twice: over the waits without a limit, to find those that hang, and over all waits, to find
-//! those that only a limit ends.
+//! runs twice. The first time it runs over the waits without a limit, to find the waits that hang.
+//! The second time it runs over all waits, to find the waits that only a limit ends.
 #![forbid(unsafe_code)]
 
 use super::handles::Holder;
@@ -98,8 +98,8 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// The finding about a wait that the first set answered in this run, if it would not be
-    /// answered in another order of the host functions.
+    /// The finding about a wait that the first set answered in this run. `None` if the wait would
+    /// also be answered in any other order of the host functions.
     pub(super) fn risk_of_first(&self, need: &UnansweredWait) -> Option<Stuck> {
         let set = self.signals.by_id.get(&need.signal)?.sets.first()?;
         let first = self.risk(need, &set.clock.sure)?;
@@ -181,7 +181,7 @@ impl<'a> OpenWaits<'a> {
         open.iter().any(|key| self.follows(one.clock, &self.signals.needs[key]))
     }
 
-    /// The waits in `open` that nothing answers, if a wait that does not end holds back everything
+    /// The waits in `open` that nothing answers. Each of them is assumed to hold back everything
     /// that follows it.
     fn unanswered(&self, mut open: BTreeSet<Waiter>) -> BTreeSet<Waiter> {
         loop {
@@ -212,7 +212,7 @@ impl<'a> OpenWaits<'a> {
     }
 
     /// The waits of this patience that end only if host functions run in the right order. The waits
-    /// in `open` hold back what follows them.
+    /// in `open` hold back everything that follows these waits.
     fn risks(&self, open: &BTreeSet<Waiter>, patience: Patience) -> Vec<Stuck> {
         let closed = self.signals.needs.iter().filter(|(key, need)| {
             need.patience == patience && !open.contains(key) && !need.reported

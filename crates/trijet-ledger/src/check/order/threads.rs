@@ -62,10 +62,11 @@ pub(in crate::check) struct HostThreads {
     pub(super) last: usize,
     /// The number of versions that were assigned so far.
     versions: u64,
-    /// The forgotten stamps, which every thread knew to be complete. A thread that comes later is
-    /// assumed to know them too.
+    /// The forgotten stamps, which every thread knew to be complete. A thread whose first call
+    /// comes later is assumed to know the same.
     retired: VectorClock,
-    /// The stamps that ended threads knew to be complete. They stay when the threads are forgotten.
+    /// The stamps that ended threads knew to be complete. The stamps are kept when the threads are
+    /// forgotten.
     of_ended: VectorClock,
 }
 
@@ -166,7 +167,7 @@ impl HostThreads {
         self.by_id.get(&id).is_some_and(|thread| self.list[*thread].is_gone)
     }
 
-    /// Counts a call of the thread. Later calls of the thread follow it (law A2).
+    /// Counts a call of the thread. Later calls of the thread follow this call (law A2).
     pub(super) fn call(&mut self, thread: usize) -> Stamp {
         let version = self.version();
         let thread = &mut self.list[thread];
@@ -198,7 +199,7 @@ impl HostThreads {
     /// entries of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         let mut all = VectorClock::new();
-        // The first thread has joined the others, so they make no more calls.
+        // The first thread has joined the other threads, so they make no more calls.
         let joined = self.mode == Mode::OneStartsAll && self.last == 0;
         let count = if joined { 1 } else { self.list.len() };
         let live = self.list[..count.min(self.list.len())].iter();

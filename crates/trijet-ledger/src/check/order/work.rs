@@ -60,7 +60,7 @@ pub(super) fn begin(known: &mut Known, op: &Op, index: u64, thread: usize) {
 }
 
 /// Adds the operation of a call that began earlier and has now returned. Operations that other
-/// threads enqueued in the stream meanwhile may come before it or after it.
+/// threads enqueued in the stream meanwhile may come before or after this operation.
 fn returned(
     known: &mut Known,
     handovers: &mut HandOvers,

@@ -47,8 +47,8 @@ const SINCE_ROUTES: u8 = b'5';
 /// The first version in which the launch of a graph names the graph.
 const SINCE_GRAPHS: u8 = b'6';
 
-/// The checksum of a magic and a payload. In version 1, it covers the payload only. Since then it
-/// also covers the magic, so that it finds a damaged version byte.
+/// The checksum of a magic and a payload. In version 1, the checksum covers the payload only. In
+/// later versions it also covers the magic, so a damaged version byte is found.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     if magic[7] != OLDER[0] {

@@ -22,7 +22,8 @@ pub(super) struct AccessRow {
     ordered: OrderedBy,
 }
 
-/// An access before version 3. It does not state whether the program or the library orders it.
+/// An access before version 3. The row does not state whether the program or the library orders the
+/// access.
 #[derive(Debug, Deserialize)]
 pub(super) struct OldAccessRow {
     block: u64,

@@ -189,7 +189,7 @@ fn more(
 }
 
 /// The idle times of the tracks, each with one cause, and the causes as JSON. The parts of one gap
-/// are in the order in which they follow each other.
+/// are in the order of their times.
 fn gaps(
     page: &Page<'_>,
     tracks: &[tracks::Track],

@@ -29,8 +29,8 @@ pub(crate) struct ProgramPage {
     pub(crate) provenance: Vec<(String, String)>,
     /// The timeline. Its times begin near 0.
     pub(crate) timeline: Sheet,
-    /// A sentence that states how to get a page with more detail. It is shown if operations were
-    /// merged.
+    /// A sentence that states how to get a page with more detail. The page shows the sentence if
+    /// operations were merged.
     pub(crate) detail: String,
 }
 

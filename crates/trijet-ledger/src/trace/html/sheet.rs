@@ -7,8 +7,8 @@ use super::item::{Item, Sheet, TrackKind};
 use super::merge::{Merged, merged};
 use std::borrow::Cow;
 
-/// Maximum number of rows of a track. Items that need more rows share the last row, in which they
-/// may hide each other.
+/// Maximum number of rows of a track. If items need more rows, the further items share the last
+/// row, in which they may hide each other.
 const ROWS_MAX: usize = 48;
 /// Maximum size of the data of a page, in bytes. The rest of the page takes much less than 1 MB, so
 /// a page has at most 20 MB.
