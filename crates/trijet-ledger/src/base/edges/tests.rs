@@ -1,4 +1,4 @@
-//! Tests of the streams against a naive model of the laws, which computes every set of entries
+//! Tests of the streams against a naive model of the laws. The model computes every set of entries
 //! anew.
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::base::ledger::{
 use crate::base::prng::Prng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The entries that have passed.
+/// The entries that have passed at a point, by their numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Set(BTreeSet<u64>);
 
@@ -37,7 +37,8 @@ struct Naive {
     tail: Set,
 }
 
-/// All streams, including former ones, and the barrier of each device's legacy stream.
+/// All streams of the model, including former streams, and the barrier of each device's legacy
+/// stream.
 #[derive(Debug, Default)]
 struct Model {
     laws: Option<Laws>,
@@ -66,7 +67,7 @@ impl Model {
         &mut self.streams[self.lanes[&lane]]
     }
 
-    /// The set that a wait for the stream finds complete.
+    /// The set that a wait for the stream of `lane` finds complete.
     fn prefix(&mut self, lane: u32) -> Set {
         let Naive { class, device, tail, .. } = self.stream(lane).clone();
         let mut found = tail;
@@ -125,7 +126,7 @@ fn kind_of(role: Role) -> OpKind {
     }
 }
 
-/// Makes one random step in `streams` and in `model`, and checks that they agree.
+/// Makes the same random step in `streams` and in `model`, and checks that the results are equal.
 fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: u64) {
     let mut draw = |bound: u64| prng.below(bound);
     let lane = u32::try_from(draw(5)).expect("small");
@@ -152,7 +153,8 @@ fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: 
             assert_eq!(found, model.held(|one| one.device == device));
         }
         2 => {
-            // A host function finds a signal set. Its stream follows the set from then on.
+            // A host function finds a signal set. From then on, the stream of the host function
+            // follows the set.
             streams.tail_mut(at).0.insert(20_000 + number);
             model.stream(lane).tail.0.insert(20_000 + number);
         }
@@ -183,7 +185,8 @@ fn what_an_entry_follows_is_what_the_laws_say_of_all_streams() {
     }
 }
 
-/// Adds an operation to its stream, with its end in the tail. Returns the set that it follows.
+/// Adds an operation to its stream, with its end in the tail. Returns the set that the operation
+/// follows.
 fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
     let lane = op.position.lane;
     let at = streams.find(lane).unwrap_or_else(|| {
@@ -199,7 +202,7 @@ fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
     before
 }
 
-/// Law A13, with the edges that an H200 keeps.
+/// Law A13, with the edges that an H200 kept in every measurement.
 #[test]
 fn measured_records_waits_and_allocations_are_in_order_with_the_legacy_stream() {
     for role in ROLES {
@@ -251,8 +254,8 @@ fn a_copy_at_once_between_devices_is_in_order_with_the_blocking_streams_of_both(
     assert_eq!(work(&mut streams, &other, 5), set([]));
 }
 
-/// Laws A17 and A18: entries that came to the stream while a call waited have no order with its
-/// operation.
+/// Laws A17 and A18: entries that came to the stream while a call waited have no order with the
+/// operation of the call.
 #[test]
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let mut streams = Streams::new(Laws::Documented);

@@ -46,7 +46,8 @@ impl Traced {
         self
     }
 
-    /// An activity with the correlation number of the last call.
+    /// An activity with the correlation number of the last call. The times are its start and its
+    /// end.
     fn add(&mut self, kind: ActivityKind, stream: u32, [begin, end]: [u64; 2]) -> &mut Activity {
         self.activities.push(Activity {
             kind,
@@ -63,7 +64,7 @@ impl Traced {
         self.activities.last_mut().unwrap()
     }
 
-    /// An operation whose call is 10 us earlier.
+    /// An operation, and its call 10 us earlier.
     fn launched(
         &mut self,
         name: u32,
@@ -98,8 +99,8 @@ impl Traced {
     }
 }
 
-/// 300 replays of a graph with a copy and a kernel. An ordinary copy comes before each replay. The
-/// record of the first of these copies claims that it runs until `end`.
+/// A trace with 300 replays of a graph, which has a copy and a kernel. An ordinary copy comes
+/// before each replay. By its record, the first of these copies runs until `end`.
 fn replays(end: u64) -> Traced {
     let mut traced = Traced::default();
     for at in (0..300).map(|replay| 100 + replay * 1300) {
@@ -265,7 +266,7 @@ fn operations_of_one_stream_follow_each_other() {
     }
 }
 
-/// Of records that exclude each other, as few as possible are left out.
+/// As few records as possible are left out if records exclude each other.
 #[test]
 fn one_wrong_record_costs_no_other_one() {
     for wrong in [[10, 9000], [10, 3050], [3010, 9000]] {

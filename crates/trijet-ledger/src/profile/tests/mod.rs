@@ -1,4 +1,4 @@
-//! Tests over hand-made traces, each with one habit of known cost. Times are in microseconds.
+//! Tests over hand-made traces. Each trace has one habit of known cost. Times are in microseconds.
 #![forbid(unsafe_code)]
 
 mod laws;
@@ -66,14 +66,14 @@ impl Scenario {
         self
     }
 
-    /// A kernel that the previous call launched.
+    /// Adds a kernel that the previous call launched.
     fn kernel(&mut self, stream: u32, time: [u64; 2]) -> &mut Self {
         let name = self.named("kernel");
         self.push(ActivityKind::Kernel, time, stream).name = name;
         self
     }
 
-    /// An upload that the previous call made, on the stream `UPLOADS`.
+    /// Adds an upload that the previous call enqueued on the stream `UPLOADS`.
     fn upload(&mut self, from: MemoryKind, bytes: u64, time: [u64; 2]) -> &mut Self {
         let kind =
             ActivityKind::Copy { direction: CopyDirection::Upload, from, to: MemoryKind::Device };
@@ -97,7 +97,7 @@ impl Scenario {
         process.devices.pop().unwrap()
     }
 
-    /// The count and the cost of a finding.
+    /// The count and the cost in microseconds of the finding with this key.
     fn finding(&self, key: &str) -> Option<(usize, u64)> {
         let device = self.device();
         let found = device.findings.iter().find(|finding| finding.rule.name() == key);
@@ -132,7 +132,7 @@ fn a_copy_behind_a_kernel_is_not_exposed() {
     assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 30)));
 }
 
-/// The kernel of the blocking stream is enqueued at 3 and starts when the legacy kernel ends.
+/// The kernel of the blocking stream is enqueued at 3 us and starts when the legacy kernel ends.
 #[test]
 fn a_legacy_kernel_costs_the_time_for_which_a_blocking_stream_waited() {
     let launches = |class| {
@@ -146,7 +146,7 @@ fn a_legacy_kernel_costs_the_time_for_which_a_blocking_stream_waited() {
     assert_eq!(launches(StreamClass::NonBlocking), None, "no barrier, no cost, no finding");
 }
 
-/// Here the legacy kernel waits for the blocking stream.
+/// In this trace, the legacy kernel waits for the blocking stream.
 #[test]
 fn a_legacy_kernel_costs_the_time_for_which_it_waited_for_a_blocking_stream() {
     let mut scenario = Scenario::new();
@@ -164,7 +164,8 @@ fn a_program_on_the_legacy_stream_alone_has_no_barrier() {
     assert_eq!(scenario.finding("PERF/LEGACY-BARRIER"), None);
 }
 
-/// The last kernel ends at 100, the wait returns at 110, and the next kernel starts at 150.
+/// The last kernel ends at 100 us, the wait returns at 110 us, and the next kernel starts at 150
+/// us.
 #[test]
 fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
     let of_device = "1 waits for the whole device, 0 for a stream";
@@ -185,8 +186,8 @@ fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
     }
 }
 
-/// The host works for 900 after a wait of 10. Without the wait, the next kernel would still be
-/// late.
+/// After a wait of 10 us, the host works for 900 us. Without the wait, the next kernel would still
+/// be late.
 #[test]
 fn a_wait_costs_no_more_than_its_own_time() {
     let mut scenario = Scenario::new();
@@ -196,9 +197,9 @@ fn a_wait_costs_no_more_than_its_own_time() {
     assert_eq!(scenario.finding("PERF/OVER-SYNC"), Some((1, 10)));
 }
 
-/// During the wait of 90 there is an idle time of 10. The fix can gain the idle time of 50 around
-/// the end of the wait. The text has both, so that the cost does not look like the time of the
-/// wait.
+/// During the wait of 90 us there is an idle time of 10 us. The fix can gain the idle time of 50 us
+/// around the end of the wait. The text has both times, so that the cost does not look like the
+/// time of the wait.
 #[test]
 fn a_wait_says_the_idle_time_in_it_and_the_idle_time_that_its_fix_can_bring() {
     let mut scenario = Scenario::new();
@@ -228,7 +229,7 @@ fn idle_row_and_finding_count_the_same_gaps() {
     assert!(text.contains(" 1 gap\n"), "{text}");
 }
 
-/// The queue holds work during the wait, so the gap during the wait has another cause.
+/// The queue has work during the wait, so the gap during the wait has another cause.
 #[test]
 fn a_gap_inside_of_a_wait_is_no_cost_of_the_wait() {
     let mut scenario = Scenario::new();
@@ -262,7 +263,7 @@ fn a_hundred_small_copies_are_a_finding_and_fewer_are_none() {
         scenario.finding("PERF/SMALL-COPY")
     };
     assert_eq!(scenario(99), None);
-    // The first call comes before the first operation, outside of the window.
+    // The first call comes before the first operation, so it is outside of the window.
     assert_eq!(scenario(100), Some((100, 100 + 2 * 99)));
 }
 
@@ -280,7 +281,8 @@ fn a_synchronous_copy_is_a_finding_and_an_asynchronous_one_is_none() {
     assert_eq!(scenario("cuMemcpyHtoDAsync_v2"), None);
 }
 
-/// A call that waits for a copy of pageable memory would wait for a copy of page-locked memory too.
+/// A call that waits for a copy of pageable memory would also wait for a copy of page-locked
+/// memory.
 #[test]
 fn a_synchronous_copy_of_pageable_memory_is_one_habit_as_in_a_ledger() {
     let mut scenario = Scenario::new();
@@ -340,7 +342,8 @@ fn the_parts_of_the_idle_time_sum_to_it() {
     assert_eq!(scenario.finding("PERF/GPU-IDLE"), Some((1, 30)));
 }
 
-/// The runtime calls the driver; the operation may have the correlation number of either call.
+/// The runtime calls the driver. The operation may have the correlation number of the call of the
+/// runtime or of the call of the driver.
 #[test]
 fn a_call_inside_of_another_counts_as_the_outer_one() {
     let mut scenario = Scenario::new();
@@ -368,7 +371,7 @@ fn engines_are_unions() {
     assert_eq!(device.kernels[0].total.0 / 1000, 110, "the sum, as profilers print it");
 }
 
-/// The kernels run for 900 of 1000, and for 899 of 1000.
+/// The kernels run for 900 us of 1000 us, and then for 899 us of 1000 us.
 #[test]
 fn an_engine_limits_that_is_busy_for_nine_tenths_of_the_time() {
     for (end, limits) in [(900, true), (899, false)] {
@@ -383,8 +386,8 @@ fn an_engine_limits_that_is_busy_for_nine_tenths_of_the_time() {
     }
 }
 
-/// In a run of 340, kernels run for 100, and an upload runs alone for 50. Nothing runs for 190, and
-/// the host waits for 20 of that time.
+/// In a run of 340 us, kernels run for 100 us, and an upload runs alone for 50 us. Nothing runs for
+/// 190 us, and the host waits for 20 us of that time.
 #[test]
 fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     let mut scenario = Scenario::new();
@@ -410,7 +413,7 @@ fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     assert!(shown.contains("Lost: 169.00 us idle while the host was outside of CUDA"), "{shown}");
 }
 
-/// In each case, the gap between two kernels has one call, or none.
+/// In each case, the host makes one call, or no call, in the gap between two kernels.
 #[test]
 fn the_fix_of_idle_time_follows_its_cause() {
     let fix = |name: &str, memory: Option<MemoryKind>| {
@@ -497,8 +500,8 @@ fn the_trace_of_a_process_that_died_is_reported_as_incomplete() {
     assert!(text(&Profile::of(vec![scenario.process()])).contains("INCOMPLETE"));
 }
 
-/// Communication runs from 50 to 150, and the kernels end at 100. A copy runs at the same time as
-/// the communication.
+/// Communication runs from 50 us to 150 us, and the kernels end at 100 us. A copy runs at the same
+/// time as the communication.
 #[test]
 fn communication_is_an_engine_of_its_own_and_hides_no_copy() {
     let mut scenario = Scenario::new();
@@ -537,7 +540,7 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     assert!(troubled.contains("not traced: no library"), "{troubled}");
 }
 
-/// Every call of the host comes between the two operations of each device. So a rule that looked at
+/// Every call of the host comes between the two operations of each device. A rule that looked at
 /// all calls for each device would take hours.
 #[test]
 fn many_devices_share_the_calls_of_the_host() {
@@ -605,8 +608,8 @@ fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
     assert!(text(&profile).contains("no?]0;title? ?library"), "{}", text(&profile));
 }
 
-/// Each stream has two kernels, and eight streams run at a time. The first kernel of a stream
-/// starts when the first kernel of the eighth stream before it ends.
+/// Each stream has two kernels. The first kernels run in groups of eight streams. The first kernels
+/// of a group start when the first kernels of the previous group end.
 fn in_turns(streams: u32) -> Scenario {
     let mut scenario = Scenario::new();
     for stream in 0..streams {
@@ -620,7 +623,8 @@ fn in_turns(streams: u32) -> Scenario {
 
 #[test]
 fn kernels_that_wait_while_as_many_run_as_there_are_queues_are_a_finding() {
-    // The ninth stream is ready at 17 and the last one at 33. They start at 1000 and 2000.
+    // The ninth stream is ready at 17 us and the last stream at 33 us. They start at 1000 us and at
+    // 2000 us.
     let (count, cost) = in_turns(17).finding("PERF/QUEUE-SHARED").expect("nine streams waited");
     assert_eq!(count, 9);
     assert!((1900..=2000).contains(&cost), "{cost}");

@@ -23,7 +23,7 @@ fn process(number: u32, rank: Option<u32>) -> ProcessTrace {
     }
 }
 
-/// `count` processes, with ranks counted from 0.
+/// Makes `count` processes, with ranks counted from 0.
 fn ranks(count: u32) -> Vec<ProcessTrace> {
     (0..count).map(|rank| process(100 + rank, Some(rank))).collect()
 }
@@ -49,7 +49,8 @@ fn kernel(trace: &mut ProcessTrace, name: &str, stream: u32, [begin, end]: [u64;
     });
 }
 
-/// Adds a collective: a kernel on each rank in `of`, with the start of the rank and the common end.
+/// Adds a collective: a kernel on each rank in `of`. `of` has the indices of the ranks and their
+/// starts. All these kernels end at `end`.
 fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stream: u32, end: u64) {
     for &(rank, begin) in of {
         kernel(&mut traces[rank], name, stream, [begin, end]);
@@ -73,7 +74,7 @@ fn us(time: Nanos) -> u64 {
     time.0 / 1000
 }
 
-/// Ten steps of 1 ms. Rank 1 computes for 200 more than rank 0, and the all-reduce takes 50.
+/// Ten steps of 1 ms. Rank 1 computes for 200 us more than rank 0, and the all-reduce takes 50 us.
 fn one_late_rank() -> Vec<ProcessTrace> {
     let mut traces = ranks(2);
     for step in (0..10).map(|step| step * 1000) {
@@ -136,7 +137,7 @@ fn ranks_that_begin_within_the_error_of_the_clocks_have_no_finding() {
     assert!(job.ranks.iter().all(|rank| rank.transfer == rank.exposed && rank.last == 0));
 }
 
-/// Rank 2 starts 100 after rank 1, which starts 300 after rank 0.
+/// Rank 2 starts 100 us after rank 1. Rank 1 starts 300 us after rank 0.
 #[test]
 fn a_rank_is_late_by_the_time_after_the_rank_before_it() {
     let mut traces = ranks(3);
@@ -172,8 +173,8 @@ fn no_rank_is_named_where_two_were_late_together() {
     assert!(ranks.iter().all(|rank| rank.last == 0 && rank.waited.is_empty()), "{ranks:?}");
 }
 
-/// Ranks 0 and 1 are a communicator, ranks 2 and 3 are another, and all four are a third. Rank 1 is
-/// late in the first, rank 2 in the second, and all start together in the third.
+/// There are three communicators: ranks 0 and 1, ranks 2 and 3, and all four ranks. Rank 1 is late
+/// in the first communicator, and rank 2 in the second. All ranks start together in the third.
 #[test]
 fn communicators_over_other_ranks_are_told_apart() {
     let mut traces = ranks(4);
@@ -210,7 +211,7 @@ fn jobs_without_a_common_communicator_are_apart() {
     assert_eq!((late(&profile, 0), late(&profile, 2)), (Some((10, 1000)), Some((10, 500))));
 }
 
-/// The first 37 kernels of rank 1 have no record, so a match by counting would be wrong.
+/// The first 37 kernels of rank 1 have no record, so a match by counts would be wrong.
 #[test]
 fn lost_records_at_the_begin_of_a_rank_move_no_match() {
     let mut traces = ranks(2);
@@ -226,7 +227,7 @@ fn lost_records_at_the_begin_of_a_rank_move_no_match() {
     let awaited: u64 = (37..100).map(|step| 100 + step).sum();
     assert_eq!((late(&found, 0), us(job.ranks[1].late)), (Some((63, awaited)), awaited));
     assert_eq!(us(job.ranks[0].unknown), 37 * 300);
-    // A record in the middle is missing too.
+    // One record in the middle is also missing.
     traces[0].activities.remove(60);
     assert_eq!(profile(&traces).jobs[0].collectives, 62);
 }
@@ -244,7 +245,7 @@ fn nothing_is_said_where_many_records_are_lost_in_between() {
     assert_eq!(late(&profile, 0), None);
 }
 
-/// The root of a broadcast ends before the others start, or long after them.
+/// The root of a broadcast ends before the other ranks start, or long after their starts.
 #[test]
 fn a_broadcast_says_nothing_about_ranks() {
     let mut traces = one_late_rank();
@@ -282,8 +283,8 @@ fn kernels_with_other_names_are_no_collective() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// Rank 1 agrees with ranks 0 and 2. These two do not agree with each other: their ends differ by
-/// 14, and their transfer is 6.
+/// Rank 1 agrees with ranks 0 and 2. Ranks 0 and 2 do not agree with each other: their ends differ
+/// by 14 us, and their transfer takes 6 us.
 #[test]
 fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     let mut traces = ranks(3);
@@ -296,8 +297,8 @@ fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// In one step of 40, the kernel of rank 0 is a pair with the kernels of ranks 1 and 2, but these
-/// two are no pair.
+/// In one step of 40, the kernel of rank 0 is a pair with the kernels of ranks 1 and 2. The kernels
+/// of ranks 1 and 2 are no pair.
 #[test]
 fn a_collective_whose_kernels_are_not_all_pairs_is_not_matched() {
     let mut traces = ranks(3);
@@ -318,8 +319,8 @@ fn kernels_that_overlap_on_a_stream_are_not_those_of_a_communicator() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// The ends differ by 200, and the starts by 300: the first rank may have waited for something
-/// else.
+/// The ends differ by 200 us, and the starts by 300 us. So the first rank may have waited for
+/// another reason.
 #[test]
 fn nothing_is_said_about_a_collective_whose_ends_are_too_far_apart() {
     let mut traces = ranks(2);
@@ -333,7 +334,8 @@ fn nothing_is_said_about_a_collective_whose_ends_are_too_far_apart() {
     assert_eq!((us(job.ranks[0].unknown), us(job.ranks[0].transfer)), (8000, 0));
 }
 
-/// The kernels are a pair, because the clocks may differ by 10. But the transfer may be 4 or 12.
+/// The kernels are a pair, because the clocks may differ by 10 us. But the transfer may have taken
+/// 4 us or 12 us.
 #[test]
 fn nothing_is_said_about_a_collective_that_is_as_short_as_the_error_of_the_clocks() {
     let mut traces = ranks(2);
@@ -346,7 +348,7 @@ fn nothing_is_said_about_a_collective_that_is_as_short_as_the_error_of_the_clock
     assert_eq!(late(&profile, 0), None);
 }
 
-/// The third rank starts 60 after the second, and ends 40 after it.
+/// The third rank starts 60 us after the second rank, and ends 40 us after the second rank.
 #[test]
 fn no_rank_is_named_whose_lag_is_within_the_error_that_the_ends_show() {
     let mut traces = ranks(3);
@@ -391,12 +393,12 @@ fn devices_of_one_process_are_ranks_too() {
 }
 
 /// A drawn step: the start on each rank, relative to the start of the step, and the time of the
-/// transfer.
+/// transfer, both in microseconds.
 type Step = (Vec<u64>, u64);
 
-/// The naive evaluation of the steps, collective by collective. For each rank: the number of
-/// collectives in which it alone was the last to start, its total lateness, and its exposed
-/// waiting. Each rank computes until `hidden` after the start of a step.
+/// The naive evaluation of the steps, collective by collective. Each result has a value for each
+/// rank: the number of collectives in which the rank alone was the last to start, its total
+/// lateness, and its exposed waiting. Each rank computes until `hidden` after the start of a step.
 fn oracle(steps: &[Step], hidden: u64) -> (Vec<usize>, Vec<u64>, Vec<u64>) {
     let ranks = steps[0].0.len();
     let (mut last, mut late, mut waiting) = (vec![0; ranks], vec![0; ranks], vec![0; ranks]);
@@ -426,8 +428,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// The trace is made from the steps. The records of the first steps of the last rank may be
-    /// lost.
+    /// The trace is made from the drawn steps. The records of the first steps of the last rank may
+    /// be lost.
     #[test]
     fn the_figures_of_ranks_are_those_of_a_naive_count(
         drawn in steps(),
@@ -457,9 +459,9 @@ proptest! {
         }
     }
 
-    /// Ranks 0 and 1 are a communicator, and ranks 2 and 3 are another. They run the same kernels
-    /// in each step, and their kernels end up to 3 apart. No figure exceeds the time for which a
-    /// rank was really late.
+    /// Ranks 0 and 1 are a communicator, and ranks 2 and 3 are another one. All ranks run the same
+    /// kernels in each step, and their kernels end up to 3 us apart. No figure exceeds the time for
+    /// which a rank was really late.
     #[test]
     fn no_rank_is_blamed_for_the_waits_of_another_communicator(
         drawn in proptest::collection::vec(
@@ -492,8 +494,9 @@ proptest! {
         }
     }
 
-    /// For any kernels: a rank is reported to have waited only while it ran a kernel and a kernel
-    /// with the same name started later on another rank. The parts sum to the exposed time.
+    /// This holds for any kernels. A rank is reported to have waited only while two things hold:
+    /// the rank ran a kernel, and a kernel with the same name started later on another rank. The
+    /// parts sum to the exposed time.
     #[test]
     fn no_claim_contradicts_the_times(
         drawn in proptest::collection::vec(
@@ -527,8 +530,8 @@ proptest! {
     }
 }
 
-/// Whether a kernel of `trace` runs at `time`, and a kernel with the same name on another rank
-/// starts later, but before the first kernel ends.
+/// Whether a kernel of `trace` runs at `time`, and a kernel with the same name starts later on
+/// another rank. The later start must come before the end of the first kernel.
 fn is_wait(traces: &[ProcessTrace], trace: &ProcessTrace, time: u64) -> bool {
     let runs = |one: &&Activity| one.begin.0 <= time && time < one.end.0;
     trace.activities.iter().filter(runs).any(|mine| {

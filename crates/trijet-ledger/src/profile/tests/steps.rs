@@ -7,7 +7,7 @@ use crate::profile::*;
 use crate::trace::activity::{Activity, ActivityKind, Api, NameId, ProcessTrace};
 use proptest::prelude::*;
 
-/// A program that launches kernels. Their times vary.
+/// A program that launches kernels of varying length.
 struct Launches {
     trace: ProcessTrace,
     /// The time at which the next kernel of the main stream starts.
@@ -52,8 +52,8 @@ impl Launches {
         });
     }
 
-    /// A kernel of 50 to 60 on the main stream, after a pause of 1 to 3. Returns the start of the
-    /// kernel.
+    /// Adds a kernel of 50 us to 60 us on the main stream, after a pause of 1 us to 3 us. Returns
+    /// the start of the kernel.
     fn kernel(&mut self, name: &str) -> u64 {
         let begin = self.now + 1 + self.below(3);
         self.now = begin + 50 + self.below(11);
@@ -61,7 +61,7 @@ impl Launches {
         begin
     }
 
-    /// A step of `count` kernels with different names. Returns the start of the step.
+    /// Adds a step of `count` kernels with different names. Returns the start of the step.
     fn step(&mut self, kind: &str, count: usize) -> u64 {
         let begins: Vec<u64> = (0..count).map(|n| self.kernel(&format!("{kind}{n}"))).collect();
         begins[0]
@@ -149,7 +149,7 @@ fn kernels_now_and_then_are_no_part_of_a_step() {
     }
 }
 
-/// Every twentieth step writes a log, and every hundredth is followed by an evaluation.
+/// Every twentieth step writes a log. An evaluation follows every hundredth step.
 #[test]
 fn logs_and_evaluations_in_turn_are_no_part_of_a_step() {
     let mut program = Launches::new(3);
@@ -169,7 +169,8 @@ fn logs_and_evaluations_in_turn_are_no_part_of_a_step() {
     assert!((380..=400).contains(&steps.count), "{steps:?}");
 }
 
-/// The second stream has its own steps, which are not synchronous with the first one.
+/// The second stream has its own steps, which are not synchronous with the steps of the first
+/// stream.
 #[test]
 fn two_streams_may_interleave_in_any_order() {
     for seed in 1..8 {
@@ -190,7 +191,7 @@ fn two_streams_may_interleave_in_any_order() {
     }
 }
 
-/// The second stream follows the first one step by step, and its order varies.
+/// The second stream follows the first stream step by step. The order of their kernels varies.
 #[test]
 fn a_stream_that_keeps_pace_belongs_to_the_steps() {
     let mut program = Launches::new(5);
@@ -291,8 +292,8 @@ fn of_two_phases_the_longer_one_has_the_steps() {
     }
 }
 
-/// A program that takes 6 s to start and works for 0.4 s. The start does not count as idle time of
-/// the work.
+/// A program that takes 6 s to start and works for 0.4 s. The time to start does not count as idle
+/// time of the work.
 #[test]
 fn the_findings_are_those_of_the_steps_and_with_whole_those_of_all() {
     let mut program = Launches::new(6);
@@ -363,7 +364,7 @@ fn steps_of_a_long_sequence_are_all_found() {
 }
 
 proptest! {
-    /// Any word, repeated.
+    /// The sequence is any word, repeated.
     #[test]
     fn a_repeated_word_is_found(
         word in prop::collection::vec(0_u32..6, 1..24),
@@ -374,8 +375,8 @@ proptest! {
         if let Some(length) = found(&names) {
             prop_assert!(length <= word.len(), "{length}");
         } else {
-            // If nothing is found, the words except one at each end make up less than a third of
-            // the sequence.
+            // If no steps are found, the words are short: all words except the first and the last
+            // make up less than a third of the sequence.
             prop_assert!(word.len() * (times - 2) * 3 < names.len(), "{word:?}");
         }
     }

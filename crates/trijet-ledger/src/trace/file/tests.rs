@@ -1,4 +1,4 @@
-//! Ledger files: an intact one is read back, a damaged one is refused with bounded memory.
+//! Ledger files: an intact file is read back, and a damaged file is refused with bounded memory.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -198,7 +198,7 @@ proptest! {
         prop_assert_eq!(write(&found).expect("memory takes all"), bytes, "the same bytes again");
     }
 
-    /// A file that was cut is never read as a whole one.
+    /// A file that was cut is never read as a whole file.
     #[test]
     fn a_file_that_was_cut_is_refused(ops in vec(op(), 0..20), cut in any::<prop::sample::Index>()) {
         let bytes = write(&ops).expect("memory takes all");
@@ -207,7 +207,7 @@ proptest! {
         prop_assert_eq!(error.kind(), ErrorKind::InvalidValue);
     }
 
-    /// The change of any byte is found, by a checksum or by a contradiction.
+    /// Every change of a byte is found, by a checksum or by a contradiction.
     #[test]
     fn a_changed_byte_is_refused(
         ops in vec(op(), 1..12),
@@ -220,7 +220,7 @@ proptest! {
         prop_assert!(read(&bytes).is_err(), "byte {} of {}", at, bytes.len());
     }
 
-    /// Blocks with valid checksums and any content.
+    /// The input is blocks with valid checksums and any content.
     #[test]
     fn hostile_blocks_are_refused_or_read(
         blocks in vec((1u8..=4, vec(any::<u8>(), 0..200)), 0..6),
@@ -280,8 +280,8 @@ fn with_old_description(bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Version 1 has another description and other checksums. Its rows have no signals, no devices of
-/// copies, and no graphs.
+/// Version 1 has another description and other checksums than the present version. Its rows have no
+/// signals, no devices of copies, and no graphs.
 #[test]
 fn a_file_of_the_first_version_is_read() {
     let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
@@ -367,7 +367,7 @@ fn each_kind_keeps_its_number_and_its_fields() {
 }
 
 /// Accesses of version 2 do not state whether the program or the library orders them. The reader
-/// assumes that the program does.
+/// assumes that the program orders them.
 #[test]
 fn a_file_of_the_second_version_is_read() {
     let bytes = include_bytes!("../../../tests/golden/version-2.ledger");
@@ -380,7 +380,8 @@ fn a_file_of_the_second_version_is_read() {
     assert!(accesses.all(|access| access.ordered == OrderedBy::Program));
 }
 
-/// Descriptions of version 3 have no number of hardware queues. Accesses have their present form.
+/// Descriptions of version 3 have no number of hardware queues. Accesses have the form of the
+/// present version.
 #[test]
 fn a_file_of_the_third_version_is_read() {
     let bytes = include_bytes!("../../../tests/golden/version-3.ledger");

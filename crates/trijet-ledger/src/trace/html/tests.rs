@@ -49,7 +49,7 @@ fn evil_page(ops: &[Op]) -> Page<'_> {
     }
 }
 
-/// The data of a page that a browser reads first.
+/// The data of a page that a browser reads first, as JSON.
 fn data_of(page: &str) -> serde_json::Value {
     let (_, data) = page.split_once("type=\"application/json\">").unwrap();
     let (data, _) = data.split_once("</script>").unwrap();
@@ -70,8 +70,8 @@ fn text_never_becomes_markup() {
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
     assert_eq!(page.matches("<script").count(), 3, "the data, its columns, and the script");
-    // The title and the provenance have the text twice each. The advice, the finding, the remark
-    // and the loss before the kernel have it once each.
+    // The text occurs twice in the title and twice in the provenance. It occurs once in the advice,
+    // in the finding, in the remark and in the loss before the kernel.
     assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 8);
 }
 
@@ -81,7 +81,8 @@ fn the_data_of_a_page_are_json() {
     let data = data_of(&evil_page(&ops).render());
     assert_eq!(data["count"], 2);
     assert_eq!(data["labels"][1], EVIL);
-    // The upload engine is idle from 5 to 10 and from 20 to 40, the compute engine from 5 to 20.
+    // The upload engine is idle from 5 ns to 10 ns and from 20 ns to 40 ns, and the compute engine
+    // from 5 ns to 20 ns.
     let causes = serde_json::json!([["fill", "fill"], ["drain", "drain"]]);
     assert_eq!(data["causes"], causes);
     let heads = data["columns"].as_array().unwrap();
@@ -91,8 +92,8 @@ fn the_data_of_a_page_are_json() {
     assert_eq!(row_names(&data), ["upload", "compute", "stream 0", "stream 1", "host thread 0"]);
 }
 
-/// A page of a run over files, which reads from 5 to 12, writes from 40 to 50, and synchronizes
-/// from 50 to 60.
+/// A page of a run over files. The run reads from 5 ns to 12 ns, writes from 40 ns to 50 ns, and
+/// synchronizes from 50 ns to 60 ns.
 fn page_of_files(ops: &[Op], limit: Limit) -> Page<'_> {
     let worked = |engine, busy: Range<u64>| {
         let busy = Union::of([busy]);
@@ -109,7 +110,7 @@ fn page_of_files(ops: &[Op], limit: Limit) -> Page<'_> {
     Page { summary: Some(summary), ops: ops.into(), ..Page::default() }
 }
 
-/// A run that the writer limits once had a page without a word about it.
+/// An earlier version did not mention the writer in the page of a run that the writer limits.
 #[test]
 fn reader_writer_and_sync_have_rows_and_bars() {
     let ops = sample();
@@ -167,7 +168,7 @@ fn a_section_without_content_says_so() {
     assert_eq!(checked.matches("None was found.").count(), 3, "nor remarks, nor hazards");
 }
 
-/// The limit may be another engine than the one with the most work: the link, for example.
+/// The limit may be another engine than the engine with the most work: the link, for example.
 #[test]
 fn losses_have_the_name_of_the_engine_that_they_are_of() {
     let ops = sample();
@@ -202,7 +203,7 @@ fn a_page_loads_nothing() {
 fn a_loss_links_to_its_longest_gap_and_a_remark_to_its_operation() {
     let ops = sample();
     let page = evil_page(&ops).render();
-    // The compute engine limits the run. It is idle until the upload ends, from 5 to 20.
+    // The compute engine limits the run. It is idle until the upload ends, from 5 ns to 20 ns.
     assert!(page.contains("<b>15 ns</b> (42.9 %) <span>compute idle: fill"), "the loss");
     assert!(page.contains("href=\"#t=5,20\""), "its gap");
     assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the remark");
@@ -252,8 +253,8 @@ fn a_summary_of_another_trace_is_refused() {
     drop(Page { summary: Some(summary), ..Page::default() }.render());
 }
 
-/// Ten thousand operations of one engine, 80 ns each and about 20 ns apart. A finding names one of
-/// them.
+/// The run has ten thousand operations of one engine, 80 ns each and about 20 ns apart. A finding
+/// names one of these operations.
 #[test]
 fn a_page_that_would_be_too_large_merges_short_neighbours_and_says_so() {
     let mut sheet =
@@ -336,7 +337,7 @@ fn each_of_several_devices_has_a_heading_with_its_copies_and_its_communication()
                  <li>communication exposed for 10 ns, 50 % hidden</li>\
                  <li>peer 0 to 1 busy 20 ns, 10 ns of it exposed</li></ul>";
     assert!(page.contains(first), "{page}");
-    // Device 1 copied nothing, so its bars follow at once.
+    // Device 1 copied nothing, so its bars follow its heading directly.
     assert!(page.contains("<h3 class=\"device\">Device 1</h3><div class=\"bar"));
     assert!(!evil_page(&sample()).render().contains("Device 0"), "one device needs no heading");
 }
@@ -349,7 +350,7 @@ fn no_engine_is_framed_where_the_link_limits() {
     assert!(!page.render().contains("limits the run"));
 }
 
-/// A reader finds the timeline at the top of the page, before figures of any length.
+/// A reader finds the timeline at the top of the page, before the figures of the engines.
 #[test]
 fn the_timeline_comes_before_the_engines() {
     let page = evil_page(&sample()).render();

@@ -106,7 +106,7 @@ impl Read {
         num(track, PARENT).map_or(name.to_owned(), |parent| format!("{}/{name}", self.path(parent)))
     }
 
-    /// The slices of every track: name, begin and end.
+    /// The slices of every track, by its path: the name, the start and the end.
     fn slices(&self) -> BTreeMap<u64, Vec<(String, u64, u64)>> {
         let mut tracks: BTreeMap<u64, Vec<(String, u64, u64)>> = BTreeMap::new();
         let mut open: BTreeMap<u64, (String, u64)> = BTreeMap::new();
@@ -293,7 +293,7 @@ fn a_finding_is_a_mark_where_its_second_operation_begins() {
     });
     let marks: Vec<_> = marks.filter(|(_, event)| num(event, TYPE) == Some(INSTANT)).collect();
     let [(at, event)] = &marks[..] else { panic!("{} marks", marks.len()) };
-    // The kernel runs from 30.
+    // The kernel starts at 30 ns.
     assert_eq!(
         (*at, self::text(event, EVENT_NAME)),
         (Some(30), "error[RACE/WAR]: too early".into())
