@@ -220,7 +220,7 @@ fn check_page(browser: &str, folder: &Path, checked: &CheckedPage) -> Result<boo
     Ok(failures.is_empty() && other.is_empty() && held > 0)
 }
 
-/// Takes one picture.
+/// Takes one picture of a page.
 fn take(browser: &str, folder: &Path, picture: &Picture) -> Result<()> {
     let script = match picture.script {
         "" => "</body>".to_owned(),

@@ -13,7 +13,7 @@ const STEPS: [u32; 3] = [1, 16, 256];
 const UNEVEN: [u32; 3] = [0, 6, 12];
 const POLICIES: [&str; 5] = ["static", "sharing", "stealing", "hybrid", "auto"];
 
-/// Draws the figures.
+/// Draws the figures of the documents.
 pub(crate) fn write() -> Result<()> {
     fs::write(root().join(FIGURE), policies()?)?;
     println!("{FIGURE}: written");

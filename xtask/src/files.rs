@@ -60,7 +60,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The folder of the file systems.
+/// The folder that has the file systems of this task.
 fn folder() -> PathBuf {
     target().join("tmp/power")
 }
@@ -167,7 +167,7 @@ fn unmount() -> Result<()> {
 
 /// Starts a run. The input of the run is not on the disk that loses its power.
 fn map(output: &Path, more: &[&str]) -> Result<Child> {
-    // The tests have built this program.
+    // `debug/trijet` exists, because the tests of the command have built it.
     Ok(Command::new(target().join("debug/trijet"))
         .arg("map")
         .arg(folder().join("in.raw"))

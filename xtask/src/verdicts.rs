@@ -1,5 +1,5 @@
-//! `verdicts`: prints the limits that runs of the same job of `trijet map` report, and the time
-//! that a run saves if it follows their advice.
+//! `verdicts`: runs jobs of `trijet map`, and prints the limits that the runs of each job report.
+//! It also prints the time that a run saves if it follows the advice of the runs.
 //!
 //! Each job runs several times, in alternation with the other jobs, so that a change of the machine
 //! affects all jobs. A row of kind `verdict` has the limits that the runs of a job reported, each
@@ -21,7 +21,7 @@ const RUNS: usize = 20;
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// The file system of a file.
+/// The file system on which a file lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Disk,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The table.
+/// The text of the table.
 pub(crate) const TABLE: &str = include_str!("faults.txt");
 
 /// One fault and its rewrite.
@@ -20,7 +20,7 @@ pub(crate) struct Fault {
     pub(crate) file: String,
     /// The line of the table where the fault starts, counted from one.
     pub(crate) line: usize,
-    /// The lines that are replaced.
+    /// The lines of the file that are replaced.
     before: Vec<String>,
     /// The lines that replace the lines of `before`.
     after: Vec<String>,

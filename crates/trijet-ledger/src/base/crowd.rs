@@ -20,7 +20,7 @@ use std::ops::Range;
 /// running. On a GPU, no other kernel starts in such a short gap.
 const GAP_MAX: u64 = 5_000;
 
-/// One run of a kernel.
+/// One run of a kernel, and the time at which the kernel was ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KernelRun {
     /// The number of the stream that the kernel is in.
@@ -40,7 +40,7 @@ pub(crate) struct KernelRun {
 pub(crate) struct Crowd {
     /// The indices of these kernels in the list of all runs.
     pub runs: Vec<usize>,
-    /// The streams of these kernels.
+    /// The numbers of the streams of these kernels.
     pub streams: BTreeSet<usize>,
     /// The number of streams in which an operation was enqueued before the previous kernel of the
     /// stream ended.

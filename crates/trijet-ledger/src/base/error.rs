@@ -55,7 +55,7 @@ pub enum ErrorKind {
     Driver,
 }
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 pub struct Error(Box<ErrorInner>);
 
 struct ErrorInner {

@@ -113,7 +113,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.entries.clear();
     }
 
-    /// All entries in order.
+    /// All entries, in the order of their ranges.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(Range<u64>, T)> {
         self.entries.iter()
     }

@@ -360,7 +360,7 @@ impl Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lint {
-    /// The rule.
+    /// The rule that found the habit.
     pub rule: Rule,
     /// Maximum time that the fix can save, by the formula of the rule.
     pub saved: Nanos,

@@ -48,7 +48,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// How an operation uses bytes.
+/// The way in which an operation uses bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// The operation only reads the bytes.
@@ -158,7 +158,7 @@ pub enum Declared {
 /// A line of a program's source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// The file.
+    /// The path of the file.
     pub file: Cow<'static, str>,
     /// The line, from 1.
     pub line: u32,
@@ -178,7 +178,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// One entry.
+/// One entry of the ledger.
 #[derive(Debug, Clone)]
 pub struct Op {
     /// The kind of the entry.
@@ -192,7 +192,7 @@ pub struct Op {
     /// The lane of the entry, and its number in that lane. Without meaning for an entry outside of
     /// streams.
     pub position: Position,
-    /// The declared accesses.
+    /// The accesses that the operation declares.
     pub accesses: Accesses,
     /// Whether `accesses` lists all accesses of the operation.
     pub declared: Declared,

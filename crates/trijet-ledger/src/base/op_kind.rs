@@ -217,9 +217,9 @@ pub enum HostStep {
 pub enum SignalStep {
     /// A use of a signal.
     Use {
-        /// The signal.
+        /// The number of the signal.
         signal: u64,
-        /// The use.
+        /// The way in which the signal was used.
         what: Signalled,
         /// The host function that used the signal; `None` if the thread of the entry did.
         inside: Option<Position>,
@@ -227,11 +227,11 @@ pub enum SignalStep {
     /// A use of a handle of a signal. A thread or host function without a handle cannot set the
     /// signal. The entry orders nothing.
     Handle {
-        /// The signal.
+        /// The number of the signal.
         signal: u64,
-        /// The handle.
+        /// The number of the handle.
         handle: u64,
-        /// The use.
+        /// The way in which the handle was used.
         what: Handled,
         /// The host function that used the handle; `None` if the thread of the entry did.
         inside: Option<Position>,
@@ -244,7 +244,7 @@ pub enum SignalStep {
 pub enum LedgerNote {
     /// An event was destroyed. Another event may get its handle from now on.
     Gone {
-        /// The driver's handle.
+        /// The driver's handle of the event.
         event: u64,
     },
     /// The host function at the entry's position has returned. It ran on a thread of the driver, so

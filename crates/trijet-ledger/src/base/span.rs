@@ -38,7 +38,7 @@ impl Union {
         Self::of(unions.into_iter().flat_map(|union| union.0.iter().cloned()))
     }
 
-    /// The disjoint intervals, in order.
+    /// The disjoint intervals, sorted by their starts.
     #[must_use]
     pub fn intervals(&self) -> &[Range<u64>] {
         &self.0

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct Names {
     /// Names of streams, by lane.
     pub lanes: BTreeMap<LaneId, String>,
-    /// Names of allocations.
+    /// Names of allocations, by the number of the allocation.
     pub blocks: BTreeMap<BlockId, String>,
     /// Names of events, by the driver's handle.
     pub events: BTreeMap<u64, String>,

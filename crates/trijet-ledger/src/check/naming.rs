@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Maximum number of freed blocks whose names are kept.
 const FREED_MAX: usize = 1024;
 
-/// The names that the program gave.
+/// The names that the program gave to streams, allocations and events.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProgramNames {
     lanes: HashMap<LaneId, Arc<str>>,

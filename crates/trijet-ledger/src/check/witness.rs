@@ -94,7 +94,7 @@ struct Race<'a> {
     byte: u64,
     first: usize,
     second: usize,
-    /// The order of the trace.
+    /// The halves of all entries, in the order of the trace.
     kept: Vec<Piece>,
     /// The halves that do not follow the first operation.
     early: Vec<Piece>,
@@ -134,7 +134,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// Whether the first operation writes the byte, and whether the second one does.
+    /// Whether the first operation writes the byte, and whether the second operation writes it.
     fn writes(&self) -> (bool, bool) {
         match self.conflict {
             Conflict::Raw => (true, false),

@@ -21,7 +21,7 @@ pub(super) enum Class {
     CopyAsync,
     /// Copies, and returns when the copy is complete.
     CopySync,
-    /// Anything else.
+    /// Has none of these effects.
     Other,
 }
 
@@ -132,7 +132,7 @@ pub(super) const EFFECTS: [&[Class]; 4] = [
     &[Class::Other],
 ];
 
-/// One call of the host.
+/// One call of the host, with its effect and its time in nanoseconds.
 #[derive(Debug, Clone)]
 pub(super) struct ProgramCall {
     pub(super) class: Class,

@@ -23,9 +23,9 @@ const NEED_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 /// The kernels with one name.
 #[derive(Debug, Clone)]
 pub struct Communicated {
-    /// The name without parameters.
+    /// The name of the kernels, without parameters.
     pub name: String,
-    /// The number of kernels.
+    /// The number of kernels with this name.
     pub count: usize,
     /// The part of the time of these kernels in which no other kernel ran on their device.
     pub exposed: Nanos,

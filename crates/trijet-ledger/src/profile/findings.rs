@@ -24,7 +24,7 @@ const PLACES_MAX: usize = 3;
 pub struct Habit {
     /// The rule that found the habit.
     pub rule: Rule,
-    /// The number of occurrences.
+    /// The number of operations or calls that the finding is about.
     pub count: usize,
     /// The time that a fix may gain.
     pub cost: Nanos,

@@ -39,7 +39,7 @@ pub struct IdlePart {
     pub key: &'static str,
     /// The activity of the host, in words that follow "the host was".
     pub host: &'static str,
-    /// The length of the part.
+    /// The length of this part of the idle time.
     pub time: Nanos,
 }
 
@@ -50,7 +50,7 @@ pub struct Idle {
     pub total: Nanos,
     /// The number of gaps of at least 5 us.
     pub gaps: usize,
-    /// The longest gap.
+    /// The length of the longest gap.
     pub longest: Nanos,
     /// The length of all gaps of less than 50 us.
     pub short: Nanos,

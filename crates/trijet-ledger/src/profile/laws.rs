@@ -76,7 +76,7 @@ pub struct Contradiction {
     pub key: &'static str,
     /// How the records violate the law.
     pub law: &'static str,
-    /// The number of records.
+    /// The number of records that violate the law.
     pub count: usize,
     /// Some of the records, as text.
     pub examples: Vec<String>,
@@ -136,7 +136,7 @@ impl Life {
         Self { began: trace.began.0, ended: trace.end.map_or(0, |end| end.at.0) }
     }
 
-    /// The law that these times violate.
+    /// The law that an activity with these times violates.
     fn breaks(&self, begin: Nanos, end: Nanos) -> Option<Law> {
         if begin.0 == 0 {
             return Some(Law::Start);

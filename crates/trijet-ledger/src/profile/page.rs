@@ -321,7 +321,7 @@ fn ranks(job: &RankJob) -> [Section; 2] {
 /// keys.
 type TrackKey = (usize, Option<u32>, u8, u32, u32);
 
-/// Collects the timeline.
+/// Builds the timeline of a traced program.
 struct TimelineBuilder {
     origin: u64,
     window: Range<u64>,
@@ -505,7 +505,7 @@ impl PageCalls {
     }
 }
 
-/// The labels of activities.
+/// The labels of activities, each of them once.
 #[derive(Default)]
 struct Labels {
     /// For each name of the current process, the number of its label.

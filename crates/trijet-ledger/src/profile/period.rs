@@ -27,7 +27,7 @@ const VARIED: usize = 4;
 /// Maximum number of names that are tried as the start of similar steps.
 const TRIED_MAX: usize = 64;
 
-/// One step.
+/// One step of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PeriodStep {
     /// The indices of the step's names in the sequence.

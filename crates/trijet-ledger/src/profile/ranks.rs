@@ -157,7 +157,7 @@ fn are_numbered(workers: &[CommunicatingDevice<'_>], group: &BTreeSet<usize>) ->
     numbers.len() == processes.len()
 }
 
-/// Collects the waits of a job.
+/// Collects the waits of all ranks of a job.
 struct Waits {
     parts: Vec<ExposedParts>,
     /// For each rank, by its index: the times in nanoseconds of the matched kernels, by the index
@@ -189,7 +189,8 @@ impl Waits {
         waits
     }
 
-    /// Adds a collective of these ranks.
+    /// Adds a collective. `ranks` has the indices of its ranks, `members` their devices and
+    /// streams, and `times` the times of their kernels.
     fn add(&mut self, ranks: &[usize], members: &[(usize, usize)], times: &[Range<u64>]) {
         let arrival = Arrival::of(times);
         self.collectives += 1;

@@ -21,7 +21,7 @@ pub enum FiguresOf {
 /// The times from the start of one step to the start of the next, for steps with the usual kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepTimes {
-    /// The shortest time.
+    /// The shortest of the times.
     pub least: Nanos,
     /// A tenth of the times are at most this.
     pub tenth: Nanos,
@@ -29,7 +29,7 @@ pub struct StepTimes {
     pub median: Nanos,
     /// Nine tenths of the times are at most this.
     pub ninetieth: Nanos,
-    /// The longest time.
+    /// The longest of the times.
     pub most: Nanos,
 }
 

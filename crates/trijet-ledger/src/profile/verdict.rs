@@ -23,7 +23,7 @@ pub struct LostTime {
     pub cause: &'static str,
     /// The cause in words.
     pub what: String,
-    /// The length of the part.
+    /// The length of this part of the time.
     pub time: Nanos,
 }
 

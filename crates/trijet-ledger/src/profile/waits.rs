@@ -93,7 +93,7 @@ impl ExposedParts {
         self.unknown.extend(stream.minus(matched).intervals().iter().cloned());
     }
 
-    /// Splits the exposed communication.
+    /// Splits the exposed communication of the rank.
     pub(super) fn split(&self, communication: &Communication) -> Split {
         let exposed = &communication.exposed;
         let transfer = Union::of(self.transfers.iter().cloned()).and(exposed);

@@ -103,7 +103,7 @@ pub enum Api {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ActivityKind {
-    /// The run of a kernel.
+    /// A kernel that ran.
     Kernel,
     /// A copy.
     Copy {
@@ -181,19 +181,19 @@ pub struct Allocation {
     pub memory: MemoryKind,
     /// Whether the allocation or the free is stream-ordered.
     pub in_order: bool,
-    /// The device.
+    /// The device that CUPTI reports for the call.
     pub device: u32,
     /// The context of the stream.
     pub context: u32,
-    /// The stream.
+    /// The stream of the allocation or the free, as CUPTI numbers it.
     pub stream: u32,
     /// The number that the allocation or the free shares with its call.
     pub correlation: u32,
-    /// The address.
+    /// The address of the memory.
     pub address: u64,
-    /// The size in bytes.
+    /// The size of the memory in bytes.
     pub bytes: u64,
-    /// The time of the call.
+    /// The time of the call, on the clock of the trace.
     pub at: Nanos,
 }
 

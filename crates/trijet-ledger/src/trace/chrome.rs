@@ -65,7 +65,7 @@ pub fn trace(ops: &[Op]) -> String {
     )
 }
 
-/// The position of a slice.
+/// The position of a slice in the file: its process, its thread, and its times.
 #[derive(Clone, Copy)]
 struct SlicePosition {
     process: u32,

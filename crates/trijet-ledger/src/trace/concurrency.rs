@@ -21,9 +21,9 @@ use std::ops::Range;
 /// The reason why the times of an operation cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusableTimes {
-    /// The operation has no times.
+    /// The operation has no measured times.
     Missing,
-    /// The interval has no length.
+    /// The interval of the operation has no length.
     Empty,
     /// The operation began at an unknown time after it was ready. Another operation may have had
     /// the engine. The isolated times of the two operations are unknown, or do not decide.
@@ -62,7 +62,7 @@ pub enum Concurrency {
     },
     /// One operation ran after the other, and no reason is known.
     Apart {
-        /// The time between the two operations.
+        /// The time from the end of one operation to the start of the other operation.
         by: Nanos,
     },
     /// One of the operations has no usable times.
@@ -118,7 +118,7 @@ impl fmt::Display for Concurrency {
 /// A traced run, whose operations can be compared.
 #[derive(Debug, Clone, Copy)]
 pub struct TracedRun<'a> {
-    /// The operations.
+    /// The operations of the run.
     pub ops: &'a [Op],
     /// The graph of the operations.
     pub dag: &'a Dag,

@@ -81,7 +81,7 @@ pub struct RouteMetrics {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceMetrics {
-    /// The device.
+    /// The device of these figures.
     pub device: DeviceId,
     /// Copies between host and device.
     pub copies: Exposure,

@@ -88,7 +88,7 @@ impl fmt::Display for Cause {
 /// A time in which an engine was idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// The engine.
+    /// The engine that was idle.
     pub engine: DeviceEngine,
     /// The time in nanoseconds, on the clock of the device.
     pub span: Range<u64>,
@@ -121,7 +121,7 @@ fn add(host: &[HostWorked], span: Range<u64>, cause: Cause, parts: &mut BTreeMap
     *parts.entry(cause).or_insert(0) += rest.length().0;
 }
 
-/// The parts that are not empty.
+/// The causes whose parts are not empty.
 fn parts_of(parts: BTreeMap<Cause, u64>) -> Vec<(Cause, Nanos)> {
     let parts = parts.into_iter().filter(|(_, part)| *part > 0);
     parts.map(|(cause, part)| (cause, Nanos(part))).collect()

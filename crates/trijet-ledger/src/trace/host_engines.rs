@@ -45,7 +45,7 @@ impl fmt::Display for HostEngine {
 /// The busy times of an engine of the host, on the clock of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostWorked {
-    /// The engine.
+    /// The engine that these times belong to.
     pub engine: HostEngine,
     /// The times in which the engine worked.
     pub busy: Union,
@@ -57,7 +57,7 @@ pub struct HostWorked {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HostSummary {
-    /// The engine.
+    /// The engine that these figures belong to.
     pub engine: HostEngine,
     /// The time in which the engine worked.
     pub busy: Nanos,

@@ -119,9 +119,9 @@ impl Limit {
 /// The part of a run that needs the most time, and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// The part.
+    /// The part that needs the most time.
     pub limit: Limit,
-    /// The time that the part needs.
+    /// The time that this part needs.
     pub time: Nanos,
     /// The part that needs the second most time, and that time.
     pub next: Option<(Limit, Nanos)>,

@@ -85,7 +85,7 @@ pub type DeviceEngine = (DeviceId, Engine);
 /// The figures of an engine in a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineMetrics {
-    /// The engine.
+    /// The engine that these figures belong to.
     pub engine: DeviceEngine,
     /// |I_e|: the time in which the engine worked.
     pub busy: Nanos,

@@ -80,7 +80,7 @@ pub fn queued(ops: &[Op]) -> Vec<Queued> {
 /// Streams whose pairs of events may hold each other back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldByEvents {
-    /// The device.
+    /// The device of the streams.
     pub device: DeviceId,
     /// The number of streams that have operations with times.
     pub streams: usize,

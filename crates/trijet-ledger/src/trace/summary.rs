@@ -31,7 +31,7 @@ const OPS_MAX: usize = 5;
 /// Contention up to this value is noise of the measurement.
 const CONTENTION_MIN: f64 = 1.05;
 
-/// Whether times were measured.
+/// Whether a clock measured the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeKind {
     /// A clock measured the times.
@@ -91,7 +91,7 @@ pub struct EngineSummary {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Pair {
-    /// The engines.
+    /// The two engines.
     pub engines: [DeviceEngine; 2],
     /// The time in which both engines worked.
     pub together: Nanos,
@@ -107,9 +107,9 @@ pub struct Pair {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The cause.
+    /// The cause of the idle time.
     pub cause: Cause,
-    /// The idle time.
+    /// The idle time with this cause.
     pub time: Nanos,
     /// The remedy; `None` if the reader of the summary can do nothing.
     pub fix: Option<&'static str>,
@@ -142,7 +142,7 @@ pub struct Summary {
     /// idle time of the copy engine with the most work. If no engine limits, it is the idle time of
     /// the engine with the most work.
     pub losses: Vec<Loss>,
-    /// The critical path.
+    /// The critical path of the window.
     pub critical: CriticalPath,
     /// The time by which each operation could end later without delaying the end of the run.
     pub slack: Vec<Option<Nanos>>,

@@ -14,7 +14,7 @@ use crate::base::times::TimeSource;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
-/// The direct predecessors of a node.
+/// The direct predecessors of a node, each with its edge to the node.
 type Predecessors = SmallVec<[(DagNode, Edge); 4]>;
 
 /// A call that has begun and may wait.

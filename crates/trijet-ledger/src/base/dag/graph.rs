@@ -115,7 +115,7 @@ impl Dag {
         self.before.len()
     }
 
-    /// The direct predecessors of a node.
+    /// The direct predecessors of a node, each with its edge to the node.
     #[must_use]
     pub fn before(&self, node: DagNode) -> &[(DagNode, Edge)] {
         let at = node.index();

@@ -38,7 +38,7 @@ impl Nodes {
     }
 
     fn add(&mut self, node: DagNode, edge: Edge, stream: Option<LaneId>) {
-        // Two launches of a graph in one stream are ordered by the stream already.
+        // If two launches of a graph are in one stream, the stream already orders them.
         let is_covered =
             |(other, by, of): &PassedNode| (*by, *of) == (Edge::Lane, stream) && *other >= node;
         if edge == Edge::Graph && stream.is_some() && self.list.iter().any(is_covered) {

@@ -38,7 +38,7 @@ pub enum Edge {
 /// The edges that a reader relies on, in addition to the edges that CUDA documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laws {
-    /// No other edges.
+    /// No additional edges.
     Documented,
     /// Edges that a driver was observed to keep but does not promise. A bare record in the legacy
     /// stream holds the blocking streams back (law A14). A copy of pageable memory is staged, or

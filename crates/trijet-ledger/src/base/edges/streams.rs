@@ -87,7 +87,7 @@ pub(crate) struct Caller<'a, P> {
 /// the stream after that start (laws A17 and A18).
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<P> {
-    /// The number of its stream.
+    /// The number of the stream of the call.
     pub(crate) lane: usize,
     /// The set that the operation of the call follows, without the work of other devices.
     pub(crate) before: P,
@@ -98,7 +98,7 @@ pub(crate) struct Begun<P> {
     peers: Vec<(DeviceId, P)>,
 }
 
-/// A stream.
+/// A stream, with the set of everything that has passed in it.
 #[derive(Debug, Clone)]
 struct StreamEdges<P> {
     class: StreamClass,

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone)]
 struct Calls {
     thread: usize,
-    /// The last record by the thread.
+    /// The last record by the thread: its stamp and its entry.
     record: Option<(Stamp, u64)>,
     /// The last wait by the thread. In a search for doubtful waits, the list has all earlier waits
     /// too.
@@ -51,7 +51,8 @@ struct EventState {
     stands_for: StampClock,
     /// The last record: its entry, and the stamp that its stream had reached.
     recorded: Option<(u64, Stamp)>,
-    /// The record before the last one.
+    /// The record that the last record replaced: its entry, and the stamp that its stream had
+    /// reached.
     replaced: Option<(u64, Stamp)>,
     /// Whether the library made the last record. Then the library orders the calls about the event.
     is_internal: bool,
@@ -93,7 +94,7 @@ impl EventState {
     }
 }
 
-/// All events.
+/// All events, and the unordered calls about them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Events {
     by_id: NumberMap<u64, EventState>,

@@ -19,7 +19,7 @@ const HANDLES_MAX: usize = 4096;
 pub(super) enum Holder {
     /// A host thread, by its number in the trace.
     Thread(u64),
-    /// A host function.
+    /// A host function, by its position.
     HostFn(Position),
     /// Any thread or host function.
     Anyone,

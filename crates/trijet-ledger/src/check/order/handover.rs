@@ -265,7 +265,7 @@ impl HandOvers {
         OpenWaits { known, signals: &self.signals }
     }
 
-    /// The waits at risk that were found since the last call of this function.
+    /// The findings about waits at risk since the last call of this function.
     pub(super) fn take_found(&mut self) -> Vec<Stuck> {
         std::mem::take(&mut self.found)
     }

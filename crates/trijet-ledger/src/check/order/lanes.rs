@@ -26,7 +26,7 @@ struct ConcurrentCalls {
     last: Stamp,
 }
 
-/// A stream.
+/// A stream, with its component of the clocks and its last waits.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Lane {
     pub(in crate::check) id: LaneId,

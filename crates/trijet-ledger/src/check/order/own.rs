@@ -79,7 +79,7 @@ impl Owned {
         self.blocks.values().map(RangeMap::len).sum()
     }
 
-    /// Makes the call of the thread follow the earlier uses of the memory that it uses.
+    /// Makes the call of the thread follow the earlier uses of the memory that the call uses.
     pub(super) fn follow_earlier_uses(&self, threads: &mut HostThreads, thread: usize, op: &Op) {
         if threads.list.len() == 1 {
             return;

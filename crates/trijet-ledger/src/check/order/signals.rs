@@ -106,7 +106,7 @@ pub(in crate::check) struct UnansweredWait {
     pub(super) reported: bool,
 }
 
-/// A signal.
+/// The state of a signal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SignalState {
     pub(super) sets: Vec<Set>,

@@ -33,7 +33,7 @@ pub(in crate::check) struct Hop {
     pub(in crate::check) learned: Option<u64>,
 }
 
-/// Waits that may never end.
+/// Waits that may never end: the content of a finding.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Stuck {
     /// The waits of a cycle, or the one wait that ends only if host functions run in the right
@@ -44,7 +44,7 @@ pub(in crate::check) struct Stuck {
     pub(in crate::check) first: Option<u64>,
 }
 
-/// Something that could answer a wait.
+/// A set that could answer a wait, or a point from which the signal could still be set.
 #[derive(Debug, Clone, Copy)]
 struct Answer<'a> {
     op: u64,

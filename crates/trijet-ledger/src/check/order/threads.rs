@@ -13,7 +13,7 @@ use crate::base::ledger::{HostStep, Op, OpKind, WaitOutcome};
 use crate::base::vector_clock::VectorClock;
 use crate::check::options::Threads as Mode;
 
-/// A host thread.
+/// A host thread, with everything that it knows to be complete.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Thread {
     /// The number of the thread in the trace.

@@ -47,7 +47,7 @@ pub(crate) enum NoteName {
 pub(crate) struct NoteLink {
     /// The position in the timeline, as the script of the page reads it.
     pub(crate) target: String,
-    /// The text.
+    /// The text of the link.
     pub(crate) words: String,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Note {
 pub(crate) struct FigureTable {
     /// The names of the columns.
     pub(crate) head: Vec<String>,
-    /// The rows.
+    /// The rows of the table, from top to bottom.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
@@ -93,6 +93,6 @@ pub(crate) struct Section {
     pub(crate) bars: Vec<Bar>,
     /// The remarks, the most costly first.
     pub(crate) notes: Vec<Note>,
-    /// The kernels.
+    /// The table of the kernels.
     pub(crate) table: FigureTable,
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// A finding of the checker, as a page and a Perfetto trace show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HazardNote {
-    /// The full report.
+    /// The full report of the finding, as text.
     pub text: String,
     /// The index of the first operation in `Page::ops`; `None` if the finding is about one
     /// operation.
@@ -27,7 +27,7 @@ pub struct HazardNote {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Page<'a> {
-    /// The title.
+    /// The title of the page.
     pub title: String,
     /// The summary of the run; `None` if there is none.
     pub summary: Option<Summary>,

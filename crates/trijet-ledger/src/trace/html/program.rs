@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// The page of a traced program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProgramPage {
-    /// The title.
+    /// The title of the page.
     pub(crate) title: String,
     /// The result in one sentence.
     pub(crate) verdict: String,

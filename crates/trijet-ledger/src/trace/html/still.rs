@@ -47,7 +47,7 @@ pub(super) fn of_sheet(sheet: &Sheet) -> String {
     drawn(&engines, &(first..last))
 }
 
-/// Replaces a picture without operations.
+/// The text in place of a picture without operations.
 const NOTHING: &str = "No operation has times.";
 
 /// An engine of a picture: its name, and for each operation the start and the end in nanoseconds,
