@@ -41,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
         println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");
         return Ok(());
     }
-    // A task that was killed leaves its file systems mounted.
+    // If an earlier task was killed, its file systems may still be mounted.
     if folder().exists() {
         unmount()?;
         fs::remove_dir_all(folder())?;

@@ -169,8 +169,8 @@ mod tests {
         (Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read"))), receive)
     }
 
-    /// The outcome of a wait is known only when the wait ends. The reader gets it with the entry of
-    /// the wait, which is made at the call.
+    /// The entry of a wait is made at the call, but the outcome is known only when the wait ends.
+    /// The reader gets the entry together with the outcome.
     #[test]
     fn a_reader_sees_nothing_behind_a_wait_that_has_not_ended() {
         let (ledger, read) = read_along();

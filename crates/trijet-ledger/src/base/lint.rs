@@ -41,7 +41,7 @@ pub enum Rule {
     GraphSerialized,
     /// A kernel that is loaded after the first kernel has run.
     FirstUseLoad,
-    /// Code of the program that delays the enqueues.
+    /// The program's own code delays the enqueues.
     HostLate,
     /// Gaps in which a GPU has neither a kernel nor a copy.
     GpuIdle,

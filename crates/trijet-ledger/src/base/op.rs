@@ -189,8 +189,8 @@ pub struct Op {
     pub device: DeviceId,
     /// The class of the entry's stream.
     pub stream: StreamClass,
-    /// The lane of the entry, and its number in that lane. Without meaning for an entry outside of
-    /// streams.
+    /// The lane of the entry, and its number in that lane. If the entry is outside of streams, the
+    /// position has no meaning.
     pub position: Position,
     /// The accesses that the operation declares.
     pub accesses: Accesses,

@@ -15,7 +15,7 @@ pub(super) struct ContextFault {
     pub(super) finding: Finding,
     /// The operation that failed, if its entry is still kept.
     pub(super) first: Option<u64>,
-    /// The number of operations after the operation that failed.
+    /// The number of kept operations after the operation that failed.
     pub(super) poisoned: u64,
 }
 

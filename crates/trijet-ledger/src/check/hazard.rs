@@ -174,8 +174,8 @@ pub struct Party {
     pub site: Option<Site>,
     /// The chunk of a pipeline that the operation belongs to.
     pub chunk: Option<u64>,
-    /// The lane of the entry, and its number in that lane. Without meaning for an entry outside of
-    /// streams.
+    /// The lane of the entry, and its number in that lane. If the entry is outside of streams, the
+    /// position has no meaning.
     pub position: Position,
     /// The name that the program gave the stream of the entry.
     pub stream_name: Option<Arc<str>>,

@@ -208,8 +208,8 @@ impl Shadow {
         self.frees.push_back((block, op));
     }
 
-    /// Removes the content of bytes of a block; their last uses stay. If the allocation of the
-    /// block was not seen, the content is unknown and stays unknown.
+    /// Removes the content of bytes of a block. The last uses of the bytes stay. If the allocation
+    /// of the block was not seen, the content is unknown and stays unknown.
     pub(super) fn discard(&mut self, id: BlockId, range: &Range<u64>, op: u64) {
         if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.born.is_some()) {
             block.appear(range);

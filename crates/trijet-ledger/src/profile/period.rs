@@ -285,8 +285,8 @@ fn stretch(is_regular: &[bool]) -> Range<usize> {
     dense.start - before..dense.end + after
 }
 
-/// The number of pieces, counted from the first, after which the regular pieces outnumber the
-/// others by the most.
+/// The number of pieces from the start with the largest excess: the regular pieces among them
+/// outnumber the other pieces by the most.
 fn with_excess<'a>(pieces: impl Iterator<Item = &'a bool>) -> usize {
     let (mut best, mut most, mut sum) = (0, 0, 0_i64);
     for (piece, is_regular) in pieces.enumerate() {

@@ -268,9 +268,10 @@ fn settle(
     }
     let (late, later, earlier) =
         if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
-    // The later operation ran after the earlier one if it ended at most its isolated time after the
-    // end of the earlier one. If it ended later than that, there are two possibilities: it waited,
-    // or it ran at the same time and was slowed down.
+    // Compares the time from the end of the earlier operation to the end of the later one with the
+    // isolated time of the later one. If it is not longer, the later operation ran after the
+    // earlier one. If it is longer, the later operation either waited, or ran at the same time and
+    // was slowed down.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {
         return Concurrency::OneEngine(engine);

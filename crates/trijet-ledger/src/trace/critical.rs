@@ -110,8 +110,8 @@ pub fn category(ops: &[Op], node: DagNode) -> Category {
 /// A step of the critical path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CriticalStep {
-    /// The operation that the step belongs to or lies before; `None` for [`Category::Start`] and
-    /// [`Category::Tail`].
+    /// The operation that the step belongs to. A step that lies before a node has the operation of
+    /// that node. `None` for [`Category::Start`] and [`Category::Tail`].
     pub op: Option<usize>,
     /// The activity that took the time of the step.
     pub category: Category,

@@ -208,7 +208,8 @@ fn engine(
     (metrics, union)
 }
 
-/// max W_e, and the engine with this work.
+/// The bound max W_e, and the engine with this work. With one copy engine, uploads and downloads
+/// are added up.
 fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<DeviceEngine>) {
     let mut works: BTreeMap<DeviceEngine, (u64, DeviceEngine)> = BTreeMap::new();
     for e in engines {

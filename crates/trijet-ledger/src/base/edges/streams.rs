@@ -307,8 +307,8 @@ impl<P: Past> Streams<P> {
         self.mark_changed(lane);
     }
 
-    /// The set that a wait for the stream or a staged copy in it finds complete (laws A9, A13 and
-    /// A14).
+    /// The set that is complete when a wait for the stream ends. A staged copy in the stream finds
+    /// the same set complete (laws A9, A13 and A14).
     pub(crate) fn held(&mut self, lane: usize) -> &P {
         if self.list[lane].class == StreamClass::Legacy {
             self.join_blocking(lane, self.list[lane].device);

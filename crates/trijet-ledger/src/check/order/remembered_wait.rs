@@ -5,8 +5,8 @@ use super::clock::Stamp;
 use crate::base::id::LaneId;
 use std::collections::BTreeSet;
 
-/// Maximum number of waits that are kept per stream or thread. At most one is kept for each stream
-/// whose record was waited for.
+/// Maximum number of waits that are kept per stream or thread. For each stream whose record was
+/// waited for, only the last wait is kept.
 const WAITS_MAX: usize = 16;
 
 /// A wait for an event, as it is kept for explanations.
