@@ -554,8 +554,9 @@ impl Stream {
     /// A31).
     ///
     /// The memory may differ from the memory of the recording. It must have the same number of
-    /// bytes, and be the same kind of memory. The tilings of kernels are encoded again for the new
-    /// memory.
+    /// bytes, and be the same kind of memory. Memory that a kernel uses must also have the same
+    /// address modulo 256 bytes. Allocations of a device begin at multiples of 256 bytes, so this
+    /// concerns parts of buffers only. The tilings of kernels are encoded again for the new memory.
     ///
     /// In a stream of a [recording](super::Recording), copies of the graph's operations become a
     /// part of the recorded graph. They follow earlier operations of the stream, and later

@@ -25,7 +25,9 @@ pub enum Replay {
     /// Every run is a launch of a graph. `prepare` calls each stage once for each chunk, and runs
     /// call no stage. So values that a stage computes from the state of the program stay as they
     /// were in `prepare`. Memory that a stage allocates belongs to the graph. If a stage enqueues
-    /// an operation that a graph cannot have, `prepare` returns the error.
+    /// an operation that a graph cannot have, `prepare` returns the error. If kernels use the
+    /// page-locked data itself ([`Schedule::InPlace`](crate::pipeline::Schedule::InPlace)), a run
+    /// returns `InvalidValue` for data at another address modulo 256 bytes.
     Fixed,
     /// No run is a launch of a graph.
     Never,

@@ -107,9 +107,10 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
     /// Computes `y` from `x`, and returns when every operation has ended.
     ///
     /// # Errors
-    /// `InvalidValue` if `x` or `y` has another length than in `prepare`; the error of a stage,
-    /// with its chunk; an error of the driver. After an error nothing more is enqueued, and the run
-    /// waits for everything that was enqueued.
+    /// `InvalidValue` if `x` or `y` has another length than in `prepare`, or is at an address that
+    /// [`Replay::Fixed`] does not allow; the error of a stage, with its chunk; an error of the
+    /// driver. After an error nothing more is enqueued, and the run waits for everything that was
+    /// enqueued.
     pub fn run(&mut self, x: &PinnedBuffer<T>, y: &mut PinnedBuffer<U>) -> Result<()> {
         if (x.len(), y.len()) != self.lens {
             let (x, y, (len_in, len_out)) = (x.len(), y.len(), self.lens);
