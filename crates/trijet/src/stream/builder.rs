@@ -34,6 +34,8 @@ pub struct DeviceBuilder {
 enum OpenTarget {
     Selected(Select),
     Host(HostConfig),
+    /// All GPUs, or these host devices if there is no GPU.
+    GpusOr(HostConfig),
 }
 
 impl Default for OpenTarget {
@@ -81,6 +83,22 @@ impl DeviceBuilder {
     /// Opens new host devices instead of the selected device, as [`Device::host`] does.
     pub fn host(mut self, config: HostConfig) -> Self {
         self.target = OpenTarget::Host(config);
+        self
+    }
+
+    /// Opens all GPUs of this machine, in the order of their ordinals. If there is no CUDA driver
+    /// or no GPU, opens new host devices as [`host`](Self::host) does. So a program for several
+    /// devices begins in the same way on every machine.
+    ///
+    /// ```
+    /// use trijet::Device;
+    /// use trijet::sim::HostConfig;
+    /// let devices = Device::builder().gpus_or(HostConfig::new().devices(2)).open_all()?;
+    /// assert!(!devices.is_empty());
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    pub fn gpus_or(mut self, config: HostConfig) -> Self {
+        self.target = OpenTarget::GpusOr(config);
         self
     }
 
@@ -135,7 +153,7 @@ impl DeviceBuilder {
         self.open_all()?.into_iter().next().ok_or_else(none)
     }
 
-    /// Opens the device, or all host devices of the configuration.
+    /// Opens the device, all GPUs, or all host devices of the configuration.
     ///
     /// # Errors
     /// The errors of [`DeviceBuilder::open`].
@@ -143,6 +161,10 @@ impl DeviceBuilder {
         let devices = match self.target {
             OpenTarget::Selected(select) => vec![Device::open_with(select, self.memory)?],
             OpenTarget::Host(config) => Device::host_with(config, self.memory)?,
+            OpenTarget::GpusOr(config) => {
+                let gpus = Device::gpus_with(self.memory)?;
+                if gpus.is_empty() { Device::host_with(config, self.memory)? } else { gpus }
+            }
         };
         if let Some(options) = self.check {
             for device in &devices {

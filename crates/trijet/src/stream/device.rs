@@ -124,6 +124,18 @@ impl Device {
         (0..count).map(|id| Self::of(&domain, DeviceId(id), memory)).collect()
     }
 
+    /// Opens all GPUs. The list is empty if there is no CUDA driver or no GPU.
+    pub(super) fn gpus_with(memory: MemoryOptions) -> Result<Vec<Self>> {
+        let is_none =
+            |error: &Error| matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice);
+        let count = match Self::cuda_devices() {
+            Ok(gpus) => u32::try_from(gpus.len()).expect("a machine has few GPUs"),
+            Err(error) if is_none(&error) => 0,
+            Err(error) => return Err(error),
+        };
+        (0..count).map(|id| Self::open_with(Select::Cuda(id), memory)).collect()
+    }
+
     /// Opens host devices on which `search` makes every choice.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         calling::refuse("open")?;

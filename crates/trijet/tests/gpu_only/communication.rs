@@ -1,6 +1,7 @@
 //! Collectives on all GPUs of the host: by copies and kernels of this library, and by NCCL. On a
 //! host with one GPU, the results are equal to the data.
 
+use super::all_gpus;
 use crate::comm::{
     an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
 };
@@ -10,11 +11,10 @@ use trijet::comm::Communicator;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
 use trijet::training::Transport;
-use trijet::{Buffer, Device, ErrorKind, Result, Select};
+use trijet::{Buffer, Device, ErrorKind, Result};
 
 fn all() -> Result<Vec<Device>> {
-    let open = |ordinal| Device::open(Select::Cuda(ordinal));
-    (0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs")).map(open).collect()
+    all_gpus().open_all()
 }
 
 /// The data is from 1 KiB to 1 GiB long. Some lengths are not a multiple of a unit.

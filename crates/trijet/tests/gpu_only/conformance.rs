@@ -1,6 +1,7 @@
 //! The transcript of this machine's GPU: a test compares it with the golden one, or writes it as
 //! the golden one.
 
+use super::all_gpus;
 use crate::transcripts::{Transcript, compare, golden};
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::time::SystemTime;
 use trijet::memory::PoolAccess;
 use trijet::testing::{Subject, transcript};
-use trijet::{Device, Result, Select};
+use trijet::{Device, Result};
 
 /// The date of today as year, month and day. It is computed from a count of days, by the algorithm
 /// of Howard Hinnant for the civil calendar.
@@ -55,9 +56,7 @@ fn record(path: &Path) {
 /// Removes the access to other devices that copies of other tests have set. The sequences start
 /// without access, and call the driver directly.
 fn take_access() -> Result<()> {
-    let count = u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
-    let open = |ordinal| Device::open(Select::Cuda(ordinal));
-    let devices = (0..count).map(open).collect::<Result<Vec<_>>>()?;
+    let devices = all_gpus().open_all()?;
     for one in &devices {
         for other in devices.iter().filter(|other| other.id() != one.id()) {
             one.set_access(other, PoolAccess::None)?;

@@ -30,13 +30,21 @@ use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
     KernelSpec, Max, Min, Reduction, Shape, Sum,
 };
+use trijet::sim::HostConfig;
 use trijet::testing::{MIX, Prng, WORK, cluster, dependent, warp_specialized};
 use trijet::{
-    Args, Device, Element, ErrorKind, Kernel, LaunchConfig, Result, Select, Stream, View, ViewMut,
+    Args, Device, DeviceBuilder, Element, ErrorKind, Kernel, LaunchConfig, Result, Select, Stream,
+    View, ViewMut,
 };
 
 fn cuda() -> Device {
     Device::open(Select::Cuda(0)).expect("a CUDA device")
+}
+
+/// Options for opening all GPUs.
+fn all_gpus() -> DeviceBuilder {
+    drop(cuda());
+    Device::builder().gpus_or(HostConfig::new().devices(0))
 }
 
 /// An operation that reads `x` and writes `y`.

@@ -4,6 +4,7 @@
 #[path = "../task/programs.rs"]
 mod programs;
 
+use super::all_gpus;
 use trijet::kernels::{Code, KernelSpec, Read, Shape, Write};
 use trijet::task::TaskOptions;
 use trijet::{Device, Kernel, Result, Select};
@@ -36,9 +37,7 @@ fn a_kernel_that_writes_what_its_task_declared_to_read_is_found_on_a_gpu() -> Re
 fn any_program_of_tasks_has_the_result_of_its_tasks_on_a_gpu() -> Result<()> {
     let programs = std::env::var("TRIJET_TASKS")
         .map_or(2000, |most| most.parse().expect("a number of programs"));
-    let count = u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
-    let open = |ordinal| Device::open(Select::Cuda(ordinal));
-    let devices: Vec<Device> = (0..count).map(open).collect::<Result<_>>()?;
+    let devices = all_gpus().open_all()?;
     for seed in 0..programs {
         // The program uses all devices, or one device.
         let count = if seed % 2 == 0 { devices.len() } else { 1 };

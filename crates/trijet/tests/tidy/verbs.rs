@@ -29,6 +29,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "BucketPlan::*",
             "DeviceBuilder::select",
             "DeviceBuilder::host",
+            "DeviceBuilder::gpus_or",
             "DeviceBuilder::pool",
             "DeviceBuilder::red_zones",
             "DeviceBuilder::check",

@@ -28,8 +28,8 @@ pub enum Order {
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
     /// duration of each part. This shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing. Streams and threads have random priorities. The most
-    /// urgent stream or thread that can take a step takes the next step. At `depth - 1` random
+    /// Probabilistic concurrency testing. Streams and threads have random priorities. The next
+    /// step is a step of the most urgent stream or thread that can take one. At `depth - 1` random
     /// steps, the most urgent stream or thread becomes the least urgent. For a fault that needs
     /// `depth` orderings, a run of `steps` steps with n streams and threads has a chance of at
     /// least `1 / (n * steps^(depth - 1))` (Burckhardt et al. 2010).
