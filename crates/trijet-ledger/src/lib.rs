@@ -15,5 +15,6 @@
 #[doc(hidden)]
 pub mod base;
 pub mod check;
+pub mod laws;
 pub mod profile;
 pub mod trace;

@@ -54,8 +54,7 @@
 //! | `workers` | [`workers`] |
 //!
 //! # Laws
-//! A number such as "law A18" names a row of `docs/semantics.md` in the repository of Trijet. The
-//! row states the law, its source in the documentation of CUDA, and its tests.
+//! A number such as "law A18" names a row of [`laws`], which states the law and its tests.
 //!
 //! # Panics of a program's functions
 //! A panic of a source, a stage, a sink, a task, a host function or a twin becomes an error
@@ -97,7 +96,7 @@ pub mod training;
 pub mod workers;
 
 use trijet_ledger::base;
-pub use trijet_ledger::{check, trace};
+pub use trijet_ledger::{check, laws, trace};
 
 /// The crate `bytemuck`. With its derive macros, types of a program can be elements; see
 /// [`Element`].

@@ -29,11 +29,13 @@ pub enum ErrorKind {
     NoTwin,
     /// A kernel faulted or could not run. The context is lost, so later calls fail too.
     Launch,
-    /// The driver reported an error that makes its context unusable (law A40).
+    /// The driver reported an error that makes its context unusable (law [A40](crate::laws#a40)).
     ContextLost,
-    /// The stream is being captured into a graph, and a capture does not allow the call (law A33).
+    /// The stream is being captured into a graph, and a capture does not allow the call (law
+    /// [A33](crate::laws#a33)).
     Capturing,
-    /// A call that may reach the driver was made inside a host function (law A28).
+    /// A call that may reach the driver was made inside a host function (law
+    /// [A28](crate::laws#a28)).
     InCallback,
     /// The process is a child that `fork` made after a driver was opened. No driver works in it.
     /// Open devices after the fork, or start another program with `exec`.
@@ -181,7 +183,8 @@ impl Error {
         self.0.culprit
     }
 
-    /// Whether the context is lost. Then every later call on its device fails (law A40).
+    /// Whether the context is lost. Then every later call on its device fails (law
+    /// [A40](crate::laws#a40)).
     #[doc(hidden)]
     pub fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)

@@ -75,7 +75,7 @@ pub enum Place {
     Device,
     /// Page-locked memory of the host.
     Pinned,
-    /// Pageable memory of the host, whose copies are staged (law A17).
+    /// Pageable memory of the host, whose copies are staged (law [A17](crate::laws#a17)).
     Pageable,
 }
 
@@ -83,7 +83,7 @@ pub enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OrderedBy {
     /// The library. It inserts the waits, and Rust's ownership rules order the calls that use the
-    /// allocation (law A44).
+    /// allocation (law [A44](crate::laws#a44)).
     Library,
     /// The program, by its own events. The library inserts no waits, and ownership orders nothing.
     Program,
@@ -108,7 +108,8 @@ pub struct Access {
 /// the list needs no allocation.
 pub type Accesses = SmallVec<[Access; 2]>;
 
-/// How a stream relates to the legacy default stream (laws A13 and A15).
+/// How a stream relates to the legacy default stream (laws [A13](crate::laws#a13) and
+/// [A15](crate::laws#a15)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum StreamClass {
     /// The legacy stream.
@@ -201,7 +202,7 @@ pub struct Op {
     /// The devices of a copy between devices. Files before version 5 do not have them.
     pub route: Option<Route>,
     /// The number of the graph that the operation launches. The launch follows the previous launch
-    /// of that graph (law A31). Files before version 6 do not have the number.
+    /// of that graph (law [A31](crate::laws#a31)). Files before version 6 do not have the number.
     pub graph: Option<u64>,
     /// A name to print, for example the name of the kernel.
     pub label: Cow<'static, str>,

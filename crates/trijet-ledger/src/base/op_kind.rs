@@ -4,7 +4,7 @@
 use crate::base::id::{BlockId, Position};
 use serde::{Deserialize, Serialize};
 
-/// When the sources of a batch of copies may be read (law A19).
+/// When the sources of a batch of copies may be read (law [A19](crate::laws#a19)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SourceOrder {
     /// In stream order.
@@ -30,7 +30,7 @@ pub enum Waited {
     /// An event, by the driver's handle.
     Event(u64),
     /// Everything that the stream held: everything up to the entry's position in its lane. For the
-    /// legacy stream, this includes what the blocking streams held (law A14).
+    /// legacy stream, this includes what the blocking streams held (law [A14](crate::laws#a14)).
     Stream,
     /// Everything that the streams of the device held.
     Device,
@@ -107,9 +107,9 @@ pub enum StreamWork {
     Free,
     /// A copy. The engine of the entry tells its direction.
     Copy,
-    /// A copy in the legacy stream, for which the host may wait (law A18).
+    /// A copy in the legacy stream, for which the host may wait (law [A18](crate::laws#a18)).
     CopyNow,
-    /// A batch of copies, which may run in any order (law A19).
+    /// A batch of copies, which may run in any order (law [A19](crate::laws#a19)).
     Batch(SourceOrder),
     /// A memory set.
     Fill,
@@ -150,7 +150,7 @@ pub enum MemoryCall {
     /// An allocation of device memory or page-locked memory.
     AllocNow,
     /// A free. The driver may wait in the call, but no documented rule makes the call wait for
-    /// users of the memory (law A24).
+    /// users of the memory (law [A24](crate::laws#a24)).
     FreeNow,
     /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
     /// their operations may be pending.
@@ -195,15 +195,15 @@ pub enum HostStep {
     /// A stream was created. If the lane served another stream before, the work of that stream is
     /// complete. The numbers of the lane continue from the position of the entry.
     Open,
-    /// A kernel was loaded. The call may wait for running work (law A42).
+    /// A kernel was loaded. The call may wait for running work (law [A42](crate::laws#a42)).
     Load,
-    /// A pool released memory to the device at a synchronisation (law A25). The entry has the
-    /// number of bytes.
+    /// A pool released memory to the device at a synchronisation (law [A25](crate::laws#a25)). The
+    /// entry has the number of bytes.
     Release,
-    /// A call of this crate inside a host function was refused (law A28). The label names the call,
-    /// and the site is where the host function was enqueued.
+    /// A call of this crate inside a host function was refused (law [A28](crate::laws#a28)). The
+    /// label names the call, and the site is where the host function was enqueued.
     Refused,
-    /// A call reported that the context is lost (law A40).
+    /// A call reported that the context is lost (law [A40](crate::laws#a40)).
     Fault {
         /// The operation that failed, if the driver names the operation.
         culprit: Option<Position>,

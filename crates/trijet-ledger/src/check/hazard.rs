@@ -38,14 +38,14 @@ pub enum Severity {
 pub enum FindingClass {
     /// Two operations conflict, and nothing orders them.
     Race(Conflict),
-    /// A use that does not follow the allocation (law A21).
+    /// A use that does not follow the allocation (law [A21](crate::laws#a21)).
     UseBeforeAlloc,
     /// A use of memory of a heap that does not follow an earlier use of the same bytes by another
     /// allocation.
     ReuseRacesUse,
-    /// A free that does not follow a use (laws A22 and A24).
+    /// A free that does not follow a use (laws [A22](crate::laws#a22) and [A24](crate::laws#a24)).
     FreeRacesUse,
-    /// A use that was enqueued after the call that frees (law A22).
+    /// A use that was enqueued after the call that frees (law [A22](crate::laws#a22)).
     UseAfterFree,
     /// A second free of one allocation.
     DoubleFree,
@@ -57,16 +57,16 @@ pub enum FindingClass {
     Host(Conflict),
     /// Host memory was freed while an operation may still use it.
     FreeInFlight,
-    /// A stream waited for an event that had not been recorded (law A5).
+    /// A stream waited for an event that had not been recorded (law [A5](crate::laws#a5)).
     WaitUnrecorded,
     /// Two threads use one event, at least one of them records it, and nothing orders the two calls
-    /// (law A45).
+    /// (law [A45](crate::laws#a45)).
     EventUnordered,
-    /// Copies of one batch depend on each other (law A19).
+    /// Copies of one batch depend on each other (law [A19](crate::laws#a19)).
     BatchDependent,
-    /// A host function called the driver (law A28).
+    /// A host function called the driver (law [A28](crate::laws#a28)).
     ApiCall,
-    /// An operation failed, and the context was lost (law A40).
+    /// An operation failed, and the context was lost (law [A40](crate::laws#a40)).
     Sticky,
     /// A wait for a signal that is set only after the wait.
     Deadlock,
@@ -74,7 +74,7 @@ pub enum FindingClass {
     /// limit, the wait would be a deadlock.
     WaitGivesUp,
     /// A host function waits for a signal that another host function sets. The waiting host
-    /// function may run first (law A28).
+    /// function may run first (law [A28](crate::laws#a28)).
     DeadlockRisk,
 }
 

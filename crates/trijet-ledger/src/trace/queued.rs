@@ -101,7 +101,7 @@ impl fmt::Display for HeldByEvents {
 
 /// The devices on which more streams have pairs of events than there are hardware queues. A timed
 /// event that waits for an operation of its stream holds back the streams that share its queue (law
-/// A47). So tracing itself may make the program slower.
+/// [A47](crate::laws#a47)). So tracing itself may make the program slower.
 ///
 /// ```
 /// assert!(trijet::trace::queued::held_by_events(&[], 8).is_empty());

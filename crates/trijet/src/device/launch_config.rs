@@ -149,13 +149,13 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to
-    /// A36). The kernel may start when every block of the previous kernel in its stream has
-    /// executed `griddepcontrol.launch_dependents` or has ended. The kernel executes
-    /// `griddepcontrol.wait` before it uses memory. A kernel is refused if its PTX has a path
-    /// without such a wait, or a use of memory before the wait. The author of a kernel can
-    /// [promise](crate::kernels::KernelSpec::trust_wait) that the kernel waits in time. Then the
-    /// paths are not checked.
+    /// The same configuration as a dependent launch (programmatic dependent launch, laws
+    /// [A34](crate::laws#a34) to [A36](crate::laws#a36)). The kernel may start when every block of
+    /// the previous kernel in its stream has executed `griddepcontrol.launch_dependents` or has
+    /// ended. The kernel executes `griddepcontrol.wait` before it uses memory. A kernel is refused
+    /// if its PTX has a path without such a wait, or a use of memory before the wait. The author of
+    /// a kernel can [promise](crate::kernels::KernelSpec::trust_wait) that the kernel waits in
+    /// time. Then the paths are not checked.
     ///
     /// The results are the same as for an ordinary launch; only the time differs. The launch is an
     /// ordinary launch after a copy, a fill or a wait, and on every GPU before compute capability

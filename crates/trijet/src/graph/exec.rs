@@ -551,7 +551,7 @@ impl Stream {
     ///
     /// The launch is one operation of the stream. It follows earlier uses of the memory on every
     /// stream, and later uses follow it. It also follows the previous launch of the graph (law
-    /// A31).
+    /// [A31](crate::laws#a31)).
     ///
     /// The memory may differ from the memory of the recording. It must have the same number of
     /// bytes, and be the same kind of memory. Memory that a kernel uses must also have the same

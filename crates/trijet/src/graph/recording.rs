@@ -81,8 +81,9 @@ impl Recording {
 
     /// A stream whose operations are recorded. The operations run when the graph is launched.
     /// Copies, fills, launches of kernels and of other graphs, and [host functions](Self::host_fn)
-    /// can be recorded. Other calls return `Unsupported` or `Capturing` (law A33). Memory that the
-    /// stream [allocates](Stream::alloc) belongs to the graph.
+    /// can be recorded. Other calls return `Unsupported` or `Capturing` (law
+    /// [A33](crate::laws#a33)). Memory that the stream [allocates](Stream::alloc) belongs to the
+    /// graph.
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -120,10 +121,11 @@ impl Recording {
     }
 
     /// Records a host function. When a launch of the graph reaches the function, a thread of the
-    /// driver calls `run` (law A27). The graph owns `run`, and drops it when the graph is dropped
-    /// and no launch is pending. As for [`Stream::host_fn`], `run` must not call the driver, and a
-    /// later synchronization returns a panic of `run` as its error. A signal that `run` sets orders
-    /// no memory. A graph that is [recorded again](Device::record_again) keeps the first `run`.
+    /// driver calls `run` (law [A27](crate::laws#a27)). The graph owns `run`, and drops it when the
+    /// graph is dropped and no launch is pending. As for [`Stream::host_fn`], `run` must not call
+    /// the driver, and a later synchronization returns a panic of `run` as its error. A signal that
+    /// `run` sets orders no memory. A graph that is [recorded again](Device::record_again) keeps
+    /// the first `run`.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -313,7 +313,7 @@ fn limits(device: &OpenDevice) -> LaunchLimits {
 
 impl Device {
     /// Loads a kernel now. The first use of a kernel can block every stream until running work ends
-    /// (law A42), so load the kernel before a pipeline starts.
+    /// (law [A42](crate::laws#a42)), so load the kernel before a pipeline starts.
     ///
     /// Before the driver gets PTX, the library compares the PTX with the device and its driver; see
     /// [`PtxRule`](crate::kernels::PtxRule). This includes PTX that is compiled from a source.

@@ -19,7 +19,7 @@ impl Stream {
     /// grows.
     ///
     /// A device that was opened with [`DeviceBuilder::pool`](crate::DeviceBuilder::pool) allocates
-    /// and frees in stream order instead (laws A21 and A22).
+    /// and frees in stream order instead (laws [A21](crate::laws#a21) and [A22](crate::laws#a22)).
     ///
     /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and
     /// only the operations of the graph can use it. After the buffer was dropped, operations that

@@ -76,7 +76,7 @@ impl<'s, 'a> Copy<'s, 'a> {
 }
 
 /// Copies that are enqueued together as one operation of a stream. The copies have no order among
-/// each other (law A19).
+/// each other (law [A19](crate::laws#a19)).
 #[derive(Debug, Default)]
 pub struct Batch<'a> {
     copies: SmallVec<[CopySpans; 4]>,
@@ -155,7 +155,8 @@ impl Stream {
     }
 
     /// Copies all pairs of `batch` as one operation of the stream. The copies have no order among
-    /// each other (law A19). `order` determines when the driver may read the sources.
+    /// each other (law [A19](crate::laws#a19)). `order` determines when the driver may read the
+    /// sources.
     ///
     /// ```
     /// use trijet::SourceOrder;
@@ -247,10 +248,10 @@ impl Stream {
 }
 
 impl Device {
-    /// Copies `src` to `dst` in the legacy stream, and waits as law A18 states. When the call
-    /// returns, a download is complete, and so is an upload from page-locked memory. An upload from
-    /// pageable memory may still run, but the source may be changed. The call does not wait for a
-    /// copy within a device.
+    /// Copies `src` to `dst` in the legacy stream, and waits as law [A18](crate::laws#a18) states.
+    /// When the call returns, a download is complete, and so is an upload from page-locked memory.
+    /// An upload from pageable memory may still run, but the source may be changed. The call does
+    /// not wait for a copy within a device.
     ///
     /// # Errors
     /// The errors of [`Stream::copy`].
@@ -275,7 +276,7 @@ impl Device {
     }
 
     /// Sets every byte of `dst` to `value` in the legacy stream. If `dst` is page-locked memory,
-    /// waits until the fill is complete. Otherwise does not wait (law A18).
+    /// waits until the fill is complete. Otherwise does not wait (law [A18](crate::laws#a18)).
     ///
     /// # Errors
     /// The errors of [`Stream::fill_bytes`].

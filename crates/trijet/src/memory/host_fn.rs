@@ -149,7 +149,7 @@ impl Stream {
     /// or a tuple of up to four buffers: `&` for reading, `&mut` for writing. `run` gets slices of
     /// their elements. The uses order the function on every stream. The function follows the
     /// writers of its inputs and the users of its outputs, and later users follow the function (law
-    /// A27).
+    /// [A27](crate::laws#a27)).
     ///
     /// ```
     /// use trijet::{Device, Select};

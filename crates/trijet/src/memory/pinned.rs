@@ -33,7 +33,8 @@ use std::task::{Context, Poll, ready};
 pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 
 /// Elements in ordinary host memory. The driver copies such memory in stages, which takes longer
-/// and may block the calling thread (law A17). Use page-locked memory wherever possible.
+/// and may block the calling thread (law [A17](crate::laws#a17)). Use page-locked memory wherever
+/// possible.
 ///
 /// ```
 /// use trijet::{Device, Select};

@@ -218,7 +218,7 @@ impl Device {
 
     /// The legacy default stream. Each operation of the legacy stream follows all earlier work of
     /// the blocking streams of the device. Later operations of the blocking streams follow the
-    /// operation (law A13).
+    /// operation (law [A13](crate::laws#a13)).
     ///
     /// # Errors
     /// The errors of [`Device::stream`].
@@ -226,8 +226,9 @@ impl Device {
         Stream::new(&self.0, StreamClass::Legacy, 0)
     }
 
-    /// The default stream of the calling thread, which is a blocking stream (law A15). Only this
-    /// thread may use it: calls of other threads return `InvalidValue`.
+    /// The default stream of the calling thread, which is a blocking stream (law
+    /// [A15](crate::laws#a15)). Only this thread may use it: calls of other threads return
+    /// `InvalidValue`.
     ///
     /// # Errors
     /// The errors of [`Device::stream`].
@@ -243,9 +244,9 @@ impl Device {
         }
     }
 
-    /// Waits until the work of all streams of the device is complete (law A10). If other code is
-    /// capturing a stream of the device into a graph, the driver refuses the call, and the capture
-    /// fails. [`Stream::synchronize`] makes no capture fail.
+    /// Waits until the work of all streams of the device is complete (law [A10](crate::laws#a10)).
+    /// If other code is capturing a stream of the device into a graph, the driver refuses the call,
+    /// and the capture fails. [`Stream::synchronize`] makes no capture fail.
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.

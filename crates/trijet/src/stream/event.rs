@@ -19,8 +19,9 @@ use crate::order::lane_ref::LaneRef;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A point in a stream (laws A4 to A8). Before its first record, an event stands for no work, and a
-/// wait for the event has no effect (law A5).
+/// A point in a stream (laws [A4](crate::laws#a4) to [A8](crate::laws#a8)). Before its first
+/// record, an event stands for no work, and a wait for the event has no effect (law
+/// [A5](crate::laws#a5)).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -165,20 +166,20 @@ macro_rules! event_verbs {
                 Self(self.0.named(name))
             }
 
-            /// Makes the event stand for the work that is in `stream` at this call (law A4). A
-            /// second record replaces the first one. Waits that were enqueued before the second
-            /// record still wait for the first one.
+            /// Makes the event stand for the work that is in `stream` at this call (law
+            /// [A4](crate::laws#a4)). A second record replaces the first one. Waits that were
+            /// enqueued before the second record still wait for the first one.
             ///
             /// # Errors
-            /// `InvalidValue` if the stream belongs to another device or driver (law A6); an error
-            /// of the driver.
+            /// `InvalidValue` if the stream belongs to another device or driver (law
+            /// [A6](crate::laws#a6)); an error of the driver.
             #[track_caller]
             pub fn record(&self, stream: &Stream) -> Result<()> {
                 self.0.record(stream)
             }
 
-            /// Waits until the work that the event stands for is complete (law A8). Returns at once
-            /// if the event was never recorded.
+            /// Waits until the work that the event stands for is complete (law
+            /// [A8](crate::laws#a8)). Returns at once if the event was never recorded.
             ///
             /// # Errors
             /// The error of work that failed, or `Stalled`.
@@ -187,7 +188,8 @@ macro_rules! event_verbs {
                 self.0.synchronize()
             }
 
-            /// Whether the work that the event stands for is complete (law A8). Never blocks.
+            /// Whether the work that the event stands for is complete (law [A8](crate::laws#a8)).
+            /// Never blocks.
             ///
             /// # Errors
             /// The error of work that failed.
@@ -240,8 +242,8 @@ impl TimedEvent {
     /// The time from `earlier` to this event. Both events must be complete.
     ///
     /// # Errors
-    /// `InvalidValue` if one of the events was never recorded (law A5), or if the events belong to
-    /// two drivers; an error of the driver.
+    /// `InvalidValue` if one of the events was never recorded (law [A5](crate::laws#a5)), or if the
+    /// events belong to two drivers; an error of the driver.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         calling::refuse("event elapsed")?;
         self.0.device.domain.own("event elapsed", earlier.0.device.domain.id())?;
@@ -277,7 +279,8 @@ impl Device {
 
 impl Stream {
     /// Makes later work of this stream wait for the work for which `event` stands at this call (law
-    /// A7). Rarely needed, because the uses of buffers are ordered without events.
+    /// [A7](crate::laws#a7)). Rarely needed, because the uses of buffers are ordered without
+    /// events.
     ///
     /// # Errors
     /// `InvalidValue` for an event of another driver; an error of the driver.

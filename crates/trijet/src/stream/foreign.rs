@@ -74,7 +74,7 @@ impl Stream {
     }
 
     /// Makes later work of this stream wait for the work that a `CUevent` of another library stands
-    /// for at this call (law A7).
+    /// for at this call (law [A7](crate::laws#a7)).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -187,7 +187,8 @@ impl<'a> Capture<'a> {
     }
 
     /// Makes the captured stream wait for the present work of another stream of the capture. If a
-    /// stream of the capture was not joined, ending the capture is an error (904, law A33).
+    /// stream of the capture was not joined, ending the capture is an error (904, law
+    /// [A33](crate::laws#a33)).
     ///
     /// # Errors
     /// The errors of [`Capture::begin`].

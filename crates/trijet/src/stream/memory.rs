@@ -70,7 +70,7 @@ pub struct HeapStats {
 
 impl Device {
     /// The statistics of the memory that [`Stream::alloc`](super::Stream::alloc) allocates (law
-    /// M-C2). All handles of the device share this memory.
+    /// [M-C2](crate::laws#m-c2)). All handles of the device share this memory.
     ///
     /// # Errors
     /// An error of the driver.
@@ -161,9 +161,10 @@ impl Device {
     }
 
     /// Sets the release threshold: the maximum amount of memory that is kept when a synchronization
-    /// returns unused memory to the device (law A25). With `u64::MAX`, all memory is kept. This is
-    /// the default of the heap and of [`PoolChoice::Own`](super::PoolChoice::Own). With 0, a
-    /// synchronization returns all unused memory, so that other processes can use it.
+    /// returns unused memory to the device (law [A25](crate::laws#a25)). With `u64::MAX`, all
+    /// memory is kept. This is the default of the heap and of
+    /// [`PoolChoice::Own`](super::PoolChoice::Own). With 0, a synchronization returns all unused
+    /// memory, so that other processes can use it.
     ///
     /// # Errors
     /// An error of the driver.
@@ -231,8 +232,8 @@ impl Device {
     }
 
     /// Returns unused memory to the device until at most `keep` bytes are left. Memory in use stays
-    /// (law A25). Freed memory stays too, unless its users were found complete. A heap returns
-    /// memory in the pieces in which the heap took the memory.
+    /// (law [A25](crate::laws#a25)). Freed memory stays too, unless its users were found complete.
+    /// A heap returns memory in the pieces in which the heap took the memory.
     ///
     /// # Errors
     /// An error of the driver.
@@ -248,8 +249,8 @@ impl Device {
     }
 
     /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) uses the current pool of the
-    /// device (law A26). Then `cudaMallocAsync` in other code of this process allocates from the
-    /// same pool, unless the call names a pool.
+    /// device (law [A26](crate::laws#a26)). Then `cudaMallocAsync` in other code of this process
+    /// allocates from the same pool, unless the call names a pool.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from its heap; an error of the driver.
@@ -278,10 +279,10 @@ impl Device {
     }
 
     /// Sets the access of `peer` to the memory of this device, for existing and future allocations.
-    /// The access in the other direction does not change (law A39). A copy between two devices uses
-    /// the link between them, if there is one. For this purpose, the first such copy also sets an
-    /// access: the device of the copy's stream gets access to the memory of the other device.
-    /// Without a link, a copy goes through the host.
+    /// The access in the other direction does not change (law [A39](crate::laws#a39)). A copy
+    /// between two devices uses the link between them, if there is one. For this purpose, the first
+    /// such copy also sets an access: the device of the copy's stream gets access to the memory of
+    /// the other device. Without a link, a copy goes through the host.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;

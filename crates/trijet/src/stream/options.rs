@@ -33,7 +33,8 @@ impl StreamOptions {
     }
 
     /// Makes the stream wait for the work of the legacy stream, and the legacy stream wait for the
-    /// work of this stream (law A13). This is for programs with code that uses the legacy stream.
+    /// work of this stream (law [A13](crate::laws#a13)). This is for programs with code that uses
+    /// the legacy stream.
     ///
     /// ```
     /// use trijet::{Device, Select, StreamOptions};
@@ -53,7 +54,7 @@ impl StreamOptions {
 
     /// Sets the priority: smaller numbers are more urgent, see
     /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities). A number out of range is clamped.
-    /// Priorities order kernels, not copies (law A43).
+    /// Priorities order kernels, not copies (law [A43](crate::laws#a43)).
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self

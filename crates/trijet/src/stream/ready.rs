@@ -177,8 +177,8 @@ impl fmt::Debug for Waiting {
 ///
 /// The future works under any executor, may move between threads, and may be dropped at any time.
 /// The thread whose poll ends the future knows that the work is complete, as after a wait (law
-/// A46). On a host device with modelled time, each poll advances time. The future then ends with
-/// `Stalled` if nothing can run any more.
+/// [A46](crate::laws#a46)). On a host device with modelled time, each poll advances time. The
+/// future then ends with `Stalled` if nothing can run any more.
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};

@@ -32,9 +32,9 @@ use std::time::Duration;
 /// nothing else to the order of streams. In particular, a signal does not stand for pending work.
 /// To hand over several items one after another, send a new signal with each item.
 ///
-/// After a context loss no host function is called (law A29). So a signal that a host function
-/// should set is never set. If a loss is possible, use [`Signal::wait_timeout`]. In the virtual
-/// executor, a thread that waits without a limit keeps the other threads from running.
+/// After a context loss no host function is called (law [A29](crate::laws#a29)). So a signal that a
+/// host function should set is never set. If a loss is possible, use [`Signal::wait_timeout`]. In
+/// the virtual executor, a thread that waits without a limit keeps the other threads from running.
 ///
 /// ```
 /// use trijet::{Device, Select};

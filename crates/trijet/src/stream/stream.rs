@@ -29,7 +29,8 @@ const NO_CHUNK: u64 = u64::MAX;
 /// An in-order queue of operations on a device.
 ///
 /// Using one buffer on several streams needs no events: the library inserts the necessary waits.
-/// Dropping a stream never blocks, and the work of the stream still runs (law A12).
+/// Dropping a stream never blocks, and the work of the stream still runs (law
+/// [A12](crate::laws#a12)).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -141,7 +142,7 @@ impl Stream {
         self
     }
 
-    /// Waits until everything enqueued so far is complete (law A9).
+    /// Waits until everything enqueued so far is complete (law [A9](crate::laws#a9)).
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.
@@ -175,7 +176,7 @@ impl Stream {
         synchronized.map_err(|error| device.failed(error))
     }
 
-    /// Whether everything enqueued so far is complete (law A9). Never blocks.
+    /// Whether everything enqueued so far is complete (law [A9](crate::laws#a9)). Never blocks.
     ///
     /// # Errors
     /// The error of work that failed.
@@ -194,11 +195,12 @@ impl Stream {
     }
 
     /// Runs `run` on a thread of the driver, after all work enqueued so far. Later work of this
-    /// stream waits for `run` (law A27). `run` must not call the driver: calls of this crate that
-    /// may do so return `InCallback` (law A28). `run` may use signals. The library catches a panic
-    /// of `run`, and the next synchronization returns it. `run` is dropped exactly once, even if
-    /// the device was lost and `run` is never called (law A29). To enqueue a function that uses
-    /// page-locked memory, call [`Stream::host_fn_with`].
+    /// stream waits for `run` (law [A27](crate::laws#a27)). `run` must not call the driver: calls
+    /// of this crate that may do so return `InCallback` (law [A28](crate::laws#a28)). `run` may use
+    /// signals. The library catches a panic of `run`, and the next synchronization returns it.
+    /// `run` is dropped exactly once, even if the device was lost and `run` is never called (law
+    /// [A29](crate::laws#a29)). To enqueue a function that uses page-locked memory, call
+    /// [`Stream::host_fn_with`].
     ///
     /// # Errors
     /// An error of the driver. `run` is then dropped without being called.

@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// The work of a stream up to a point. Any thread can wait for a ticket. After the wait, the thread
-/// knows that the work is complete (law A11).
+/// knows that the work is complete (law [A11](crate::laws#a11)).
 #[derive(Debug, Clone)]
 pub struct Ticket {
     device: Arc<OpenDevice>,

@@ -62,6 +62,39 @@ fn a_test_that_was_renamed_is_found() {
     assert_eq!(lines(&unknown_tests(&laws, &all)), [2, 4]);
 }
 
+/// Links to laws whose row does not exist. rustdoc does not check the part of a link after `#`.
+fn unknown_laws(laws: &File, all: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in all.iter().filter(|file| file.is_rust() && file.path.contains("/src/")) {
+        for (n, line) in file.text.lines().enumerate() {
+            for link in line.split("(crate::laws#").skip(1) {
+                let law = link.split(')').next().unwrap_or_default();
+                if !laws.text.contains(&format!("<a id=\"{law}\"></a>")) {
+                    findings.push(file.finding(n + 1, format!("no law is called `{law}`")));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn every_link_to_a_law_leads_to_its_row() {
+    let all = files();
+    let laws = all.iter().find(|file| file.path == LAWS).expect("the document of the laws exists");
+    demand_none("links to laws", &unknown_laws(laws, &all));
+    let linked = all.iter().filter(|file| file.text.contains("(crate::laws#a")).count();
+    assert!(linked > 10, "pages of the library link to the laws");
+}
+
+#[test]
+fn a_link_to_no_law_is_found() {
+    let laws = File::new(LAWS, "| <a id=\"a1\"></a>A1 | HB |\n");
+    let text = "/// (law [A1](crate::laws#a1))\n/// (law [A99](crate::laws#a99))\n";
+    let page = File::new("crates/trijet/src/stream/a.rs", text);
+    assert_eq!(lines(&unknown_laws(&laws, &[page])), [2]);
+}
+
 /// Documents that describe the tree as it is. The changelog also names removed parts.
 pub(crate) fn describes_the_tree(file: &File) -> bool {
     file.path.ends_with(".md") && file.path != "CHANGELOG.md"

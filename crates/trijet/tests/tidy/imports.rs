@@ -10,6 +10,7 @@ use crate::{File, Finding, demand_none, files, lines};
 /// Each folder of the library and its floor. Two folders of one floor never import each other.
 const FLOORS: &[(&str, u8)] = &[
     ("base", 0),
+    ("laws", 0),
     ("trace", 1),
     ("check", 1),
     ("device", 2),

@@ -108,8 +108,9 @@ impl HostConfig {
     /// Sets the number of hardware queues of each device, for the virtual executor with modelled
     /// time. If there are more streams than queues, the streams share the queues. Then an operation
     /// that waits for earlier work of its stream may hold back other streams of its queue (law
-    /// A47). Without a number, `Order::Greedy` has no queues, and `Order::Seeded` has 8, the
-    /// default of CUDA. In `Order::Seeded`, the streams share queues only for half of the seeds.
+    /// [A47](crate::laws#a47)). Without a number, `Order::Greedy` has no queues, and
+    /// `Order::Seeded` has 8, the default of CUDA. In `Order::Seeded`, the streams share queues
+    /// only for half of the seeds.
     pub fn hardware_queues(mut self, queues: impl Into<Option<NonZeroU32>>) -> Self {
         self.hardware_queues = queues.into();
         self

@@ -24,7 +24,7 @@ const OPS_PER_ROUND: u64 = 7;
 
 /// The time at which a kernel lets the next kernel of its stream begin, if the next kernel is a
 /// dependent launch. The results do not depend on this time, because the next kernel waits for the
-/// data that it needs (law A35).
+/// data that it needs (law [A35](crate::laws#a35)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, NoUninit)]
 #[repr(u32)]
 pub enum Trigger {

@@ -131,7 +131,7 @@ pub fn median<T: MedianPixel>(
 }
 
 /// Loads the filter for a radius, so that the first use of the filter does not wait for running
-/// work (law A42).
+/// work (law [A42](crate::laws#a42)).
 ///
 /// # Errors
 /// `InvalidValue` for a radius outside 1 to 7; an error of the driver.

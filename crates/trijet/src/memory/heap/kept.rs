@@ -258,7 +258,8 @@ impl Device {
     }
 
     /// Frees kept memory that no operation uses: host memory, and memory of [`Device::alloc`].
-    /// Returns the size of the freed memory. May wait for the device (laws A20 and A24).
+    /// Returns the size of the freed memory. May wait for the device (laws [A20](crate::laws#a20)
+    /// and [A24](crate::laws#a24)).
     ///
     /// ```
     /// use trijet::{Bytes, Device};

@@ -23,7 +23,7 @@ pub struct StageCx<'a> {
 
 impl StageCx<'_> {
     /// The chunk. Before the first chunk, a stage is called with an empty chunk, which loads its
-    /// kernels (law A42).
+    /// kernels (law [A42](crate::laws#a42)).
     #[must_use]
     pub fn chunk(&self) -> &Chunk {
         self.chunk
