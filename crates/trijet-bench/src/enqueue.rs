@@ -24,6 +24,7 @@ use trijet_tools::stats::Samples;
 pub(crate) struct Definition {
     burst: u32,
     bursts: usize,
+    host_bursts: usize,
     elements: usize,
 }
 
@@ -174,16 +175,17 @@ pub(crate) fn run(
         bare: if is_gpu { Some(Bare::new(n as u64)?) } else { None },
         streams: [a, b],
     };
+    let bursts = if is_gpu { definition.bursts } else { definition.host_bursts };
     let mut figures = Figures::default();
     steps.expect(2);
     for warm_up in [true, false] {
         steps.begin(if warm_up { "warming up" } else { "timing calls" });
         figures = Figures::default();
-        for _ in 0..if warm_up { 2 } else { definition.bursts } {
+        for _ in 0..if warm_up { 2 } else { bursts } {
             round.run(device, definition.burst, &mut figures)?;
         }
     }
-    let launches = f64::from(definition.burst) * (definition.bursts + 2) as f64;
+    let launches = f64::from(definition.burst) * (bursts + 2) as f64;
     let mut results = Results::of_device(device);
     results.note("verified", verify(device, &round, launches)?);
     if !is_gpu {
