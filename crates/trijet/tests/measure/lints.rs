@@ -66,6 +66,19 @@ fn a_legacy_barrier_costs_the_time_that_no_other_cause_explains() {
     assert_eq!((lint.saved, lint.ops), (Nanos(28), vec![1]));
 }
 
+/// Operations of the legacy stream follow each other like those of any stream.
+#[test]
+fn a_program_with_the_legacy_stream_alone_has_no_barrier() {
+    let ops = recorded(|device| {
+        let stream = device.legacy_stream()?;
+        let (x, mut y) = (stream.alloc::<u32>(WORDS)?, stream.alloc::<u32>(WORDS)?);
+        let mut z = stream.alloc::<u32>(WORDS)?;
+        stream.launch(&WORK, (50, &x, &mut y))?;
+        stream.launch(&WORK, (50, &x, &mut z))
+    });
+    silent(&ops, Rule::LegacyBarrier);
+}
+
 /// Cases 28 and 29.
 #[test]
 fn pageable_copies_are_flagged_with_the_time_that_they_block() {

@@ -87,7 +87,10 @@ impl DagBuilder<'_> {
                 continue;
             }
             ready = ready.max(Some(end));
-            self.edges.push((node, earlier, edge));
+            // The legacy stream follows itself, as every stream does. That is no barrier.
+            let lane = |node: DagNode| self.ops[node.op()].position.lane;
+            let is_own = edge == Edge::Legacy && lane(node) == lane(earlier);
+            self.edges.push((node, earlier, if is_own { Edge::Lane } else { edge }));
         }
         let timed = times.is_some();
         let moment = match times {
