@@ -148,7 +148,7 @@ check('the pointer over an operation shows its card', () => {
   goTo(place);
   point('pointermove', ...middle(compute, place));
   const text = by('card').textContent;
-  return !by('card').hidden && text.includes(`#${compute.ops[place]} `) && text.includes('ran') && text.includes('from its call to its begin') || text;
+  return !by('card').hidden && text.includes(`#${compute.ops[place]} `) && text.includes('ran') && text.includes('from its call to its start') || text;
 });
 check('the wheel hides the card of the operation under the pointer', () => {
   goTo(place);

@@ -103,8 +103,8 @@ const TABLE: [RuleRow; 19] = [
         rule: Rule::Pageable,
         name: "PERF/PAGEABLE",
         title: "asynchronous copies from or to pageable host memory",
-        fix: "copy from and to page-locked memory: the driver stages other memory, and the call \
-              waits for that",
+        fix: "copy from and to page-locked memory: for pageable memory, the call waits while the \
+              driver copies through a buffer",
         limits: NONE,
         found_in: FoundIn::Both,
         difference: "",
@@ -116,8 +116,8 @@ const TABLE: [RuleRow; 19] = [
         fix: "use non-blocking streams, with events where order is needed",
         limits: NONE,
         found_in: FoundIn::Both,
-        difference: "a foreign trace has no order by events, so only the time in which one side \
-                     waited while the other ran is known",
+        difference: "a foreign trace has no order by events; the cost is the time in which legacy \
+                     work waited while other work ran, or the reverse",
     },
     RuleRow {
         rule: Rule::SyncCopy,
@@ -154,7 +154,7 @@ const TABLE: [RuleRow; 19] = [
         name: "PERF/OVER-SYNC",
         title: "waits of the host before the next work is enqueued",
         fix: "enqueue the next work before the wait: use two buffers in turn, and wait for the \
-              event of one when it is used again",
+              event of a buffer before its next use",
         limits: RuleLimits { count_min: LOOP_MIN, ..NONE },
         found_in: FoundIn::Both,
         difference: "a foreign trace has no lines of the program, so it cannot tell a loop; every \
@@ -172,7 +172,7 @@ const TABLE: [RuleRow; 19] = [
     RuleRow {
         rule: Rule::NoOverlap,
         name: "PERF/NO-OVERLAP",
-        title: "engines that could work at the same time work in turn",
+        title: "engines work in turn, but could work at the same time",
         fix: "use a stream per engine, or a pipeline, so that engines work at the same time",
         limits: NONE,
         found_in: FoundIn::Ledger,
@@ -205,13 +205,13 @@ const TABLE: [RuleRow; 19] = [
         fix: "use as many streams as operations run at once",
         limits: NONE,
         found_in: FoundIn::Ledger,
-        difference: "the cost is the creation of the streams, which a foreign trace does not \
-                     relate to them",
+        difference: "the cost is the time to create the streams, but a foreign trace does not tell \
+                     which call created a stream",
     },
     RuleRow {
         rule: Rule::QueueShared,
         name: "PERF/QUEUE-SHARED",
-        title: "ready kernels that wait while as many run as there are hardware queues",
+        title: "ready kernels that wait while one kernel per hardware queue runs",
         fix: "use no more streams than hardware queues, or ask for up to 32 queues: set \
               CUDA_DEVICE_MAX_CONNECTIONS before the program starts",
         limits: RuleLimits { share_min: 0.05, ..NONE },
@@ -232,7 +232,7 @@ const TABLE: [RuleRow; 19] = [
         rule: Rule::FirstUseLoad,
         name: "PERF/FIRST-USE-LOAD",
         title: "kernels loaded after the first one has run",
-        fix: "load every kernel before the first one runs, for example by launching each once",
+        fix: "load every kernel before the work starts, for example by launching each kernel once",
         limits: NONE,
         found_in: FoundIn::Both,
         difference: "a ledger has the calls that load; a foreign trace has the times that CUPTI \
@@ -284,12 +284,12 @@ const TABLE: [RuleRow; 19] = [
         rule: Rule::LateRank,
         name: "PERF/LATE-RANK",
         title: "collectives that waited for a rank that began later",
-        fix: "find what the late rank does before its collectives and this one does not: more \
+        fix: "find what the late rank does before its collectives and the other ranks do not: more \
               work, copies, or a host that enqueues late; divide the work evenly",
         limits: NONE,
         found_in: FoundIn::Trace,
-        difference: "a ledger is of one process, and the report of a group of processes compares \
-                     its ranks",
+        difference: "a ledger has one process; the report of a group of processes compares the \
+                     ranks",
     },
 ];
 

@@ -399,8 +399,8 @@ impl Checker {
         let mut finding = Finding::new(class, self.current_party(), vec!["A22"]);
         finding.first = free.and_then(|free| find(&self.parties, free)).cloned();
         finding.block = Some(block);
-        finding.known = "no call after the one that frees memory may use it, in whatever order \
-                         the streams run"
+        finding.known = "after the call that frees memory, no call may use that memory, in \
+                         whatever order the streams run"
             .to_owned();
         finding.fix = if again { "free it once" } else { "free it after its last use" }.to_owned();
         finding.add_range(range.clone());

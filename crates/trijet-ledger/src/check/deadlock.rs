@@ -33,8 +33,8 @@ impl Context<'_> {
         let (waits, sets) = (self.host_fn(waiter), self.host_fn(Some(first)));
         let streams = (self.stream_of(waiter), self.stream_of(Some(first)));
         finding.known = format!(
-            "nothing orders {waits} after {sets}, so it may run first, and may keep the other from \
-             running while it waits"
+            "nothing orders {waits} after {sets}; if {waits} runs first, its wait may keep {sets} \
+             from running"
         );
         finding.fix = format!(
             "record an event on {} after #{first} and make {} wait for it before #{}",
@@ -71,10 +71,10 @@ impl Context<'_> {
         finding.second = lost.clone();
         let by = culprit.and_then(|op| find(self.parties, op));
         let by = by.map_or_else(
-            || "its device was lost".to_owned(),
+            || "the device was lost".to_owned(),
             |by| format!("{} failed", self.entry_text(by)),
         );
-        finding.known = format!("{by}, and a host function is not called after that");
+        finding.known = format!("{by}; after that, no host function is called");
         finding.fix =
             "wait for the signal with a time limit, and also wait for the stream, which reports \
              the loss"

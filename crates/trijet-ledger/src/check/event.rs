@@ -15,13 +15,13 @@ impl Context<'_> {
         let (one, other) = (first.thread, finding.second.thread);
         let event = self.names.event(doubt.event);
         finding.known = format!(
-            "nothing orders thread {other} after #{} of thread {one}: the timing of the host decides \
-             what {event} stands for",
+            "nothing orders thread {other} after #{} of thread {one}: the timing of the host \
+             decides which record of {event} counts",
             first.op
         );
         finding.fix = format!(
-            "hand over from thread {one} to thread {other} between the two calls, for example by a \
-             signal, or use one event for each hand-over"
+            "order the two calls, for example with a signal from thread {one} to thread {other}, \
+             or use one event for each hand-over"
         );
         finding.first = Some(first);
         Some(finding)

@@ -135,7 +135,8 @@ impl Context<'_> {
         }
         let streams = (self.names.stream(pair.second), self.names.stream(pair.first));
         said.fix = format!(
-            "make {} wait for all users before #{}, or free on {}, if the last user is there",
+            "make {} wait for all users before #{}, or free on {} if the last user is on that \
+             stream",
             streams.0, pair.second.op, streams.1
         );
         said.rules.insert(0, "A22");
@@ -156,12 +157,12 @@ impl Context<'_> {
             Some(MissingOrder::Replaced(remembered)) => {
                 let (event, last) =
                     (self.names.event(remembered.event), remembered.recorded.map_or(0, |r| r.0));
-                fix = "use one event for each thing that is waited for".to_owned();
+                fix = "use a separate event for each operation to wait for".to_owned();
                 let wait = self.place(remembered.op);
                 let last = self.place(last);
                 let known = format!(
                     "{b} waits for {event} ({wait}), which was recorded on {a} after #{} and then \
-                     recorded again ({last}): it stands for the last record only",
+                     recorded again ({last}): the wait is for the last record only",
                     first.op
                 );
                 (known, vec!["A4", "A7"])
@@ -182,7 +183,8 @@ impl Context<'_> {
                 fix =
                     format!("move the record of {event} before the wait, and after #{}", first.op);
                 let known = format!(
-                    "{b} waited for {event} ({wait}) when it had not been recorded, which has no effect"
+                    "{b} waited for {event} ({wait}) before any record of the event, so the wait \
+                     has no effect"
                 );
                 (known, vec!["A5"])
             }
@@ -237,8 +239,8 @@ impl Context<'_> {
             (_, Some(other)) => {
                 rules.push("A11");
                 format!(
-                    "thread {} has waited for #{}, but that orders its own calls only, and #{} is \
-                     of thread {}",
+                    "thread {} has waited for #{}, but this wait orders calls of that thread only, \
+                     and #{} is a call of thread {}",
                     other.id, first.op, second.op, second.thread
                 )
             }

@@ -39,10 +39,10 @@ impl Context<'_> {
         finding.first = found.cloned();
         finding.known = match (&finding.first, culprit) {
             (Some(first), _) => format!(
-                "{} failed; {poisoned} later operations are poisoned, whatever they report",
+                "{} failed; {poisoned} later operations have no valid result, whatever they report",
                 self.entry_text(first)
             ),
-            (None, Some(at)) => format!("{at} failed; its entry is no longer kept"),
+            (None, Some(at)) => format!("{at} failed; the ledger no longer has its entry"),
             (None, None) => self.suspects(op, thread),
         };
         self.never_run(&mut finding);
@@ -57,11 +57,10 @@ impl Context<'_> {
         let said = open.iter().map(|(lane, known)| self.suspect(*lane, *known));
         let said: Vec<String> = said.collect();
         if said.is_empty() {
-            return "the trace has no operation that the thread does not know to be complete"
-                .to_owned();
+            return "the thread knew that all operations of the trace were complete".to_owned();
         }
         format!(
-            "the culprit is one of these, or a later operation of its stream: {}",
+            "one of these operations failed, or a later operation of the same stream: {}",
             said.join(", ")
         )
     }

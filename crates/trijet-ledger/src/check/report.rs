@@ -103,7 +103,7 @@ impl Text<'_> {
                 self.deadlock(&first, &second)
             }
             (FindingClass::WaitGivesUp, _) => {
-                format!("{}; the wait then ends by its limit alone", self.deadlock(&first, &second))
+                format!("{}; only the time limit ends the wait", self.deadlock(&first, &second))
             }
             (_, Some(Conflict::War)) => {
                 format!("{second} overwrites {bytes} while {first} may still read it")
@@ -132,9 +132,9 @@ impl Text<'_> {
         } else if finding.second.kind == OpKind::Work(StreamWork::HostFn) {
             format!("{waits} {second} was to set; that host function never runs")
         } else if finding.second.sets_signal() {
-            format!("{waits} {second} sets only after that (#{set})")
+            format!("{waits} {second} sets (#{set}) only after this wait")
         } else if set == wait || is_same && finding.second.is_of_thread() {
-            format!("{waits} nothing has set, and nothing is left that can")
+            format!("{waits} nothing has set, and nothing is left that can set it")
         } else {
             format!("{waits} nothing has set, while {second} waits too (#{set})")
         }

@@ -184,9 +184,9 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
     let count =
         |list: &[&Activity]| list.iter().map(|one| stream(one)).collect::<HashSet<_>>().len();
     let seen = format!(
-        "{kernels} kernels are on the legacy stream; other streams: {}, {} of them blocking; the cost \
-         is the time in which enqueued work of one side waited while the other side ran; legacy \
-         work ran alone for {alone}",
+        "{kernels} kernels are on the legacy stream; other streams: {}, {} of them blocking; the \
+         cost is the time in which legacy work waited while blocking streams ran, or the reverse; \
+         legacy work ran alone for {alone}",
         count(&others),
         count(&blocking)
     );
@@ -344,7 +344,7 @@ fn sync_copies(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habi
     let pageable = list.iter().filter(|one| is_pageable(one)).count();
     let (calling, either) = with_calls(&list, calls);
     let seen = format!(
-        "{pageable} of them of pageable memory; the calls took {} of the host's time",
+        "{pageable} of these copies use pageable memory; the calls took {} of the host's time",
         calling.length()
     );
     let time = uncovered(operations, &either);
@@ -355,8 +355,8 @@ fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Habit> {
     let length = Nanos(loading.within(&operations.window));
     let count = loading.inside(&operations.window).len();
     let seen = format!(
-        "loading took {length}, and waits for running kernels; with CUDA_MODULE_LOADING=EAGER the \
-         driver loads all kernels at the start"
+        "loading took {length}; a load waits for running kernels; with CUDA_MODULE_LOADING=EAGER \
+         the driver loads all kernels at the start"
     );
     let time = loading.and(&operations.idle);
     (length.0 > 0).then(|| Habit::new(Rule::FirstUseLoad, count, &time, seen))
@@ -366,8 +366,8 @@ fn queue_shared(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Hab
     let SharedQueues { crowd, streams } = queues::shared(operations, calls)?;
     let is_enough = Rule::QueueShared.is_enough(crowd.waited.length().0, operations.elapsed().0);
     let seen = format!(
-        "{} streams had operations in a row, and 8 hardware queues are the default; the kernels \
-         waited for {} in total, on the streams {streams}",
+        "{} streams had their next operation enqueued before a kernel ended, but the default is 8 \
+         hardware queues; the kernels waited for {} in total, on the streams {streams}",
         crowd.in_row, crowd.sum
     );
     is_enough.then(|| Habit::new(Rule::QueueShared, crowd.runs.len(), &crowd.waited, seen))

@@ -181,7 +181,7 @@ fn provenance(processes: &[ProcessProfile]) -> Vec<(String, String)> {
         rows.push((
             format!("process {}", one.process),
             format!(
-                "{} activities and {} calls in {}; CUPTI {}, which took {} of that time: {}",
+                "{} activities and {} calls in {}; CUPTI {} took {} of that time; command: {}",
                 one.activities, one.calls, one.span, one.interface, one.overhead, one.command
             ),
         ));
@@ -251,7 +251,7 @@ fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Sec
 fn lines(device: &DeviceProfile) -> Vec<String> {
     let DeviceProfile { elapsed, streams, idle, .. } = device;
     let of = match device.extent {
-        FiguresOf::Steps => "begin of the first step to the end of the last",
+        FiguresOf::Steps => "start of the first step to the end of the last",
         FiguresOf::Whole => "first operation to the last",
     };
     let mut lines = vec![format!(

@@ -262,8 +262,8 @@ impl RankJob {
         };
         [
             format!(
-                "{} of {}, each with its kernel on every rank; ranks waited in {} of them; {} of {} \
-                 that communicate were not matched",
+                "{} of {} with a kernel on every rank; ranks waited in {} of these collectives; {} \
+                 of {} that communicate belong to none of them",
                 count(self.collectives as u64, "collective"),
                 match self.communicators {
                     1 => "one communicator".to_owned(),

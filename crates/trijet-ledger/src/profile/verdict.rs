@@ -57,7 +57,7 @@ impl DeviceProfile {
         let mut losses: Vec<LostTime> = idle.map(of_host).collect();
         if let Some(longest) = self.longest() {
             let time = Nanos(self.busy.0.saturating_sub(longest.busy.0));
-            let what = "only other engines at work".to_owned();
+            let what = "while only other engines worked".to_owned();
             let cause = "other_engines";
             losses.extend((time.0 > 0).then_some(LostTime { cause, what, time }));
         }
@@ -74,7 +74,7 @@ impl DeviceProfile {
                 let share = percent_of(*time, self.elapsed);
                 format!("nothing on the device limits the run; {share} was lost: {what}")
             }
-            (None, None) => "nothing on the device limits".to_owned(),
+            (None, None) => "nothing on the device limits the run".to_owned(),
         }
     }
 
@@ -94,8 +94,8 @@ impl DeviceProfile {
         let named: Vec<String> = named.map(|loss| format!("{} {}", loss.time, loss.what)).collect();
         Some(format!(
             "nothing on the device limits the run: the engine with the longest busy time, \
-             {name}, was busy for {share} of the time. \
-             Lost: {}. Lower bound for the same work: {busy}",
+             {name}, was busy for {share} of the time. Lost: {}. Lower bound for the same work: \
+             {busy}",
             named.join(", ")
         ))
     }

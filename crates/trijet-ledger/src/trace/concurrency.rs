@@ -98,7 +98,11 @@ impl fmt::Display for Concurrency {
                 write!(f, "serial because both need the {engine} engine")
             }
             Self::HostLate { by } => {
-                write!(f, "serial because the host enqueued the second {by} after the first ended")
+                write!(
+                    f,
+                    "serial because the host enqueued the second operation {by} after the first \
+                     ended"
+                )
             }
             Self::Apart { by } => write!(f, "serial, {by} apart, and nothing orders them"),
             Self::Unusable { op, why } => {

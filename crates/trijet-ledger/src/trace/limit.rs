@@ -111,7 +111,7 @@ impl Limit {
             Self::Output => "the output (writer and sync)",
             Self::Calls => "the calls of the host",
             Self::NoSingle(_) => "no single limit",
-            Self::Unclear => "unclear from busy times",
+            Self::Unclear => "the limit is not known",
         }
     }
 }

@@ -415,12 +415,12 @@ impl Summary {
         match (limit, engine) {
             (Limit::Calls, engine) => {
                 let engine = engine.unwrap_or_else(|| "the device".to_owned());
-                format!("{engine}; {name} limit")
+                format!("{engine}; limit: {name}")
             }
-            (Limit::Host(_) | Limit::Output, _) => format!("the device; {name} limits"),
+            (Limit::Host(_) | Limit::Output, _) => format!("the device; limit: {name}"),
             (Limit::NoSingle(_), _) => format!("the device; {name}"),
             (Limit::Link | Limit::Engine((_, Engine::Upload | Engine::Download)), Some(engine)) => {
-                format!("{engine}; with the cost of each copy, {name} limits")
+                format!("{engine}; with the cost of each copy, limit: {name}")
             }
             (Limit::Link | Limit::Engine(_) | Limit::Unclear, _) => name,
         }
@@ -592,7 +592,7 @@ impl fmt::Display for Summary {
             writeln!(f, "times: {queued}")?;
         }
         if self.contradictions > 0 {
-            let edges = count(self.contradictions as u64, "edge");
+            let edges = format!("{} of the order", count(self.contradictions as u64, "edge"));
             writeln!(f, "the clocks contradict {edges}: times of devices or threads disagree")?;
         }
         Ok(())

@@ -167,7 +167,7 @@ fn step_name(step: HostStep) -> &'static str {
         HostStep::Sync { what: Waited::Device, .. } => "wait of the host for a device",
         HostStep::Access => "access by the host",
         HostStep::Lent => "future of memory",
-        HostStep::Begin => "begin of a call that waits",
+        HostStep::Begin => "start of a call that waits",
         HostStep::Failed => "call that failed",
         HostStep::Open => "new stream",
         HostStep::Load => "loading of a kernel",

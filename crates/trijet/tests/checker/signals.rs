@@ -225,7 +225,7 @@ fn a_wait_with_a_limit_that_is_set_too_late_is_a_warning() {
     let limited = || log().host_fn(A).inside(A, 1, S, LimitedWait);
     let verdict = limited().sync(A).signal(S, Set).finds(GIVES_UP);
     assert!(verdict.is_clean(), "{verdict}");
-    assert!(verdict.to_string().contains("the wait then ends by its limit alone"), "{verdict}");
+    assert!(verdict.to_string().contains("only the time limit ends the wait"), "{verdict}");
     limited().signal(S, Set).sync(A).is_silent();
     // The wait expires before the host function that sets the signal is enqueued.
     log().signal(S, LimitedWait).host_fn(A).inside(A, 1, S, Set).finds(GIVES_UP);

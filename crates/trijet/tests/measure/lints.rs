@@ -185,7 +185,13 @@ fn more_streams_of_two_kernels_than_hardware_queues_are_flagged() {
     ops.push(Op { label: "late".into(), ..named });
     let lint = shared(&ops, Some(8), Kernels::Several).expect("nine streams waited");
     let text = &lint.text;
-    assert!(text.starts_with("17 streams had operations in a row, but there are only 8"), "{text}");
+    assert!(
+        text.starts_with(
+            "17 streams had their next operation enqueued before a kernel ended, but there are \
+             only 8"
+        ),
+        "{text}"
+    );
     assert!(
         text.contains("9 kernels were ready") && text.contains("the kernels of `late`, `stream 9`"),
         "{text}"

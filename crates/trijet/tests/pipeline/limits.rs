@@ -263,7 +263,7 @@ fn a_bound_of_the_kernels_is_not_called_one_of_the_link() {
     assert!(limits.with_copies > limits.bound, "{report}");
     assert_eq!(report.limit, Some(Limit::Calls), "{report}");
     let text = report.to_string();
-    assert!(text.contains("(compute; the calls of the host limit)"), "{text}");
+    assert!(text.contains("(compute; limit: the calls of the host)"), "{text}");
 }
 
 #[test]

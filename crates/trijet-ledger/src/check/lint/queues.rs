@@ -61,11 +61,9 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
     let more = found.streams.len() - named.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
-        "{} streams had operations in a row, but there are only {queues} hardware queues; {} \
-         kernels were \
-         ready but waited for {} in total, within {saved} of the run, while exactly {queues} \
-         kernels ran: the \
-         kernels of {}{more}",
+        "{} streams had their next operation enqueued before a kernel ended, but there are only \
+         {queues} hardware queues; {} kernels were ready but waited for {} in total, within \
+         {saved} of the run, while exactly {queues} kernels ran: the kernels of {}{more}",
         found.in_row,
         found.runs.len(),
         found.sum,

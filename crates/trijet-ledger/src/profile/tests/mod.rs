@@ -292,7 +292,7 @@ fn a_synchronous_copy_of_pageable_memory_is_one_habit_as_in_a_ledger() {
     assert_eq!(scenario.finding("PERF/SYNC-COPY"), Some((1, 75)));
     let device = scenario.device();
     let found = device.findings.iter().find(|found| found.rule == Rule::SyncCopy).unwrap();
-    assert!(found.seen.starts_with("1 of them of pageable memory"), "{}", found.seen);
+    assert!(found.seen.starts_with("1 of these copies use pageable memory"), "{}", found.seen);
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     let named = |what: &str, time| (what.to_owned(), time);
     let expected = [
         named("idle while the host was outside of CUDA", 169),
-        named("only other engines at work", 50),
+        named("while only other engines worked", 50),
         named("idle while the host was waiting for the GPU", 20),
         named("idle while the host was in another call", 1),
     ];

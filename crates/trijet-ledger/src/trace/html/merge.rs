@@ -26,7 +26,7 @@ impl Merged {
         let several = self.stands.iter().filter(|stands| **stands > 1);
         let (into, of) = several.fold((0_u64, 0), |(n, sum), stands| (n + 1, sum + stands));
         format!(
-            "{of} short operations and calls are drawn as {into}, each within {}",
+            "{of} short operations and calls are drawn as {into} merged items of at most {} each",
             Nanos(self.grain)
         )
     }

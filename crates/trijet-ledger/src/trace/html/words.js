@@ -48,8 +48,8 @@ function facts(i) {
   }
   if (timed && called) {
     const late = op.begin[i] - op.call[i];
-    list.push(['waited', late >= 0 ? `${words.time(late)} from its call to its begin`
-                                   : `its call is ${words.time(-late)} after its begin: the clocks differ`]);
+    list.push(['waited', late >= 0 ? `${words.time(late)} from its call to its start`
+                                   : `its call is ${words.time(-late)} after its start: the clocks differ`]);
   } else if (called) {
     list.push(['call', `${words.time(op.calling[i])}, from ${words.time(op.call[i] - run[0])}`]);
   }

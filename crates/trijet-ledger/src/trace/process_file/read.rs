@@ -243,7 +243,7 @@ fn header(payload: &[u8]) -> Decoded<ProcessTrace> {
 
 fn name(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
     let Some((id, bytes)) = payload.split_first_chunk::<4>() else {
-        return Err(format!("a name in {} bytes, too few for its number", payload.len()));
+        return Err(format!("a name block of {} bytes; its number needs 4", payload.len()));
     };
     below(NAMES_MAX, trace.names.len(), "names")?;
     let (id, expected) = (u32::from_le_bytes(*id), trace.names.len());

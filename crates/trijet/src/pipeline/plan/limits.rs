@@ -350,8 +350,8 @@ mod tests {
         let link = Some("the link in both directions");
         for (works, name) in [
             ([24_000, 19_000, 25_000], link),
-            ([24_000, 20_100, 25_000], Some("unclear from busy times")),
-            ([25_000, 25_500, 25_000], Some("unclear from busy times")),
+            ([24_000, 20_100, 25_000], Some("the limit is not known")),
+            ([25_000, 25_500, 25_000], Some("the limit is not known")),
             ([20_000, 25_500, 20_000], Some("compute")),
             ([30_000, 20_000, 25_000], link),
             ([32_000, 20_000, 25_000], Some("upload")),
