@@ -586,7 +586,7 @@ fn memory_of_another_kind_than_was_recorded_is_refused_in_words() -> Result<()> 
     let arguments = Uses::new().write(host.view_mut());
     let error = s.launch_graph(&mut graph, arguments).expect_err("it is page-locked");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
-    let words = "argument 0 was recorded as memory of device 0, and page-locked memory was given";
+    let words = "argument 0 was recorded as memory of device 0, and page-locked memory was passed";
     assert!(error.to_string().contains(words), "{error}");
     Ok(())
 }

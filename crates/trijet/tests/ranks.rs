@@ -184,7 +184,7 @@ fn strangers_are_named_when_the_join_fails() {
         assert!(told.contains("was started with 3 ranks, but rank 0 with 2; "), "{told}");
         assert!(told.contains("is not from a rank: it sent `GET / HT`"), "{told}");
         assert!(
-            told.contains(r"it sent `\x1b[2J`") && told.ends_with("and 7 more strangers"),
+            told.contains(r"it sent `\x1b[2J`") && told.ends_with("and 7 more such connections"),
             "{told}"
         );
     });

@@ -209,7 +209,7 @@ fn the_table_explains_a_faster_row_with_a_lower_rate_and_one_that_is_faster_than
     let call = ["overlap", "--device", "host", "--size", "8MiB"];
     let printed = workdir.trijet(&call).done();
     assert!(printed.contains("a chunk also reads the rows around it (halo)"), "{printed}");
-    assert!(printed.contains(" of it twice, around chunks) and 8 MiB out"), "{printed}");
+    assert!(printed.contains(" read twice: chunk inputs overlap) and 8 MiB out"), "{printed}");
     assert!(printed.contains("tuned, all 7 chunks, one symbol each"), "{printed}");
     let chosen = ["--chunk", "1MiB", "--depth", "4", "--report", "full"];
     let printed = workdir.trijet(&[&call[..], &chosen].concat()).done();

@@ -19,6 +19,7 @@ const PLAIN: &[&str] = &[
     "first",
     "for",
     "free",
+    "is",
     "more",
     "of",
     "on",
@@ -27,6 +28,7 @@ const PLAIN: &[&str] = &[
     "this",
     "to",
     "two",
+    "which",
     "with",
     "once",
 ];
@@ -46,7 +48,7 @@ const PROSE: &[&str] = &[
 /// The parts of a line that are no labels.
 const OTHER: &[&str] = &[
     "chosen by the user",
-    "from the bytes of the run",
+    "the default for this many bytes",
     "two for kernels",
     "and nothing orders them",
     "scratch memory and slots",

@@ -59,8 +59,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
     let [ends, q, k, v, out] = [0, 1, 2, 3, 4].map(|at| args.spans()[at].elements);
     if q != out || (ends.max(1) - 1) * WIDTH as u64 != q || k != v {
         return Err(format!(
-            "the lengths do not fit: {ends} ends of sequences, and {q} elements of queries, {k} \
-             of keys, {v} of values and {out} of results"
+            "the lengths of the arguments do not match: {ends} ends of sequences, and {q} elements \
+             of queries, {k} of keys, {v} of values and {out} of results"
         ));
     }
     Ok(())

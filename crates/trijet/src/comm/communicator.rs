@@ -238,7 +238,8 @@ impl Communicator {
     /// driver; errors of the driver.
     pub fn recorded(&self, recording: &Recording) -> Result<Self> {
         if self.mail.is_some() {
-            let cause = "a communicator of several processes cannot be recorded; use one of this process only";
+            let cause = "a communicator of several processes cannot be recorded; use a \
+                         communicator of devices of this process";
             return Err(Error::new(ErrorKind::Unsupported, "record", cause));
         }
         let member = |member: &Member| member.recorded(recording);

@@ -7,7 +7,7 @@ use crate::memory::{Element, View, ViewMut};
 /// devices, the first receive gets the first message, the second receive gets the second message,
 /// and so on.
 #[derive(Debug)]
-#[must_use = "it is sent by `Communicator::exchange`"]
+#[must_use = "call `Communicator::exchange` to send this"]
 pub struct Exchange<'a, T> {
     pub(super) sends: Vec<(View<'a, T>, usize)>,
     pub(super) receives: Vec<(ViewMut<'a, T>, usize)>,

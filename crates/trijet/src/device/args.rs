@@ -72,8 +72,8 @@ fn words_of(size: u16) -> usize {
 #[cold]
 fn full() -> Error {
     let cause = format!(
-        "a launch holds at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in all, {SPANS_MAX} spans and \
-         {TILED_MAX} tilings"
+        "too many arguments: a launch has at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in \
+         all, {SPANS_MAX} spans and {TILED_MAX} tilings"
     );
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }

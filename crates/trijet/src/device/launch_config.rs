@@ -223,7 +223,7 @@ impl LaunchConfig {
             ));
         }
         if self.cooperative && self.dependent {
-            return Err("a cooperative launch cannot be a dependent one".to_owned());
+            return Err("a launch cannot be both cooperative and dependent".to_owned());
         }
         self.check_cluster(limits.compute)
     }
@@ -260,7 +260,8 @@ impl LaunchConfig {
         };
         if self.cooperative && self.blocks() > blocks {
             return Err(format!(
-                "a cooperative launch of {} blocks; the device has room for {blocks} at the same time",
+                "the grid of a cooperative launch has {} blocks, but the device runs at most \
+                 {blocks} at the same time",
                 self.blocks()
             ));
         }
@@ -283,7 +284,9 @@ impl LaunchConfig {
         }
         let blocks = self.cluster_blocks();
         if blocks > u64::from(CLUSTER_MAX) {
-            return Err(format!("a cluster of {blocks} blocks; {CLUSTER_MAX} are allowed"));
+            return Err(format!(
+                "the cluster has {blocks} blocks; at most {CLUSTER_MAX} are allowed"
+            ));
         }
         if compute != HOST && compute < CLUSTERS_SINCE {
             let ((major, minor), (since, _)) = (compute, CLUSTERS_SINCE);
@@ -331,7 +334,7 @@ mod tests {
     #[test]
     fn a_cooperative_launch_is_no_dependent_one() {
         let both = LaunchConfig::new([1; 3], [32, 1, 1]).cooperative().dependent();
-        let why = "a cooperative launch cannot be a dependent one";
+        let why = "a launch cannot be both cooperative and dependent";
         assert_eq!(both.check(LIMITS).unwrap_err(), why);
     }
 
@@ -342,7 +345,7 @@ mod tests {
         assert_eq!(told([1, 0, 1]), "cluster.y is 0; it must be at least 1");
         assert_eq!(told([5, 1, 1]), "grid.x is 12, which is not a multiple of cluster.x 5");
         assert_eq!(told([1, 1, 2]), "grid.z is 1, which is not a multiple of cluster.z 2");
-        assert_eq!(told([6, 2, 1]), "a cluster of 12 blocks; 8 are allowed");
+        assert_eq!(told([6, 2, 1]), "the cluster has 12 blocks; at most 8 are allowed");
         for cluster in [[1, 1, 1], [2, 1, 1], [4, 2, 1], [1, 4, 1]] {
             assert_eq!(with(cluster).check(LIMITS), Ok(()), "{cluster:?}");
             let host = LaunchLimits { compute: (0, 0), ..LIMITS };

@@ -75,8 +75,8 @@ impl Loaded {
         match &self.entry {
             Some(entry) => entry.check_dependent(self.wait),
             None => {
-                let why = "it has no PTX that shows whether it waits, so its launch cannot be a \
-                           dependent one";
+                let why = "no PTX shows that the kernel waits for earlier work, so a dependent \
+                           launch of it is refused";
                 Err(why.to_owned())
             }
         }
@@ -101,7 +101,7 @@ impl Loaded {
             let given = || args.sizes().iter().map(|size| usize::from(*size));
             if !given().eq(parameters.iter().copied()) {
                 return Err(format!(
-                    "it has {}, and the launch passes {}",
+                    "the kernel has {}, but the launch passes {}",
                     list(parameters.iter(), "parameter"),
                     list(given(), "argument")
                 ));

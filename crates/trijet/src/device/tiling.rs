@@ -151,7 +151,9 @@ impl Tiling {
         }
         if self.pitch < self.columns {
             let Self { pitch, columns, .. } = self;
-            return Err(format!("the pitch is {pitch} elements, but the rows have {columns}"));
+            return Err(format!(
+                "the pitch is {pitch} elements, but the rows have {columns} columns"
+            ));
         }
         let bytes = element.bytes();
         let pitch_bytes = (self.pitch as u64).checked_mul(bytes);
@@ -166,7 +168,9 @@ impl Tiling {
         let end = (self.rows as u128).saturating_sub(1) * self.pitch as u128
             + if self.rows == 0 { 0 } else { self.columns as u128 };
         if end > elements as u128 {
-            return Err(format!("the matrix ends at element {end}, and the view has {elements}"));
+            return Err(format!(
+                "the matrix ends at element {end}, but the view has only {elements} elements"
+            ));
         }
         if !address.is_multiple_of(UNIT_BYTES) {
             return Err(format!(
@@ -190,8 +194,8 @@ impl Tiling {
         }
         if self.swizzle == Swizzle::Bytes128 && row_bytes > SWIZZLED_BYTES {
             return Err(format!(
-                "the rows of a box have {row_bytes} bytes; a swizzle of {SWIZZLED_BYTES} allows \
-                 {SWIZZLED_BYTES}"
+                "the rows of a box have {row_bytes} bytes; at most {SWIZZLED_BYTES} are allowed \
+                 with `Swizzle::Bytes128`"
             ));
         }
         Ok(())
@@ -277,7 +281,10 @@ mod tests {
             with(|t| t.columns = (1 << 32) + 1),
             format!("the matrix has 4294967297 columns; {whole}")
         );
-        assert_eq!(with(|t| t.pitch = 19), "the pitch is 19 elements, but the rows have 20");
+        assert_eq!(
+            with(|t| t.pitch = 19),
+            "the pitch is 19 elements, but the rows have 20 columns"
+        );
         let pitch = |elements: usize| {
             format!(
                 "a pitch of {elements} elements of 4 bytes; a multiple of 16 bytes, less than \
@@ -287,7 +294,7 @@ mod tests {
         assert_eq!(with(|t| t.pitch = 21), pitch(21));
         assert_eq!(with(|t| t.pitch = 1 << 38), pitch(1 << 38));
         assert_eq!(with(|t| t.pitch = usize::MAX), pitch(usize::MAX));
-        let end = "the matrix ends at element 220, and the view has 200";
+        let end = "the matrix ends at element 220, but the view has only 200 elements";
         assert_eq!(with(|t| t.rows = 11), end);
         assert_eq!(with(|t| t.box_rows = 0), "a box has 0 rows; 1 to 256 are allowed");
         assert_eq!(with(|t| t.box_rows = 257), "a box has 257 rows; 1 to 256 are allowed");
@@ -298,7 +305,7 @@ mod tests {
         );
         assert_eq!(
             told(Tiling { box_columns: 36, swizzle: Swizzle::Bytes128, ..RIGHT }),
-            "the rows of a box have 144 bytes; a swizzle of 128 allows 128"
+            "the rows of a box have 144 bytes; at most 128 are allowed with `Swizzle::Bytes128`"
         );
         assert_eq!(
             RIGHT.check(Dtype::U32, 0x108, 200).unwrap_err(),

@@ -186,8 +186,8 @@ fn exhaust<T: Eq + Hash>(
         let is_new = lock().end_run();
         drop(devices);
         if lock().is_unrepeatable() {
-            let cause = "the program is not repeatable: it made other calls after the same results. \
-                         It must use no clock and no random numbers";
+            let cause = "the program is not repeatable: after equal results of its calls, it made \
+                         different calls. It must use no clock and no random numbers";
             return Err(Error::new(ErrorKind::InvalidValue, "explore", cause));
         }
         found.runs += 1;

@@ -463,13 +463,13 @@ impl Graph {
             if span.memory().space() != was.memory().space() {
                 let (given, wanted) = (span.memory().space(), was.memory().space());
                 return Err(invalid(format!(
-                    "argument {number} was recorded as {wanted}, and {given} was given"
+                    "argument {number} was recorded as {wanted}, and {given} was passed"
                 )));
             }
             let (given, wanted) = (argument.element, self.elements[number]);
             if given != wanted {
                 return Err(invalid(format!(
-                    "argument {number} has elements of {wanted}, and a buffer of {given} was given"
+                    "argument {number} has elements of {wanted}, and a buffer of {given} was passed"
                 )));
             }
             let moves = alike(span) != alike(was);

@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// During a recording, argument `HEAP + n` is chunk `n` of the recording's heap.
 const HEAP: usize = usize::MAX / 2;
 
-const OTHER_MEMORY: &str =
-    "the arguments or the allocated memory of the recording differ from those of the graph";
+const OTHER_MEMORY: &str = "the arguments or the allocated memory of the recording differ from the \
+                            arguments or the memory of the graph";
 
 /// The recorded operations as nodes with edges, and the memory that the operations use.
 #[derive(Debug)]

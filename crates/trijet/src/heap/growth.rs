@@ -146,7 +146,7 @@ impl State {
             return Ok(());
         }
         let cause = format!(
-            "the limit of the heap is {}, and it has {} already",
+            "the limit of the heap is {}, and the heap has {} already",
             Bytes(limit),
             Bytes(self.mapped)
         );

@@ -471,7 +471,10 @@ impl Stream {
         (kernel.spec.check)(&args.block).map_err(|why| kernel.refused(&why))?;
         let device = self.lane().device;
         if let Some(arg) = args.block.spans().iter().find(|a| !a.span.is_reached_by(device)) {
-            return Err(kernel.refused(&format!("{} is out of reach of {device}", arg.span)));
+            return Err(kernel.refused(&format!(
+                "{device} cannot access {}; enable peer access or copy it first",
+                arg.span
+            )));
         }
         if let Some(config) = &given {
             kernel.check_given(config, &args.block, limits(self.device()))?;

@@ -21,7 +21,7 @@ fn differ(src: usize, dst: usize) -> Error {
     Error::new(
         ErrorKind::InvalidValue,
         "copy",
-        format!("the source has {src} elements, the target {dst}"),
+        format!("the source has {src} elements, and the target has {dst}"),
     )
 }
 
@@ -115,7 +115,10 @@ impl<'a> Batch<'a> {
         let Copy { dst, src, uses } = copy;
         let copy = CopySpans { dst: dst.clone(), src: src.clone() };
         if self.copies.first().is_some_and(|first| first.engine() != copy.engine()) {
-            return Err(refuse("a batch has one direction; put this copy in another batch"));
+            return Err(refuse(
+                "the copies of a batch have the same direction, and this copy has another one; put \
+                 it in another batch",
+            ));
         }
         let (dst, src) = (&copy.dst, &copy.src);
         let touches = |other: &CopySpans| {

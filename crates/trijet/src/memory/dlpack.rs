@@ -254,7 +254,8 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
         let step = strides.map_or(len, |strides| strides[at]);
         if *extent > 1 && step != len {
             return Err(refuse(format!(
-                "dimension {at} has stride {step}, but dense row-major order needs {len}: make it contiguous"
+                "dimension {at} has stride {step}, but dense row-major order needs {len}; make the \
+                 tensor contiguous"
             )));
         }
         let product = len.checked_mul(*extent);

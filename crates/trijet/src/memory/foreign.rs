@@ -107,7 +107,7 @@ fn check_aligned<T>(address: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "address {address:#x} is not a multiple of {} bytes, the alignment of its elements",
+        "address {address:#x} is not a multiple of {} bytes, the alignment of the elements",
         align_of::<T>()
     );
     Err(Error::new(ErrorKind::InvalidValue, "foreign memory", cause))

@@ -63,8 +63,9 @@ impl<T> Held<T> {
     fn lock(&self, mode: Mode) -> Locked<'_> {
         let guard = self.0.lock(mode);
         Locked(
-            guard
-                .expect("the program orders other uses of the same bytes before or after this one"),
+            guard.expect(
+                "another use of the same bytes runs now; the program must order the two uses",
+            ),
         )
     }
 }

@@ -86,7 +86,8 @@ impl<'env> Scope<'env> {
         stream.lane().refuse_staged("download")?;
         let src = src.as_view();
         if src.len() != dst.len() {
-            let cause = format!("the source has {} elements, the target {}", src.len(), dst.len());
+            let cause =
+                format!("the source has {} elements, and the target has {}", src.len(), dst.len());
             return Err(Error::new(ErrorKind::InvalidValue, "download", cause));
         }
         let target: &'env mut [u8] = bytemuck::cast_slice_mut(dst);

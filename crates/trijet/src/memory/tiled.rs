@@ -24,7 +24,7 @@ fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Resu
     const {
         assert!(
             size_of::<T>() as u64 == T::TYPE.bytes(),
-            "the element type and its type in a tiling differ in size"
+            "the size of the element type differs from the size of its type in a tiling"
         )
     };
     let why = match span.memory().space() {
@@ -50,7 +50,7 @@ impl<'a, T: TiledElement> View<'a, T> {
     /// let x = s.alloc_zeroed::<f32>(1000)?;
     /// x.view().tiled(Tiling::new([50, 20], [8, 32]))?;
     /// let refused = x.view().tiled(Tiling::new([51, 20], [8, 32])).unwrap_err();
-    /// let cause = "the matrix ends at element 1020, and the view has 1000";
+    /// let cause = "the matrix ends at element 1020, but the view has only 1000 elements";
     /// assert!(refused.to_string().contains(cause));
     /// # Ok::<(), trijet::Error>(())
     /// ```

@@ -80,7 +80,7 @@ impl ChunkChoice {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::Bytes => "from the bytes of the run",
+            Self::Bytes => "the default for this many bytes",
             Self::Measurement => "from a measurement",
             Self::Caller => "chosen by the user",
             Self::Memory => "halved to fit into memory",

@@ -464,9 +464,11 @@ impl Report {
     pub fn clock_words(&self) -> &'static str {
         match (self.clock, self.times) {
             (Clock::Device, TimeSource::Activity) => {
-                "times from CUPTI: engine's begin to end of each operation"
+                "times from CUPTI: each operation from its start to its end on the engine"
             }
-            (Clock::Device, _) => "times from event pairs: ready to end of each operation",
+            (Clock::Device, _) => {
+                "times from event pairs: from when an operation is ready to its end"
+            }
             (Clock::Processor, _) => "times from this machine's processor",
             (Clock::Model, _) => "times from a model of an H200; the bytes are real",
         }
@@ -527,7 +529,7 @@ impl fmt::Display for Report {
         }
         write!(f, "cold: {} before the first chunk", self.cold.setup)?;
         if let Some(wall) = self.wall {
-            write!(f, "; {wall} on the host's clock")?;
+            write!(f, "; {wall} by the host's clock in all")?;
         }
         let o = self.ordering;
         write!(

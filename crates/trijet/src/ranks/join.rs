@@ -263,7 +263,7 @@ impl Door<'_> {
 
     fn with_strangers(&self, cause: String) -> String {
         let more = self.strangers_count - self.strangers.len();
-        let more = (more > 0).then(|| format!("and {more} more strangers"));
+        let more = (more > 0).then(|| format!("and {more} more such connections"));
         [cause].iter().chain(&self.strangers).chain(&more).cloned().collect::<Vec<_>>().join("; ")
     }
 

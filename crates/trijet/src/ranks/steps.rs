@@ -251,8 +251,8 @@ impl Steps {
             if !behind.is_empty() && began.is_some_and(is_over) {
                 let late = named(&behind, count);
                 return Some(format!(
-                    "the device of {late} has not reached collective {} within {timeout:?}, in \
-                     which other devices wait for it",
+                    "the device of {late} has not reached collective {} within {timeout:?}; other \
+                     devices wait in this collective",
                     last - 1
                 ));
             }

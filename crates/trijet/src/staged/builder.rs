@@ -254,5 +254,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
 /// The error for a value of another pipeline. A run does not return this error, because the types
 /// are compared when a stage is appended.
 fn foreign() -> Error {
-    Error::new(ErrorKind::InvalidValue, "staged pipeline", "a value of another pipeline")
+    Error::new(
+        ErrorKind::InvalidValue,
+        "staged pipeline",
+        "the stage takes a value of another pipeline",
+    )
 }

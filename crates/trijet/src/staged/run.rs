@@ -119,7 +119,7 @@ fn spawn<'scope, 'env>(
 ) -> Result<()> {
     let spawned = Builder::new().name(format!("trijet-{side}")).spawn_scoped(scope, work);
     spawned.map(drop).map_err(|error| {
-        Error::new(ErrorKind::Io, "staged pipeline", format!("no thread for the {side}"))
+        Error::new(ErrorKind::Io, "staged pipeline", format!("cannot start the {side} thread"))
             .caused_by(error)
     })
 }

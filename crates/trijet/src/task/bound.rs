@@ -122,7 +122,8 @@ impl BoundData {
                 let how = if one.mode.writes() { "write" } else { "read" };
                 let (datum, range) = (&one.name, &one.range);
                 return Err(refused(format!(
-                    "the task is to {how} bytes {} to {} of {datum}, but `{name}` is not bound to them for this; add them to its `bind`",
+                    "the task is to {how} bytes {} to {} of {datum}, but the `bind` of `{name}` \
+                     does not declare this use; add the bytes to that `bind`",
                     range.start, range.end
                 )));
             }

@@ -17,14 +17,13 @@ use std::sync::{Arc, Mutex};
 
 /// A task with its uses; see [`Tasks::task`](super::Tasks::task).
 #[derive(Debug)]
-#[must_use = "the task is submitted by `run` or `host`"]
+#[must_use = "call `run` or `host` to submit the task"]
 pub struct Task<'a, U> {
     core: &'a Arc<Core>,
     uses: U,
     name: Name,
     is_urgent: bool,
-    /// The number of the device among the devices of the tasks. `None` if the program names no
-    /// device.
+    /// The number of the device, if the program names one.
     place: Option<usize>,
     group: Option<Group>,
 }
@@ -42,7 +41,7 @@ impl TaskId {
         Self { core: core.id, number }
     }
 
-    /// The number of the task; `None` if the task was not submitted to `core`.
+    /// The number of the task; `None` if the task belongs to another `Tasks`.
     pub(super) fn of(self, core: &Arc<Core>) -> Option<Number> {
         (self.core == core.id).then_some(self.number)
     }
@@ -60,8 +59,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Makes the task urgent: when it may be issued, it is issued before all tasks that are not
-    /// urgent, on a stream of the highest priority.
+    /// Makes the task urgent: it is issued before all other tasks that may be issued, on a stream
+    /// of the highest priority.
     pub fn urgent(mut self) -> Self {
         self.is_urgent = true;
         self
@@ -69,7 +68,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
 
     /// Puts the task on the device with this number among the devices of the tasks. Bytes that the
     /// task reads and that this device lacks are copied to the device before the task. Without this
-    /// call, the task is on the device of the first data that it writes. A task that writes no data
+    /// call, the task is on the device of the first data that it writes. If it writes no data, it
     /// is on the device of the first data that it reads.
     ///
     /// ```
@@ -92,21 +91,20 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Sets the group of tasks with which the task shares streams. `None` for the group of all
-    /// tasks that are no copies.
+    /// Sets the group of tasks with which the task shares streams; `None` for the group of tasks
+    /// that are no copies.
     pub(super) fn in_group(mut self, group: Option<Group>) -> Self {
         self.group = group;
         self
     }
 
     /// Submits the task. The library calls `run` once, on one of its threads or on a thread that
-    /// calls a function of these [`Tasks`](super::Tasks). `run` enqueues work on the stream that it
-    /// gets, and does not wait for the work. If `run` returns an error or panics, the task fails.
-    /// `run` may submit tasks.
+    /// calls these tasks. `run` enqueues work on the stream that it gets, and does not wait for the
+    /// work. If `run` returns an error or panics, the task fails. `run` may submit tasks.
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other [`Tasks`](super::Tasks), if the data were taken, or
-    /// if two uses conflict.
+    /// `InvalidValue` if a use belongs to other tasks, if the data were taken, or if two uses
+    /// conflict.
     #[track_caller]
     pub fn run<F>(self, run: F) -> Result<TaskId>
     where
@@ -134,9 +132,9 @@ impl<'a, U: TaskUses> Task<'a, U> {
 
     /// Binds a program for [workers](crate::workers) to the data of these uses. This call submits
     /// no task. Later tasks may run as kinds of the program ([`Task::on_workers`]). `start` is
-    /// called for each run, and passes the views to the program as its arguments. If a task uses a
-    /// part of a parameter, and this part has no values before the task, the type of the parameter
-    /// must be [`Write`](crate::kernels::Write).
+    /// called for each run, and passes the views to the program as its arguments. If tasks use
+    /// parts of a parameter, and some of them use their part before it has values, the type of the
+    /// parameter must be [`Write`](crate::kernels::Write).
     ///
     /// ```
     /// use trijet::kernels::Write;
@@ -184,8 +182,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other [`Tasks`](super::Tasks), if two uses conflict, or
-    /// if a use is in host memory or is a reduction.
+    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or if a use is in host
+    /// memory or is a reduction.
     #[track_caller]
     pub fn bind<K, P, F>(
         self,
@@ -223,8 +221,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(Workers(Arc::new(BoundData { core: core.id, name, kinds, place, data, start })))
     }
 
-    /// Submits the task as a task of a program for workers. `kind` is the index of the task's kind.
-    /// `fields` are up to eight words, which the body of the task reads with
+    /// Submits the task as a task of a program for workers. `kind` is the index of its kind.
+    /// `fields` are up to eight words, which its body reads with
     /// [`Worker::fields`](crate::workers::Worker::fields). All data of the task must be among the
     /// data that the program is bound to. In a [region](super::Tasks::region) of such tasks, all
     /// tasks are nodes of one run, with an edge between two tasks that conflict. Outside of a
@@ -233,13 +231,13 @@ impl<'a, U: TaskUses> Task<'a, U> {
     ///
     /// If a run fails, for example because its queues are full, the failure is known at the end of
     /// the run. [`Tasks::finish`](super::Tasks::finish) and [`Tasks::wait`](super::Tasks::wait)
-    /// then return the error of the run, and no task of the run has a result. Later tasks that were
-    /// issued before the end of the run have run nevertheless.
+    /// then return its error, and no task of the run has a result. Later tasks that were issued
+    /// before that have run nevertheless.
     ///
     /// # Errors
     /// `InvalidValue` for a kind that the program lacks, for too many fields, for a use that the
-    /// program is not bound to, or for a reduction. `InvalidValue` if the task is on another device
-    /// than the program. The errors of [`Task::run`].
+    /// program is not bound to, for a reduction, or if the task is on another device than the
+    /// program. Otherwise as for [`Task::run`].
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, fields: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
@@ -255,12 +253,12 @@ impl<'a, U: TaskUses> Task<'a, U> {
     }
 
     /// Submits the task for a thread of the host. The library calls `run` once, when all work that
-    /// comes before the task is complete. `run` gets a guard for each use. A guard derefs to a
-    /// slice. `run` may wait, and may use streams of its own. The data of the task are in host
-    /// memory: `tasks.data(device.pinned(..)?)`.
+    /// comes before the task is complete. `run` gets a guard for each use, which derefs to a slice.
+    /// `run` may wait, and may use streams of its own. The data of the task are in host memory:
+    /// `tasks.data(device.pinned(..)?)`.
     ///
     /// # Errors
-    /// The errors of [`Task::run`].
+    /// As for [`Task::run`].
     #[track_caller]
     pub fn host<F>(self, run: F) -> Result<TaskId>
     where

@@ -193,7 +193,7 @@ impl Core {
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "task", cause));
         for (at, one) in declared.iter().enumerate() {
             if one.core != self.id {
-                return wrong(format!("{} belongs to other tasks", one.name));
+                return wrong(format!("{} belongs to another `Tasks`", one.name));
             }
             let conflict = declared[..at].iter().find(|other| {
                 other.number == one.number

@@ -57,7 +57,7 @@ impl Explanation {
             Self::Nothing => return None,
             Self::Stream => {
                 return Some(
-                    "more streams: all of them had work when the later task was issued".into(),
+                    "more streams: all streams had work when the later task was issued".into(),
                 );
             }
             Self::Data(steps) => steps,
@@ -69,10 +69,12 @@ impl Explanation {
         let (TaskStep { from, to, .. }, datum) = (step, step.data());
         Some(match step.hazard {
             Hazard::War => format!(
-                "a separate buffer for `{to}`: it only overwrites what `{from}` read in {datum}"
+                "a separate buffer for `{to}`: this task only overwrites what `{from}` read in \
+                 {datum}"
             ),
             Hazard::Waw => format!(
-                "a separate buffer for `{to}`: it needs nothing that `{from}` wrote to {datum}"
+                "a separate buffer for `{to}`: this task needs nothing that `{from}` wrote to \
+                 {datum}"
             ),
             Hazard::Reduction => {
                 format!(
@@ -90,8 +92,10 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("nothing orders them"),
-            Self::Stream => f.write_str("no data order the two tasks, but both are on one stream"),
+            Self::Nothing => f.write_str("nothing orders the tasks"),
+            Self::Stream => {
+                f.write_str("no data dependency orders the two tasks, but both are on one stream")
+            }
             Self::Data(steps) => {
                 for (at, step) in steps.iter().enumerate() {
                     let TaskStep { from, to, hazard, bytes, kept_by, .. } = step;

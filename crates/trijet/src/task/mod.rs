@@ -426,7 +426,7 @@ impl Tasks {
         calling::refuse(OP)?;
         let datum = &*data.0;
         if !Arc::ptr_eq(&datum.core, self.core()) {
-            let cause = format!("{} belongs to other tasks", datum.name);
+            let cause = format!("{} belongs to another `Tasks`", datum.name);
             return Err(Error::new(ErrorKind::InvalidValue, OP, cause));
         }
         self.core().demand_outside(OP)?;
@@ -529,7 +529,7 @@ impl Tasks {
 
     fn number(&self, task: TaskId, op: &'static str) -> Result<u64> {
         task.of(self.core()).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidValue, op, "the task belongs to other tasks")
+            Error::new(ErrorKind::InvalidValue, op, "the task belongs to another `Tasks`")
         })
     }
 }

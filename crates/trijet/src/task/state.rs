@@ -533,9 +533,9 @@ impl State {
         let skipped = self.failures.values().filter(|other| other.culprit == failure.culprit);
         let others = skipped.count() - 1;
         let what = match others {
-            0 => String::from("no other task depends on it"),
-            1 => String::from("1 task that depends on it did not run"),
-            _ => format!("{others} tasks that depend on it did not run"),
+            0 => String::from("no task depends on the failed task"),
+            1 => String::from("1 task that needs the failed task did not run"),
+            _ => format!("{others} tasks that need the failed task did not run"),
         };
         Some(self.explained(&failure, format_args!("{what}")))
     }

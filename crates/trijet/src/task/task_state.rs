@@ -180,8 +180,8 @@ impl fmt::Display for KeptBy {
             Self::Complete => "the earlier task was complete",
             Self::Waits => "the stream of the later task waits for the earlier task",
             Self::HeldBack => "the later task was held back until the earlier task was complete",
-            Self::Workers => "an edge of their run of workers orders them",
-            Self::Graph => "an edge of their graph orders them",
+            Self::Workers => "an edge of a run of workers orders the two tasks",
+            Self::Graph => "an edge of a graph orders the two tasks",
             Self::HostWaits => "the thread of the later task waits for the earlier task",
         })
     }

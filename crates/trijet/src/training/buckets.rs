@@ -317,7 +317,10 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                     .open()
                     .err()
                     .map(|error| error.to_string()),
-                None => Some("NCCL has no such combination of these elements".to_owned()),
+                None => Some(
+                    "NCCL cannot combine these elements like this; use `Transport::Copies`"
+                        .to_owned(),
+                ),
             };
             let cause = cause.unwrap_or_else(|| {
                 "NCCL was missing when the buckets were made; make new buckets".to_owned()
@@ -503,7 +506,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     ) -> Result<()> {
         if !self.ready.is_empty() || self.placement.has_other_order() {
             return Err(refused(
-                "the recording of a step must start at its beginning; call `begin` first"
+                "`record` must start a new step; call `finish` if a step is open, and then `begin`"
                     .to_owned(),
             ));
         }

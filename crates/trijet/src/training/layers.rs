@@ -125,7 +125,9 @@ impl<T: Element> LayerPipeline<T> {
         let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "layer pipeline", cause));
         let (count, given) = (devices.len(), lens.len());
         let Some(first) = devices.first() else {
-            return refused("the list of devices is empty; give one for each stage".to_owned());
+            return refused(
+                "the list of devices is empty; give one device for each stage".to_owned(),
+            );
         };
         if given != count - 1 {
             return refused(format!(

@@ -151,7 +151,8 @@ impl Work<'_> {
         if policy == Policy::Static && is_graph {
             return Err(refused(
                 program,
-                "the policy `static` keeps no order between workers, which a graph needs",
+                "a graph needs an order between workers, which the policy `static` does not keep; \
+                 use another policy",
             ));
         }
         Ok(initial)
@@ -201,7 +202,7 @@ fn workers<K: Kinds, P>(
     let blocks = (room.blocks * left).min(most);
     if blocks == 0 {
         let (fit, reserve) = (room.blocks, options.reserve);
-        let asked = if most == 0 { "; no worker is asked for" } else { "" };
+        let asked = if most == 0 { "; `workers` is 0" } else { "" };
         return Err(refused(
             program,
             &format!(
@@ -277,7 +278,9 @@ pub(super) fn start<K: Kinds, P>(
     let (blocks, workers) = workers(&Device::of_shared(stream.device()), program, &options)?;
     let (mut setup, layout) = Setup::new(&options, workers, initial).ok_or_else(|| {
         let (queue, ring) = (options.queue, options.ring);
-        let why = format!("{workers} queues of {queue} tasks and one of {ring} are too large");
+        let why = format!(
+            "too large: {workers} queues of {queue} tasks, one of {ring}; lower `queue` or `ring`"
+        );
         refused(program, &why)
     })?;
     setup.feed_bits = feed_bits;

@@ -109,7 +109,9 @@ pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error 
         ),
         end::LOST => failed(
             ErrorKind::Stalled,
-            format!("worker {worker} found no task and no worker ran one, although tasks are left"),
+            format!(
+                "worker {worker} found no task, and no worker ran a task, although tasks are left"
+            ),
         ),
         other => failed(
             ErrorKind::Stalled,

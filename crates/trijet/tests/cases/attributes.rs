@@ -101,7 +101,7 @@ pub(crate) fn a_cluster_that_cannot_be_is_refused_before_the_driver_is_called(
         ([0, 1, 1], "cluster.x is 0"),
         ([5, 1, 1], "grid.x is 12, which is not a multiple of cluster.x 5"),
         ([1, 2, 1], "grid.y is 1, which is not a multiple of cluster.y 2"),
-        ([12, 1, 1], "a cluster of 12 blocks; 8 are allowed"),
+        ([12, 1, 1], "the cluster has 12 blocks; at most 8 are allowed"),
     ] {
         let refused = s.launch_with(&FROM_LEADER, config.cluster(cluster), (&x, &mut y));
         let error = refused.expect_err("no such cluster");
@@ -128,7 +128,7 @@ pub(crate) fn a_cooperative_launch_is_as_large_as_the_device_has_room(
     assert_eq!(run(room)?, vec![3; room as usize]);
     let error = run(room + 1).expect_err("one more than there is room for");
     assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidValue, None), "{error}");
-    let (asked, has) = (format!("launch of {} blocks", room + 1), format!("room for {room}"));
+    let (asked, has) = (format!("launch has {} blocks", room + 1), format!("runs at most {room}"));
     let words = error.to_string();
     assert!(
         words.contains("from_leader") && words.contains(&asked) && words.contains(&has),
@@ -306,6 +306,6 @@ pub(crate) fn a_dependent_launch_of_a_kernel_that_does_not_wait_is_refused(
     }
     let both = config.cooperative().dependent();
     let error = s.launch_with(&PATIENT, both, (&mut words,)).expect_err("not both");
-    assert!(error.to_string().contains("cannot be a dependent one"), "{error}");
+    assert!(error.to_string().contains("cannot be both cooperative and dependent"), "{error}");
     s.synchronize()
 }

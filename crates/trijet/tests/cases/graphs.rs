@@ -329,7 +329,7 @@ pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -
     let floats = s.alloc_zeroed::<f32>(LEN)?;
     refused(
         Uses::new().read(&floats).write(&mut y),
-        "argument 0 has elements of u32, and a buffer of f32 was given",
+        "argument 0 has elements of u32, and a buffer of f32 was passed",
     );
     let long = s.alloc_zeroed::<u32>(LEN + 1)?;
     let (moved, why) = (long.slice(1..), "the address of argument 0 modulo 256 differs");

@@ -336,7 +336,7 @@ pub(crate) fn tilings_and_matrices_that_do_not_fit_are_refused(device: &Device) 
     x.view_mut().tiled(ragged)?;
     let tiling = Tiling::new([10, 40], [8, 32]);
     host.view().tiled(tiling)?;
-    refused(x.slice(1..), tiling.pitch(44), "ends at element 436, and the view has 399");
+    refused(x.slice(1..), tiling.pitch(44), "ends at element 436, but the view has only 399");
     refused(x.slice(1..), Tiling::new([9, 40], [8, 32]), "a multiple of 16 is needed");
     refused(x.view(), Tiling::new([20, 20], [8, 300]), "a box has 300 columns");
     if scale(device, 1).is_none() {

@@ -514,7 +514,7 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
     gradients.finish()?;
     let outcome = devices[0].record(|g| gradients.record(g, |_| Ok(())));
     let error = outcome.expect_err("the order is another one").to_string();
-    assert!(error.contains("call `begin` first"), "{error}");
+    assert!(error.contains("and then `begin`"), "{error}");
     gradients.begin()?;
     devices[0].record(|g| gradients.record(g, |_| Ok(())))?;
     Ok(())

@@ -42,7 +42,7 @@ fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<
         let error = stream.alloc::<u8>(768 << 10).expect_err("768 KiB of the 512 KiB left");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         let text = error.to_string();
-        assert!(text.contains("768 KiB asked for") && text.contains("512 KiB free"), "{text}");
+        assert!(text.contains("768 KiB requested") && text.contains("512 KiB are free"), "{text}");
         assert_eq!(device.memory_stats()?.used, Bytes(512 << 10));
         drop(half);
         stream.synchronize()?;

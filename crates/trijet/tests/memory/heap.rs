@@ -231,7 +231,7 @@ fn an_allocation_after_a_refused_one_succeeds() -> Result<()> {
     let s = device.stream()?;
     let error = s.alloc::<u8>(100).expect_err("both sizes are refused");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    assert!(error.to_string().contains("256 B asked for"), "{error}");
+    assert!(error.to_string().contains("256 B requested"), "{error}");
     s.alloc::<u8>(100)?;
     Ok(())
 }
@@ -371,7 +371,7 @@ fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Resul
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     let text = error.to_string();
     let parts = [
-        "64 KiB asked for",
+        "64 KiB requested",
         "wait for the work of stream `loader`",
         "in another mode than never-wait",
     ];

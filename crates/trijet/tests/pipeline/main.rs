@@ -510,8 +510,8 @@ fn too_little_memory_for_a_row_is_an_error_that_says_what_was_asked_for() {
         .run()
         .expect_err("a row does not fit");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    assert!(error.to_string().contains("no memory for chunks of 97.66 KiB"), "{error}");
-    assert!(error.to_string().contains("asked for"), "{error}");
+    assert!(error.to_string().contains("the smallest chunks, 97.66 KiB each"), "{error}");
+    assert!(error.to_string().contains("requested"), "{error}");
 }
 
 #[test]
@@ -627,7 +627,10 @@ fn a_report_names_the_link_or_the_engine_that_limits() {
     assert!(matches!(heavy.limit, Some(Limit::Engine((_, Engine::Compute)))), "{heavy}");
     let (plan, text) = (&heavy.plan, heavy.to_string());
     assert_eq!(plan.chunk_choice, ChunkChoice::Bytes, "too few bytes for a measurement");
-    assert!(text.contains("tuned; chunks: ") && text.contains("from the bytes"), "{text}");
+    assert!(
+        text.contains("tuned; chunks: ") && text.contains("the default for this many bytes"),
+        "{text}"
+    );
     let whole = run(0, Some(1 << 20));
     assert_eq!((whole.plan.chunks.len(), whole.overlap()), (1, None), "{whole}");
     assert!(!whole.to_string().contains("overlap 0"), "{whole}");

@@ -91,7 +91,7 @@ fn a_writer_on_one_device_does_not_wait_for_readers_on_another() -> Result<()> {
     let (x, y) = (filled(&tasks, 0, 1.0)?, filled(&tasks, 0, 0.0)?);
     let read = tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
     let write = tasks.task(x.write()).on(1).run(|s, mut x| s.fill(&mut x, 2.0))?;
-    assert_eq!(tasks.explain(read, write)?.to_string(), "nothing orders them");
+    assert_eq!(tasks.explain(read, write)?.to_string(), "nothing orders the tasks");
     assert_eq!(devices[0].stream()?.download(&tasks.take(x)?)?, [2.0; LEN]);
     assert_eq!(devices[0].stream()?.download(&tasks.take(y)?)?, [1.0; LEN]);
     demand_clean(&devices[0]);

@@ -43,7 +43,7 @@ fn the_tasks_that_read_a_failed_result_do_not_run_and_name_the_first_culprit() -
             Err(ErrorKind::InvalidValue)
         );
         let error = tasks.finish().expect_err("it was not returned yet").to_string();
-        assert!(error.contains("2 tasks that depend on it did not run"), "{error}");
+        assert!(error.contains("2 tasks that need the failed task did not run"), "{error}");
         tasks.finish()?;
         let counts = tasks.counts();
         assert_eq!((counts.succeeded, counts.failed, counts.skipped), (1, 1, 2));

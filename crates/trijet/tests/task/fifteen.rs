@@ -42,7 +42,7 @@ fn b02_parts_are_read_written_updated_and_reduced_without_false_order() -> Resul
     let low = low.run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
     let high = tasks.task((x.read_range(half..), y.reduce_range(half.., Sum)));
     let high = high.run(|s, (x, part)| s.launch(&AXPY, (3.0, x, part)))?;
-    assert_eq!(tasks.explain(low, high)?.to_string(), "nothing orders them");
+    assert_eq!(tasks.explain(low, high)?.to_string(), "nothing orders the tasks");
     let expected = [[3.0; LEN / 2], [5.0; LEN / 2]].concat();
     assert_eq!(found(&device, &tasks, y)?, expected);
     Ok(())

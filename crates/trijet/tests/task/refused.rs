@@ -18,7 +18,7 @@ fn data_of_other_tasks_are_refused() -> Result<()> {
     let x = others.alloc::<u8>(8)?;
     let error = tasks.task(x.read()).run(|_, _| Ok(())).expect_err("it is not theirs");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
-    assert!(error.to_string().contains("data 0 belongs to other tasks"), "{error}");
+    assert!(error.to_string().contains("data 0 belongs to another `Tasks`"), "{error}");
     let task = others.task(x.read()).run(|_, _| Ok(()))?;
     assert!(tasks.wait(task).is_err() && !tasks.cancel(task) && tasks.explain(task, task).is_err());
     assert!(tasks.take(x).is_err());

@@ -94,10 +94,10 @@ fn independent_tasks_of_a_region_have_no_edge() -> Result<()> {
     })?;
     assert_eq!(
         tasks.explain(a, b)?.to_string(),
-        "no data order the two tasks, but both are on one stream"
+        "no data dependency orders the two tasks, but both are on one stream"
     );
     let why = tasks.explain(a, c)?.to_string();
-    assert!(why.ends_with("(an edge of their graph orders them)"), "{why}");
+    assert!(why.ends_with("(an edge of a graph orders the two tasks)"), "{why}");
     tasks.finish()
 }
 

@@ -56,7 +56,10 @@ fn the_tasks_of_a_region_are_one_run_and_those_that_share_bytes_are_ordered() ->
         let counts = tasks.counts();
         assert_eq!((counts.regions, counts.runs, counts.graphs), (1, 1, 0));
         let why = tasks.explain(first, second)?;
-        assert!(why.to_string().contains("an edge of their run of workers orders them"), "{why}");
+        assert!(
+            why.to_string().contains("an edge of a run of workers orders the two tasks"),
+            "{why}"
+        );
         assert!(
             matches!(&why, Explanation::Data(steps) if steps.iter().all(|step| step.kept_by == Some(KeptBy::Workers))),
             "{why}"
@@ -260,9 +263,12 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
         ),
         (
             told(tasks.task(other.read()).on_workers(&workers, 0, &[])),
-            "but `vectors` is not bound to",
+            "but the `bind` of `vectors` does not declare",
         ),
-        (told(tasks.task(h.write()).on_workers(&workers, 0, &[])), "but `vectors` is not bound to"),
+        (
+            told(tasks.task(h.write()).on_workers(&workers, 0, &[])),
+            "but the `bind` of `vectors` does not declare",
+        ),
         (
             told(tasks.task(b.reduce(Sum)).on_workers(&workers, 0, &[])),
             "cannot declare a reduction",

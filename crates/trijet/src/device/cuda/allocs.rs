@@ -107,8 +107,8 @@ impl CudaDriver {
     #[cold]
     pub(super) fn explain(&self, error: Error, device: DeviceId, bytes: Bytes) -> Error {
         let doing = match self.memory_info(device) {
-            Ok((free, total)) => format!("{bytes} asked for, {free} of {total} free"),
-            Err(_) => format!("{bytes} asked for"),
+            Ok((free, total)) => format!("{bytes} requested, but only {free} of {total} are free"),
+            Err(_) => format!("{bytes} requested"),
         };
         error.context(doing).on(device)
     }
@@ -128,7 +128,7 @@ impl CudaDriver {
             "the call writes the local variable `base`; the flag lets copies of every device use \
              the memory, without which the address would be invalid on a second device"
         )
-        .map_err(|e| e.context(format!("{bytes} of page-locked memory asked for")).on(device))?;
+        .map_err(|e| e.context(format!("{bytes} of page-locked memory requested")).on(device))?;
         let Some(base) = NonNull::new(base.cast::<u8>()) else {
             let cause = format!("the driver returned a null address for {bytes}");
             return Err(Error::new(ErrorKind::OutOfMemory, "cuMemHostAlloc", cause));

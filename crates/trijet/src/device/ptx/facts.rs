@@ -113,8 +113,8 @@ impl fmt::Display for WaitFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoWait => f.write_str(
-                "its PTX has no `griddepcontrol.wait`, so a dependent launch of it would not wait for the \
-                 work before it",
+                "its PTX has no `griddepcontrol.wait`, so a dependent launch would not wait for \
+                 earlier work; add a wait to the kernel",
             ),
             Self::EarlyUse(used) => write!(
                 f,
@@ -187,8 +187,8 @@ impl Entry {
             | (Some(WaitFault::EarlyUse(_) | WaitFault::SkippedWait), WaitProof::Promise) => Ok(()),
             (Some(fault @ WaitFault::NoWait), _) => Err(fault.to_string()),
             (Some(fault), WaitProof::Ptx) => Err(format!(
-                "its dependent launch could start too early: {fault}, or promise with `KernelSpec::trust_wait` \
-                 that this is right"
+                "its dependent launch could start too early: {fault}, or promise with \
+                 `KernelSpec::trust_wait` that the kernel waits in time"
             )),
         }
     }
@@ -238,8 +238,8 @@ impl Entry {
                 {
                     if !grid.is_multiple_of((*side).max(1)) {
                         return Err(format!(
-                            "grid.{axis} is {grid}, which is not a multiple of {side}, as \
-                             `.reqnctapercluster` of its PTX demands"
+                            "grid.{axis} is {grid}; `.reqnctapercluster` of its PTX demands a \
+                             multiple of {side}"
                         ));
                     }
                 }
@@ -289,7 +289,10 @@ mod tests {
         assert_eq!(two.check(&config().cluster([2, 1, 1])), Ok(()));
         assert_eq!(two.check(&config()), Ok(()), "the driver takes the cluster of the PTX");
         let odd = told(LaunchConfig::new([7, 1, 1], [32, 1, 1]));
-        assert!(odd.starts_with("grid.x is 7, which is not a multiple of 2"), "{odd}");
+        assert!(
+            odd.starts_with("grid.x is 7; `.reqnctapercluster` of its PTX demands a multiple of 2"),
+            "{odd}"
+        );
         let clusters = entry(".blocksareclusters .reqntid 32 .reqnctapercluster 2", "");
         assert_eq!(clusters.check(&LaunchConfig::new([7, 1, 1], [32, 1, 1])), Ok(()));
     }

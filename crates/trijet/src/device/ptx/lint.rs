@@ -253,7 +253,8 @@ fn version_beyond(version: (u32, u32), driver: i32) -> Option<PtxFinding> {
         |(cuda, _)| format!("a driver for CUDA {}", cuda_version(*cuda)),
     );
     let message = format!(
-        "`.version {}.{}` needs {since}; this one is for CUDA {} and reads PTX {}.{} at most",
+        "`.version {}.{}` needs {since}; the installed driver is for CUDA {} and reads PTX {}.{} \
+         at most",
         version.0,
         version.1,
         cuda_version(driver),
@@ -456,8 +457,8 @@ mod tests {
         ] {
             assert_eq!(on(version, driver), None, "{version} on {driver}");
         }
-        let text = "PTX/VERSION: `.version 9.0` needs a driver for CUDA 13.0; this one is for CUDA 12.4 and \
-                    reads PTX 8.4 at most";
+        let text = "PTX/VERSION: `.version 9.0` needs a driver for CUDA 13.0; the installed driver \
+                    is for CUDA 12.4 and reads PTX 8.4 at most";
         assert_eq!(on("9.0", 12_040).as_deref(), Some(text));
         for (version, driver) in
             [("8.1", 12_000), ("8.6", 12_060), ("99.0", 13_010), ("8.10", 12_090)]

@@ -24,7 +24,7 @@ pub(super) fn exhausted(
     let wanted = bytes.0.max(1).next_multiple_of(GRANULE);
     let of = |granules: u64| Bytes(granules * GRANULE);
     let mut cause = format!(
-        "{} asked for; the heap of {} holds {}: {} are in use and {} are free",
+        "{} requested; the heap of {} has {}: {} are in use and {} are free",
         Bytes(wanted),
         lane.device,
         Bytes(state.mapped()),
@@ -49,8 +49,8 @@ pub(super) fn exhausted(
     let run = space.longest_run() * GRANULE;
     if mode == HeapMode::NeverWait && run >= wanted {
         cause += &format!(
-            "; in another mode than {mode}, the allocation would take {} that are in use, and its first write would \
-             follow their users",
+            "; in another mode than {mode}, the allocation would take {} that other streams still \
+             use, and its first write would wait for those uses",
             Bytes(wanted)
         );
     } else if run >= wanted || state.movable() >= wanted {

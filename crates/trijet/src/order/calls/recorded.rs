@@ -26,7 +26,8 @@ impl LaneRef {
     /// The error of an operation in a stream that is not part of the recording. The operation would
     /// run before the operations that are recorded.
     pub(in crate::order) fn not_recorded(&self, op: &'static str) -> Error {
-        let cause = "the operations of this code are recorded, and the stream does not belong to the recording";
+        let cause = "the operations of this code are recorded, but the stream does not belong to \
+                     the recording; use one that does";
         Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)
     }
 

@@ -64,7 +64,7 @@ impl Limits {
     pub fn compared(&self, elapsed: Nanos) -> String {
         let of = if self.of_copies_only { " of the copies" } else { "" };
         let reached = self.reached(elapsed).unwrap_or(0.0);
-        format!("limits{of}: {self}, {reached:.2} of this run's {elapsed}")
+        format!("limits{of}: {self}, which is {reached:.2} of this run's {elapsed}")
     }
 }
 

@@ -246,25 +246,29 @@ impl Report {
         match change {
             Change::LargerChunks if is_user => {
                 format!(
-                    "{chunks}: the calls cost more than the work; use a larger --chunk, or none"
+                    "{chunks}: the calls cost more than the work; use a larger --chunk, or leave \
+                     it out"
                 )
             }
             Change::LargerChunks => {
                 format!("{chunks}: the calls cost more than the work; use larger chunks")
             }
             Change::SmallerChunks if is_user => {
-                format!("{chunks} can hardly overlap; use a smaller --chunk, or none")
+                format!("{chunks} can hardly overlap; use a smaller --chunk, or leave it out")
             }
             Change::SmallerChunks => format!("{chunks} can hardly overlap; use smaller chunks"),
             Change::MoreSlots if is_user => {
-                "with one slot nothing overlaps; use a larger --depth, or none".to_owned()
+                "with one slot nothing overlaps; use a larger --depth, or leave it out".to_owned()
             }
             Change::MoreSlots => "with one slot nothing overlaps; use more slots".to_owned(),
-            Change::NoSync if is_user => "the run waits until the disk has the output; --no-sync \
-                                          does not, and a loss of power may then cost rows"
+            Change::NoSync if is_user => "the run waits until the disk has the output; with \
+                                          --no-sync the run does not wait, but a loss of power may \
+                                          lose rows"
                 .to_owned(),
             Change::NoSync => {
-                "the run waits for `Sink::finish`; do less there, or after the run".to_owned()
+                "the run waits for `Sink::finish`; do less in `finish`, or do that work after the \
+                 run"
+                .to_owned()
             }
             Change::FasterInput => {
                 faster("input comes", rate(self.bytes_in, busy("reader")), "source")

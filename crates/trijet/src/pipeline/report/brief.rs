@@ -41,7 +41,7 @@ impl Report {
         let row = self.bytes_in.0 / self.plan.rows_in().max(1);
         match rows.saturating_mul(row) {
             0 => String::new(),
-            bytes => format!(" ({} of it twice, around chunks)", Bytes(bytes)),
+            bytes => format!(" ({} read twice: chunk inputs overlap)", Bytes(bytes)),
         }
     }
 
@@ -62,9 +62,9 @@ impl Report {
                 let what = if self.limits.is_some_and(|limits| limits.of_copies_only) {
                     "the copies need at least"
                 } else {
-                    "it needs at least"
+                    "the run needs at least"
                 };
-                format!("{pace}; {what} {least}, {:.0} % of that", reached * 100.0)
+                format!("{pace}; {what} {least}, {:.0} % of the time", reached * 100.0)
             }
             None => pace,
         }

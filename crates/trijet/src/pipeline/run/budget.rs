@@ -110,9 +110,8 @@ pub(super) fn fitting<R>(
             }
             Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                 let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
-                return Err(
-                    error.context(format!("no memory for chunks of {bytes}, the smallest ones"))
-                );
+                return Err(error
+                    .context(format!("not enough memory for the smallest chunks, {bytes} each")));
             }
             done => return done,
         }

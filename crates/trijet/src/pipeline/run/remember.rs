@@ -120,7 +120,7 @@ fn read(file: &Path) -> Result<Choices> {
     // A damaged file may be shorter than `BEGIN`.
     let damaged = || BEGIN.starts_with(&bytes).then_some(&[][..]);
     let Some(bytes) = bytes.strip_prefix(BEGIN).or_else(damaged) else {
-        let cause = format!("{} is no file of choices: name another one", file.display());
+        let cause = format!("{} is not a file of choices: name another file", file.display());
         return Err(Error::new(ErrorKind::InvalidValue, "remember", cause));
     };
     let same =

@@ -193,7 +193,8 @@ impl CudaDriver {
     pub(in crate::device::cuda) fn activity_begin(&self) -> Result<()> {
         if library::is_recorded() {
             return Err(refused(
-                "TRIJET_RECORDINGS records this whole process, and CUPTI serves one tool at a time",
+                "`trijet trace` records this process (TRIJET_RECORDINGS is set), and CUPTI allows \
+                 one recorder; unset it to time operations here",
             ));
         }
         own()?.begin()

@@ -86,7 +86,7 @@ impl Ranges {
         }
         let wanted = at.end - at.start;
         if wanted > free {
-            let cause = format!("{} asked for, {} free", Bytes(wanted), Bytes(free));
+            let cause = format!("{} requested, but only {} are free", Bytes(wanted), Bytes(free));
             return Err(refuse::memory(op, cause).on(found.device));
         }
         found.pieces.insert(at.start, at.end);

@@ -390,7 +390,7 @@ impl Pools {
             None => match found.find(queues, slot, size, PoolReuse::Own..=internal) {
                 Some((_, extent, after)) => (extent, found.waits(queues, slot, &after)),
                 None => {
-                    let cause = format!("{bytes} asked for, {free} of {total} free");
+                    let cause = format!("{bytes} requested, but only {free} of {total} are free");
                     return Err(refuse::memory("alloc", cause).on(device));
                 }
             },
@@ -456,12 +456,12 @@ impl Pools {
     ) -> Result<Memory> {
         let op = "device alloc";
         if bytes.0 == 0 {
-            return Err(refuse::value(op, "0 bytes asked for; ask for at least 1"));
+            return Err(refuse::value(op, "0 bytes requested; request at least 1 byte"));
         }
         let (free, total) = self.free_bytes(device);
         let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
-        let out =
-            || refuse::memory(op, format!("{bytes} asked for, {free} of {total} free")).on(device);
+        let cause = || format!("{bytes} requested, but only {free} of {total} are free");
+        let out = || refuse::memory(op, cause()).on(device);
         let host = if size <= free.0 { HostBytes::zeroed(bytes.0) } else { None };
         let host = host.ok_or_else(out)?;
         self.plain.insert(host.address(), (device, size));

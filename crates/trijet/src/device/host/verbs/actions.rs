@@ -79,8 +79,8 @@ impl HostDriver {
     ) -> Result<()> {
         copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
         if Queues::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
-            let cause = "a batch needs a stream that is not the legacy stream, and at least one byte \
-                         in each copy";
+            let cause = "a batch cannot be enqueued in the legacy stream, and each of its copies \
+                         needs at least one byte";
             return Err(refuse::value("copy batch", cause));
         }
         self.copy_many(stream, copies, order)

@@ -443,7 +443,10 @@ impl Call<'_> {
         }
         Err(refuse::value(
             "fill",
-            format!("{dst} is out of reach of {device}; enable peer access or copy it first"),
+            format!(
+                "{device} cannot access {dst}; enable peer access, or fill memory of {device} and \
+                 copy it"
+            ),
         ))
     }
 }

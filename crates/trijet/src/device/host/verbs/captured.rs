@@ -88,7 +88,11 @@ fn error(op: &'static str, code: i32, cause: &'static str) -> Error {
 }
 
 fn invalidated(op: &'static str) -> Error {
-    error(op, INVALIDATED, "the capture of the stream is invalid, since a call was refused; end it")
+    error(
+        op,
+        INVALIDATED,
+        "the capture of the stream is invalid, because a call was refused; end the capture",
+    )
 }
 
 impl OpenCapture {
@@ -316,8 +320,9 @@ impl State {
             return Err(invalidated(op));
         }
         if !capture.is_joined() {
-            let cause = "a stream that waited for an event of the capture has operations that the \
-                         first stream has not waited for";
+            let cause = "another captured stream has operations that the first stream does not \
+                         wait for; record an event after them and make the first stream wait for \
+                         it";
             return Err(error(op, UNJOINED, cause));
         }
         Ok(capture)

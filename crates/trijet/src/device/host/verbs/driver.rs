@@ -285,8 +285,8 @@ impl Core for HostDriver {
         };
         if shared_bytes > SHARED_BYTES_OPTIN {
             let cause = format!(
-                "`{entry}` asks for {shared_bytes} bytes of shared memory; the most are \
-                 {SHARED_BYTES_OPTIN}"
+                "`{entry}` requests {shared_bytes} bytes of shared memory; at most \
+                 {SHARED_BYTES_OPTIN} are available"
             );
             return Err(refuse::value("function", cause));
         }

@@ -51,8 +51,7 @@ impl Ranges for HostDriver {
         let is_running =
             matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));
         if is_running || state.queues.has_user(&bytes) {
-            let cause =
-                "an operation that is not complete uses bytes of the range; wait for it first";
+            let cause = "a pending operation uses bytes of the range; wait for the operation first";
             return Err(refuse::value("range unmap", cause));
         }
         state.pools.ranges.unmap(range, &at)
