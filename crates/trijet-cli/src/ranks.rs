@@ -29,7 +29,8 @@ impl OwnRank {
         let [rank, count] = self.variables?;
         let launcher = self.source;
         Some(format!(
-            "a part of the job, because {rank} and {count} are set ({launcher}); --shard 0/1 does all of it"
+            "this process does only a part of the job, because {rank} and {count} are set \
+             ({launcher}); --shard 0/1 does the whole job"
         ))
     }
 }

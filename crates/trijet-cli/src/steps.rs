@@ -87,8 +87,8 @@ struct StepOptions {
     /// The radius of a single median, 1 to 7 [default: 1].
     #[arg(long, value_parser = radius)]
     radius: Option<u32>,
-    /// The pixels that a single median assumes beyond the edges of an image, where abcd is a row of
-    /// it [default: nearest].
+    /// The pixels that a single median assumes beyond the edges of an image. In the list, abcd is a
+    /// row of the image [default: nearest].
     #[arg(long, value_enum, value_name = "MODE")]
     edges: Option<EdgesName>,
     /// The factor of a single affine [default: 1].
@@ -173,11 +173,12 @@ impl TypedValueParser for OpParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let median = "The median of the square of 2R+1 by 2R+1 pixels around each pixel, which removes \
-                      salt-and-pepper noise; for u8 and u16. The square stays within the pixel's own image, \
-                      and --edges sets the pixels beyond the edges: the default, nearest, does \
-                      the same as SciPy's \
-                      median_filter with mode='nearest'. median:3 has radius 3, and median:3,reflect other edges";
+        let median = "The median of the square of 2R+1 by 2R+1 pixels around each pixel, which \
+                      removes salt-and-pepper noise; for u8 and u16. The square stays within the \
+                      pixel's own image, and --edges sets the pixels beyond the edges: the \
+                      default, nearest, does the same as SciPy's median_filter with \
+                      mode='nearest'. median:3 has radius 3, and median:3,reflect has radius 3 and \
+                      --edges reflect";
         let affine = "scale * x + offset: a product and a sum in f32, each rounded. For integers the \
                       result is rounded to the nearest integer, ties to even, and limited to the \
                       range of \
@@ -218,9 +219,10 @@ fn owner<'k>(kernels: &'k mut [Typed], at: usize, option: &str) -> Result<&'k mu
     match (kernels.len(), before) {
         (0, _) => Err(format!("{option} requires --kernel")),
         (1, _) => Ok(&mut kernels[0]),
-        (_, 0) => {
-            Err(format!("{option} is before the first of several --kernel; write it after its own"))
-        }
+        (_, 0) => Err(format!(
+            "{option} is before the first of several --kernel; write it after the --kernel that it \
+             belongs to"
+        )),
         _ => Ok(&mut kernels[before - 1]),
     }
 }

@@ -89,9 +89,9 @@ const MEMORY_MIN: Bytes = Bytes(1 << 20);
 /// Parses a limit of host memory.
 pub(crate) fn memory(text: &str) -> Result<Bytes, String> {
     match bytes(text)? {
-        few if few < MEMORY_MIN => {
-            Err(format!("{few} is less than the program itself has; write a unit, as in 16GiB"))
-        }
+        few if few < MEMORY_MIN => Err(format!(
+            "{few} is less than the program itself uses; write the number with a unit, as in 16GiB"
+        )),
         enough => Ok(enough),
     }
 }

@@ -177,7 +177,7 @@ fn usable() -> Result<(CuptiApi, bool), String> {
     // SAFETY: the library stays open until the process ends.
     let api = unsafe { CuptiApi::load(|symbol| library.symbol(symbol)) };
     if let Some(symbol) = api.missing() {
-        return Err(format!("the CUPTI library has no `{symbol}`; install a newer one"));
+        return Err(format!("the CUPTI library has no `{symbol}`; install a newer CUPTI library"));
     }
     let version = api.version_number();
     if !layout::VERSIONS.contains(&version) {

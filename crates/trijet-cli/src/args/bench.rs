@@ -12,9 +12,10 @@ Examples:
   trijet bench gemm --device host
   trijet bench gemm --device host --csv > gemm.csv
 
-The benchmarks are a program of their own. This command starts the `trijet-bench` in its own folder, or \
-else the one in PATH, with the same arguments; `cargo build --release -p trijet-bench` builds it. Without \
-arguments it lists the benchmarks, and `trijet-bench --help` prints its options.";
+The benchmarks are a program of their own, which `cargo build --release -p trijet-bench` builds. \
+This command starts the `trijet-bench` in the folder of `trijet`, or otherwise the `trijet-bench` \
+in PATH, with the same arguments. Without arguments it lists the benchmarks, and \
+`trijet-bench --help` prints its options.";
 
 /// The arguments of `trijet bench`.
 #[derive(Debug, Args)]

@@ -41,15 +41,16 @@ The signature of your kernel:
       unsigned long long rows_before,  // with --halo: rows of x before y
       ...)                             // each --arg, in order: float, int
 
-T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned short \
-for u16 and float for f32. There are no headers. The kernel computes y[i] for every i < y_len, with one \
-thread per element, in blocks of 256 threads. With --halo R, x begins rows_before rows before the first \
-row of y: R, less near the beginning of the array, or more where the rows of a chunk are whole images of \
-a folder.
+T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned \
+short for u16 and float for f32. There are no headers. The kernel computes y[i] for every i < \
+y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins rows_before \
+rows before the first row of y. rows_before is R, but less near the start of the array, and more \
+if the rows of a chunk are whole images of a folder.
 
-`trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo` one \
-with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the run-time \
-compiler is installed, and the exit status is 3. `trijet devices` shows both.";
+`trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template \
+halo` prints a kernel with a halo. Your own kernel runs only on a GPU. Without a GPU, the kernel \
+is still compiled if the run-time compiler is installed, and the exit status is 3. `trijet \
+devices` shows the GPU and the run-time compiler.";
 
 /// The usage, in lines of a terminal.
 const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>)... [OPTIONS]";
@@ -90,9 +91,9 @@ pub(crate) struct MapOptions {
     #[arg(long, value_name = "BYTES", value_parser = header, requires = "shape")]
     pub(crate) header: Option<Bytes>,
     /// Process only these images of a stack, or rows of an image: indices of the first axis of the
-    /// input, counted from 0, without the last one. 10: and :20 are open. Rows outside of the slice
-    /// are still read where the operation needs them, so the result equals that part of the whole
-    /// result.
+    /// input, counted from 0, without the last one. 10: has no end, and :20 has no start. Rows
+    /// outside of the slice are still read where the operation needs them, so the result equals
+    /// that part of the whole result.
     #[arg(long, value_name = "A:B", value_parser = slice)]
     pub(crate) slice: Option<Slice>,
     /// Treat files with other extensions, such as .tif or .vol, as plain bytes. With --shape and
@@ -110,8 +111,8 @@ pub(crate) struct MapOptions {
     #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<MapDevice>(ONE_OR_ALL))]
     pub(crate) device: MapDevice,
     /// Write only the rows of shard I of N (0/4 to 3/4). The last process that finishes its shard
-    /// gives the output its name, and any of them can be started again with --resume [default: as
-    /// set by torchrun, MPI or srun, if one has started this process].
+    /// gives the output its name. Each process can be started again with --resume [default: as set
+    /// by torchrun, MPI or srun, if this process was started by it].
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<OwnRank>,
     /// The size of a chunk, for example 16MiB [default: tuned].
@@ -160,11 +161,11 @@ pub(crate) struct MapOptions {
     /// option or --resume, such a run is kept, and the command fails.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) restart: bool,
-    /// Write over the output if it exists. This reuses its pages, which is faster than a new file.
-    /// From the first row on, the old output is lost: if the run is interrupted, it leaves a
-    /// partial output like any other run. A file of --trace is replaced when the new one is
-    /// complete. Without this option, files that exist are kept, and the command fails. The input
-    /// and the files of kernels are always kept.
+    /// Write over the output if it exists. This reuses the pages of the output, which is faster
+    /// than a new file. The old output is lost when the first row is written. If the run is then
+    /// interrupted, it leaves a partial output like any other run. A file of --trace is replaced
+    /// when the new file is complete. Without this option, files that exist are kept, and the
+    /// command fails. The input and the files of kernels are always kept.
     #[arg(long, conflicts_with = "shard")]
     pub(crate) overwrite: bool,
     /// Do not wait for the disk. Without this option, rows are brought to the disk while the run

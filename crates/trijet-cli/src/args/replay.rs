@@ -15,11 +15,11 @@ Examples:
   trijet trace --memory train.csv -- python3 train.py
   trijet replay train.csv --limit 16GiB -o train.html
 
-A trace is a text with a line for each call, in columns that its first line names: Action, Pointer, Size \
-and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a text. \
-Cells may stand in quotes. Calls that failed in the program, and a last line that is cut off, are named \
-and not replayed. The rows of each device are replayed on their own, as if it were the only one: with a \
-heap, a limit, pointers, streams and threads of its own. The actions are
+A trace is a text with one line for each call. Its first line names the columns: Action, Pointer, \
+Size and Stream, and optionally Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a \
+text. Cells may be quoted. Calls that failed in the program, and a last line that is cut off, are \
+reported but not replayed. The rows of each device are replayed separately: each device has its \
+own heap, limit, pointers, streams and threads. The actions are
 
   allocate     Pointer, Size, Stream   memory for work of the stream
   free         Pointer, Stream         freed after the work in the stream
@@ -27,9 +27,10 @@ heap, a limit, pointers, streams and threads of its own. The actions are
   follow       Stream, Other           later work waits for the other stream
   synchronize  Stream                  the host waits for the stream
 
-Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with an \
-error. Beside the heap stands a model of an allocator that caches segments, as PyTorch's does by \
-default: it has sizes and addresses, and no times.";
+Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with \
+an error. For comparison, the trace is also replayed over a model of an allocator that caches \
+segments, as PyTorch's allocator does by default. The model has sizes and addresses, but no \
+times.";
 
 /// The mode of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

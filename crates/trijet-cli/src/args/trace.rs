@@ -26,8 +26,9 @@ output, after the output of the program. Signals from other processes are forwar
 program. \
 The command waits for processes in the background; Ctrl-C ends the wait.
 
-The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the program \
-was not found, 126 if it could not be started. If the program succeeded and nothing was traced, it is 1.";
+The exit status is the status of the program. It is 128 plus the signal number if a signal ended \
+the program, 127 if the program was not found, and 126 if it could not be started. If the program \
+succeeded but nothing was traced, the exit status is 1.";
 
 /// The options of `trijet trace`.
 #[derive(Debug, Args)]

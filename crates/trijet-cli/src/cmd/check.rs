@@ -128,7 +128,8 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
             print("performance: not checked, because the ledger has no times")
         }
         None => print(format_args!(
-            "performance: not checked, and no witnesses: more than {ENTRIES_MAX} entries"
+            "performance: not checked, and findings have no witnesses, because the ledger has more \
+             than {ENTRIES_MAX} entries"
         )),
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     let least = least(used);
     if limit < least {
         let cause = format!(
-            "--memory {limit} leaves nothing for chunks: the program itself takes {used}, and --memory {least} \
-             is the least that works"
+            "--memory {limit} leaves no memory for chunks, because the program itself uses {used}; \
+             use at least --memory {least}"
         );
         return Err(Error::new(ErrorKind::InvalidValue, "map", cause));
     }
@@ -109,9 +109,9 @@ mod tests {
         let left = for_chunks(Some(Bytes(8 << 30))).unwrap().unwrap();
         assert!(left < Bytes((8 << 30) - BESIDE.0) && left > Bytes(6 << 30), "{left}");
         let error = for_chunks(Some(Bytes(1 << 20))).unwrap_err();
-        assert!(error.to_string().contains("--memory 1 MiB leaves nothing"), "{error}");
+        assert!(error.to_string().contains("--memory 1 MiB leaves no memory"), "{error}");
         let least = least(of_program());
-        assert!(error.to_string().contains(&format!("--memory {least} is the least")), "{error}");
+        assert!(error.to_string().contains(&format!("use at least --memory {least}")), "{error}");
         assert!(for_chunks(Some(least)).unwrap() >= Some(CHUNKS_MIN));
         for_chunks(Some(Bytes(least.0 - 1))).unwrap_err();
         assert!(for_chunks(None).unwrap().is_some_and(|bytes| bytes.0 > 0));

@@ -87,7 +87,8 @@ fn create_folders(folder: &Path) -> Result<Vec<PathBuf>> {
         .collect();
     fs::create_dir_all(folder).map_err(|error| match error.kind() {
         Io::AlreadyExists | Io::NotADirectory => {
-            let cause = "a file has this name, or a part of it; give the name of a folder";
+            let cause = "a file is at this path or at one of its parents; give the path of a \
+                         folder";
             file_error::refused("man", folder, cause)
         }
         _ => file_error::io("man", folder, error),

@@ -180,7 +180,7 @@ impl UserKernel {
             Checked::Found => format!("{file} has the kernel `{}`", self.kernel.name()),
             Checked::No => format!("{file}: no run-time compiler was found to compile it"),
         };
-        format!("{known}; to run it, a GPU is needed, and this run has none")
+        format!("{known}; a GPU is needed to run the kernel, but none was found")
     }
 
     /// Enqueues the kernel for one chunk. `frame` is for kernels with a halo: the number of

@@ -352,7 +352,7 @@ fn the_report_of_a_resumed_run_says_what_was_kept() {
             assert_eq!(again["complete"], true);
         } else {
             let report = workdir.map(&resume).done();
-            let line = "resumed: 24 of 32 rows were done by an earlier run";
+            let line = "resumed: an earlier run has done 24 of 32 rows";
             assert!(report.contains(line), "{report}");
         }
         fs::remove_file(workdir.path("out.npy")).unwrap();

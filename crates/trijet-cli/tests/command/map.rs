@@ -540,7 +540,7 @@ fn too_little_memory_is_refused_before_anything_is_created() {
     let workdir = Workdir::new();
     workdir.npy("in.npy", "|u1", &[64, 64], &noise(64 * 64, 32));
     let call = ["in.npy", "-o", "out.npy", "--op", "affine", "--memory=1MiB"];
-    workdir.map(&call).refused(1, &["--memory 1 MiB leaves nothing for chunks"]);
+    workdir.map(&call).refused(1, &["--memory 1 MiB leaves no memory for chunks"]);
     assert_eq!(workdir.names(), ["in.npy"]);
 }
 

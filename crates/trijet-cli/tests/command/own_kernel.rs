@@ -81,7 +81,8 @@ fn a_kernel_that_compiles_waits_for_a_gpu_without_an_error() {
     let workdir = workdir(GAIN);
     for device in ["auto", "host"] {
         let ran = map(&workdir, None, &["--entry", "gain", "--device", device]);
-        let words = "gain.cu compiles for compute capability 9.0; to run it, a GPU is needed";
+        let words = "gain.cu compiles for compute capability 9.0; a GPU is needed to run the \
+                     kernel";
         assert!(!ran.err.contains("error"), "{}", ran.err);
         ran.refused(3, &[words, "`trijet devices`", "Nothing was written"]);
         // docs/json.md states that.
@@ -90,7 +91,7 @@ fn a_kernel_that_compiles_waits_for_a_gpu_without_an_error() {
     }
     workdir.file("gain.ptx", GAIN.as_bytes());
     let ran = workdir.map(&["in.npy", "-o", "o.npy", "--kernel", "gain.ptx", "--entry", "gain"]);
-    ran.refused(3, &["gain.ptx has the kernel `gain`; to run it, a GPU is needed"]);
+    ran.refused(3, &["gain.ptx has the kernel `gain`; a GPU is needed to run the kernel"]);
     let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu", "--entry", "gain"];
     let command = &mut workdir.command(&call);
     let words = ["no run-time compiler was found", "a GPU is needed", "`trijet devices`"];

@@ -126,8 +126,8 @@ fn failed_calls_and_a_cut_line_are_named_and_the_rest_is_replayed() {
         said.contains("1 call, 1 allocation of at most 1 KiB at once, 1 stream, 1 thread"),
         "{said}"
     );
-    assert!(said.contains("1 call failed in the program; not replayed"), "{said}");
-    assert!(said.contains("line 4, the last one, is cut off; it is not replayed"), "{said}");
+    assert!(said.contains("not replayed: 1 call that failed in the program"), "{said}");
+    assert!(said.contains("the last line (4) is cut off, and is not replayed"), "{said}");
     let report = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
     assert_eq!(
         (&report["traces"][0]["failed_in_program"], &report["cut_line"]),

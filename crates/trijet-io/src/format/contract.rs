@@ -252,7 +252,7 @@ pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<(
 pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// The reason to refuse a path at which there is something else than a partial output.
-pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
+pub(super) const NOT_PARTIAL: &str = "is not a partial output of this job; move it elsewhere";
 
 /// The error for a partial output that lacks rows, although they had been written.
 pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {

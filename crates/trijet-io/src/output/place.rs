@@ -83,7 +83,10 @@ impl Place {
             }
         }
         if fs::canonicalize(&self.partial).is_ok_and(|partial| source.starts_with(partial)) {
-            return refused(format!("the input is inside {}", shown(&self.partial)));
+            return refused(format!(
+                "the input is inside {}, where the partial output would be written",
+                shown(&self.partial)
+            ));
         }
         Ok(())
     }

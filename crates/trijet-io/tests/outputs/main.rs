@@ -389,7 +389,7 @@ fn a_link_in_place_of_the_partial_output_is_not_followed() {
         let before = everything(&workdir);
         for start in [Start::Resume, Start::Restart] {
             let output = workdir.begin(&target, "copy", start);
-            demand(output, ErrorKind::InvalidValue, &partial, &["not partial output"]);
+            demand(output, ErrorKind::InvalidValue, &partial, &["not a partial output"]);
             assert_eq!(everything(&workdir), before, "{name}, {start:?}");
         }
     }

@@ -50,7 +50,7 @@ fn a_link_in_place_of_an_image_is_not_followed() {
     symlink("../precious", workdir.path("images.partial/000001.png")).unwrap();
     let before = everything(&workdir);
     let written = output.write(1..2, &DATA[4..8]);
-    demand(written, ErrorKind::InvalidValue, "000001.png", &["not partial output"]);
+    demand(written, ErrorKind::InvalidValue, "000001.png", &["not a partial output"]);
     drop(output);
     assert_eq!(
         everything(&workdir).iter().filter(|(path, _)| !path.ends_with("images.journal")).count(),
@@ -58,7 +58,7 @@ fn a_link_in_place_of_an_image_is_not_followed() {
     );
     assert_eq!(fs::read(workdir.path("precious")).unwrap(), b"precious");
     let restarted = workdir.begin(&target, "copy", Start::Restart);
-    demand(restarted, ErrorKind::InvalidValue, "000001.png", &["not partial output"]);
+    demand(restarted, ErrorKind::InvalidValue, "000001.png", &["not a partial output"]);
     assert_eq!(fs::read(workdir.path("precious")).unwrap(), b"precious");
 }
 
@@ -75,7 +75,7 @@ fn a_folder_of_other_files_is_not_discarded() {
     drop(output);
     let before = everything(&workdir);
     let restarted = workdir.begin(&target, "copy", Start::Restart);
-    demand(restarted, ErrorKind::InvalidValue, "holiday.png", &["not partial output"]);
+    demand(restarted, ErrorKind::InvalidValue, "holiday.png", &["not a partial output"]);
     assert_eq!(everything(&workdir), before);
     fs::rename(workdir.path("images.partial/holiday.png"), workdir.path("holiday.png")).unwrap();
     workdir.resume(&target).finish().unwrap();

@@ -339,7 +339,7 @@ pub fn read_all(text: impl BufRead) -> Result<Text> {
         }
     }
     if at == 0 {
-        return Err(Error::new(ErrorKind::InvalidValue, "read trace", "it has no lines"));
+        return Err(Error::new(ErrorKind::InvalidValue, "read trace", "the text has no lines"));
     }
     if readers.is_empty() {
         readers.push((String::new(), Reader::default()));
@@ -379,7 +379,10 @@ impl Trace {
     pub fn read(text: impl BufRead) -> Result<Self> {
         let mut all = read_all(text)?.devices;
         if all.len() > 1 {
-            let cause = format!("it has the rows of {} devices", all.len());
+            let cause = format!(
+                "the text has the rows of {} devices, but only one device is expected",
+                all.len()
+            );
             return Err(Error::new(ErrorKind::InvalidValue, "read trace", cause));
         }
         Ok(all.swap_remove(0).trace)
@@ -475,7 +478,7 @@ mod tests {
             let found = refusal(&format!("{head}{lines}"));
             assert!(found.contains(cause), "{found} for {lines:?}");
         }
-        assert!(refusal("").contains("it has no lines"));
+        assert!(refusal("").contains("the text has no lines"));
         assert!(refusal("a,b\n").contains("no column is called `action`"));
         let long = format!("{head}{}\n", "x".repeat(LINE_MAX + 1));
         assert!(refusal(&long).contains("line 2: it is longer"));

@@ -144,7 +144,7 @@ fn each_section_has_its_table_and_noisy_values_are_marked_and_counted() {
         "  legacy                        waits       no 5/7",
         "  queue depth: none of 5000 launches on a busy stream blocked the host",
         "  device memory of a stream: 544 KiB",
-        "  behind each kernel               8 streams      16 streams",
+        "  after each kernel                8 streams      16 streams",
         "  nothing                                  8       16 in 6/7",
         "  hardware queues of its streams: 8",
         "  heap                                          80 ns        -",

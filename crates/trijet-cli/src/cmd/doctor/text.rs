@@ -19,8 +19,8 @@ const WIDTH: usize = 79;
 /// Maximum spread that is printed. A larger spread comes from a few interrupted samples.
 const SPREAD_SHOWN_MAX: f64 = 9.99;
 /// The reason why there is no advice without a GPU.
-const NO_ADVICE: &str = "advice is about a GPU and its link, and here the processor was measured; `trijet map` chooses chunks \
-                         and slots for it by itself";
+const NO_ADVICE: &str = "advice is given only for a GPU and its link, but here the processor was \
+                         measured; `trijet map` chooses chunks and slots for a processor by itself";
 
 /// Returns the text of a value. The arguments are the row and the name of the value.
 type Words = fn(&Value, &str) -> String;
@@ -359,7 +359,8 @@ fn blocked(f: &Findings, tree: &Value, page: &mut Page) {
     let Some(first) = rows.first() else { return };
     let kernel = first["kernel_left_us"]["median"].as_f64().map_or_else(String::new, micros);
     page.title(&format!(
-        "What calls block: a kernel of {kernel} runs on a; then the call is made; then a kernel on b"
+        "Calls that block: a kernel of {kernel} runs on stream a; then the call is made; then a \
+         kernel is launched on stream b"
     ));
     for kind in each_once(&rows, "streams") {
         let head = format!("call, {kind} streams a and b");
@@ -416,13 +417,18 @@ fn limits(limits: &Value, page: &mut Page) {
     let launched = words(limits, "resident_grids_launched");
     let lines: [(&str, &dyn Fn(String) -> String); 5] = [
         ("resident_grids", &|n| {
-            format!("resident grids: {n} of {launched} one-block kernels on as many streams")
+            format!(
+                "resident grids: {n} of {launched} one-block kernels ran at once, each on its own \
+                 stream"
+            )
         }),
         ("resident_grids_with_event_records", &|n| {
             format!("the same with an event record after each kernel: {n}")
         }),
         ("queue_depth_launches", &|n| {
-            format!("queue depth: a busy stream takes {n} launches; the next one blocks the host")
+            format!(
+                "queue depth: a busy stream accepts {n} launches; the next launch blocks the host"
+            )
         }),
         ("queue_launches_without_a_limit", &|n| {
             format!("queue depth: none of {n} launches on a busy stream blocked the host")
@@ -443,7 +449,7 @@ fn queues(f: &Findings, tree: &Value, page: &mut Page) {
         unless_all(row, &(words(row, key) + if is_all { "" } else { " in" }))
     };
     let cell = Column { words: at_once, ..column("", "kernels_at_once", 16) };
-    page.matrix(&rows, &column("behind each kernel", "behind_each_kernel", -26), "streams", &cell);
+    page.matrix(&rows, &column("after each kernel", "behind_each_kernel", -26), "streams", &cell);
     page.line(format_args!("  {}", hardware_queues(&f.device)));
 }
 

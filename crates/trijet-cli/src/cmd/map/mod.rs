@@ -51,7 +51,7 @@ fn with_way(error: Error, options: &MapOptions) -> Error {
     if options.skip_bad || !is_damaged_image(&error) {
         return error;
     }
-    let cause = format!("{error}; --skip-bad goes on without damaged images");
+    let cause = format!("{error}; use --skip-bad to continue without damaged images");
     Error::new(error.kind(), "map", cause)
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         outcome => outcome?,
     }
     if let (Some(trace), true) = (&options.trace, devices.len() > 1) {
-        let cause = "a timeline is of one device; choose one with --device";
+        let cause = "a timeline shows one device only; choose a device with --device";
         return Err(file_error::refused("trace", trace, cause));
     }
     let setup = Setup::new(options, &chain, &devices, layout)?;

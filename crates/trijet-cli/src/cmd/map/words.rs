@@ -43,7 +43,8 @@ impl Done<'_> {
     fn kept_words(&self) -> String {
         let rows = self.target.rows();
         format!(
-            "resumed: {} of {} rows were done by an earlier run; the figures cover the others",
+            "resumed: an earlier run has done {} of {} rows; the figures are about the remaining \
+             rows",
             self.kept,
             rows.end - rows.start
         )
@@ -77,7 +78,8 @@ impl Done<'_> {
         }
         let (rows, out) = (self.target.rows(), shown(self.target.path()));
         let done = format!(
-            "rows {}..{} of {out} are done; it gets its name when all processes have finished",
+            "rows {}..{} of {out} are done; the output gets its name when all processes have \
+             finished",
             rows.start, rows.end
         );
         match self.rank.as_ref().and_then(OwnRank::advice) {
@@ -238,7 +240,8 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
 /// The message about an output that cannot be locked.
 pub(super) fn unlocked_words(target: &Target) -> String {
     format!(
-        "{}: its file system has no locks: let no other run write this output until this one has ended",
+        "{}: the file system has no locks; do not start another run with this output until this \
+         run has ended",
         shown(target.path())
     )
 }

@@ -112,11 +112,12 @@ fn unharmed(clock: Clock, number: u64) -> String {
     };
     match clock {
         Clock::Model => format!(
-            "no pixel is wrong, and no picture is written: on the model the order is the same in each run, and \
-             it is right without this wait{advice}"
+            "no pixel is wrong, so no picture is written: on the model the order is the same in \
+             each run, and this order is right even without the wait{advice}"
         ),
         Clock::Device | Clock::Processor => format!(
-            "no pixel is wrong, and no picture is written: in this run the order was right by chance{advice}"
+            "no pixel is wrong, so no picture is written: in this run the order was right by \
+             chance{advice}"
         ),
     }
 }
@@ -139,7 +140,7 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
         }
         // Another wait may order the same two operations, for example the wait of a staged copy.
         None => {
-            print("the checker reports nothing: every conflict is ordered without this wait too")
+            print("the checker reports nothing: every conflict is ordered even without this wait")
         }
     }
 }

@@ -59,7 +59,8 @@ fn losses(report: &Report, options: &OverlapOptions) -> Vec<String> {
     let (ends, others): (Vec<&Loss>, Vec<&Loss>) = summary.losses.iter().partition(is_end);
     let larger = if options.input.is_some() { "input" } else { "--size" };
     let reason = format!(
-        ": with {}, the first and the last one take a large part of the time; use a larger {larger}",
+        ": with {}, the first and the last chunk take a large part of the time; use a larger \
+         {larger}",
         count(report.plan.chunks.len() as u64, "chunk")
     );
     let ends = line("fill and drain", Nanos(ends.iter().map(|loss| loss.time.0).sum()), &reason);
@@ -156,8 +157,8 @@ fn notes(results: &[ScheduleResult]) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((faster, slower)) = odd {
         notes.push(format!(
-            "a chunk also reads the rows around it (halo), so the bytes, their rate and the bound depend \
-             on the chunks: {} in for {}, {} for {}",
+            "a chunk also reads the rows around it (halo), so the bytes, their rate and the bound \
+             depend on the chunks: {} of input with {}, {} with {}",
             faster.bytes_in,
             faster.plan.schedule_name(),
             slower.bytes_in,

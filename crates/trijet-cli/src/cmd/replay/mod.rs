@@ -199,7 +199,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     } else {
         replayed.iter().try_for_each(|one| text(options, one))?;
         if let Some(line) = cut {
-            print(format_args!("line {line}, the last one, is cut off; it is not replayed"))?;
+            print(format_args!("the last line ({line}) is cut off, and is not replayed"))?;
         }
         print("no kernel found the tag of another owner in its memory")?;
         if let Some(page) = &options.output {
@@ -225,7 +225,7 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
         count(trace.threads.into(), "thread")
     ))?;
     if *failed > 0 {
-        print(format_args!("{} failed in the program; not replayed", count(*failed, "call")))?;
+        print(format_args!("not replayed: {} that failed in the program", count(*failed, "call")))?;
     }
     let [heap, caching] = rows;
     print(format_args!("{:<23}{:>12}{:>29}", "", heap.name, caching.name))?;

@@ -79,7 +79,7 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
             Err(e) => bench
                 .found
                 .failed
-                .push(Absent { what: "calls past the library".to_owned(), why: e.to_string() }),
+                .push(Absent { what: "bare driver calls".to_owned(), why: e.to_string() }),
         }
     } else {
         without_a_gpu(&mut bench);
@@ -96,9 +96,9 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
 fn without_a_gpu(bench: &mut Bench) {
     for (what, why) in [
         ("second-level cache, peer access", "a host device is this machine's processor"),
-        ("bare driver calls, hops, stream words", "the host device has no driver below it"),
+        ("bare driver calls, hops, stream words", "a host device has no driver"),
         ("cuMemAlloc, page locking, virtual memory", "these are calls of the CUDA driver"),
-        ("shared hardware queues", "a host device has none"),
+        ("shared hardware queues", "a host device has no hardware queues"),
         ("graphs and dependent launches", "these are calls of the CUDA driver"),
     ] {
         bench.absent(what, why);
