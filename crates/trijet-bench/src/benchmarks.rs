@@ -103,7 +103,7 @@ pub const BENCHMARKS: [Benchmark; 21] = [
     },
     Benchmark {
         name: "pitfalls",
-        measures: "pairs of programs, one with a mistake that people make and one without",
+        measures: "pairs of programs, one with a common mistake and one without this mistake",
         definition: include_str!("../definitions/pitfalls.toml"),
         runs: Runs::Device,
         read: |text| {
@@ -126,7 +126,8 @@ pub const BENCHMARKS: [Benchmark; 21] = [
     },
     Benchmark {
         name: "devices",
-        measures: "one array over all devices of the host, compared with copies that wait for nothing",
+        measures: "one array over all devices of the host, compared with copies that do not wait \
+                   for each other",
         definition: include_str!("../definitions/devices.toml"),
         runs: Runs::OwnDevices,
         read: |text| whole(text, crate::devices::run),
@@ -140,7 +141,8 @@ pub const BENCHMARKS: [Benchmark; 21] = [
     },
     Benchmark {
         name: "latency",
-        measures: "small requests during a bulk job: their percentiles, and the loss of the bulk job",
+        measures: "small requests during a bulk job: percentiles of their times, and the slowdown \
+                   of the bulk job",
         definition: include_str!("../definitions/latency.toml"),
         runs: Runs::Device,
         read: |text| by_device(text, crate::latency::run),

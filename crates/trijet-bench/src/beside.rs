@@ -45,7 +45,7 @@ fn wrong(what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidValue,
         "bench workers",
-        format!("{what} together with the other is wrong"),
+        format!("{what} is wrong in a run with workers and kernels at the same time"),
     )
 }
 

@@ -109,7 +109,7 @@ impl Chain {
         between[1].record(s)?;
         let found = s.download(if *kernels % 2 == 0 { x } else { y })?;
         if found != *wanted {
-            let cause = "a chain of kernels computed something else";
+            let cause = "a chain of kernels computed a wrong result";
             return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
         }
         let each = between[1].elapsed_since(&between[0])?.seconds() / f64::from(*kernels);

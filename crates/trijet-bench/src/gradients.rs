@@ -305,7 +305,7 @@ fn ours(
     let (mut gradients, mut ranks) = both.into_inner();
     match digest_of_all(&all, &mut gradients, &mut ranks)? == digest {
         true => Ok(digest),
-        false => Err(wrong(format!("{name}: other sums at the end"))),
+        false => Err(wrong(format!("{name}: at the end, the sums differ from the first sums"))),
     }
 }
 
@@ -321,7 +321,10 @@ fn digest_of_all(
         ranks.step(gradients, Part::Both)?;
         let digest = ranks.digest(gradients)?;
         if *first.get_or_insert(digest) != digest {
-            return Err(wrong(format!("{}: other sums", describe(*plan))));
+            return Err(wrong(format!(
+                "{}: the sums differ from the sums of the first plan",
+                describe(*plan)
+            )));
         }
     }
     first.ok_or_else(|| wrong("no plan".to_owned()))

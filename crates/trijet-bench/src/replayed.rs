@@ -94,6 +94,6 @@ pub(crate) fn pipelines(
     drop(sides);
     match automatic.pipeline.replayed() {
         Replayed::Yes { .. } => Ok(()),
-        other => Err(wrong(format!("the automatic replay was none: {other}"))),
+        other => Err(wrong(format!("the automatic replay used no graph: {other}"))),
     }
 }

@@ -45,7 +45,7 @@ impl Shown {
         };
         match &self.digest {
             Some((first, of)) if *first != digest.value => {
-                return wrong(format!("the losses of {name} differ from those of {of}"));
+                return wrong(format!("the losses of {name} differ from the losses of {of}"));
             }
             Some(_) => {}
             None => self.digest = Some((digest.value, name.to_owned())),
@@ -156,7 +156,7 @@ mod tests {
     fn other_losses_and_missing_ones_are_refused() {
         let other = "printf 'each step\\tms\\t2\\nlosses\\tdigest\\t78\\n'";
         let error = measured(&[("one", SAME), ("two", other)]).expect_err("one bit differs");
-        assert!(error.to_string().contains("two differ from those of one"), "{error}");
+        assert!(error.to_string().contains("two differ from the losses of one"), "{error}");
         let none = "printf 'each step\\tms\\t2\\n'";
         let error = measured(&[("one", none)]).expect_err("no digest");
         assert!(error.to_string().contains("0 digests"), "{error}");

@@ -62,7 +62,7 @@ fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
         false => Cancel::new(),
     };
     let own = std::env::current_exe().map_err(|error| {
-        let cause = format!("cannot find out where this command lies: {error}");
+        let cause = format!("the path of this command cannot be found: {error}");
         Error::new(ErrorKind::Io, "bench", cause).caused_by(error)
     })?;
     let folder = own.with_file_name("");

@@ -18,8 +18,9 @@ Examples:
 
 `trijet bench` starts this program with its arguments.
 
-The parameters of a benchmark are fixed, so that results can be compared: its --help prints them. What \
-needs a GPU, a second one or another program says \"not run\" with the reason, and the exit status is 0.";
+The parameters of a benchmark are fixed, so that results can be compared: its --help prints them. \
+If a benchmark needs a GPU, a second GPU or another program that is missing, it prints \"not run\" \
+with the reason, and the exit status is 0.";
 
 /// Run a benchmark and print its results.
 #[derive(Debug, Parser)]
@@ -69,7 +70,7 @@ impl BenchOptions {
         let uses_device = named(name).is_none_or(|benchmark| benchmark.runs == Runs::Device);
         (!uses_device).then(|| {
             format!(
-                "`{name}` uses devices of its own, which `--check` does not see; leave `--check` out"
+                "`{name}` opens its own devices, which `--check` cannot check; leave out `--check`"
             )
         })
     }

@@ -186,7 +186,7 @@ fn expected(definition: &Definition, scale: Scale, stack: &Stack) -> Result<Vec<
         let found = hashes.digest();
         if found != *wanted {
             let cause = format!(
-                "the rule of {} gives the digest {found}, and the definition expects {wanted}",
+                "the rule of {} gives the digest {found}, but the definition expects {wanted}",
                 job.op.name()
             );
             return Err(Error::new(ErrorKind::InvalidValue, "bench files", cause));

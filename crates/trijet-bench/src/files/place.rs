@@ -31,7 +31,7 @@ pub(super) fn find(
         }
     }
     if refused.is_empty() {
-        refused.push("no folder is named".to_owned());
+        refused.push("no folder is given".to_owned());
     }
     Err(refused.join(", "))
 }
@@ -45,7 +45,7 @@ fn check(kind: Kind, folder: &Path, bytes: u64) -> Result<(), String> {
     }
     let free = found.f_bavail.saturating_mul(u64::try_from(found.f_bsize).unwrap_or(0));
     if free < bytes {
-        return Err(format!("has {free} free bytes, and {bytes} are needed"));
+        return Err(format!("has only {free} free bytes, but {bytes} are needed"));
     }
     Ok(())
 }

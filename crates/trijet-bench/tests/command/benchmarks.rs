@@ -169,7 +169,7 @@ fn every_example_of_the_help_runs() {
 fn a_benchmark_that_uses_no_device_of_ours_refuses_the_checker() {
     for name in ["virtual", "check", "files"] {
         let call = [name, "--device", "host", "--check"];
-        Workdir::new().bench(&call).refused(2, &[name, "leave `--check` out"]);
+        Workdir::new().bench(&call).refused(2, &[name, "leave out `--check`"]);
     }
 }
 
