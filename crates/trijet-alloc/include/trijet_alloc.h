@@ -1,8 +1,8 @@
 /* The heap of Trijet as an allocator of device memory, for code that enqueues its work without Trijet.
  *
  * An allocation in a stream can be used by the work that is enqueued in that stream afterwards, and by work that follows it.
- * A free in a stream stands for all work that the stream holds at that moment: this work may still use the memory. The same
- * stream then gets the memory again at once. Another stream gets it when the work is complete, or waits for the work.
+ * A free in a stream assumes that all earlier work of the stream may still use the memory. The same stream then gets the
+ * memory again at once. Another stream gets it when the work is complete, or waits for the work.
  *
  * A stream is 0 (or cudaStreamLegacy) for the legacy default stream, or a created stream. cudaStreamPerThread is refused. A
  * stream that was used here must be forgotten before it is destroyed, because the driver may give its handle to a new one.
@@ -32,11 +32,11 @@ typedef struct CUstream_st *cudaStream_t;
 /* All sizes are in bytes. */
 struct trijet_alloc_statistics {
     uint64_t live;          /* allocated, rounded up to whole units of the heap */
-    uint64_t live_high;     /* the most that was allocated at once */
-    uint64_t reserved;      /* held from the device */
-    uint64_t reserved_high; /* the most that was held */
+    uint64_t live_high;     /* the maximum of `live` so far */
+    uint64_t reserved;      /* memory that the heap has from the device */
+    uint64_t reserved_high; /* the maximum of `reserved` so far */
     uint64_t driver_calls;  /* calls that took memory from the device, recorded events or made streams wait */
-    uint64_t waits;         /* the waits among them */
+    uint64_t waits;         /* the number of these calls that made a stream wait */
 };
 
 /* Allocates `size` bytes at an address that is a multiple of 256. Returns NULL for 0 bytes; if there is no memory, also after
@@ -46,15 +46,15 @@ void *trijet_alloc(size_t size, int device, cudaStream_t stream);
 /* Frees an allocation with the size and the device that it was made with, in any stream of the device. NULL is ignored. */
 void trijet_free(void *ptr, size_t size, int device, cudaStream_t stream);
 
-/* Says that work of another stream than that of the free uses the allocation: all that `stream` holds when the allocation
- * is freed. */
+/* Declares that work of another stream uses the allocation. The declaration covers all work that is enqueued in `stream`
+ * before the allocation is freed. */
 void trijet_record_stream(void *ptr, cudaStream_t stream);
 
 /* Forgets a stream. Call it before the stream is destroyed, and after the frees of what was allocated in it. Returns 0, or 1
  * for an error. */
 int trijet_forget_stream(int device, cudaStream_t stream);
 
-/* Writes what was allocated on a device so far. Returns 0, or 1 for an error. */
+/* Writes the statistics of a device. Returns 0, or 1 for an error. */
 int trijet_alloc_stats(int device, struct trijet_alloc_statistics *out);
 
 /* The message of the last call of this thread that failed, or NULL if none did. It is valid until another call of the thread
