@@ -230,11 +230,6 @@ impl Device {
     /// [A15](crate::laws#a15)). Only this thread may use it: calls of other threads return
     /// `InvalidValue`.
     ///
-    /// Join such a thread before another thread waits for the device. The CUDA driver destroys the
-    /// stream when the thread ends. Driver 580 can hang if a thread waits for the device at that
-    /// moment. The end of `std::thread::scope` does not join: call
-    /// [`join`](std::thread::ScopedJoinHandle::join) on the handle of each thread.
-    ///
     /// # Errors
     /// The errors of [`Device::stream`].
     pub fn per_thread_stream(&self) -> Result<Stream> {

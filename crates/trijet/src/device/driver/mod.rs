@@ -81,13 +81,8 @@ impl dyn Driver + '_ {
             return simulation.script(threads);
         }
         std::thread::scope(|scope| {
-            let started: Vec<_> = threads.into_iter().map(|thread| scope.spawn(thread)).collect();
-            // The end of a scope does not wait until its threads have left the destructors of their
-            // storage. The CUDA driver destroys per-thread streams there.
-            for thread in started {
-                if let Err(panic) = thread.join() {
-                    std::panic::resume_unwind(panic);
-                }
+            for thread in threads {
+                scope.spawn(thread);
             }
         });
     }
