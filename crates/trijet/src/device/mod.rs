@@ -22,6 +22,7 @@ pub(crate) mod memory;
 pub(crate) mod probe;
 pub(crate) mod ptx;
 pub(crate) mod region;
+pub(crate) mod thread_end;
 pub(crate) mod tiling;
 pub(crate) mod twin;
 

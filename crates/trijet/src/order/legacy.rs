@@ -18,6 +18,7 @@ use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, StreamHandle, StreamKind};
+use crate::device::thread_end;
 use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -221,7 +222,7 @@ impl Barrier {
 
 /// Creates a stream of this class, or opens the default stream of this class.
 pub(crate) fn open(
-    driver: &dyn Driver,
+    driver: &Arc<dyn Driver>,
     device: DeviceId,
     class: StreamClass,
     priority: i32,
@@ -230,6 +231,10 @@ pub(crate) fn open(
         StreamClass::Blocking => driver.stream_create(device, StreamKind::Blocking, priority),
         StreamClass::NonBlocking => driver.stream_create(device, StreamKind::NonBlocking, priority),
         StreamClass::Legacy => driver.stream_legacy(device),
-        StreamClass::PerThread => driver.stream_per_thread(device),
+        StreamClass::PerThread => {
+            let stream = driver.stream_per_thread(device)?;
+            thread_end::wait_for(driver, stream);
+            Ok(stream)
+        }
     }
 }

@@ -228,7 +228,7 @@ impl Device {
 
     /// The default stream of the calling thread, which is a blocking stream (law
     /// [A15](crate::laws#a15)). Only this thread may use it: calls of other threads return
-    /// `InvalidValue`.
+    /// `InvalidValue`. On a GPU, the end of the thread waits for the work of the stream.
     ///
     /// # Errors
     /// The errors of [`Device::stream`].

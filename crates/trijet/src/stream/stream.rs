@@ -72,7 +72,7 @@ impl fmt::Debug for Owner {
 impl Stream {
     pub(crate) fn new(device: &Arc<OpenDevice>, class: StreamClass, priority: i32) -> Result<Self> {
         calling::refuse("stream create")?;
-        let opened = legacy::open(&**device.domain.driver(), device.id, class, priority);
+        let opened = legacy::open(device.domain.driver(), device.id, class, priority);
         let handle = opened.map_err(|error| device.failed(error))?;
         let stream = GateStream { device: device.id, handle, maker: Maker::Library };
         Self::open(device, class, stream, None, None)
@@ -82,7 +82,7 @@ impl Stream {
     pub(crate) fn recorded(device: &Arc<OpenDevice>, recorder: Arc<dyn Recorder>) -> Result<Self> {
         calling::refuse("stream create")?;
         let class = StreamClass::NonBlocking;
-        let opened = legacy::open(&**device.domain.driver(), device.id, class, 0);
+        let opened = legacy::open(device.domain.driver(), device.id, class, 0);
         let handle = opened.map_err(|error| device.failed(error))?;
         let stream = GateStream { device: device.id, handle, maker: Maker::Library };
         Self::open(device, class, stream, None, Some(recorder))

@@ -17,6 +17,7 @@ mod pytorch;
 mod ranks;
 mod red_zones;
 mod tasks;
+mod thread_ends;
 mod times;
 mod workers;
 
