@@ -2,7 +2,6 @@
 //! either recorded again into the existing graph, or becomes a new graph.
 #![forbid(unsafe_code)]
 
-use crate::overlap::hash;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -10,6 +9,7 @@ use std::time::Instant;
 use trijet::graph::{Graph, Recording};
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream, Uses};
+use trijet_lessons::hash;
 use trijet_tools::bare::chain::Chains;
 use trijet_tools::bare::lab::Lab;
 use trijet_tools::stats::Samples;

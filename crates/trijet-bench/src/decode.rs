@@ -4,7 +4,6 @@
 //! does some work or none.
 #![forbid(unsafe_code)]
 
-use crate::overlap::hash;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -14,6 +13,7 @@ use trijet::testing::dependent::{CONSUME, Trigger};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses,
 };
+use trijet_lessons::hash;
 
 /// The number of threads of a block, and the number of blocks per multiprocessor.
 const THREADS: u32 = 256;

@@ -3,7 +3,6 @@
 //! end of the last operation.
 #![forbid(unsafe_code)]
 
-use crate::overlap::hash;
 use crate::results::Results;
 use crate::setting::Setting;
 use serde::Deserialize;
@@ -16,6 +15,7 @@ use trijet::testing::WORK;
 use trijet::{
     Buffer, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result, Stream, StreamOptions,
 };
+use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 

@@ -14,16 +14,3 @@ pub(crate) fn by_hand<T: Element, S>(mut buffer: Buffer<T, S>) -> Buffer<T, S> {
     unsafe { buffer.order_manually() };
     buffer
 }
-
-/// Makes `buffer` manual memory that only the events of the program order. The bad program of a
-/// pair lacks one of these events, so some of its accesses to the buffer have no order.
-pub(crate) fn unordered<T: Element, S>(mut buffer: Buffer<T, S>) -> Buffer<T, S> {
-    // SAFETY: the contract asks for an order between conflicting accesses, so that no bytes are
-    // half written. The bad programs break it on purpose. Their results are arbitrary words, which
-    // every element type allows. The words are compared with the right ones and used for nothing
-    // else: no index, length or address is made of them. Frees and guards of the host still wait
-    // for all streams. A kernel that takes an address or a loop's end from its input would make
-    // this unsound.
-    unsafe { buffer.order_manually() };
-    buffer
-}

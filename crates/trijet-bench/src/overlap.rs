@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use trijet::pipeline::{Calibration, Chunk, Copies, Plan, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Report, Result};
+use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
 
@@ -105,16 +106,6 @@ impl Bench<'_> {
             )),
         }
     }
-}
-
-/// The function that the kernel computes, written independently of the code of the kernel.
-pub(crate) fn hash(rounds: u32, x: u32) -> u32 {
-    (0..rounds).fold(x, |v, _| {
-        let v = v ^ (v << 13);
-        let v = v ^ (v >> 17);
-        let v = v ^ (v << 5);
-        v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
-    })
 }
 
 fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {

@@ -1,7 +1,6 @@
 //! A pipeline of many short kernels. Its runs are either ordinary runs or launches of a graph.
 #![forbid(unsafe_code)]
 
-use crate::overlap::hash;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -9,6 +8,7 @@ use std::time::Instant;
 use trijet::pipeline::{Prepared, Replay, Replayed, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
+use trijet_lessons::hash;
 
 const ROW: usize = 256;
 /// The number of elements of a chunk, and the number of chunks of a run.

@@ -2,7 +2,6 @@
 //! and with peers. Times are times of the host, from the call to the end of the last operation.
 #![forbid(unsafe_code)]
 
-use crate::overlap::hash;
 use crate::peer::{self, Peer};
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use trijet::pipeline::{Prepared, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
+use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
 
 const ROW: usize = 256;

@@ -6,13 +6,13 @@
 //! time is below 0.9 of the sum of their times. The formula is often wrong.
 #![forbid(unsafe_code)]
 
-use super::ground::{Ground, work_ms};
 use crate::results::Results;
 use trijet::testing::WORK;
 use trijet::trace::concurrency::{Concurrency, TracedRun};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::{Engine, OpKind, StreamWork, TimeSource};
 use trijet::{Buffer, Nanos, Result, Stream};
+use trijet_lessons::{Ground, work_ms};
 use trijet_tools::stats::Samples;
 
 /// Two kernels are concurrent if they save at least this fraction of the time of the shorter

@@ -6,13 +6,11 @@
 //! wait.
 #![forbid(unsafe_code)]
 
-use super::ground::{Ground, wrong};
-use super::pair::{Flag, Said};
-use crate::overlap::hash;
 use trijet::check::{Conflict, FindingClass};
 use trijet::testing::WORK;
 use trijet::trace::{HostStep, Op, OpKind, StreamMark, StreamWork};
 use trijet::{Result, Trace};
+use trijet_lessons::{Flag, Ground, Said, hash, wrong};
 
 /// The outcome of one program.
 #[derive(Debug)]

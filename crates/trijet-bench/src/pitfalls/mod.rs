@@ -10,112 +10,46 @@
 //! programs run in the virtual executor, and the times come from its model.
 #![forbid(unsafe_code)]
 
-mod chunks;
 mod concurrent;
 mod edited;
-mod ground;
 mod pair;
-mod pieces;
-mod races;
 #[cfg(test)]
 mod tests;
 
 use crate::results::Results;
 use crate::setting::pooled;
-use ground::{Ground, Size};
-use pair::{Flag, Pair};
 use serde::Deserialize;
-use trijet::check::lint::Rule;
-use trijet::check::{Conflict, FindingClass};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, ErrorKind, Result};
+use trijet_lessons::{Ground, Lesson, Size, named};
 use trijet_tools::progress::Steps;
 
-const RAW: Flag = Flag::Finding(FindingClass::Race(Conflict::Raw));
-const WAR: Flag = Flag::Finding(FindingClass::Race(Conflict::War));
-const UNSEEN: Flag =
-    Flag::None("the library does not trace the program's own driver calls; `trijet trace` does");
-
-const fn remark(rule: Rule) -> Flag {
-    Flag::Remark(rule)
-}
-
-const PAIRS: [Pair; 18] = [
-    Pair {
-        name: "everything in one stream",
-        flag: remark(Rule::NoOverlap),
-        make: chunks::in_one_stream,
-    },
-    Pair {
-        name: "a wait for the device after each chunk",
-        flag: remark(Rule::OverSync),
-        make: chunks::synchronized,
-    },
-    Pair {
-        name: "a wait for each stream in turn",
-        flag: remark(Rule::OverSync),
-        make: pieces::waits_in_turn,
-    },
-    Pair {
-        name: "a value fetched at once for each chunk",
-        flag: remark(Rule::SyncCopy),
-        make: chunks::fetched_at_once,
-    },
-    Pair {
-        name: "a stray kernel in the legacy stream",
-        flag: remark(Rule::LegacyBarrier),
-        make: chunks::strays,
-    },
-    Pair { name: "pageable memory", flag: remark(Rule::Pageable), make: chunks::pageable },
-    Pair {
-        name: "a stream for each kernel",
-        flag: remark(Rule::TooManyStreams),
-        make: pieces::many_streams,
-    },
-    Pair {
-        name: "a pool that keeps nothing",
-        flag: remark(Rule::PoolThrash),
-        make: pieces::pool_keeps_nothing,
-    },
-    Pair {
-        name: "cuMemAlloc and cuMemFree for each chunk",
-        flag: UNSEEN,
-        make: chunks::allocating,
-    },
-    Pair {
-        name: "small copies instead of one",
-        flag: remark(Rule::SmallCopy),
-        make: pieces::packed,
-    },
-    Pair {
-        name: "small copies instead of batches",
-        flag: remark(Rule::SmallCopy),
-        make: pieces::batched,
-    },
-    Pair {
-        name: "stages without events between them",
-        flag: RAW,
-        make: races::stages_without_events,
-    },
-    Pair {
-        name: "a slot used again without a way back",
-        flag: WAR,
-        make: races::slot_without_a_way_back,
-    },
-    Pair { name: "a batch that overtakes a copy", flag: WAR, make: races::overtaken_copy },
-    Pair {
-        name: "a value fetched too early on the default stream",
-        flag: RAW,
-        make: races::default_stream_too_early,
-    },
-    Pair { name: "one event for two readers", flag: WAR, make: races::one_event_for_two },
-    Pair { name: "a download into memory in flight", flag: WAR, make: races::buffer_in_flight },
-    Pair {
-        name: "a landing read before it has landed",
-        flag: RAW,
-        make: races::landing_read_early,
-    },
+/// The lessons that show a mistake, each with the name of its pair in the results.
+const PAIRS: [(&str, &str); 18] = [
+    ("one-stream", "everything in one stream"),
+    ("wait-after-each", "a wait for the device after each chunk"),
+    ("waits-in-turn", "a wait for each stream in turn"),
+    ("item", "a value fetched at once for each chunk"),
+    ("stray-kernel", "a stray kernel in the legacy stream"),
+    ("pageable", "pageable memory"),
+    ("too-many-streams", "a stream for each kernel"),
+    ("pool-keeps-nothing", "a pool that keeps nothing"),
+    ("allocate-each", "cuMemAlloc and cuMemFree for each chunk"),
+    ("small-copies", "small copies instead of one"),
+    ("batched-copies", "small copies instead of batches"),
+    ("stages-without-events", "stages without events between them"),
+    ("slot-used-again", "a slot used again without a way back"),
+    ("overtaken-copy", "a batch that overtakes a copy"),
+    ("fetched-too-early", "a value fetched too early on the default stream"),
+    ("one-event-for-two", "one event for two readers"),
+    ("download-into-flight", "a download into memory in flight"),
+    ("landing-read-early", "a landing read before it has landed"),
 ];
+
+/// The lessons of [`PAIRS`], each with its name in the results.
+fn pairs() -> impl Iterator<Item = (Lesson, &'static str)> {
+    PAIRS.into_iter().filter_map(|(lesson, pair)| named(lesson).map(|lesson| (lesson, pair)))
+}
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
@@ -152,20 +86,20 @@ fn with(device: &Device, size: Size, steps: &mut Steps<'_>) -> Result<Results> {
     let ground = Ground::new(device, size)?;
     let mut results = Results::of_device(device);
     let (mut failed, mut count) = (Vec::new(), 0);
-    for pair in PAIRS {
-        steps.begin(pair.name);
-        match pair.measure(&ground) {
+    for (lesson, name) in pairs() {
+        steps.begin(name);
+        match lesson.measure(&ground) {
             Ok(outcome) => {
                 count += 1;
                 if !outcome.is_as_expected() {
-                    failed.push(outcome.name);
+                    failed.push(name);
                 }
-                outcome.add_to(&mut results);
+                pair::add(&outcome, name, &mut results);
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                results.note(pair.name, format!("not run: {error}"));
+                results.note(name, format!("not run: {error}"));
             }
-            Err(error) => return Err(error.context(pair.name)),
+            Err(error) => return Err(error.context(name)),
         }
     }
     steps.begin("edited ledgers");

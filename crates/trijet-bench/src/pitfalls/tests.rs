@@ -2,14 +2,13 @@
 
 use super::concurrent;
 use super::edited;
-use super::ground::{Ground, Size};
-use super::pair::{Flag, Outcome, Pair, Program, Side};
-use super::{Definition, PAIRS, modelled};
+use super::{Definition, PAIRS, modelled, pair, pairs};
 use crate::definition::parse;
 use crate::results::Results;
 use trijet::trace::concurrency::Concurrency;
 use trijet::trace::dag::Edge;
 use trijet::{ErrorKind, Result};
+use trijet_lessons::{BAD, Flag, Form, GOOD, Ground, Lesson, Outcome, Program, Size, named};
 
 fn ground() -> Ground {
     let text = include_str!("../../definitions/pitfalls.toml");
@@ -20,28 +19,33 @@ fn ground() -> Ground {
 /// The outcomes of the pairs whose flag is wanted.
 fn outcomes(wanted: fn(Flag) -> bool) -> Vec<Outcome> {
     let ground = ground();
-    let pairs = PAIRS.into_iter().filter(|pair| wanted(pair.flag));
+    let pairs = pairs().filter(|(pair, _)| wanted(pair.flag));
     let outcomes: Vec<Outcome> = pairs
-        .map(|pair| pair.measure(&ground).unwrap_or_else(|error| panic!("{}: {error}", pair.name)))
+        .map(|(pair, name)| pair.measure(&ground).unwrap_or_else(|error| panic!("{name}: {error}")))
         .collect();
     assert!(!outcomes.is_empty());
     outcomes
 }
 
+fn notes(outcome: &Outcome) -> Vec<(String, String)> {
+    pair::notes(outcome, outcome.lesson.name)
+}
+
 #[test]
 fn each_slow_program_gets_its_remark_and_its_cure_does_not() {
     for outcome in outcomes(|flag| matches!(flag, Flag::Remark(_))) {
-        assert!(outcome.is_as_expected(), "{:#?}", outcome.notes());
+        assert!(outcome.is_as_expected(), "{:#?}", notes(&outcome));
     }
 }
 
 #[test]
 fn each_race_has_findings_of_its_class_only_and_its_cure_has_none() {
     for outcome in outcomes(|flag| matches!(flag, Flag::Finding(_))) {
-        let name = outcome.flag.name();
-        let only = outcome.bad.names.iter().all(|(found, _)| *found == name);
-        assert!(only && outcome.bad.flag.is_some(), "{:#?}", outcome.notes());
-        assert!(outcome.good.names.is_empty(), "{:#?}", outcome.notes());
+        let name = outcome.lesson.flag.name();
+        let [bad, good] = [BAD, GOOD].map(|form| &outcome.forms[form].said);
+        let only = bad.names.iter().all(|(found, _)| *found == name);
+        assert!(only && bad.flag.is_some(), "{:#?}", notes(&outcome));
+        assert!(good.names.is_empty(), "{:#?}", notes(&outcome));
     }
 }
 
@@ -73,53 +77,55 @@ fn every_verdict_on_concurrency_is_right() -> Result<()> {
 #[test]
 fn a_pair_that_the_device_cannot_run_is_unsupported() {
     let ground = ground();
-    let unseen = PAIRS.into_iter().filter(|pair| matches!(pair.flag, Flag::None(_)));
-    let errors: Vec<_> = unseen.map(|pair| pair.measure(&ground).map(|_| ())).collect();
+    let unseen = pairs().filter(|(pair, _)| matches!(pair.flag, Flag::None(_)));
+    let errors: Vec<_> = unseen.map(|(pair, _)| pair.measure(&ground).map(|_| ())).collect();
     assert_eq!(errors.len(), 1);
     let error = errors[0].as_ref().expect_err("there is no CUDA driver");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// A program that does nothing. The result of this side counts as wrong.
-struct Broken(Side);
+/// A program that does nothing. The result of this form counts as wrong.
+struct Broken(Form);
 
 impl Program for Broken {
     fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn run(&mut self, _: Side) -> Result<()> {
+    fn run(&mut self, _: Form) -> Result<()> {
         Ok(())
     }
 
-    fn wrong(&mut self, side: Side) -> Result<Option<String>> {
-        Ok((side == self.0).then(|| "a word".to_owned()))
+    fn wrong(&mut self, form: Form) -> Result<Option<String>> {
+        Ok((form == self.0).then(|| "a word".to_owned()))
     }
 }
 
 #[test]
 fn a_wrong_result_is_an_error_unless_the_program_may_race() {
     let ground = ground();
-    let flags = |wanted: fn(Flag) -> bool| {
-        PAIRS.into_iter().map(|pair| pair.flag).find(|flag| wanted(*flag)).expect("there is one")
-    };
-    let slow = flags(|flag| matches!(flag, Flag::Remark(_)));
-    let races = flags(|flag| matches!(flag, Flag::Finding(_)));
-    let bad: fn(&Ground) -> Result<Box<dyn Program>> = |_| Ok(Box::new(Broken(Side::Bad)));
-    let good: fn(&Ground) -> Result<Box<dyn Program>> = |_| Ok(Box::new(Broken(Side::Good)));
-    for (flag, make) in [(slow, bad), (slow, good), (races, good)] {
-        let error = Pair { name: "broken", flag, make }.measure(&ground).expect_err("it is wrong");
-        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{flag:?}");
+    let lesson = |name| named(name).expect("a lesson");
+    let (slow, race) = (lesson("one-stream"), lesson("stages-without-events"));
+    let bad: fn(&Ground) -> Result<Box<dyn Program>> = |_| Ok(Box::new(Broken(BAD)));
+    let good: fn(&Ground) -> Result<Box<dyn Program>> = |_| Ok(Box::new(Broken(GOOD)));
+    for (lesson, make) in [(slow, bad), (slow, good), (race, good)] {
+        let error = Lesson { make, ..lesson }.measure(&ground).expect_err("it is wrong");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{}", lesson.name);
     }
-    let outcome = Pair { name: "broken", flag: races, make: bad }.measure(&ground);
+    let outcome = Lesson { make: bad, ..race }.measure(&ground);
     let outcome = outcome.expect("a program with a race may compute any result");
     // The program did nothing, so the checker found nothing. The notes must say so.
     assert!(!outcome.is_as_expected());
     let mut results = Results::of_device(&ground.device);
-    outcome.add_to(&mut results);
+    pair::add(&outcome, "broken", &mut results);
     let text = results.to_string();
     for words in ["NOT FLAGGED as RACE/", "the result was wrong in 3 of 3"] {
         let of_bad = |row: &&str| row.contains("broken, bad");
         assert!(text.lines().filter(of_bad).any(|row| row.contains(words)), "{text}");
     }
+}
+
+#[test]
+fn every_pair_is_a_lesson() {
+    assert_eq!(pairs().count(), PAIRS.len());
 }

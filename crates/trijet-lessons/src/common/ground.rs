@@ -1,15 +1,13 @@
-//! The parts that all pairs of programs share: a device, sizes, kernels of a known length, and a
+//! The parts that all lessons share: a device, sizes, kernels of a known length, and a
 //! clock.
 #![forbid(unsafe_code)]
 
-use crate::overlap::hash;
 use serde::Deserialize;
 use std::ops::Range;
 use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Device, Error, ErrorKind, Result, Trace};
-use trijet_tools::stats::Samples;
 
 /// A calibration starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
@@ -24,20 +22,67 @@ const SAMPLE: usize = 1021;
 
 /// The sizes of the programs.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) struct Size {
-    pub(super) repeats: usize,
-    pub(super) words: usize,
-    pub(super) chunks: usize,
-    pub(super) slots: usize,
-    pub(super) kernel: f64,
-    pub(super) long: u32,
-    pub(super) race_words: usize,
-    pub(super) small_words: usize,
-    pub(super) streams: usize,
-    pub(super) many_streams: usize,
-    pub(super) pieces: usize,
-    pub(super) piece_words: usize,
-    pub(super) scratch_words: usize,
+pub struct Size {
+    /// The number of timed runs of each form.
+    pub repeats: usize,
+    /// The words of a chunk.
+    pub words: usize,
+    /// The number of chunks.
+    pub chunks: usize,
+    /// The number of slots that the chunks use in turn.
+    pub slots: usize,
+    /// The time of a kernel over a chunk, as a multiple of the time of its upload.
+    pub kernel: f64,
+    /// Where two kernels are compared, the longer one takes this many times as long.
+    pub long: u32,
+    /// The words of a chunk of a race.
+    pub race_words: usize,
+    /// The words of a kernel that has a few blocks.
+    pub small_words: usize,
+    /// The number of streams that suffice.
+    pub streams: usize,
+    /// The number of streams that are too many.
+    pub many_streams: usize,
+    /// The number of small pieces, and the words of each.
+    pub pieces: usize,
+    /// The words of a piece.
+    pub piece_words: usize,
+    /// The words of the scratch memory of a step.
+    pub scratch_words: usize,
+}
+
+impl Size {
+    /// The sizes on a GPU.
+    pub const GPU: Self = Self {
+        repeats: 7,
+        words: 1 << 22,
+        chunks: 12,
+        slots: 3,
+        kernel: 0.9,
+        long: 10,
+        race_words: 1 << 20,
+        small_words: 2048,
+        streams: 4,
+        many_streams: 256,
+        pieces: 2048,
+        piece_words: 1024,
+        scratch_words: 1 << 24,
+    };
+
+    /// The sizes on a host device with modelled times. Its times do not vary, and the host computes
+    /// the kernels.
+    pub const MODEL: Self = Self {
+        repeats: 1,
+        words: 1 << 15,
+        chunks: 6,
+        long: 1,
+        race_words: 1 << 14,
+        many_streams: 64,
+        pieces: 256,
+        piece_words: 256,
+        scratch_words: 1 << 18,
+        ..Self::GPU
+    };
 }
 
 /// The clock that times a run.
@@ -50,19 +95,21 @@ enum Clock {
 
 /// The parts that all programs use.
 #[derive(Debug)]
-pub(super) struct Ground {
-    pub(super) device: Device,
-    pub(super) size: Size,
+pub struct Ground {
+    /// The device on which the programs run.
+    pub device: Device,
+    /// The sizes of the programs.
+    pub size: Size,
     /// The number of rounds of a kernel over a chunk.
-    pub(super) rounds: u32,
-    /// The number of rounds of a kernel of a few blocks that takes as long as a kernel over a
+    pub rounds: u32,
+    /// The number of rounds with which a kernel of a few blocks takes as long as a kernel over a
     /// chunk.
-    pub(super) small_rounds: u32,
+    pub small_rounds: u32,
     clock: Clock,
 }
 
-/// The time from the start of the first call or operation to the end of the last call or operation,
-/// in milliseconds.
+/// The time from the start of the first call or operation to the end of the last one, in
+/// milliseconds.
 fn length_ms(ops: &[Op]) -> f64 {
     let spans = || ops.iter().flat_map(|op| [op.call, op.times]).flatten();
     let begin = spans().map(|times| times.begin.0).min().unwrap_or(0);
@@ -71,7 +118,7 @@ fn length_ms(ops: &[Op]) -> f64 {
 }
 
 /// The time of the only operation of `engine`, in milliseconds.
-pub(super) fn work_ms(trace: &Trace, engine: Engine) -> Result<f64> {
+pub fn work_ms(trace: &Trace, engine: Engine) -> Result<f64> {
     let mut work = trace.ops.iter().filter(|op| op.engine == engine);
     match (work.next().and_then(|op| op.times), work.next()) {
         (Some(times), None) => Ok(times.end.0.saturating_sub(times.begin.0) as f64 * 1e-6),
@@ -79,10 +126,23 @@ pub(super) fn work_ms(trace: &Trace, engine: Engine) -> Result<f64> {
     }
 }
 
+/// The function that the kernel computes, written independently of it.
+#[must_use]
+pub fn hash(rounds: u32, x: u32) -> u32 {
+    (0..rounds).fold(x, |v, _| {
+        let v = v ^ (v << 13);
+        let v = v ^ (v >> 17);
+        let v = v ^ (v << 5);
+        v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
+    })
+}
+
 impl Ground {
+    /// Calibrates the kernels on `device`.
+    ///
     /// # Errors
     /// Every error of the device.
-    pub(super) fn new(device: &Device, size: Size) -> Result<Self> {
+    pub fn new(device: &Device, size: Size) -> Result<Self> {
         device.load(&WORK)?;
         let mut ground =
             Self { device: device.clone(), size, rounds: 0, small_rounds: 0, clock: Clock::Host };
@@ -103,9 +163,17 @@ impl Ground {
         Ok(ground)
     }
 
+    /// Whether the times come from the model of a host device.
+    #[must_use]
+    pub fn is_modelled(&self) -> bool {
+        self.clock == Clock::Model
+    }
+
     /// The number of rounds with which a kernel over `words` words takes `target_ms` milliseconds.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate, and are clamped")]
-    fn rounds_for(&self, words: usize, target_ms: f64) -> Result<u32> {
+    /// # Errors
+    /// Every error of the device.
+    pub fn rounds_for(&self, words: usize, target_ms: f64) -> Result<u32> {
         let stream = self.device.stream()?;
         let (mut x, mut y) = (stream.alloc::<u32>(words)?, stream.alloc::<u32>(words)?);
         stream.fill_bytes(&mut x, 1)?;
@@ -128,7 +196,7 @@ impl Ground {
     }
 
     /// Runs `run` with a trace, and waits until its last operation is complete.
-    pub(super) fn trace(&self, run: impl FnOnce() -> Result<()>) -> Result<Trace> {
+    pub fn trace(&self, run: impl FnOnce() -> Result<()>) -> Result<Trace> {
         let origin = self.device.stream()?;
         self.device.start_trace(&origin)?;
         run()?;
@@ -137,7 +205,7 @@ impl Ground {
     }
 
     /// The time from the start of `run` until its last operation is complete, in milliseconds.
-    pub(super) fn time_ms(&self, run: impl FnOnce() -> Result<()>) -> Result<f64> {
+    pub fn time_ms(&self, run: impl FnOnce() -> Result<()>) -> Result<f64> {
         if self.clock == Clock::Model {
             return self.trace(run).map(|trace| length_ms(&trace.ops));
         }
@@ -150,13 +218,13 @@ impl Ground {
 }
 
 /// The range of a chunk's words within its array.
-pub(super) fn part(chunk: usize, words: usize) -> Range<usize> {
+pub fn part(chunk: usize, words: usize) -> Range<usize> {
     let at = chunk * words;
     at..at + words
 }
 
 /// The value of the word at `index`, in the source of every program.
-pub(super) fn source(index: usize) -> u32 {
+pub fn source(index: usize) -> u32 {
     hash(1, u32::try_from(index % (1 << 31)).unwrap_or(0) + 1)
 }
 
@@ -169,7 +237,7 @@ fn sample(len: usize, rounds: u32) -> impl Iterator<Item = usize> {
 }
 
 /// Overwrites the words that will be compared, so that the result of an earlier run cannot pass.
-pub(super) fn spoil(result: &mut [u32], rounds: u32) {
+pub fn spoil(result: &mut [u32], rounds: u32) {
     for index in sample(result.len(), rounds) {
         result[index] = 0xdead_beef;
     }
@@ -177,23 +245,14 @@ pub(super) fn spoil(result: &mut [u32], rounds: u32) {
 
 /// Describes the first word of the result that is not the word of the source after `rounds` rounds.
 /// `from` maps the index of a word in the result to the index of its word in the source.
-pub(super) fn differs(
-    result: &[u32],
-    rounds: u32,
-    from: impl Fn(usize) -> usize,
-) -> Option<String> {
+pub fn differs(result: &[u32], rounds: u32, from: impl Fn(usize) -> usize) -> Option<String> {
     let expected = |index: usize| hash(rounds, source(from(index)));
     let wrong = sample(result.len(), rounds).find(|index| result[*index] != expected(*index))?;
     let (found, right) = (result[wrong], expected(wrong));
     Some(format!("word {wrong} of {} is {found:08x}, not {right:08x}", result.len()))
 }
 
-pub(super) fn one(value: f64) -> Samples {
-    let mut samples = Samples::default();
-    samples.push(value);
-    samples
-}
-
-pub(super) fn wrong(cause: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidValue, "bench pitfalls", cause.into())
+/// The error of a wrong result.
+pub fn wrong(cause: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidValue, "lesson", cause.into())
 }

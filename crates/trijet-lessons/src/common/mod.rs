@@ -1,0 +1,8 @@
+//! What lessons share: the device with calibrated kernels, and the memory of their programs.
+#![forbid(unsafe_code)]
+
+pub(crate) mod dealt;
+pub(crate) mod desk;
+pub(crate) mod ground;
+pub(crate) mod pieces;
+pub(crate) mod race;

@@ -1,0 +1,19 @@
+//! Many small copies, or a few batches of copies.
+#![forbid(unsafe_code)]
+
+use crate::common::pieces::batched;
+use crate::lesson::{Expect, Lesson, Topic};
+use crate::said::Flag;
+use trijet::check::lint::Rule;
+
+pub(crate) const LESSON: Lesson = Lesson {
+    name: "batched-copies",
+    topic: Topic::Copies,
+    seeds: &["001:205"],
+    claim: "Small copies to separate arrays are faster as a batch.",
+    forms: &["small copies", "batches"],
+    expect: Expect::Faster,
+    flag: Flag::Remark(Rule::SmallCopy),
+    unmodelled: None,
+    make: batched,
+};

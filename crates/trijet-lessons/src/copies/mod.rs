@@ -1,0 +1,6 @@
+//! Lessons about copies between host and device.
+#![forbid(unsafe_code)]
+
+pub(crate) mod batched;
+pub(crate) mod packed;
+pub(crate) mod pageable;

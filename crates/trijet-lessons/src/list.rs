@@ -1,0 +1,38 @@
+//! The lessons, by topic.
+#![forbid(unsafe_code)]
+
+use crate::lesson::Lesson;
+use crate::{copies, default_streams, events, memory, races, streams};
+
+const LESSONS: &[Lesson] = &[
+    streams::one_stream::LESSON,
+    streams::too_many::LESSON,
+    default_streams::stray_kernel::LESSON,
+    events::wait_after_each::LESSON,
+    events::item::LESSON,
+    events::waits_in_turn::LESSON,
+    races::stages::LESSON,
+    races::slot::LESSON,
+    races::overtaken::LESSON,
+    races::too_early::LESSON,
+    races::two_readers::LESSON,
+    races::in_flight::LESSON,
+    races::landing::LESSON,
+    copies::pageable::LESSON,
+    copies::packed::LESSON,
+    copies::batched::LESSON,
+    memory::allocate_each::LESSON,
+    memory::pool_keeps_nothing::LESSON,
+];
+
+/// All lessons, in the order of their topics.
+#[must_use]
+pub fn lessons() -> &'static [Lesson] {
+    LESSONS
+}
+
+/// The lesson with this name.
+#[must_use]
+pub fn named(name: &str) -> Option<Lesson> {
+    LESSONS.iter().copied().find(|lesson| lesson.name == name)
+}

@@ -1,0 +1,5 @@
+//! Lessons about allocation.
+#![forbid(unsafe_code)]
+
+pub(crate) mod allocate_each;
+pub(crate) mod pool_keeps_nothing;

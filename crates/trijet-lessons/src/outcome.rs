@@ -1,0 +1,125 @@
+//! The forms of a lesson, run and measured.
+#![forbid(unsafe_code)]
+
+use crate::common::ground::{Ground, wrong};
+use crate::lesson::{BAD, Expect, Form, Lesson, Program};
+use crate::said::Said;
+use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::metrics::{self, Parameters};
+use trijet::trace::{Engine, TimeSource};
+use trijet::{Nanos, Result, Trace};
+
+/// A form, measured.
+#[derive(Debug)]
+pub struct FormOutcome {
+    /// The time of each timed run, in milliseconds.
+    pub ms: Vec<f64>,
+    /// One more run, with a trace.
+    pub trace: Trace,
+    /// The remarks or findings about the traced run.
+    pub said: Said,
+    /// The number of runs with a wrong result.
+    pub wrong: usize,
+    /// The number of all runs.
+    pub runs: usize,
+}
+
+/// A lesson, measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The lesson.
+    pub lesson: Lesson,
+    /// Its forms, in the order of [`Lesson::forms`].
+    pub forms: Vec<FormOutcome>,
+    /// Whether the times come from the model of a host device.
+    pub is_modelled: bool,
+}
+
+impl FormOutcome {
+    /// The median time in milliseconds.
+    #[must_use]
+    pub fn median_ms(&self) -> f64 {
+        let mut sorted = self.ms.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The engine that worked longest in the traced run, and its time.
+    fn busiest(&self) -> Option<(Engine, Nanos)> {
+        let kernels = match self.trace.times {
+            TimeSource::Model => Kernels::OneAtATime,
+            _ => Kernels::Several,
+        };
+        let dag = Dag::with_times(&self.trace.ops, kernels, self.trace.times);
+        let found = metrics::measure(&self.trace.ops, &dag, None, &Parameters::default());
+        let busiest = found.engines.iter().max_by_key(|engine| engine.busy)?;
+        Some((busiest.engine.1, busiest.busy))
+    }
+}
+
+impl Lesson {
+    /// Runs all forms in turn, and then each form once with a trace. Each result is compared with
+    /// the values that the host computes.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a wrong result of a form that must be right; every error of the device.
+    pub fn measure(self, ground: &Ground) -> Result<Outcome> {
+        let mut program = (self.make)(ground)?;
+        let count = self.forms.len();
+        let mut ms = vec![Vec::new(); count];
+        let mut damaged = vec![0; count];
+        // The first round warms up.
+        for round in 0..=ground.size.repeats {
+            for form in 0..count {
+                program.prepare()?;
+                ground.device.synchronize()?;
+                let time = ground.time_ms(|| program.run(form))?;
+                damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
+                if round > 0 {
+                    ms[form].push(time);
+                }
+            }
+        }
+        let mut forms = Vec::new();
+        for (form, ms) in ms.into_iter().enumerate() {
+            program.prepare()?;
+            ground.device.synchronize()?;
+            let trace = ground.trace(|| program.run(form))?;
+            damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
+            let said = Said::of(&trace, self.flag);
+            let (wrong, runs) = (damaged[form], ground.size.repeats + 2);
+            forms.push(FormOutcome { ms, trace, said, wrong, runs });
+        }
+        Ok(Outcome { lesson: self, forms, is_modelled: ground.is_modelled() })
+    }
+
+    /// Whether the last run of a form had a wrong result.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the form must be right.
+    fn is_wrong(&self, program: &mut dyn Program, form: Form) -> Result<bool> {
+        match program.wrong(form)? {
+            None => Ok(false),
+            Some(_) if form == BAD && self.expect == Expect::Race => Ok(true),
+            Some(found) => Err(wrong(format!("{}, {}: {found}", self.name, self.forms[form]))),
+        }
+    }
+}
+
+impl Outcome {
+    /// The engine that bounds every form: no form can be faster than the least time for which its
+    /// busiest engine worked.
+    #[must_use]
+    pub fn bound(&self) -> Option<(Engine, Nanos)> {
+        self.forms.iter().filter_map(FormOutcome::busiest).min_by_key(|(_, busy)| *busy)
+    }
+
+    /// Whether the first form got the remark or finding of the lesson, and the last form did not.
+    #[must_use]
+    pub fn is_as_expected(&self) -> bool {
+        let flags = |form: &FormOutcome| form.said.flag.is_some();
+        let [first, .., last] = &self.forms[..] else { return false };
+        let must = !matches!(self.lesson.flag, crate::said::Flag::None(_));
+        (flags(first) || !must) && !flags(last)
+    }
+}

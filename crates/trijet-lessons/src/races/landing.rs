@@ -1,0 +1,42 @@
+//! The result of a download that is copied on before the download is complete.
+#![forbid(unsafe_code)]
+
+use crate::common::ground::part;
+use crate::common::race::{Race, landed};
+use crate::lesson::{Expect, Form, GOOD, Lesson, Topic};
+use crate::said::Flag;
+use trijet::Result;
+use trijet::check::{Conflict, FindingClass};
+use trijet::testing::WORK;
+
+pub(crate) const LESSON: Lesson = Lesson {
+    name: "landing-read-early",
+    topic: Topic::Races,
+    seeds: &["000:66"],
+    claim: "The destination of an asynchronous copy may be read only after the copy.",
+    forms: &["a landing read before it has landed", "the reader waits for the download"],
+    expect: Expect::Race,
+    flag: Flag::Finding(FindingClass::Race(Conflict::Raw)),
+    unmodelled: None,
+    make: |ground| Race::boxed(ground, landing, |race| landed(race, race.rounds)),
+};
+
+/// Bad: the result of a download to page-locked memory is copied on before the download is
+/// complete.
+fn landing(race: &mut Race, form: Form) -> Result<()> {
+    let Race { a, b, rounds, .. } = race;
+    for chunk in 0..race.chunks {
+        let y = &mut race.y[chunk];
+        a.launch(&WORK, (*rounds, &race.x[chunk], &mut *y))?;
+        a.copy(y, &mut race.aside[chunk])?;
+        race.first[chunk].record(a)?;
+    }
+    for chunk in 0..race.chunks {
+        if form == GOOD {
+            b.wait(&race.first[chunk])?;
+        }
+        let mut place = race.landed.slice_mut(part(chunk, race.words));
+        b.copy(&race.aside[chunk], &mut place)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! A batch that overwrites what a copy of the batch before still reads.
+#![forbid(unsafe_code)]
+
+use crate::common::ground::part;
+use crate::common::race::{Race, SLOTS, landed};
+use crate::lesson::{Expect, Form, GOOD, Lesson, Topic};
+use crate::said::Flag;
+use trijet::Result;
+use trijet::check::{Conflict, FindingClass};
+use trijet::testing::WORK;
+
+pub(crate) const LESSON: Lesson = Lesson {
+    name: "overtaken-copy",
+    topic: Topic::Races,
+    seeds: &["002:1030"],
+    claim: "A batch may overwrite its output only after the copy of the batch before has read it.",
+    forms: &["one output for all batches", "two outputs, each use waits for the previous"],
+    expect: Expect::Race,
+    flag: Flag::Finding(FindingClass::Race(Conflict::War)),
+    unmodelled: None,
+    make: |ground| Race::boxed(ground, overtaken, |race| landed(race, race.rounds)),
+};
+
+/// Each step computes a result, copies it on the device, and downloads it. Bad: all steps use the
+/// same arrays, and do not wait for the previous step. Good: the steps use two sets of arrays
+/// alternately, and each use of an array waits for its previous use.
+fn overtaken(race: &mut Race, form: Form) -> Result<()> {
+    let Race { a, b, c, rounds, .. } = race;
+    let slots = if form == GOOD { SLOTS } else { 1 };
+    for chunk in 0..race.chunks {
+        let (y, z) = (&mut race.y[chunk % slots], &mut race.z[chunk % slots]);
+        let back = chunk.checked_sub(slots).filter(|_| form == GOOD);
+        if let Some(back) = back {
+            a.wait(&race.second[back])?;
+        }
+        a.launch(&WORK, (*rounds, &race.x[chunk], &mut *y))?;
+        race.first[chunk].record(a)?;
+        b.wait(&race.first[chunk])?;
+        if let Some(back) = back {
+            b.wait(&race.third[back])?;
+        }
+        b.copy(y, z)?;
+        race.second[chunk].record(b)?;
+        c.wait(&race.second[chunk])?;
+        c.copy(z, &mut race.landed.slice_mut(part(chunk, race.words)))?;
+        race.third[chunk].record(c)?;
+    }
+    Ok(())
+}

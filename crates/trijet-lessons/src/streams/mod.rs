@@ -1,0 +1,5 @@
+//! Lessons about streams.
+#![forbid(unsafe_code)]
+
+pub(crate) mod one_stream;
+pub(crate) mod too_many;

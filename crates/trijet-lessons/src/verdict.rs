@@ -1,0 +1,223 @@
+//! The verdict on a claim. It follows from the measured times and results alone.
+#![forbid(unsafe_code)]
+
+use crate::lesson::{BAD, Expect, Lesson};
+use crate::outcome::Outcome;
+
+/// Two times whose quotient is within this fraction of 1 are equal.
+const EQUAL: f64 = 0.05;
+
+/// Whether the claim is true of this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// The figures are as the claim says.
+    Holds,
+    /// The figures are the opposite of the claim.
+    Fails,
+    /// The figures show no difference where the claim says that there is one.
+    NoDifference,
+    /// The device has nothing of what the claim is about.
+    NotShown,
+}
+
+/// The verdict on a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// Whether the claim is true of this run.
+    pub judgement: Judgement,
+    /// The verdict in one sentence.
+    pub sentence: String,
+}
+
+/// The figures from which a verdict follows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    /// The median time of each form, in milliseconds.
+    pub(crate) ms: Vec<f64>,
+    /// The least time that any form can take, in milliseconds.
+    pub(crate) bound_ms: Option<f64>,
+    /// The number of runs of the first form with a wrong result, and of all its runs.
+    pub(crate) wrong: (usize, usize),
+    /// Whether the checker found the race in the first form, and none in the last one.
+    pub(crate) is_found: bool,
+    pub(crate) is_modelled: bool,
+}
+
+impl Outcome {
+    fn figures(&self) -> Figures {
+        let first = &self.forms[BAD];
+        Figures {
+            ms: self.forms.iter().map(crate::outcome::FormOutcome::median_ms).collect(),
+            bound_ms: self.bound().map(|(_, busy)| busy.0 as f64 * 1e-6),
+            wrong: (first.wrong, first.runs),
+            is_found: self.is_as_expected(),
+            is_modelled: self.is_modelled,
+        }
+    }
+
+    /// The verdict on the claim of the lesson.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.lesson.judge(&self.figures())
+    }
+}
+
+/// A time for people.
+pub(crate) fn time(ms: f64) -> String {
+    match ms {
+        ms if ms < 1.0 => format!("{:.1} us", ms * 1e3),
+        ms if ms < 1e3 => format!("{ms:.2} ms"),
+        ms => format!("{:.2} s", ms * 1e-3),
+    }
+}
+
+impl Lesson {
+    pub(crate) fn judge(&self, figures: &Figures) -> Verdict {
+        if let (Some(lacks), true) = (self.unmodelled, figures.is_modelled) {
+            let sentence = format!(
+                "The results of all forms are right. {lacks}, so only a GPU can show the difference."
+            );
+            return Verdict { judgement: Judgement::NotShown, sentence };
+        }
+        let (judgement, sentence) = match self.expect {
+            Expect::Faster => self.faster(figures),
+            Expect::Equal => self.equal(figures),
+            Expect::Between => self.between(figures),
+            Expect::Race => self.race(figures),
+        };
+        Verdict { judgement, sentence }
+    }
+
+    fn faster(&self, figures: &Figures) -> (Judgement, String) {
+        let last = figures.ms.len() - 1;
+        let [bad, good] = [figures.ms[BAD], figures.ms[last]];
+        let [bad_name, good_name] = [self.forms[BAD], self.forms[last]];
+        let ratio = bad / good;
+        let times = format!("({} and {})", time(bad), time(good));
+        if ratio >= 1.0 + EQUAL {
+            let text = format!(
+                "The claim holds here: \"{bad_name}\" takes {ratio:.2} times as long as \
+                 \"{good_name}\" {times}."
+            );
+            return (Judgement::Holds, text);
+        }
+        if ratio <= 1.0 / (1.0 + EQUAL) {
+            let text = format!(
+                "The claim does not hold here: \"{good_name}\" takes {:.2} times as long as \
+                 \"{bad_name}\" ({} and {}).",
+                1.0 / ratio,
+                time(good),
+                time(bad)
+            );
+            return (Judgement::Fails, text);
+        }
+        let why = match figures.bound_ms {
+            Some(bound) if bound >= 0.9 * bad => {
+                "; both are at the bound of the busiest engine, so there is nothing to gain"
+            }
+            _ => "",
+        };
+        let text = format!(
+            "No difference shows here: \"{bad_name}\" and \"{good_name}\" take equal time \
+             {times}{why}."
+        );
+        (Judgement::NoDifference, text)
+    }
+
+    /// The index of the least time, and of the greatest one.
+    fn extremes(ms: &[f64]) -> (usize, usize) {
+        let by = |a: &usize, b: &usize| ms[*a].total_cmp(&ms[*b]);
+        let least = (0..ms.len()).min_by(by).unwrap_or(0);
+        (least, (0..ms.len()).max_by(by).unwrap_or(0))
+    }
+
+    fn equal(&self, figures: &Figures) -> (Judgement, String) {
+        let (least, most) = Self::extremes(&figures.ms);
+        let ratio = figures.ms[most] / figures.ms[least];
+        if ratio < 1.0 + EQUAL {
+            let text = format!(
+                "The claim holds here: all forms take {} within {:.0} %.",
+                time(figures.ms[least]),
+                ((ratio - 1.0) * 100.0).ceil()
+            );
+            return (Judgement::Holds, text);
+        }
+        let text = format!(
+            "The claim does not hold here: \"{}\" takes {ratio:.2} times as long as \"{}\" ({} and \
+             {}).",
+            self.forms[most],
+            self.forms[least],
+            time(figures.ms[most]),
+            time(figures.ms[least])
+        );
+        (Judgement::Fails, text)
+    }
+
+    fn between(&self, figures: &Figures) -> (Judgement, String) {
+        let (least, _) = Self::extremes(&figures.ms);
+        let last = figures.ms.len() - 1;
+        let slower = |form: usize| figures.ms[form] / figures.ms[least];
+        let rest = format!(
+            "\"{}\" takes {:.2} times and \"{}\" {:.2} times its {}",
+            self.forms[BAD],
+            slower(BAD),
+            self.forms[last],
+            slower(last),
+            time(figures.ms[least])
+        );
+        let best = self.forms[least];
+        match slower(BAD).min(slower(last)) {
+            by if by >= 1.0 + EQUAL => {
+                (Judgement::Holds, format!("The claim holds here: \"{best}\" is fastest; {rest}."))
+            }
+            _ if slower(BAD).max(slower(last)) < 1.0 + EQUAL => {
+                (Judgement::NoDifference, format!("No difference shows here: {rest}."))
+            }
+            _ => {
+                let text = format!(
+                    "The claim does not hold here: an end is as good as \"{best}\"; {rest}."
+                );
+                (Judgement::Fails, text)
+            }
+        }
+    }
+
+    fn race(&self, figures: &Figures) -> (Judgement, String) {
+        let (wrong, runs) = figures.wrong;
+        let found = match figures.is_found {
+            true => "the checker finds the race in the first form, and none in the last",
+            false => "the checker does not find the race",
+        };
+        let last = figures.ms.len() - 1;
+        let price = (figures.ms[last] / figures.ms[BAD] - 1.0) * 100.0;
+        let price = match price {
+            price if price >= 1.0 => format!("the order costs {price:.0} %"),
+            _ => "the order costs nothing".to_owned(),
+        };
+        match (wrong, figures.is_found) {
+            (0, true) => (
+                Judgement::Holds,
+                format!(
+                    "The claim holds, though the result of \"{}\" was right in all {runs} runs by \
+                     chance: {found}; {price}.",
+                    self.forms[BAD]
+                ),
+            ),
+            (0, false) => (
+                Judgement::Fails,
+                format!("The claim is not shown: all {runs} runs were right, and {found}."),
+            ),
+            (wrong, _) => (
+                Judgement::Holds,
+                format!(
+                    "The claim holds here: the result of \"{}\" was wrong in {wrong} of {runs} \
+                     runs; {found}; {price}.",
+                    self.forms[BAD]
+                ),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
