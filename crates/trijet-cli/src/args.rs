@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod lesson;
 mod map;
 mod replay;
 mod shared;
 mod trace;
 
 pub(crate) use self::bench::BenchArguments;
+pub(crate) use self::lesson::LessonOptions;
 pub(crate) use self::map::{KernelTemplate, MapOptions};
 pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
@@ -85,6 +87,7 @@ impl Command {
             Self::Replay(options) => options.wrong_name(),
             Self::Sample(options) => options.wrong_name(),
             Self::Explain(options) => options.wrong_word(),
+            Self::Lesson(options) => options.wrong_name(),
             Self::Devices(_)
             | Self::Doctor(_)
             | Self::Check(_)
@@ -165,6 +168,8 @@ pub(crate) enum Command {
     Replay(ReplayOptions),
     /// Run a benchmark: starts the program `trijet-bench`.
     Bench(BenchArguments),
+    /// Run a lesson about streams, and judge its claim by the measured times.
+    Lesson(LessonOptions),
     /// Explain a word of a report.
     Explain(ExplainOptions),
     /// Write a stack of images to try the other commands with.

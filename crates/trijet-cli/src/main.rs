@@ -38,6 +38,7 @@ fn streams_of(command: &Command) -> usize {
         | Command::Replay(_)
         | Command::KernelTemplate(_)
         | Command::Explain(_)
+        | Command::Lesson(_)
         | Command::Sample(_)
         | Command::Completions { .. }
         | Command::Man(_) => 0,
@@ -55,6 +56,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Replay(options) => cmd::replay::run(&options),
         Command::Bench(options) => Err(cmd::bench::run(&options)),
         Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Lesson(options) => cmd::lesson::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Sample(options) => cmd::sample::run(&options).map(|()| ExitCode::SUCCESS),
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)

@@ -70,6 +70,15 @@ pub enum Expect {
     Race,
 }
 
+/// The rows of the drawing of a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// A row for each engine.
+    Engines,
+    /// A row for each stream.
+    Streams,
+}
+
 /// A lesson.
 #[derive(Debug, Clone, Copy)]
 pub struct Lesson {
@@ -87,6 +96,8 @@ pub struct Lesson {
     pub expect: Expect,
     /// The remark or finding that the first form gets.
     pub flag: Flag,
+    /// The rows of the drawings.
+    pub rows: Rows,
     /// What the model of a host device lacks, if the lesson can show nothing on it.
     pub unmodelled: Option<&'static str>,
     /// Makes the program.

@@ -16,11 +16,12 @@ mod memory;
 mod outcome;
 mod races;
 mod said;
+mod show;
 mod streams;
 mod verdict;
 
 pub use common::ground::{Ground, Size, differs, hash, part, source, spoil, work_ms, wrong};
-pub use lesson::{BAD, Expect, Form, GOOD, Lesson, Program, Topic};
+pub use lesson::{BAD, Expect, Form, GOOD, Lesson, Program, Rows, Topic};
 pub use list::{lessons, named};
 pub use manual::unordered;
 pub use outcome::{FormOutcome, Outcome};

@@ -6,7 +6,7 @@ use crate::lesson::{BAD, Expect, Form, Lesson, Program};
 use crate::said::Said;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::metrics::{self, Parameters};
-use trijet::trace::{Engine, TimeSource};
+use trijet::trace::{DeviceId, Engine, Op, TimeSource};
 use trijet::{Nanos, Result, Trace};
 
 /// A form, measured.
@@ -57,6 +57,21 @@ impl FormOutcome {
     }
 }
 
+/// Numbers the operations of each engine, for the drawing. In a pipeline, the number is the chunk.
+fn number(ops: &mut [Op]) {
+    let mut counts: Vec<((DeviceId, Engine), u64)> = Vec::new();
+    for op in ops.iter_mut().filter(|op| op.chunk.is_none()) {
+        let engine = (op.device, op.engine);
+        let known = counts.iter().position(|(other, _)| *other == engine);
+        let at = known.unwrap_or_else(|| {
+            counts.push((engine, 0));
+            counts.len() - 1
+        });
+        op.chunk = Some(counts[at].1);
+        counts[at].1 += 1;
+    }
+}
+
 impl Lesson {
     /// Runs all forms in turn, and then each form once with a trace. Each result is compared with
     /// the values that the host computes.
@@ -84,7 +99,8 @@ impl Lesson {
         for (form, ms) in ms.into_iter().enumerate() {
             program.prepare()?;
             ground.device.synchronize()?;
-            let trace = ground.trace(|| program.run(form))?;
+            let mut trace = ground.trace(|| program.run(form))?;
+            number(&mut trace.ops);
             damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
             let said = Said::of(&trace, self.flag);
             let (wrong, runs) = (damaged[form], ground.size.repeats + 2);

@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod lesson;
 pub(crate) mod map;
 mod memory;
 mod operation;

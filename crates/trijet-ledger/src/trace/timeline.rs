@@ -3,7 +3,7 @@
 //! staircase.
 #![forbid(unsafe_code)]
 
-use crate::base::id::DeviceId;
+use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::Nanos;
 use std::collections::BTreeSet;
@@ -44,21 +44,50 @@ pub fn extent(ops: &[Op]) -> Option<Range<u64>> {
 /// device.
 #[must_use]
 pub fn staircase(ops: &[Op], window: Range<u64>, width: usize) -> String {
-    let mut text = String::new();
-    let columns = width.max(1) as u64;
-    let span = (window.end - window.start).max(1);
-    let timed = || ops.iter().filter(|op| op.times.is_some());
-    let drawn = timed().filter(|op| ROWS.iter().any(|(engine, _)| *engine == op.engine));
+    let drawn = timed(ops).filter(|op| ROWS.iter().any(|(engine, _)| *engine == op.engine));
     let devices: BTreeSet<DeviceId> = drawn.map(|op| op.device).collect();
     let (is_one, margin) = if devices.len() > 1 { (false, 10) } else { (true, 9) };
     let rows = devices.iter().flat_map(|device| ROWS.map(|(engine, name)| (*device, engine, name)));
-    for (device, engine, name) in rows {
-        let is_mine = |op: &&Op| (op.device, op.engine) == (device, engine);
-        let mine: Vec<_> = timed().filter(is_mine).collect();
-        if mine.is_empty() {
-            continue;
-        }
+    let rows = rows.filter_map(|(device, engine, name)| {
+        let mine: Vec<_> =
+            timed(ops).filter(|op| (op.device, op.engine) == (device, engine)).collect();
         let name = if is_one { name.to_owned() } else { format!("{name} {}", device.0) };
+        (!mine.is_empty()).then_some((name, mine))
+    });
+    draw(rows, margin, window, width)
+}
+
+/// The drawing of [`staircase`] with a row for each stream, in the order of their first operations.
+/// Kernels that run at once have rows of their own here.
+#[must_use]
+pub fn rows_of_streams(ops: &[Op], window: Range<u64>, width: usize) -> String {
+    let mut rows: Vec<(LaneId, Vec<&Op>)> = Vec::new();
+    for op in timed(ops).filter(|op| ROWS.iter().any(|(engine, _)| *engine == op.engine)) {
+        let lane = op.position.lane;
+        match rows.iter_mut().find(|(known, _)| *known == lane) {
+            Some((_, mine)) => mine.push(op),
+            None => rows.push((lane, vec![op])),
+        }
+    }
+    let rows = rows.into_iter().zip(1..);
+    draw(rows.map(|((_, mine), number)| (format!("stream {number}"), mine)), 10, window, width)
+}
+
+fn timed(ops: &[Op]) -> impl Iterator<Item = &Op> {
+    ops.iter().filter(|op| op.times.is_some())
+}
+
+/// Draws rows, each with its name and its operations. Names are aligned to the column `margin`.
+fn draw<'a>(
+    rows: impl Iterator<Item = (String, Vec<&'a Op>)>,
+    margin: usize,
+    window: Range<u64>,
+    width: usize,
+) -> String {
+    let mut text = String::new();
+    let columns = width.max(1) as u64;
+    let span = (window.end - window.start).max(1);
+    for (name, mine) in rows {
         let line: String = (0..columns)
             .map(|column| {
                 let cell = window.start + span * column / columns
@@ -91,7 +120,7 @@ fn cell_symbol(ops: &[&Op], cell: &Range<u64>) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::{LaneId, Position};
+    use crate::base::id::Position;
     use crate::base::ledger::{StreamWork, Times};
 
     fn op(engine: Engine, chunk: u64, begin: u64, end: u64) -> Op {
@@ -101,6 +130,18 @@ mod tests {
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
             ..Op::new(StreamWork::Kernel, engine, DeviceId(0), position)
         }
+    }
+
+    #[test]
+    fn kernels_that_run_at_once_have_a_row_for_each_stream() {
+        let on = |lane, chunk, begin, end| {
+            let position = Position { lane: LaneId(lane), seq: 1 };
+            Op { position, ..op(Engine::Compute, chunk, begin, end) }
+        };
+        let ops = [on(7, 0, 0, 20), on(3, 1, 10, 30), on(7, 2, 20, 30)];
+        let drawing = rows_of_streams(&ops, 0..30, 3);
+        let rows: Vec<&str> = drawing.lines().map(str::trim).collect();
+        assert_eq!(rows[..2], ["stream 1 002", "stream 2 .11"]);
     }
 
     #[test]

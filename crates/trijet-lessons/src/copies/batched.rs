@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::common::pieces::batched;
-use crate::lesson::{Expect, Lesson, Topic};
+use crate::lesson::{Expect, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::check::lint::Rule;
 
@@ -14,6 +14,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["small copies", "batches"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::SmallCopy),
+    rows: Rows::Engines,
     unmodelled: None,
     make: batched,
 };

@@ -3,7 +3,7 @@
 
 use crate::common::desk::{Arrays, Desk, overlapped};
 use crate::common::ground::{Ground, differs, spoil};
-use crate::lesson::{BAD, Expect, Form, Lesson, Program, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::check::lint::Rule;
 use trijet::{PageableBuffer, Result};
@@ -16,6 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["pageable memory", "page-locked memory"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::Pageable),
+    rows: Rows::Engines,
     unmodelled: None,
     make: pageable,
 };

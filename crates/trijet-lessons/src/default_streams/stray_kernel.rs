@@ -3,7 +3,7 @@
 
 use crate::common::desk::{Arrays, Chunked, Desk, first_half};
 use crate::common::ground::part;
-use crate::lesson::{BAD, Expect, Form, Lesson, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::lint::Rule;
@@ -17,6 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a stray kernel in the legacy stream", "non-blocking streams"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::LegacyBarrier),
+    rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, legacy),
 };

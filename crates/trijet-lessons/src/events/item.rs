@@ -3,7 +3,7 @@
 
 use crate::common::desk::{Arrays, Chunked, Desk, first_half};
 use crate::common::ground::part;
-use crate::lesson::{BAD, Expect, Form, Lesson, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::lint::Rule;
@@ -19,6 +19,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     ],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::SyncCopy),
+    rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, true, item),
 };

@@ -3,7 +3,7 @@
 
 use crate::common::desk::{Arrays, Chunked, Desk, step};
 use crate::common::ground::part;
-use crate::lesson::{BAD, Expect, Form, Lesson, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::lint::Rule;
@@ -16,6 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a wait for the device after each chunk", "events"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
+    rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, over_sync),
 };

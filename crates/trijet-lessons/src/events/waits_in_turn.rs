@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::common::dealt::Dealt;
-use crate::lesson::{BAD, Expect, Form, GOOD, Lesson, Topic};
+use crate::lesson::{BAD, Expect, Form, GOOD, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::check::lint::Rule;
 use trijet::testing::WORK;
@@ -16,6 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a wait for each stream in turn", "launches first, waits last"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
+    rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Dealt::boxed(ground, 4 * ground.size.streams, ground.small_rounds, waiting),
 };

@@ -3,7 +3,7 @@
 
 use crate::common::desk::{Arrays, Desk, step};
 use crate::common::ground::{Ground, differs, part, spoil};
-use crate::lesson::{BAD, Expect, Form, Lesson, Program, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::{ErrorKind, Result};
 use trijet_tools::bare::lab::Lab;
@@ -19,6 +19,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     flag: Flag::None(
         "the library does not trace the program's own driver calls; `trijet trace` does",
     ),
+    rows: Rows::Engines,
     unmodelled: None,
     make: allocating,
 };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::common::ground::{Ground, Size, differs, source};
-use crate::lesson::{BAD, Expect, Form, Lesson, Program, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::check::lint::Rule;
 use trijet::testing::WORK;
@@ -16,6 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a pool that keeps nothing", "a pool that keeps its memory"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::PoolThrash),
+    rows: Rows::Engines,
     unmodelled: None,
     make: pool_keeps_nothing,
 };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::common::race::{Race, in_y};
-use crate::lesson::{Expect, Form, GOOD, Lesson, Topic};
+use crate::lesson::{Expect, Form, GOOD, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::{Conflict, FindingClass};
@@ -15,6 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a download into memory in flight", "the download waits for the upload"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::War)),
+    rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, in_flight, |race| in_y(race, 0)),
 };

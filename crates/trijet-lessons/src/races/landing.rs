@@ -3,7 +3,7 @@
 
 use crate::common::ground::part;
 use crate::common::race::{Race, landed};
-use crate::lesson::{Expect, Form, GOOD, Lesson, Topic};
+use crate::lesson::{Expect, Form, GOOD, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::{Conflict, FindingClass};
@@ -17,6 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a landing read before it has landed", "the reader waits for the download"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::Raw)),
+    rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, landing, |race| landed(race, race.rounds)),
 };

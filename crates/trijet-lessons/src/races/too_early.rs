@@ -3,7 +3,7 @@
 
 use crate::common::ground::differs;
 use crate::common::race::Race;
-use crate::lesson::{Expect, Form, GOOD, Lesson, Topic};
+use crate::lesson::{Expect, Form, GOOD, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::{Conflict, FindingClass};
@@ -20,6 +20,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     ],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::Raw)),
+    rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, too_early, items),
 };

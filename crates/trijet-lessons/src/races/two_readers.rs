@@ -3,7 +3,7 @@
 
 use crate::common::ground::part;
 use crate::common::race::{Race, in_z};
-use crate::lesson::{BAD, Expect, Form, GOOD, Lesson, Topic};
+use crate::lesson::{BAD, Expect, Form, GOOD, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
 use trijet::check::{Conflict, FindingClass};
@@ -17,6 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one event for two readers", "an event for each reader"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::War)),
+    rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, lost_reader, in_z),
 };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::common::dealt::Dealt;
-use crate::lesson::{BAD, Expect, Form, Lesson, Topic};
+use crate::lesson::{BAD, Expect, Form, Lesson, Rows, Topic};
 use crate::said::Flag;
 use trijet::check::lint::Rule;
 use trijet::{Result, Stream};
@@ -15,6 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a stream for each kernel", "a few streams in turn"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::TooManyStreams),
+    rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Dealt::boxed(ground, ground.size.many_streams, 1, streaming),
 };

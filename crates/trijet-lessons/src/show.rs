@@ -1,0 +1,91 @@
+//! A measured lesson as text for a terminal, and as a page.
+#![forbid(unsafe_code)]
+
+use crate::lesson::{BAD, Rows};
+use crate::outcome::{FormOutcome, Outcome};
+use crate::verdict::time;
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::ops::Range;
+use trijet::Nanos;
+use trijet::trace::Op;
+use trijet::trace::critical::Category;
+use trijet::trace::html::Page;
+use trijet::trace::timeline::{extent, rows_of_streams, staircase};
+
+/// The columns of the longest form in a terminal of 80 columns.
+const COLUMNS: u64 = 66;
+/// The idle time between two forms on a page, as a part of the longer form.
+const PAUSE: u64 = 10;
+
+fn length(window: &Range<u64>) -> u64 {
+    window.end - window.start
+}
+
+impl FormOutcome {
+    fn window(&self) -> Range<u64> {
+        extent(&self.trace.ops).unwrap_or(0..1)
+    }
+}
+
+impl Outcome {
+    /// The drawings, times, bound, remarks and verdict, in lines of at most 80 columns except for
+    /// sentences. All forms are drawn in the same scale.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let longest = self.forms.iter().map(|form| length(&form.window())).max().unwrap_or(1);
+        for (name, form) in self.lesson.forms.iter().zip(&self.forms) {
+            let window = form.window();
+            let columns = (length(&window) * COLUMNS).div_ceil(longest.max(1)).max(12);
+            let columns = usize::try_from(columns).unwrap_or(12);
+            let drawing = match self.lesson.rows {
+                Rows::Engines => staircase(&form.trace.ops, window, columns),
+                Rows::Streams => rows_of_streams(&form.trace.ops, window, columns),
+            };
+            let time = time(form.median_ms());
+            let wrong = match form.wrong {
+                0 => String::new(),
+                wrong => format!(", wrong in {wrong} of {} runs", form.runs),
+            };
+            writeln!(text, "{name}: {time}{wrong}\n{drawing}").expect("writing to a string");
+        }
+        if let Some((engine, busy)) = self.bound() {
+            let (engine, bound) = (Category::Engine(engine), time(busy.0 as f64 * 1e-6));
+            writeln!(text, "bound: {engine} alone takes {bound} in every form").expect("a string");
+        }
+        if let Some(said) = &self.forms[BAD].said.flag {
+            let name = self.lesson.forms[BAD];
+            writeln!(text, "said of \"{name}\": {said}").expect("writing to a string");
+        }
+        write!(text, "{}", self.verdict().sentence).expect("writing to a string");
+        text
+    }
+
+    /// A page with the timelines of all forms, one after the other.
+    #[must_use]
+    pub fn page(&self) -> Page<'static> {
+        let mut ops: Vec<Op> = Vec::new();
+        let mut start = 0;
+        for form in &self.forms {
+            let window = form.window();
+            ops.extend(form.trace.ops.iter().cloned().map(|mut op| {
+                for times in [&mut op.times, &mut op.call].into_iter().flatten() {
+                    let shifted = |at: Nanos| Nanos((at.0 + start).saturating_sub(window.start));
+                    (times.begin, times.end) = (shifted(times.begin), shifted(times.end));
+                }
+                op
+            }));
+            start += length(&window) + length(&window) / PAUSE;
+        }
+        let forms = self.lesson.forms.join(", then ");
+        Page {
+            title: format!("{}: {forms}", self.lesson.name),
+            summary: None,
+            advice: vec![self.verdict().sentence],
+            hazards: Vec::new(),
+            provenance: Vec::new(),
+            ops: Cow::Owned(ops),
+        }
+    }
+}
