@@ -96,6 +96,8 @@ pub struct Lesson {
     pub expect: Expect,
     /// The remark or finding that the first form gets.
     pub flag: Flag,
+    /// What is timed: "the run", or what [`Program::own_ms`] measures.
+    pub timed: &'static str,
     /// The rows of the drawings.
     pub rows: Rows,
     /// What the model of a host device lacks, if the lesson can show nothing on it.
@@ -117,6 +119,15 @@ pub trait Program {
     /// # Errors
     /// Every error of the device.
     fn run(&mut self, form: Form) -> Result<()>;
+
+    /// The time of the last run that the claim is about, in milliseconds, if the program measures it
+    /// itself, such as the latency of one kernel. `None` if the claim is about the whole run.
+    ///
+    /// # Errors
+    /// Every error of the device.
+    fn own_ms(&mut self) -> Result<Option<f64>> {
+        Ok(None)
+    }
 
     /// Describes the first error in the result of the last run, if there is one.
     ///

@@ -9,11 +9,12 @@ use trijet::trace::concurrency::Concurrency;
 use trijet::trace::dag::Edge;
 use trijet::{ErrorKind, Result};
 use trijet_lessons::{BAD, Flag, Form, GOOD, Ground, Lesson, Outcome, Program, Size, named};
+use trijet_tools::progress::{Step, Steps};
 
 fn ground() -> Ground {
     let text = include_str!("../../definitions/pitfalls.toml");
     let size = Size { repeats: 1, ..parse::<Definition>(text).expect("it parses").model };
-    Ground::new(&modelled().expect("a host device"), size).expect("kernels are measured")
+    Ground::new(&[modelled().expect("a host device")], size).expect("kernels are measured")
 }
 
 /// The outcomes of the pairs whose flag is wanted.
@@ -75,13 +76,14 @@ fn every_verdict_on_concurrency_is_right() -> Result<()> {
 }
 
 #[test]
-fn a_pair_that_the_device_cannot_run_is_unsupported() {
-    let ground = ground();
-    let unseen = pairs().filter(|(pair, _)| matches!(pair.flag, Flag::None(_)));
-    let errors: Vec<_> = unseen.map(|(pair, _)| pair.measure(&ground).map(|_| ())).collect();
-    assert_eq!(errors.len(), 1);
-    let error = errors[0].as_ref().expect_err("there is no CUDA driver");
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+fn a_pair_that_a_model_cannot_show_is_not_run() -> Result<()> {
+    let text = include_str!("../../definitions/pitfalls.toml");
+    let definition = parse::<Definition>(text).expect("it parses");
+    let mut show = |_: Step<'_>| {};
+    let results = super::run(&modelled()?, &definition, &mut Steps::new(&mut show))?;
+    let (csv, row) = (results.to_string(), "not run: The model has no cuMemAlloc");
+    assert_eq!(csv.matches(row).count(), 1, "{csv}");
+    Ok(())
 }
 
 /// A program that does nothing. The result of this form counts as wrong.

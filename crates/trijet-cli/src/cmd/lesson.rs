@@ -20,14 +20,19 @@ use trijet_tools::progress::{Step, Steps};
 /// pools. Without a GPU it is a host device with modelled times.
 fn ground(name: DeviceName) -> Result<Ground> {
     let gpu = |ordinal| {
-        let device =
-            Device::builder().select(Select::Cuda(ordinal)).pool(PoolChoice::Own).open()?;
-        Ground::new(&device, Size::GPU)
+        let gpu =
+            |ordinal| Device::builder().select(Select::Cuda(ordinal)).pool(PoolChoice::Own).open();
+        let mut devices = vec![gpu(ordinal)?];
+        let count = u32::try_from(Device::cuda_devices()?.len()).unwrap_or(1);
+        if count > 1 {
+            devices.push(gpu((ordinal + 1) % count)?);
+        }
+        Ground::new(&devices, Size::GPU)
     };
     let modelled = || {
-        let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).without_ranges();
-        let device = Device::builder().host(config).pool(PoolChoice::Own).open()?;
-        Ground::new(&device, Size::MODEL)
+        let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).devices(2);
+        let devices = Device::builder().host(config).pool(PoolChoice::Own).open_all()?;
+        Ground::new(&devices, Size::MODEL)
     };
     match name {
         DeviceName::Cuda(ordinal) => gpu(ordinal),

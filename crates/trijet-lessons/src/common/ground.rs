@@ -98,6 +98,9 @@ enum Clock {
 pub struct Ground {
     /// The device on which the programs run.
     pub device: Device,
+    /// All devices, for lessons about several: `device`, and the next GPU if there is one. A host
+    /// device with modelled times has a second one.
+    pub devices: Vec<Device>,
     /// The sizes of the programs.
     pub size: Size,
     /// The number of rounds of a kernel over a chunk.
@@ -138,14 +141,21 @@ pub fn hash(rounds: u32, x: u32) -> u32 {
 }
 
 impl Ground {
-    /// Calibrates the kernels on `device`.
+    /// Calibrates the kernels on the first of the devices.
     ///
     /// # Errors
-    /// Every error of the device.
-    pub fn new(device: &Device, size: Size) -> Result<Self> {
+    /// `InvalidValue` without devices; every error of the device.
+    pub fn new(devices: &[Device], size: Size) -> Result<Self> {
+        let device = devices.first().ok_or_else(|| wrong("a lesson needs a device"))?;
         device.load(&WORK)?;
-        let mut ground =
-            Self { device: device.clone(), size, rounds: 0, small_rounds: 0, clock: Clock::Host };
+        let mut ground = Self {
+            device: device.clone(),
+            devices: devices.to_vec(),
+            size,
+            rounds: 0,
+            small_rounds: 0,
+            clock: Clock::Host,
+        };
         let stream = device.stream()?;
         let h = device.pinned::<u32>(size.words)?;
         let mut x = stream.alloc::<u32>(size.words)?;
@@ -161,6 +171,20 @@ impl Ground {
         ground.rounds = ground.rounds_for(size.words, target)?;
         ground.small_rounds = ground.rounds_for(size.small_words, target)?;
         Ok(ground)
+    }
+
+    /// Two devices, for lessons about several.
+    ///
+    /// # Errors
+    /// `Unsupported` if there is one GPU only.
+    pub fn two(&self) -> Result<[Device; 2]> {
+        match &self.devices[..] {
+            [first, second, ..] => Ok([first.clone(), second.clone()]),
+            _ => {
+                let cause = "this lesson needs two GPUs; `--device host` shows it on a model";
+                Err(Error::new(ErrorKind::Unsupported, "lesson", cause))
+            }
+        }
     }
 
     /// Whether the times come from the model of a host device.
@@ -200,8 +224,13 @@ impl Ground {
         let origin = self.device.stream()?;
         self.device.start_trace(&origin)?;
         run()?;
-        self.device.synchronize()?;
+        self.synchronize()?;
         self.device.take_trace()
+    }
+
+    /// Waits for all devices.
+    fn synchronize(&self) -> Result<()> {
+        self.devices.iter().try_for_each(Device::synchronize)
     }
 
     /// The time from the start of `run` until its last operation is complete, in milliseconds.
@@ -209,10 +238,10 @@ impl Ground {
         if self.clock == Clock::Model {
             return self.trace(run).map(|trace| length_ms(&trace.ops));
         }
-        self.device.synchronize()?;
+        self.synchronize()?;
         let start = Instant::now();
         run()?;
-        self.device.synchronize()?;
+        self.synchronize()?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
     }
 }

@@ -16,6 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["pageable memory", "page-locked memory"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::Pageable),
+    timed: "the run",
     rows: Rows::Engines,
     unmodelled: None,
     make: pageable,

@@ -5,7 +5,7 @@ use crate::common::desk::{Arrays, Desk, step};
 use crate::common::ground::{Ground, differs, part, spoil};
 use crate::lesson::{BAD, Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
-use trijet::{ErrorKind, Result};
+use trijet::Result;
 use trijet_tools::bare::lab::Lab;
 use trijet_tools::bare::step::{BareStep, Held};
 
@@ -19,8 +19,9 @@ pub(crate) const LESSON: Lesson = Lesson {
     flag: Flag::None(
         "the library does not trace the program's own driver calls; `trijet trace` does",
     ),
+    timed: "the run",
     rows: Rows::Engines,
-    unmodelled: None,
+    unmodelled: Some("The model has no cuMemAlloc and no cuMemFree"),
     make: allocating,
 };
 
@@ -31,22 +32,20 @@ const SCRATCH_MIB: usize = 16;
 /// the scratch memory is stream-ordered. No kernel uses it, so only the calls are compared.
 struct Allocating {
     desk: Desk,
-    lab: Lab,
+    /// `None` on a host device, where both forms are the good one.
+    lab: Option<Lab>,
 }
 
 fn allocating(ground: &Ground) -> Result<Box<dyn Program>> {
-    if ground.device.info().compute.0 == 0 {
-        let cause = "cuMemAlloc and cuMemFree are calls of the CUDA driver";
-        return Err(trijet::Error::new(ErrorKind::Unsupported, "lesson", cause));
-    }
-    let lab = Lab::new(ground.device.id().0)?;
+    let is_gpu = ground.device.info().compute.0 > 0;
+    let lab = is_gpu.then(|| Lab::new(ground.device.id().0)).transpose()?;
     Ok(Box::new(Allocating { desk: Desk::new(ground)?, lab }))
 }
 
 impl Program for Allocating {
     fn prepare(&mut self) -> Result<()> {
         spoil(&mut self.desk.arrays.landed.write()?, self.desk.rounds);
-        self.lab.enter()
+        self.lab.as_ref().map_or(Ok(()), Lab::enter)
     }
 
     fn run(&mut self, form: Form) -> Result<()> {
@@ -57,10 +56,10 @@ impl Program for Allocating {
             let (slot, part) = (chunk % slots.len(), part(chunk, *words));
             let to = landed.slice_mut(part.clone());
             step(free.roles(), *rounds, source.slice(part), &mut slots[slot], to)?;
-            match form {
-                BAD => {
-                    self.lab.act(BareStep::Alloc(SCRATCH_MIB), &mut held)?;
-                    self.lab.act(BareStep::Free(SCRATCH_MIB), &mut held)?;
+            match &self.lab {
+                Some(lab) if form == BAD => {
+                    lab.act(BareStep::Alloc(SCRATCH_MIB), &mut held)?;
+                    lab.act(BareStep::Free(SCRATCH_MIB), &mut held)?;
                 }
                 _ => drop(free.run.alloc::<u8>(SCRATCH_MIB << 20)?),
             }

@@ -16,8 +16,9 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a pool that keeps nothing", "a pool that keeps its memory"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::PoolThrash),
+    timed: "the run",
     rows: Rows::Engines,
-    unmodelled: None,
+    unmodelled: Some("The model maps memory in no time"),
     make: pool_keeps_nothing,
 };
 
