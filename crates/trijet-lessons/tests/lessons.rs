@@ -1,0 +1,64 @@
+//! Every lesson runs on a host device with modelled times, and its parts fit together.
+
+use std::collections::BTreeSet;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Device, PoolChoice, Result};
+use trijet_lessons::{Ground, Judgement, Lesson, Size, lessons, named};
+
+fn ground() -> Result<Ground> {
+    let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).devices(2);
+    let devices = Device::builder().host(config).pool(PoolChoice::Own).open_all()?;
+    Ground::new(&devices, Size::MODEL)
+}
+
+/// Runs the lessons whose index is `part` modulo `PARTS`. The parts run at the same time.
+fn run_part(part: usize) -> Result<()> {
+    for lesson in lessons().iter().skip(part).step_by(PARTS) {
+        let name = lesson.name;
+        let outcome = lesson.measure(&ground()?).map_err(|error| error.context(name))?;
+        assert!(outcome.is_as_expected(), "{name}: {:#?}", outcome.forms[0].said);
+        let verdict = outcome.verdict();
+        let is_unmodelled = lesson.unmodelled.is_some();
+        assert_eq!(verdict.judgement == Judgement::NotShown, is_unmodelled, "{name}: {verdict:?}");
+        let text = outcome.text();
+        assert!(text.ends_with(&verdict.sentence), "{text}");
+        for form in lesson.forms {
+            assert!(text.contains(&format!("{form}: ")), "{name} shows {form}: {text}");
+        }
+        let page = outcome.page().render();
+        assert!(page.contains(name) && page.len() > 10_000, "the page of {name}");
+    }
+    Ok(())
+}
+
+const PARTS: usize = 2;
+
+#[test]
+fn every_lesson_runs_on_a_host_device_and_shows_all_its_forms() -> Result<()> {
+    run_part(0)
+}
+
+#[test]
+fn every_other_lesson_runs_on_a_host_device_and_shows_all_its_forms() -> Result<()> {
+    run_part(1)
+}
+
+#[test]
+fn lessons_have_names_topics_in_order_and_statements_of_seeds() {
+    let names: BTreeSet<&str> = lessons().iter().map(|lesson| lesson.name).collect();
+    assert_eq!(names.len(), lessons().len(), "each name is there once");
+    assert!(lessons().is_sorted_by_key(|lesson| lesson.topic));
+    for lesson in lessons() {
+        let Lesson { name, claim, forms, seeds, .. } = lesson;
+        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
+        assert!(claim.ends_with('.') && !claim.trim_end_matches('.').contains(". "), "{claim}");
+        assert!(claim.len() <= 120, "{claim}");
+        assert!(forms.len() >= 2 && !seeds.is_empty(), "{name}");
+        for seed in *seeds {
+            let parts = seed.split_once(':').map(|(of, line)| (of.len(), line.parse::<u32>()));
+            assert!(matches!(parts, Some((3, Ok(1..)))), "{name}: {seed} is a document and a line");
+        }
+        assert_eq!(named(name).map(|found| found.claim), Some(*claim));
+    }
+    assert!(named("no-lesson").is_none());
+}
