@@ -13,7 +13,7 @@ const LESSON_HELP: &str = "\
 Examples:
   trijet lesson
   trijet lesson one-stream
-  trijet lesson pageable --device cuda:0 --trace pageable.html
+  trijet lesson pageable --trace pageable.html
 
 Without a name, the lessons are listed by topic. A lesson is a claim of a teaching text about streams, and two \
 or more forms of one program. The command runs all forms in turn, compares their results with values that the \

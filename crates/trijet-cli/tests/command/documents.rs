@@ -115,6 +115,7 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
         "try.npy",
         "out.raw",
         "run.html",
+        "pageable.html",
         "run.json",
         "run.pftrace",
         "run.ledger",
@@ -161,7 +162,7 @@ fn every_command_line_of_the_documents_runs() {
 fn every_example_of_the_help_runs() {
     let workdir = prepared();
     let mut lines = BTreeSet::new();
-    for command in ["map", "overlap", "doctor", "trace", "check", "devices"] {
+    for command in ["map", "overlap", "doctor", "trace", "check", "devices", "lesson"] {
         let help = workdir.trijet(&[command, "--help"]).done();
         let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
         lines.extend(examples.flat_map(calls));

@@ -110,6 +110,9 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     workdir.file("a.csv", text.as_bytes());
     let replay = ["replay", "a.csv", "--device", "host", "--json", "--check", "--limit", "20MiB"];
     reader.document("replay", &workdir.trijet(&replay));
+    for name in [&[][..], &["one-stream", "--device", "host"]] {
+        reader.document("lesson", &workdir.trijet(&[&["lesson", "--json"], name].concat()));
+    }
     reader.document("trace", &workdir.trijet(&["trace", "--json", "--", "true"]));
     workdir.file("run.trijet", &crate::trace::training());
     workdir.file("ranks.trijet", &ranks());

@@ -46,7 +46,7 @@ fn completions_have_each_command_and_option() {
 fn completions_of_a_device_are_its_names() {
     let workdir = Workdir::new();
     let bash = workdir.trijet(&["completions", "bash"]).done();
-    assert_eq!(bash.matches("compgen -W \"auto host cuda:0 cuda:1\"").count(), 3, "{bash}");
+    assert_eq!(bash.matches("compgen -W \"auto host cuda:0 cuda:1\"").count(), 4, "{bash}");
     assert_eq!(bash.matches("compgen -W \"auto all host cuda:0 cuda:1\"").count(), 1, "{bash}");
     // The help names them in a sentence, with a number for any GPU.
     let help = workdir.trijet(&["map", "--help"]).done();
