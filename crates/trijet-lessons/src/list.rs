@@ -6,6 +6,7 @@ use crate::{copies, default_streams, events, memory, races, streams};
 
 const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
+    streams::issue_order::LESSON,
     streams::too_many::LESSON,
     default_streams::stray_kernel::LESSON,
     events::wait_after_each::LESSON,

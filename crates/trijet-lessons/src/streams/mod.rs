@@ -1,5 +1,6 @@
 //! Lessons about streams.
 #![forbid(unsafe_code)]
 
+pub(crate) mod issue_order;
 pub(crate) mod one_stream;
 pub(crate) mod too_many;
