@@ -8,6 +8,7 @@ const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
     streams::issue_order::LESSON,
     streams::too_many::LESSON,
+    streams::chunk_size::LESSON,
     default_streams::stray_kernel::LESSON,
     events::wait_after_each::LESSON,
     events::item::LESSON,

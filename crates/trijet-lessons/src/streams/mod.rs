@@ -1,6 +1,7 @@
 //! Lessons about streams.
 #![forbid(unsafe_code)]
 
+pub(crate) mod chunk_size;
 pub(crate) mod issue_order;
 pub(crate) mod one_stream;
 pub(crate) mod too_many;
