@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod chunk_size;
+pub(crate) mod few_streams;
 pub(crate) mod issue_order;
 pub(crate) mod one_stream;
 pub(crate) mod too_many;
