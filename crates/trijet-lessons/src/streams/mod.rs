@@ -1,6 +1,7 @@
 //! Lessons about streams.
 #![forbid(unsafe_code)]
 
+pub(crate) mod basic_streams;
 pub(crate) mod chunk_size;
 pub(crate) mod few_streams;
 pub(crate) mod issue_order;
