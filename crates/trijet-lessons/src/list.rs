@@ -7,6 +7,7 @@ use crate::{copies, default_streams, events, memory, races, streams};
 const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
     streams::basic_streams::LESSON,
+    streams::host_work::LESSON,
     streams::issue_order::LESSON,
     streams::few_streams::LESSON,
     streams::too_many::LESSON,
