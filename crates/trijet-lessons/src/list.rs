@@ -12,6 +12,7 @@ const LESSONS: &[Lesson] = &[
     streams::few_streams::LESSON,
     streams::too_many::LESSON,
     streams::chunk_size::LESSON,
+    streams::priority::LESSON,
     default_streams::stray_kernel::LESSON,
     events::wait_after_each::LESSON,
     events::item::LESSON,

@@ -5,5 +5,6 @@ pub(crate) mod dealt;
 pub(crate) mod desk;
 pub(crate) mod ground;
 pub(crate) mod job;
+pub(crate) mod latency;
 pub(crate) mod pieces;
 pub(crate) mod race;

@@ -1,0 +1,80 @@
+//! A small kernel beside kernels that fill the device, with and without a higher priority.
+#![forbid(unsafe_code)]
+
+use crate::common::ground::{Ground, differs, source};
+use crate::common::latency::Latency;
+use crate::lesson::{Expect, Form, Lesson, Program, Rows, Topic};
+use crate::said::Flag;
+use trijet::testing::WORK;
+use trijet::{Buffer, Readiness, Result, Stream, StreamOptions};
+
+pub(crate) const LESSON: Lesson = Lesson {
+    name: "priority",
+    topic: Topic::Streams,
+    seeds: &["004:249", "002:1099"],
+    claim: "A small kernel in a stream of high priority need not wait for kernels queued in other streams.",
+    forms: &["equal priorities", "a higher priority for the small kernel"],
+    expect: Expect::Faster,
+    flag: Flag::None("the library does not know which kernel is urgent"),
+    timed: "the small kernel",
+    rows: Rows::Streams,
+    unmodelled: None,
+    make: priority,
+};
+
+/// The number of large kernels in a run, and the maximum number of small ones.
+const LARGE: usize = 12;
+const SMALL: usize = 9;
+
+/// Large kernels are queued in the background. Meanwhile the host launches small kernels, one at a
+/// time, in the stream of the form.
+struct Beside {
+    background: Stream,
+    streams: [Stream; 2],
+    large: [Buffer<u32>; 2],
+    small: [Buffer<u32>; 2],
+    rounds: u32,
+    latency: Latency,
+}
+
+fn priority(ground: &Ground) -> Result<Box<dyn Program>> {
+    let (device, size, background) = (&ground.device, ground.size, ground.device.stream()?);
+    let urgent = StreamOptions::new().priority(device.info().priorities.1);
+    let pair = |words: usize| -> Result<[Buffer<u32>; 2]> {
+        let x: Vec<u32> = (0..words).map(source).collect();
+        Ok([background.upload(&x)?, background.alloc(words)?])
+    };
+    let (large, small) = (pair(size.words)?, pair(size.small_words)?);
+    let streams = [device.stream()?, device.stream_with(urgent)?];
+    let (rounds, latency) = (ground.rounds * size.long, Latency::new(ground)?);
+    Ok(Box::new(Beside { background, streams, large, small, rounds, latency }))
+}
+
+impl Program for Beside {
+    fn prepare(&mut self) -> Result<()> {
+        self.background.fill_bytes(&mut self.large[1], 0xee)?;
+        self.background.fill_bytes(&mut self.small[1], 0xee)
+    }
+
+    fn run(&mut self, form: Form) -> Result<()> {
+        let Self { background, large: [x, y], small: [from, to], latency, rounds, .. } = self;
+        let stream = &self.streams[form];
+        for _ in 0..LARGE {
+            background.launch(&WORK, (*rounds, &*x, &mut *y))?;
+        }
+        latency.clear();
+        while latency.count() < SMALL && background.query()? == Readiness::NotReady {
+            latency.measure(stream, || stream.launch(&WORK, (1, &*from, &mut *to)))?;
+        }
+        Ok(())
+    }
+
+    fn own_ms(&mut self) -> Result<Option<f64>> {
+        Ok(self.latency.median_ms())
+    }
+
+    fn wrong(&mut self, _: Form) -> Result<Option<String>> {
+        let [large, small] = [&self.large[1], &self.small[1]].map(|y| self.background.download(y));
+        Ok(differs(&large?, self.rounds, |index| index).or(differs(&small?, 1, |index| index)))
+    }
+}
