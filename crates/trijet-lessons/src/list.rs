@@ -13,6 +13,7 @@ const LESSONS: &[Lesson] = &[
     streams::too_many::LESSON,
     streams::chunk_size::LESSON,
     streams::priority::LESSON,
+    default_streams::three_kernels::LESSON,
     default_streams::stray_kernel::LESSON,
     events::wait_after_each::LESSON,
     events::item::LESSON,

@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod stray_kernel;
+pub(crate) mod three_kernels;
