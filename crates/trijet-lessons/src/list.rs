@@ -15,6 +15,7 @@ const LESSONS: &[Lesson] = &[
     streams::priority::LESSON,
     default_streams::three_kernels::LESSON,
     default_streams::stray_kernel::LESSON,
+    default_streams::eight_threads::LESSON,
     events::wait_after_each::LESSON,
     events::item::LESSON,
     events::waits_in_turn::LESSON,
