@@ -19,6 +19,7 @@ const LESSONS: &[Lesson] = &[
     events::wait_after_each::LESSON,
     events::item::LESSON,
     events::waits_in_turn::LESSON,
+    events::four_streams::LESSON,
     races::stages::LESSON,
     races::slot::LESSON,
     races::overtaken::LESSON,
