@@ -28,6 +28,7 @@ const LESSONS: &[Lesson] = &[
     races::in_flight::LESSON,
     races::landing::LESSON,
     copies::pageable::LESSON,
+    copies::both_directions::LESSON,
     copies::packed::LESSON,
     copies::batched::LESSON,
     memory::allocate_each::LESSON,
