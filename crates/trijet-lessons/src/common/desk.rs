@@ -106,6 +106,7 @@ impl Desk {
 
 /// Moves one chunk through three streams, or through one stream three times. The library inserts
 /// the waits.
+#[track_caller]
 pub(crate) fn step(
     [up, run, down]: [&Stream; 3],
     rounds: u32,
@@ -119,6 +120,7 @@ pub(crate) fn step(
 }
 
 /// Uploads a chunk and launches its kernel.
+#[track_caller]
 pub(crate) fn first_half(
     lanes: &Lanes,
     rounds: u32,
@@ -168,6 +170,7 @@ impl Program for Chunked {
 }
 
 /// Moves all chunks, with one stream for each engine.
+#[track_caller]
 pub(crate) fn overlapped<S>(
     (lanes, slots): (&Lanes, &mut [Slot]),
     (chunks, words, rounds): (usize, usize, u32),

@@ -65,6 +65,7 @@ impl Job {
     }
 
     /// Enqueues a step of the chunk with the words of `part`.
+    #[track_caller]
     pub(crate) fn enqueue(&mut self, stream: usize, step: Step, part: Range<usize>) -> Result<()> {
         let stream = &self.streams[stream];
         let (x, y) = (&mut self.x, &mut self.y);
@@ -79,6 +80,7 @@ impl Job {
     }
 
     /// Enqueues all steps of all chunks, chunk by chunk, on the first `streams` streams in turn.
+    #[track_caller]
     pub(crate) fn in_turn(&mut self, streams: usize, words: usize) -> Result<()> {
         for chunk in 0..self.source.len() / words {
             for step in Step::ALL {

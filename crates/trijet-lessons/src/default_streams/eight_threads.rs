@@ -4,7 +4,6 @@
 use crate::common::dealt::Dealt;
 use crate::lesson::{BAD, Expect, Form, Lesson, Rows, Topic};
 use crate::said::Flag;
-use trijet::check::lint::Rule;
 use trijet::testing::{Script, WORK, script};
 use trijet::{Buffer, Result};
 
@@ -15,7 +14,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     claim: "Kernels of several host threads run at once if each thread has its own default stream.",
     forms: &["the legacy default stream", "a default stream for each thread"],
     expect: Expect::Faster,
-    flag: Flag::Remark(Rule::LegacyBarrier),
+    flag: Flag::None("one stream for all threads is allowed"),
     timed: "the run",
     rows: Rows::Streams,
     unmodelled: Some("The model runs one kernel at a time"),
