@@ -33,6 +33,7 @@ const LESSONS: &[Lesson] = &[
     copies::batched::LESSON,
     memory::allocate_each::LESSON,
     memory::pool_keeps_nothing::LESSON,
+    memory::threshold::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

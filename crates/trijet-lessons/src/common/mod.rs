@@ -7,4 +7,5 @@ pub(crate) mod ground;
 pub(crate) mod job;
 pub(crate) mod latency;
 pub(crate) mod pieces;
+pub(crate) mod pooled;
 pub(crate) mod race;

@@ -3,3 +3,4 @@
 
 pub(crate) mod allocate_each;
 pub(crate) mod pool_keeps_nothing;
+pub(crate) mod threshold;

@@ -1,0 +1,85 @@
+//! Steps that allocate scratch memory from a pool, use it and wait. Each form has its own release
+//! threshold.
+#![forbid(unsafe_code)]
+
+use super::ground::{Ground, Size, differs, source};
+use crate::lesson::{Form, Program};
+use trijet::testing::WORK;
+use trijet::{Buffer, Bytes, Device, PinnedBuffer, Result, Stream};
+
+/// The kernels of a step: from the source to the first part of the scratch memory, from there to
+/// the second part, and from there to the result. Each makes one round.
+const ROUNDS: u32 = 3;
+
+pub(crate) struct Pooled {
+    device: Device,
+    stream: Stream,
+    size: Size,
+    x: Buffer<u32>,
+    y: Buffer<u32>,
+    back: PinnedBuffer<u32>,
+    /// The release threshold of each form.
+    keep: Vec<Bytes>,
+}
+
+impl Pooled {
+    /// `keep` gets the number of bytes that the pool holds during a step, and the number of bytes
+    /// of the step's scratch memory. It returns the release threshold of each form.
+    pub(crate) fn boxed(
+        ground: &Ground,
+        keep: fn(Bytes, Bytes) -> Vec<Bytes>,
+    ) -> Result<Box<dyn Program>> {
+        let (device, size) = (ground.device.clone(), ground.size);
+        let (stream, words) = (device.stream()?, size.small_words);
+        let x = stream.upload(&(0..words).map(source).collect::<Vec<_>>())?;
+        let (y, back) = (stream.alloc(words)?, device.pinned(words)?);
+        let mut pooled = Self { device, stream, size, x, y, back, keep: Vec::new() };
+        // Memory that other programs left in the pool would count towards the threshold.
+        pooled.stream.synchronize()?;
+        pooled.device.trim_memory(Bytes(0))?;
+        let scratch = pooled.scratch()?;
+        let held = pooled.device.memory_stats()?.reserved;
+        drop(scratch);
+        pooled.keep = keep(held, Bytes((size.scratch_words * size_of::<u32>()) as u64));
+        Ok(Box::new(pooled))
+    }
+
+    /// The scratch memory of a step. It has two parts, so that a pool can keep one of them.
+    fn scratch(&self) -> Result<[Buffer<u32>; 2]> {
+        let part = || self.stream.alloc(self.size.scratch_words / 2);
+        Ok([part()?, part()?])
+    }
+
+    fn steps(&mut self) -> Result<()> {
+        let words = self.size.small_words;
+        for _ in 0..self.size.chunks {
+            let [mut a, mut b] = self.scratch()?;
+            self.stream.launch(&WORK, (1, &self.x, a.slice_mut(..words)))?;
+            self.stream.launch(&WORK, (1, a.slice(..words), b.slice_mut(..words)))?;
+            self.stream.launch(&WORK, (1, b.slice(..words), &mut self.y))?;
+            drop((a, b));
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+}
+
+impl Program for Pooled {
+    /// Fills the pool, so that it already has the memory of one step.
+    fn prepare(&mut self) -> Result<()> {
+        drop(self.scratch()?);
+        self.stream.fill_bytes(&mut self.y, 0xee)
+    }
+
+    fn run(&mut self, form: Form) -> Result<()> {
+        self.device.keep_memory(self.keep[form])?;
+        let outcome = self.steps();
+        self.device.keep_memory(Bytes(u64::MAX))?;
+        outcome
+    }
+
+    fn wrong(&mut self, _: Form) -> Result<Option<String>> {
+        self.stream.copy(&self.y, &mut self.back)?;
+        Ok(differs(&self.back.read()?, ROUNDS, |index| index))
+    }
+}

@@ -1,0 +1,29 @@
+//! Pools with release thresholds from 0 to no limit, for steps with a known amount of memory.
+#![forbid(unsafe_code)]
+
+use crate::common::pooled::Pooled;
+use crate::lesson::{Expect, Lesson, Rows, Topic};
+use crate::said::Flag;
+use trijet::Bytes;
+use trijet::check::lint::Rule;
+
+pub(crate) const LESSON: Lesson = Lesson {
+    name: "threshold",
+    topic: Topic::Memory,
+    seeds: &["000:209", "001:98"],
+    claim: "The higher the release threshold, the less memory each step must get from the driver; \
+            with no limit, it gets none.",
+    forms: &["threshold 0", "half the memory of a step", "the memory of a step", "no limit"],
+    expect: Expect::Faster,
+    flag: Flag::Remark(Rule::PoolThrash),
+    timed: "the run",
+    rows: Rows::Engines,
+    unmodelled: Some("The model maps memory in no time"),
+    make: |ground| Pooled::boxed(ground, thresholds),
+};
+
+/// A threshold counts all memory of the pool: here the memory of the step, and a little that stays
+/// in use.
+fn thresholds(held: Bytes, scratch: Bytes) -> Vec<Bytes> {
+    vec![Bytes(0), Bytes(held.0 - scratch.0 / 2), held, Bytes(u64::MAX)]
+}
