@@ -34,6 +34,7 @@ const LESSONS: &[Lesson] = &[
     memory::allocate_each::LESSON,
     memory::pool_keeps_nothing::LESSON,
     memory::threshold::LESSON,
+    memory::scratch::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

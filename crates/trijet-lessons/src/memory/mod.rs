@@ -3,4 +3,5 @@
 
 pub(crate) mod allocate_each;
 pub(crate) mod pool_keeps_nothing;
+pub(crate) mod scratch;
 pub(crate) mod threshold;
