@@ -35,6 +35,7 @@ const LESSONS: &[Lesson] = &[
     memory::pool_keeps_nothing::LESSON,
     memory::threshold::LESSON,
     memory::scratch::LESSON,
+    memory::growing::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

@@ -1,6 +1,7 @@
 //! What lessons share: the device with calibrated kernels, and the memory of their programs.
 #![forbid(unsafe_code)]
 
+pub(crate) mod cache;
 pub(crate) mod dealt;
 pub(crate) mod desk;
 pub(crate) mod ground;
