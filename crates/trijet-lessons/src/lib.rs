@@ -9,6 +9,7 @@ mod common;
 mod copies;
 mod default_streams;
 mod events;
+mod kernels;
 mod lesson;
 mod list;
 mod manual;

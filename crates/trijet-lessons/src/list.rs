@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::lesson::Lesson;
-use crate::{copies, default_streams, events, memory, races, streams};
+use crate::{copies, default_streams, events, kernels, memory, races, streams};
 
 const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
@@ -36,6 +36,7 @@ const LESSONS: &[Lesson] = &[
     memory::threshold::LESSON,
     memory::scratch::LESSON,
     memory::growing::LESSON,
+    kernels::concurrent::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

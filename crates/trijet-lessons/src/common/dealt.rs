@@ -1,4 +1,4 @@
-//! Small kernels that lessons distribute over streams.
+//! Kernels that lessons distribute over streams.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, differs, part, source};
@@ -6,7 +6,7 @@ use crate::lesson::{Form, Program};
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, PinnedBuffer, Result, Stream};
 
-/// Kernels of a few blocks, each with its own memory, distributed over several streams.
+/// Kernels, each with its own memory, distributed over several streams.
 pub(crate) struct Dealt {
     pub(crate) device: Device,
     pub(crate) rounds: u32,
@@ -18,15 +18,33 @@ pub(crate) struct Dealt {
     pub(crate) many: usize,
 }
 
+/// The number of the kernels, the words of each, and the rounds over each word.
+pub(crate) struct DealtKernels {
+    pub(crate) count: usize,
+    pub(crate) words: usize,
+    pub(crate) rounds: u32,
+}
+
 impl Dealt {
+    /// Kernels of a few blocks, with the number of streams that suffice.
     pub(crate) fn boxed(
         ground: &Ground,
         count: usize,
         rounds: u32,
         act: fn(&mut Dealt, Form) -> Result<()>,
     ) -> Result<Box<dyn Program>> {
-        let (device, size) = (&ground.device, ground.size);
-        let (home, words) = (device.stream()?, size.small_words);
+        let kernels = DealtKernels { count, words: ground.size.small_words, rounds };
+        Self::of_size(ground, kernels, ground.size.streams, act)
+    }
+
+    pub(crate) fn of_size(
+        ground: &Ground,
+        DealtKernels { count, words, rounds }: DealtKernels,
+        streams: usize,
+        act: fn(&mut Dealt, Form) -> Result<()>,
+    ) -> Result<Box<dyn Program>> {
+        let device = &ground.device;
+        let home = device.stream()?;
         let mut pairs = Vec::new();
         for number in 0..count {
             let mut x = home.alloc::<u32>(words)?;
@@ -38,18 +56,28 @@ impl Dealt {
             home.copy(&h, &mut x)?;
             pairs.push((x, home.alloc(words)?));
         }
-        let streams = (0..size.streams).map(|_| device.stream()).collect::<Result<_>>()?;
+        let streams = (0..streams).map(|_| device.stream()).collect::<Result<_>>()?;
         let back = device.pinned(words * count)?;
-        let (device, many) = (device.clone(), size.many_streams);
+        let (device, many) = (device.clone(), ground.size.many_streams);
         Ok(Box::new(Self { device, rounds, pairs, back, home, streams, act, many }))
     }
 
+    /// Launches the kernels on these streams in turn.
     pub(crate) fn launch(&mut self, streams: &[Stream]) -> Result<()> {
-        for (number, (x, y)) in self.pairs.iter_mut().enumerate() {
-            streams[number % streams.len()].launch(&WORK, (self.rounds, &*x, y))?;
-        }
-        Ok(())
+        deal(&mut self.pairs, self.rounds, streams)
     }
+
+    /// Launches the kernels on the first `count` of the program's own streams in turn.
+    pub(crate) fn launch_on(&mut self, count: usize) -> Result<()> {
+        deal(&mut self.pairs, self.rounds, &self.streams[..count])
+    }
+}
+
+fn deal(pairs: &mut [(Buffer<u32>, Buffer<u32>)], rounds: u32, streams: &[Stream]) -> Result<()> {
+    for ((x, y), stream) in pairs.iter_mut().zip(streams.iter().cycle()) {
+        stream.launch(&WORK, (rounds, &*x, y))?;
+    }
+    Ok(())
 }
 
 impl Program for Dealt {

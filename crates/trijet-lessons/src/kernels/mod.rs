@@ -1,0 +1,4 @@
+//! Lessons about kernels side by side, graphs, dependent launches and clusters.
+#![forbid(unsafe_code)]
+
+pub(crate) mod concurrent;
