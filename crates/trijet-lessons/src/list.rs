@@ -37,6 +37,7 @@ const LESSONS: &[Lesson] = &[
     memory::scratch::LESSON,
     memory::growing::LESSON,
     kernels::concurrent::LESSON,
+    kernels::full_device::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod concurrent;
+pub(crate) mod full_device;
