@@ -38,6 +38,7 @@ const LESSONS: &[Lesson] = &[
     memory::growing::LESSON,
     kernels::concurrent::LESSON,
     kernels::full_device::LESSON,
+    kernels::graph::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

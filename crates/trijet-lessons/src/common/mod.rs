@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod cache;
+pub(crate) mod chain;
 pub(crate) mod dealt;
 pub(crate) mod desk;
 pub(crate) mod ground;

@@ -3,3 +3,4 @@
 
 pub(crate) mod concurrent;
 pub(crate) mod full_device;
+pub(crate) mod graph;
