@@ -39,6 +39,7 @@ const LESSONS: &[Lesson] = &[
     kernels::concurrent::LESSON,
     kernels::full_device::LESSON,
     kernels::graph::LESSON,
+    kernels::branches::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

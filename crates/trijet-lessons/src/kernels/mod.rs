@@ -1,6 +1,7 @@
 //! Lessons about kernels side by side, graphs, dependent launches and clusters.
 #![forbid(unsafe_code)]
 
+pub(crate) mod branches;
 pub(crate) mod concurrent;
 pub(crate) mod full_device;
 pub(crate) mod graph;
