@@ -40,6 +40,7 @@ const LESSONS: &[Lesson] = &[
     kernels::full_device::LESSON,
     kernels::graph::LESSON,
     kernels::branches::LESSON,
+    kernels::conditional::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

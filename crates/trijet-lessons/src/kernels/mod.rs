@@ -3,5 +3,6 @@
 
 pub(crate) mod branches;
 pub(crate) mod concurrent;
+pub(crate) mod conditional;
 pub(crate) mod full_device;
 pub(crate) mod graph;
