@@ -41,6 +41,7 @@ const LESSONS: &[Lesson] = &[
     kernels::graph::LESSON,
     kernels::branches::LESSON,
     kernels::conditional::LESSON,
+    kernels::dependent::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

@@ -4,5 +4,6 @@
 pub(crate) mod branches;
 pub(crate) mod concurrent;
 pub(crate) mod conditional;
+pub(crate) mod dependent;
 pub(crate) mod full_device;
 pub(crate) mod graph;
