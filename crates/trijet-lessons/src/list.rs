@@ -42,6 +42,7 @@ const LESSONS: &[Lesson] = &[
     kernels::branches::LESSON,
     kernels::conditional::LESSON,
     kernels::dependent::LESSON,
+    kernels::clusters::LESSON,
 ];
 
 /// All lessons, in the order of their topics.
