@@ -43,6 +43,7 @@ const LESSONS: &[Lesson] = &[
     kernels::conditional::LESSON,
     kernels::dependent::LESSON,
     kernels::clusters::LESSON,
+    kernels::warp_roles::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

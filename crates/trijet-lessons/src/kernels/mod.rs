@@ -8,3 +8,4 @@ pub(crate) mod conditional;
 pub(crate) mod dependent;
 pub(crate) mod full_device;
 pub(crate) mod graph;
+pub(crate) mod warp_roles;
