@@ -3,7 +3,7 @@
 
 use crate::lesson::{BAD, Rows};
 use crate::outcome::{FormOutcome, Outcome};
-use crate::verdict::time;
+use crate::verdict::{Judgement, time};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
@@ -50,15 +50,19 @@ impl Outcome {
             };
             writeln!(text, "{name}: {time}{wrong}\n{drawing}").expect("writing to a string");
         }
-        if let Some((engine, busy)) = self.bound() {
+        let verdict = self.verdict();
+        // The model has no bound for a lesson that it cannot show.
+        let bound = self.bound().filter(|_| verdict.judgement != Judgement::NotShown);
+        if let Some((engine, busy)) = bound {
             let (engine, bound) = (Category::Engine(engine), time(busy.0 as f64 * 1e-6));
-            writeln!(text, "bound: {engine} alone takes {bound} in every form").expect("a string");
+            let line = format!("bound: {engine} works for at least {bound} in every form");
+            writeln!(text, "{line}").expect("writing to a string");
         }
         if let Some(said) = &self.forms[BAD].said.flag {
             let name = self.lesson.forms[BAD];
             writeln!(text, "said of \"{name}\": {said}").expect("writing to a string");
         }
-        write!(text, "{}", self.verdict().sentence).expect("writing to a string");
+        write!(text, "{}", verdict.sentence).expect("writing to a string");
         text
     }
 
