@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
-use trijet::{Device, Error, ErrorKind, Result, Trace};
+use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, Result, Trace};
 
 /// A calibration starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
@@ -257,6 +257,26 @@ pub fn source(index: usize) -> u32 {
     hash(1, u32::try_from(index % (1 << 31)).unwrap_or(0) + 1)
 }
 
+/// Page-locked memory with the first `words` words of the source.
+pub(crate) fn sourced(device: &Device, words: usize) -> Result<PinnedBuffer<u32>> {
+    let mut host = device.pinned::<u32>(words)?;
+    for (index, word) in host.write()?.iter_mut().enumerate() {
+        *word = source(index);
+    }
+    Ok(host)
+}
+
+/// Cuts a buffer into parts of `words` words. A rest is dropped.
+pub(crate) fn cut<S>(buffer: Buffer<u32, S>, words: usize) -> Vec<Buffer<u32, S>> {
+    let (mut parts, mut rest) = (Vec::new(), buffer);
+    while rest.len() >= words {
+        let (part, more) = rest.split(words);
+        parts.push(part);
+        rest = more;
+    }
+    parts
+}
+
 /// The indices of the words to compare in a result of `len` words, if the kernel makes `rounds`
 /// rounds.
 fn sample(len: usize, rounds: u32) -> impl Iterator<Item = usize> {
@@ -275,7 +295,16 @@ pub fn spoil(result: &mut [u32], rounds: u32) {
 /// Describes the first word of the result that is not the word of the source after `rounds` rounds.
 /// `from` maps the index of a word in the result to the index of its word in the source.
 pub fn differs(result: &[u32], rounds: u32, from: impl Fn(usize) -> usize) -> Option<String> {
-    let expected = |index: usize| hash(rounds, source(from(index)));
+    differs_from(result, rounds, |index| hash(rounds, source(from(index))))
+}
+
+/// Describes the first word of the result that is not the expected word at its index. The host
+/// makes about `rounds` rounds to compute an expected word.
+pub(crate) fn differs_from(
+    result: &[u32],
+    rounds: u32,
+    expected: impl Fn(usize) -> u32,
+) -> Option<String> {
     let wrong = sample(result.len(), rounds).find(|index| result[*index] != expected(*index))?;
     let (found, right) = (result[wrong], expected(wrong));
     Some(format!("word {wrong} of {} is {found:08x}, not {right:08x}", result.len()))

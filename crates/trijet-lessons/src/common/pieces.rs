@@ -1,7 +1,7 @@
 //! Pieces of host memory that are copied one by one, packed, or in batches.
 #![forbid(unsafe_code)]
 
-use super::ground::{Ground, Size, differs, part, source, wrong};
+use super::ground::{Ground, Size, cut, differs, part, sourced, wrong};
 use crate::lesson::{BAD, Form, Program};
 use trijet::{Batch, Buffer, PinnedBuffer, Result, SourceOrder, Stream};
 
@@ -31,10 +31,7 @@ impl Pieces {
         let (device, size) = (&ground.device, ground.size);
         let all = size.piece_words * size.pieces;
         let stream = device.stream()?;
-        let mut apart = device.pinned::<u32>(all * STRIDE)?;
-        for (index, word) in apart.write()?.iter_mut().enumerate() {
-            *word = source(index);
-        }
+        let apart = sourced(device, all * STRIDE)?;
         let target = Target::Whole(stream.alloc(all)?);
         Ok(Self {
             size,
@@ -53,15 +50,10 @@ pub(crate) fn packed(ground: &Ground) -> Result<Box<dyn Program>> {
 
 pub(crate) fn batched(ground: &Ground) -> Result<Box<dyn Program>> {
     let pieces = Pieces::new(ground)?;
-    let Target::Whole(mut rest) = pieces.target else {
+    let Target::Whole(whole) = pieces.target else {
         return Err(wrong("new pieces have one array"));
     };
-    let mut each = Vec::new();
-    for _ in 0..ground.size.pieces {
-        let (piece, more) = rest.split(ground.size.piece_words);
-        each.push(piece);
-        rest = more;
-    }
+    let each = cut(whole, ground.size.piece_words);
     Ok(Box::new(Pieces { target: Target::Each(each), ..pieces }))
 }
 
