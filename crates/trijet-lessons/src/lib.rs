@@ -8,6 +8,7 @@
 mod common;
 mod copies;
 mod default_streams;
+mod devices;
 mod events;
 mod kernels;
 mod lesson;

@@ -3,6 +3,7 @@
 
 use crate::lesson::Lesson;
 use crate::{copies, default_streams, events, kernels, memory, races, streams};
+use crate::{copies, default_streams, devices, events, memory, races, streams};
 
 const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
@@ -44,6 +45,7 @@ const LESSONS: &[Lesson] = &[
     kernels::dependent::LESSON,
     kernels::clusters::LESSON,
     kernels::warp_roles::LESSON,
+    devices::ring::LESSON,
 ];
 
 /// All lessons, in the order of their topics.

@@ -1,0 +1,52 @@
+//! Two devices with a stream each, and the source in the memory of each device.
+#![forbid(unsafe_code)]
+
+use super::ground::{Ground, differs_from, hash, part, source, sourced};
+use trijet::{Buffer, Device, PinnedBuffer, Result, Stream, View};
+
+/// Two devices with a stream each. Device `k` has part `k` of the source, which no form writes.
+pub(crate) struct Both {
+    pub(crate) devices: [Device; 2],
+    pub(crate) streams: [Stream; 2],
+    pub(crate) x: [Buffer<u32>; 2],
+    pub(crate) back: PinnedBuffer<u32>,
+}
+
+impl Both {
+    /// Each device gets `words` words of the source.
+    pub(crate) fn new(ground: &Ground, words: usize) -> Result<Self> {
+        let devices = ground.two()?;
+        let streams = [devices[0].stream()?, devices[1].stream()?];
+        let mut x = [streams[0].alloc(words)?, streams[1].alloc(words)?];
+        let host = sourced(&devices[0], 2 * words)?;
+        for (number, (stream, x)) in streams.iter().zip(&mut x).enumerate() {
+            stream.copy(&host.slice(part(number, words)), x)?;
+        }
+        let back = devices[0].pinned(words)?;
+        Ok(Self { devices, streams, x, back })
+    }
+
+    /// Waits for both devices, so that no work of `prepare` is left in a timed run.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.devices.iter().try_for_each(Device::synchronize)
+    }
+
+    /// Downloads the result of each device. Compares it with the sum of the words of both devices,
+    /// each after `rounds` rounds.
+    pub(crate) fn wrong_sum(
+        &mut self,
+        results: [View<'_, u32>; 2],
+        rounds: u32,
+    ) -> Result<Option<String>> {
+        let words = self.back.len();
+        let of = |index| hash(rounds, source(index));
+        for (stream, result) in self.streams.iter().zip(results) {
+            stream.copy(&result, &mut self.back)?;
+            let sum = |index: usize| of(index).wrapping_add(of(words + index));
+            if let Some(found) = differs_from(&self.back.read()?, 2 * rounds, sum) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
