@@ -45,6 +45,7 @@ const LESSONS: &[Lesson] = &[
     kernels::dependent::LESSON,
     kernels::clusters::LESSON,
     kernels::warp_roles::LESSON,
+    devices::peer_copy::LESSON,
     devices::ring::LESSON,
 ];
 

@@ -1,4 +1,5 @@
 //! Lessons about work of several GPUs.
 #![forbid(unsafe_code)]
 
+pub(crate) mod peer_copy;
 pub(crate) mod ring;
