@@ -1,5 +1,6 @@
 //! Lessons about work of several GPUs.
 #![forbid(unsafe_code)]
 
+pub(crate) mod buckets;
 pub(crate) mod peer_copy;
 pub(crate) mod ring;
