@@ -46,6 +46,7 @@ const LESSONS: &[Lesson] = &[
     kernels::clusters::LESSON,
     kernels::warp_roles::LESSON,
     devices::peer_copy::LESSON,
+    devices::four_engines::LESSON,
     devices::buckets::LESSON,
     devices::ring::LESSON,
 ];

@@ -9,6 +9,7 @@ pub(crate) mod desk;
 pub(crate) mod ground;
 pub(crate) mod job;
 pub(crate) mod latency;
+pub(crate) mod halves;
 pub(crate) mod pieces;
 pub(crate) mod pooled;
 pub(crate) mod race;

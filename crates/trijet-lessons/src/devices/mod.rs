@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod buckets;
+pub(crate) mod four_engines;
 pub(crate) mod peer_copy;
 pub(crate) mod ring;
