@@ -16,6 +16,7 @@ mod list;
 mod manual;
 mod memory;
 mod outcome;
+mod pipelines;
 mod races;
 mod said;
 mod show;

@@ -4,6 +4,7 @@
 use crate::lesson::Lesson;
 use crate::{copies, default_streams, events, kernels, memory, races, streams};
 use crate::{copies, default_streams, devices, events, memory, races, streams};
+use crate::{copies, default_streams, devices, events, memory, pipelines, races, streams};
 
 const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
@@ -45,6 +46,7 @@ const LESSONS: &[Lesson] = &[
     kernels::dependent::LESSON,
     kernels::clusters::LESSON,
     kernels::warp_roles::LESSON,
+    pipelines::loader::LESSON,
     devices::peer_copy::LESSON,
     devices::four_engines::LESSON,
     devices::buckets::LESSON,

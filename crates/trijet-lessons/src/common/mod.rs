@@ -3,6 +3,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod chain;
+pub(crate) mod batches;
 pub(crate) mod both;
 pub(crate) mod dealt;
 pub(crate) mod desk;

@@ -1,0 +1,4 @@
+//! Lessons about pipelines: stages that hand items on.
+#![forbid(unsafe_code)]
+
+pub(crate) mod loader;
