@@ -47,6 +47,7 @@ const LESSONS: &[Lesson] = &[
     kernels::clusters::LESSON,
     kernels::warp_roles::LESSON,
     pipelines::loader::LESSON,
+    pipelines::three_scores::LESSON,
     devices::peer_copy::LESSON,
     devices::four_engines::LESSON,
     devices::buckets::LESSON,

@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod loader;
+pub(crate) mod three_scores;
