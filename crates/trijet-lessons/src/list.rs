@@ -48,6 +48,7 @@ const LESSONS: &[Lesson] = &[
     kernels::warp_roles::LESSON,
     pipelines::loader::LESSON,
     pipelines::three_scores::LESSON,
+    pipelines::vision_language::LESSON,
     devices::peer_copy::LESSON,
     devices::four_engines::LESSON,
     devices::buckets::LESSON,

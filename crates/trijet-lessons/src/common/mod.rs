@@ -14,3 +14,4 @@ pub(crate) mod halves;
 pub(crate) mod pieces;
 pub(crate) mod pooled;
 pub(crate) mod race;
+pub(crate) mod towers;

@@ -3,3 +3,4 @@
 
 pub(crate) mod loader;
 pub(crate) mod three_scores;
+pub(crate) mod vision_language;

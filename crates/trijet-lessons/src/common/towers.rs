@@ -1,0 +1,79 @@
+//! Pairs of an image and a text: two towers, each with an upload and a kernel, and a join of their
+//! results.
+#![forbid(unsafe_code)]
+
+use super::ground::{Ground, differs_from, hash, part, source, sourced, spoil};
+use trijet::kernels::{Reduction, Sum};
+use trijet::testing::WORK;
+use trijet::{Buffer, PinnedBuffer, Result, Stream};
+
+/// The memory of all pairs, so that no pair waits for the memory of another one.
+pub(crate) struct Towers {
+    /// All images, and then all texts.
+    pub(crate) source: PinnedBuffer<u32>,
+    /// The images and the texts on the device.
+    pub(crate) x: [Buffer<u32>; 2],
+    /// The results of both towers. The join adds the first ones to the second ones.
+    pub(crate) y: [Buffer<u32>; 2],
+    pub(crate) landed: PinnedBuffer<u32>,
+    pub(crate) words: usize,
+    pub(crate) pairs: usize,
+    pub(crate) rounds: u32,
+}
+
+impl Towers {
+    pub(crate) fn new(ground: &Ground) -> Result<Self> {
+        let (device, words, pairs) = (&ground.device, ground.size.words, ground.size.chunks);
+        let (s, all) = (device.stream()?, words * pairs);
+        Ok(Self {
+            source: sourced(device, 2 * all)?,
+            x: [s.alloc(all)?, s.alloc(all)?],
+            y: [s.alloc(all)?, s.alloc(all)?],
+            landed: device.pinned(all)?,
+            words,
+            pairs,
+            rounds: ground.rounds,
+        })
+    }
+
+    /// Uploads the image (tower 0) or the text (tower 1) of a pair, and launches its kernel.
+    pub(crate) fn tower(
+        &mut self,
+        [up, run]: [&Stream; 2],
+        tower: usize,
+        pair: usize,
+    ) -> Result<()> {
+        let from = part(tower * self.pairs + pair, self.words);
+        let at = part(pair, self.words);
+        up.copy(&self.source.slice(from), &mut self.x[tower].slice_mut(at.clone()))?;
+        let (x, y) = (self.x[tower].slice(at.clone()), self.y[tower].slice_mut(at));
+        run.launch(&WORK, (self.rounds, x, y))
+    }
+
+    /// Joins the results of both towers of a pair, and downloads the sum.
+    pub(crate) fn join(&mut self, [run, down]: [&Stream; 2], pair: usize) -> Result<()> {
+        let (at, [images, texts]) = (part(pair, self.words), &mut self.y);
+        Sum::combine(run, images.slice(at.clone()), texts.slice_mut(at.clone()))?;
+        down.copy(&texts.slice(at.clone()), &mut self.landed.slice_mut(at))
+    }
+
+    /// Enqueues all pairs, in the order of their numbers.
+    pub(crate) fn all(&mut self, [up, run, down]: [&Stream; 3]) -> Result<()> {
+        (0..self.pairs).try_for_each(|pair| {
+            self.tower([up, run], 0, pair)?;
+            self.tower([up, run], 1, pair)?;
+            self.join([run, down], pair)
+        })
+    }
+
+    pub(crate) fn spoil(&mut self) -> Result<()> {
+        spoil(&mut self.landed.write()?, 2 * self.rounds);
+        Ok(())
+    }
+
+    pub(crate) fn wrong(&self) -> Result<Option<String>> {
+        let of = |index| hash(self.rounds, source(index));
+        let sum = |index| of(index).wrapping_add(of(self.landed.len() + index));
+        Ok(differs_from(&self.landed.read()?, 2 * self.rounds, sum))
+    }
+}
