@@ -49,6 +49,7 @@ const LESSONS: &[Lesson] = &[
     pipelines::loader::LESSON,
     pipelines::three_scores::LESSON,
     pipelines::vision_language::LESSON,
+    pipelines::modes::LESSON,
     devices::peer_copy::LESSON,
     devices::four_engines::LESSON,
     devices::buckets::LESSON,

@@ -4,6 +4,7 @@
 
 use super::ground::{Ground, differs_from, hash, part, source, sourced, spoil};
 use trijet::kernels::{Reduction, Sum};
+use trijet::task::Tasks;
 use trijet::testing::WORK;
 use trijet::{Buffer, PinnedBuffer, Result, Stream};
 
@@ -64,6 +65,28 @@ impl Towers {
             self.tower([up, run], 1, pair)?;
             self.join([run, down], pair)
         })
+    }
+
+    /// Submits all pairs as tasks, which declare what they read and write.
+    pub(crate) fn by_tasks(self, tasks: &Tasks) -> Result<Self> {
+        let Self { source, x, y, landed, words, pairs, rounds } = self;
+        let (source, landed) = (tasks.data(source), tasks.data(landed));
+        let [x, y] = [x, y].map(|both| both.map(|array| tasks.data(array)));
+        for (pair, at) in (0..pairs).map(|pair| (pair, part(pair, words))) {
+            for tower in 0..2 {
+                let (x, y) = (&x[tower], &y[tower]);
+                let from = source.read_range(part(tower * pairs + pair, words));
+                tasks.copy(from, x.write_range(at.clone()))?;
+                let kernel = tasks.task((x.read_range(at.clone()), y.write_range(at.clone())));
+                kernel.run(move |s, (x, y)| s.launch(&WORK, (rounds, x, y)))?;
+            }
+            let join = tasks.task((y[0].read_range(at.clone()), y[1].update_range(at.clone())));
+            join.run(|s, (images, texts)| Sum::combine(s, images, texts))?;
+            tasks.copy(y[1].read_range(at.clone()), landed.write_range(at))?;
+        }
+        let [[a, b], [c, d]] = [x, y].map(|both| both.map(|data| tasks.take(data)));
+        let (source, landed) = (tasks.take(source)?, tasks.take(landed)?);
+        Ok(Self { source, x: [a?, b?], y: [c?, d?], landed, words, pairs, rounds })
     }
 
     pub(crate) fn spoil(&mut self) -> Result<()> {

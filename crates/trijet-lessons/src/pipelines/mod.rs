@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod loader;
+pub(crate) mod modes;
 pub(crate) mod three_scores;
 pub(crate) mod vision_language;
