@@ -19,6 +19,7 @@ mod outcome;
 mod pipelines;
 mod races;
 mod said;
+mod scheduling;
 mod show;
 mod streams;
 mod verdict;

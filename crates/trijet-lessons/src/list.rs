@@ -5,6 +5,9 @@ use crate::lesson::Lesson;
 use crate::{copies, default_streams, events, kernels, memory, races, streams};
 use crate::{copies, default_streams, devices, events, memory, races, streams};
 use crate::{copies, default_streams, devices, events, memory, pipelines, races, streams};
+use crate::{
+    copies, default_streams, devices, events, memory, pipelines, races, scheduling, streams,
+};
 
 const LESSONS: &[Lesson] = &[
     streams::one_stream::LESSON,
@@ -50,6 +53,7 @@ const LESSONS: &[Lesson] = &[
     pipelines::three_scores::LESSON,
     pipelines::vision_language::LESSON,
     pipelines::modes::LESSON,
+    scheduling::stealing::LESSON,
     devices::peer_copy::LESSON,
     devices::four_engines::LESSON,
     devices::buckets::LESSON,

@@ -1,0 +1,4 @@
+//! Lessons about work that is distributed while it runs.
+#![forbid(unsafe_code)]
+
+pub(crate) mod stealing;
