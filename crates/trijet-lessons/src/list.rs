@@ -2,11 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::lesson::Lesson;
-use crate::{copies, default_streams, events, kernels, memory, races, streams};
-use crate::{copies, default_streams, devices, events, memory, races, streams};
-use crate::{copies, default_streams, devices, events, memory, pipelines, races, streams};
 use crate::{
-    copies, default_streams, devices, events, memory, pipelines, races, scheduling, streams,
+    copies, default_streams, devices, events, kernels, memory, pipelines, races, scheduling,
+    streams,
 };
 
 const LESSONS: &[Lesson] = &[

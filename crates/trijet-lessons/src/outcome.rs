@@ -87,7 +87,7 @@ impl Lesson {
         for round in 0..=ground.size.repeats {
             for form in 0..count {
                 program.prepare()?;
-                ground.device.synchronize()?;
+                ground.synchronize()?;
                 let whole = ground.time_ms(|| program.run(form))?;
                 let time = program.own_ms()?.unwrap_or(whole);
                 damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
@@ -99,7 +99,7 @@ impl Lesson {
         let mut forms = Vec::new();
         for (form, ms) in ms.into_iter().enumerate() {
             program.prepare()?;
-            ground.device.synchronize()?;
+            ground.synchronize()?;
             let mut trace = ground.trace(|| program.run(form))?;
             number(&mut trace.ops);
             damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);

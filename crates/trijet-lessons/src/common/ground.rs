@@ -229,7 +229,10 @@ impl Ground {
     }
 
     /// Waits for all devices.
-    fn synchronize(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Every error of a device.
+    pub fn synchronize(&self) -> Result<()> {
         self.devices.iter().try_for_each(Device::synchronize)
     }
 

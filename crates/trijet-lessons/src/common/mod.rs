@@ -1,16 +1,16 @@
 //! What lessons share: the device with calibrated kernels, and the memory of their programs.
 #![forbid(unsafe_code)]
 
-pub(crate) mod cache;
-pub(crate) mod chain;
 pub(crate) mod batches;
 pub(crate) mod both;
+pub(crate) mod cache;
+pub(crate) mod chain;
 pub(crate) mod dealt;
 pub(crate) mod desk;
 pub(crate) mod ground;
+pub(crate) mod halves;
 pub(crate) mod job;
 pub(crate) mod latency;
-pub(crate) mod halves;
 pub(crate) mod pieces;
 pub(crate) mod pooled;
 pub(crate) mod race;
