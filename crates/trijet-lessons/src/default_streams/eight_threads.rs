@@ -35,7 +35,8 @@ fn threads(dealt: &mut Dealt, form: Form) -> Result<()> {
             BAD => device.legacy_stream()?,
             _ => device.per_thread_stream()?,
         };
-        own.iter_mut().try_for_each(|(x, y)| stream.launch(&WORK, (rounds, &*x, y)))
+        own.iter_mut().try_for_each(|(x, y)| stream.launch(&WORK, (rounds, &*x, y)))?;
+        stream.synchronize()
     };
     let mut outcomes: Vec<Result<()>> = (0..THREADS).map(|_| Ok(())).collect();
     let mut threads: Vec<Script<'_>> = Vec::new();
