@@ -1,4 +1,4 @@
-//! What a lesson is: its claim, the forms of its program, and what is expected of them.
+//! A lesson: its claim, the forms of its program, and the expectation about their times.
 #![forbid(unsafe_code)]
 
 use crate::common::ground::Ground;
@@ -57,7 +57,7 @@ impl Topic {
     }
 }
 
-/// What the claim says about the forms.
+/// The times or results of the forms as the claim has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// The last form takes less time than the first.
@@ -86,21 +86,22 @@ pub struct Lesson {
     pub name: &'static str,
     /// The subject.
     pub topic: Topic,
-    /// The statements of the seed documents that the lesson stands for: document and line.
-    pub seeds: &'static [&'static str],
+    /// The places of the claim in the teaching texts of docs/errata.md, each as text and line. The
+    /// texts are `examples`, `notes`, `book`, `research` and `guide`.
+    pub texts: &'static [&'static str],
     /// The claim, in one sentence.
     pub claim: &'static str,
     /// The names of the forms.
     pub forms: &'static [&'static str],
-    /// What the claim says about the forms.
+    /// The times or results of the forms as the claim has them.
     pub expect: Expect,
     /// The remark or finding that the first form gets.
     pub flag: Flag,
-    /// What is timed: "the run", or what [`Program::own_ms`] measures.
+    /// The name of the time that is judged: "the run", or the time of [`Program::own_ms`].
     pub timed: &'static str,
     /// The rows of the drawings.
     pub rows: Rows,
-    /// What the model of a host device lacks, if the lesson can show nothing on it.
+    /// A clause about the model of a host device, if the lesson can show nothing on it.
     pub unmodelled: Option<&'static str>,
     /// Makes the program.
     pub make: fn(&Ground) -> Result<Box<dyn Program>>,
@@ -120,8 +121,8 @@ pub trait Program {
     /// Every error of the device.
     fn run(&mut self, form: Form) -> Result<()>;
 
-    /// The time of the last run that the claim is about, in milliseconds, if the program measures it
-    /// itself, such as the latency of one kernel. `None` if the claim is about the whole run.
+    /// The time of the last run that the claim is about, in milliseconds, if the program measures
+    /// it itself, such as the latency of one kernel. `None` if the claim is about the whole run.
     ///
     /// # Errors
     /// Every error of the device.

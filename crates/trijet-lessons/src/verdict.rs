@@ -10,11 +10,11 @@ const EQUAL: f64 = 0.05;
 /// Whether the claim is true of this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// The figures are as the claim says.
+    /// The figures are as the claim states.
     Holds,
     /// The figures are the opposite of the claim.
     Fails,
-    /// The figures show no difference where the claim says that there is one.
+    /// The figures show no difference, although the claim names one.
     NoDifference,
     /// The device has nothing of what the claim is about.
     NotShown,

@@ -103,7 +103,7 @@ fn described(lesson: &Lesson) -> Value {
     json!({
         "name": lesson.name,
         "topic": lesson.topic.name(),
-        "seeds": lesson.seeds,
+        "texts": lesson.texts,
         "claim": lesson.claim,
     })
 }

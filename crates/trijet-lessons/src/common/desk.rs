@@ -169,17 +169,19 @@ impl Program for Chunked {
     }
 }
 
-/// Moves all chunks, with one stream for each engine.
+/// Moves the chunks of `arrays`, with one stream for each engine.
 #[track_caller]
 pub(crate) fn overlapped<S>(
-    (lanes, slots): (&Lanes, &mut [Slot]),
-    (chunks, words, rounds): (usize, usize, u32),
-    Arrays { source, landed }: &mut Arrays<S>,
+    lanes: &Lanes,
+    slots: &mut [Slot],
+    words: usize,
+    rounds: u32,
+    arrays: &mut Arrays<S>,
 ) -> Result<()> {
-    for chunk in 0..chunks {
+    for chunk in 0..arrays.source.len() / words {
         let (slot, part) = (chunk % slots.len(), part(chunk, words));
-        let to = landed.slice_mut(part.clone());
-        step(lanes.roles(), rounds, source.slice(part), &mut slots[slot], to)?;
+        let to = arrays.landed.slice_mut(part.clone());
+        step(lanes.roles(), rounds, arrays.source.slice(part), &mut slots[slot], to)?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What lessons share: the device with calibrated kernels, and the memory of their programs.
+//! The parts that lessons share: the device with calibrated kernels, and the memory of their
+//! programs.
 #![forbid(unsafe_code)]
 
 pub(crate) mod batches;

@@ -117,8 +117,9 @@ pub(crate) fn landed(race: &Race, rounds: u32) -> Result<Option<String>> {
 }
 
 /// Downloads a result and compares it with the source. The work of the program must be complete.
-pub(crate) fn fetched(
-    (stream, landed): (&Stream, &mut PinnedBuffer<u32>),
+fn fetched(
+    stream: &Stream,
+    landed: &mut PinnedBuffer<u32>,
     arrays: &[Buffer<u32>],
     rounds: u32,
 ) -> Result<Option<String>> {
@@ -129,9 +130,9 @@ pub(crate) fn fetched(
 }
 
 pub(crate) fn in_y(race: &mut Race, rounds: u32) -> Result<Option<String>> {
-    fetched((&race.a, &mut race.landed), &race.y, rounds)
+    fetched(&race.a, &mut race.landed, &race.y, rounds)
 }
 
 pub(crate) fn in_z(race: &mut Race) -> Result<Option<String>> {
-    fetched((&race.a, &mut race.landed), &race.z, race.rounds)
+    fetched(&race.a, &mut race.landed, &race.z, race.rounds)
 }

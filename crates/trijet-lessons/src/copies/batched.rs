@@ -9,7 +9,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "batched-copies",
     topic: Topic::Copies,
-    seeds: &["001:205"],
+    texts: &["notes:205"],
     claim: "Small copies to separate arrays are faster as a batch.",
     forms: &["small copies", "batches"],
     expect: Expect::Faster,

@@ -11,7 +11,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "both-directions",
     topic: Topic::Copies,
-    seeds: &["000:132", "002:175", "001:120"],
+    texts: &["examples:132", "book:175", "notes:120"],
     claim: "A GPU with two copy engines uploads and downloads at the same time, in two streams.",
     forms: &["both directions in one stream", "a stream for each direction"],
     expect: Expect::Faster,
@@ -23,14 +23,14 @@ pub(crate) const LESSON: Lesson = Lesson {
 };
 
 /// Uploads write `x`, downloads read `y`.
-struct Both(Job);
+struct Directions(Job);
 
 fn both(ground: &Ground) -> Result<Box<dyn Program>> {
     let streams = vec![ground.device.stream()?, ground.device.stream()?];
     let mut job = Job::new(ground, ground.size.chunks, streams, copies)?;
     // Without a kernel, the results are the words of the source.
     job.rounds = 0;
-    Ok(Box::new(Both(job)))
+    Ok(Box::new(Directions(job)))
 }
 
 /// Bad: uploads and downloads alternate in one stream. Good: the downloads have their own stream.
@@ -43,7 +43,7 @@ fn copies(job: &mut Job, form: Form) -> Result<()> {
     Ok(())
 }
 
-impl Program for Both {
+impl Program for Directions {
     fn prepare(&mut self) -> Result<()> {
         self.0.prepare()?;
         self.0.streams[0].copy(&self.0.source, &mut self.0.y)

@@ -9,7 +9,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "small-copies",
     topic: Topic::Copies,
-    seeds: &["001:205"],
+    texts: &["notes:205"],
     claim: "Many small copies take longer than one copy of the same bytes, packed by the host.",
     forms: &["small copies", "one copy of packed memory"],
     expect: Expect::Faster,

@@ -11,7 +11,7 @@ use trijet::{PageableBuffer, Result};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "pageable",
     topic: Topic::Copies,
-    seeds: &["001:11", "004:407", "004:825"],
+    texts: &["notes:11", "guide:407", "guide:825"],
     claim: "Copies of pageable memory do not overlap; copies of page-locked memory do.",
     forms: &["pageable memory", "page-locked memory"],
     expect: Expect::Faster,
@@ -43,11 +43,10 @@ impl Program for Unlocked {
     }
 
     fn run(&mut self, form: Form) -> Result<()> {
-        let Desk { free, slots, arrays, chunks, words, rounds, .. } = &mut self.desk;
-        let sizes = (*chunks, *words, *rounds);
+        let Desk { free, slots, arrays, words, rounds, .. } = &mut self.desk;
         match form {
-            BAD => overlapped((free, slots), sizes, &mut self.arrays),
-            _ => overlapped((free, slots), sizes, arrays),
+            BAD => overlapped(free, slots, *words, *rounds, &mut self.arrays),
+            _ => overlapped(free, slots, *words, *rounds, arrays),
         }
     }
 

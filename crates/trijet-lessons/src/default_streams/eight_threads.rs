@@ -10,7 +10,7 @@ use trijet::{Buffer, Result};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "eight-threads",
     topic: Topic::DefaultStreams,
-    seeds: &["004:85", "000:196"],
+    texts: &["guide:85", "examples:196"],
     claim: "Kernels of several host threads run at once if each thread has its own default stream.",
     forms: &["the legacy default stream", "a default stream for each thread"],
     expect: Expect::Faster,

@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "stray-kernel",
     topic: Topic::DefaultStreams,
-    seeds: &["000:53", "003:213"],
+    texts: &["examples:53", "research:213"],
     claim: "A kernel in the legacy default stream waits for all blocking streams and holds them back.",
     forms: &["a stray kernel in the legacy stream", "non-blocking streams"],
     expect: Expect::Faster,

@@ -11,7 +11,7 @@ use trijet::{Result, StreamOptions};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "three-kernels",
     topic: Topic::DefaultStreams,
-    seeds: &["003:213", "004:47"],
+    texts: &["research:213", "guide:47"],
     claim: "A kernel in the legacy default stream keeps kernels of blocking streams before and after it apart.",
     forms: &["the legacy default stream", "the per-thread default stream", "non-blocking streams"],
     expect: Expect::Faster,

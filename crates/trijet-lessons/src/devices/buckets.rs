@@ -13,7 +13,7 @@ use trijet::{Bytes, Result};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "buckets",
     topic: Topic::Devices,
-    seeds: &["004:440", "004:465", "004:484"],
+    texts: &["guide:440", "guide:465", "guide:484"],
     claim: "Gradients summed in buckets during the backward pass hide most of their communication.",
     forms: &["one sum after the backward pass", "a sum for each bucket"],
     expect: Expect::Faster,

@@ -12,7 +12,7 @@ use trijet::training::{LayerPipeline, MicroBatchOrder};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "four-engines",
     topic: Topic::Devices,
-    seeds: &["001:126", "002:1058"],
+    texts: &["notes:126", "book:1058"],
     claim: "Upload, kernels, copy to the next GPU and download of several micro-batches run at once.",
     forms: &["each micro-batch after the other", "all micro-batches at once"],
     expect: Expect::Faster,

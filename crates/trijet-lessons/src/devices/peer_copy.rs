@@ -10,7 +10,7 @@ use trijet::{Buffer, PinnedBuffer, Result};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "peer-copy",
     topic: Topic::Devices,
-    seeds: &["002:1030"],
+    texts: &["book:1030"],
     claim: "A direct copy between two GPUs takes less time than a copy through host memory.",
     forms: &["through host memory", "directly"],
     expect: Expect::Faster,

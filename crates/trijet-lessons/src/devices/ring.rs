@@ -12,7 +12,7 @@ use trijet::{Buffer, Result};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "ring",
     topic: Topic::Devices,
-    seeds: &["002:1068"],
+    texts: &["book:1068"],
     claim: "An all-reduce in a ring of chunks is fast, because it keeps all links busy.",
     forms: &["whole copies through one device", "a ring of chunks"],
     expect: Expect::Faster,

@@ -12,7 +12,7 @@ use trijet::{Event, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "four-streams",
     topic: Topic::Events,
-    seeds: &["002:472"],
+    texts: &["book:472"],
     claim: "Four streams chained by events keep the order of each batch and work on several batches at once.",
     forms: &["one stream", "four streams with events"],
     expect: Expect::Faster,

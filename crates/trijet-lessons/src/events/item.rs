@@ -11,7 +11,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "item",
     topic: Topic::Events,
-    seeds: &["004:795", "004:805"],
+    texts: &["guide:795", "guide:805"],
     claim: "Fetching one value at once in each step makes the steps run one after the other.",
     forms: &[
         "a value fetched at once for each chunk",

@@ -11,7 +11,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "wait-after-each",
     topic: Topic::Events,
-    seeds: &["000:9", "004:842"],
+    texts: &["examples:9", "guide:842"],
     claim: "A host that waits after each step keeps the engines idle; events keep the order without the host.",
     forms: &["a wait for the device after each chunk", "events"],
     expect: Expect::Faster,

@@ -11,7 +11,7 @@ use trijet::{Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "waits-in-turn",
     topic: Topic::Events,
-    seeds: &["003:207", "000:165"],
+    texts: &["research:207", "examples:165"],
     claim: "A host that waits for a stream before it launches on the next one runs the streams in turn.",
     forms: &["a wait for each stream in turn", "launches first, waits last"],
     expect: Expect::Faster,

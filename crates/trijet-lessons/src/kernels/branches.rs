@@ -11,7 +11,7 @@ use trijet::{Buffer, PinnedBuffer, Result, Stream, Uses};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "branches",
     topic: Topic::Kernels,
-    seeds: &["002:1126"],
+    texts: &["book:1126"],
     claim: "A graph of two streams keeps their branches, which then run at the same time.",
     forms: &["a graph of one stream", "a graph of two streams"],
     expect: Expect::Faster,

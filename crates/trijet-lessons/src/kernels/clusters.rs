@@ -10,7 +10,7 @@ use trijet::{Buffer, PinnedBuffer, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "clusters",
     topic: Topic::Kernels,
-    seeds: &["002:1002"],
+    texts: &["book:1002"],
     claim: "With multicast a cluster of blocks fetches each tile once, so larger clusters are faster.",
     forms: &["clusters of 1 block", "of 2 blocks", "of 4 blocks", "of 8 blocks"],
     expect: Expect::Faster,

@@ -9,7 +9,7 @@ use trijet::Result;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "concurrent",
     topic: Topic::Kernels,
-    seeds: &["000:28", "000:131"],
+    texts: &["examples:28", "examples:131"],
     claim: "Kernels in different streams run at the same time, so more streams need less time.",
     forms: &["1 stream", "8 streams", "32 streams"],
     expect: Expect::Faster,

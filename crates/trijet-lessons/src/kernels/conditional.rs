@@ -13,7 +13,7 @@ use trijet::{Buffer, Result, Uses};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "conditional",
     topic: Topic::Kernels,
-    seeds: &["002:1139"],
+    texts: &["book:1139"],
     claim: "A conditional node of a graph decides on the device, so no step waits for the host.",
     forms: &["the host fetches the condition", "a conditional node"],
     expect: Expect::Faster,

@@ -11,7 +11,7 @@ use trijet::{LaunchConfig, Result};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "dependent",
     topic: Topic::Kernels,
-    seeds: &["002:1157", "002:1171"],
+    texts: &["book:1157", "book:1171"],
     claim: "A dependent launch starts a kernel while the previous kernel of the stream still runs.",
     forms: &["ordinary launches", "dependent launches"],
     expect: Expect::Faster,

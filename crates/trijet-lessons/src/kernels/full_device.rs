@@ -8,7 +8,7 @@ use crate::said::Flag;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "full-device",
     topic: Topic::Kernels,
-    seeds: &["000:134", "002:177"],
+    texts: &["examples:134", "book:177"],
     claim: "Kernels that each fill the device gain nothing from several streams.",
     forms: &["1 stream", "2 streams"],
     expect: Expect::Equal,

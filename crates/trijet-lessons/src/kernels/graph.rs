@@ -11,7 +11,7 @@ use trijet::{Result, Uses};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "graph",
     topic: Topic::Kernels,
-    seeds: &["002:1137", "000:231"],
+    texts: &["book:1137", "examples:231"],
     claim: "One launch of a graph takes less time than a launch of each of its kernels.",
     forms: &["a launch of each kernel", "one launch of a graph"],
     expect: Expect::Faster,

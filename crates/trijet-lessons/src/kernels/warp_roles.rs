@@ -11,7 +11,7 @@ use trijet::{Buffer, LaunchConfig, PinnedBuffer, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "warp-roles",
     topic: Topic::Kernels,
-    seeds: &["000:20", "002:95"],
+    texts: &["examples:20", "book:95"],
     claim: "Streams and warps with different roles together give more overlap than streams alone.",
     forms: &["a plain kernel in three streams", "warps with roles in three streams"],
     expect: Expect::Faster,

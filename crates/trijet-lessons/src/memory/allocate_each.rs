@@ -12,7 +12,7 @@ use trijet_tools::bare::step::{BareStep, Held};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "allocate-each",
     topic: Topic::Memory,
-    seeds: &["000:19", "000:36", "001:15"],
+    texts: &["examples:19", "examples:36", "notes:15"],
     claim: "cuMemAlloc and cuMemFree in each step stop the pipeline; stream-ordered memory does not.",
     forms: &["cuMemAlloc and cuMemFree for each chunk", "stream-ordered memory"],
     expect: Expect::Faster,

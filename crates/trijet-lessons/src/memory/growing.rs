@@ -11,7 +11,7 @@ use trijet::{Buffer, Device, PinnedBuffer, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "growing",
     topic: Topic::Memory,
-    seeds: &["001:220"],
+    texts: &["notes:220"],
     claim: "A cache that grows in place takes less time than one that is copied to a larger buffer.",
     forms: &["a copy to a larger buffer in each step", "growth in place"],
     expect: Expect::Faster,

@@ -10,7 +10,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "pool-keeps-nothing",
     topic: Topic::Memory,
-    seeds: &["001:86", "001:92", "000:209"],
+    texts: &["notes:86", "notes:92", "examples:209"],
     claim: "A pool with release threshold 0 asks the driver for memory after every wait.",
     forms: &["a pool that keeps nothing", "a pool that keeps its memory"],
     expect: Expect::Faster,

@@ -10,7 +10,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "scratch",
     topic: Topic::Memory,
-    seeds: &["000:85", "001:215"],
+    texts: &["examples:85", "notes:215"],
     claim: "Scratch memory of each batch's own size, allocated in stream order, takes no more time \
             than memory of the largest size.",
     forms: &["scratch memory of the largest size", "scratch memory of each batch's size"],

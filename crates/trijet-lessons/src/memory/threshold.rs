@@ -10,7 +10,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "threshold",
     topic: Topic::Memory,
-    seeds: &["000:209", "001:98"],
+    texts: &["examples:209", "notes:98"],
     claim: "The higher the release threshold, the less memory each step must get from the driver; \
             with no limit, it gets none.",
     forms: &["threshold 0", "half the memory of a step", "the memory of a step", "no limit"],

@@ -15,7 +15,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "loader",
     topic: Topic::Pipelines,
-    seeds: &["004:326", "004:361"],
+    texts: &["guide:326", "guide:361"],
     claim: "A loader that fills and uploads the next batches while one is computed keeps the GPU busy.",
     forms: &["a wait for each batch", "stages that work on different batches"],
     expect: Expect::Faster,

@@ -13,7 +13,7 @@ use trijet::{Result, Stream, Uses};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "modes",
     topic: Topic::Pipelines,
-    seeds: &["003:350", "003:149"],
+    texts: &["research:350", "research:149"],
     claim: "A stream orders everything; events, a graph or tasks order only what depends on each other.",
     forms: &["one stream", "events between streams", "a recorded graph", "tasks"],
     expect: Expect::Faster,

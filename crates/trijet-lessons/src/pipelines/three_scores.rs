@@ -10,7 +10,7 @@ use trijet::{Buffer, PinnedBuffer, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "three-scores",
     topic: Topic::Pipelines,
-    seeds: &["004:1012", "004:730"],
+    texts: &["guide:1012", "guide:730"],
     claim: "Three small kernels that score one image take less time in three streams than in one.",
     forms: &["one stream", "a stream for each score"],
     expect: Expect::Faster,

@@ -13,7 +13,7 @@ use trijet::{Device, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "vision-language",
     topic: Topic::Pipelines,
-    seeds: &["004:549"],
+    texts: &["guide:549"],
     claim: "A model of images and texts is faster if each of its stages has a stream.",
     forms: &["one stream", "a stream for each stage"],
     expect: Expect::Faster,

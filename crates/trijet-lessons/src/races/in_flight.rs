@@ -10,7 +10,7 @@ use trijet::check::{Conflict, FindingClass};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "download-into-flight",
     topic: Topic::Races,
-    seeds: &["004:361"],
+    texts: &["guide:361"],
     claim: "Host memory that an upload reads may be written only after the upload.",
     forms: &["a download into memory in flight", "the download waits for the upload"],
     expect: Expect::Race,

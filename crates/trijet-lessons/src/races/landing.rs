@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "landing-read-early",
     topic: Topic::Races,
-    seeds: &["000:66"],
+    texts: &["examples:66"],
     claim: "The destination of an asynchronous copy may be read only after the copy.",
     forms: &["a landing read before it has landed", "the reader waits for the download"],
     expect: Expect::Race,

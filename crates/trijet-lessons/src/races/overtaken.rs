@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "overtaken-copy",
     topic: Topic::Races,
-    seeds: &["002:1030"],
+    texts: &["book:1030"],
     claim: "A batch may overwrite its output only after the copy of the batch before has read it.",
     forms: &["one output for all batches", "two outputs, each use waits for the previous"],
     expect: Expect::Race,

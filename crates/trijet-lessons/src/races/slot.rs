@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "slot-used-again",
     topic: Topic::Races,
-    seeds: &["004:361"],
+    texts: &["guide:361"],
     claim: "A buffer that is used again needs an event back from its last reader.",
     forms: &["a slot used again without a way back", "the upload waits for the kernel of the slot"],
     expect: Expect::Race,

@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "stages-without-events",
     topic: Topic::Races,
-    seeds: &["004:752", "004:780"],
+    texts: &["guide:752", "guide:780"],
     claim: "Stages in streams of their own need an event between them, or a stage reads what is not there yet.",
     forms: &["stages without events", "an event after each stage"],
     expect: Expect::Race,

@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "fetched-too-early",
     topic: Topic::Races,
-    seeds: &["004:138", "004:805"],
+    texts: &["guide:138", "guide:805"],
     claim: "A copy on the default stream does not wait for a non-blocking stream.",
     forms: &[
         "a value fetched too early on the default stream",

@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "one-event-for-two",
     topic: Topic::Races,
-    seeds: &["002:444"],
+    texts: &["book:444"],
     claim: "A second record of an event replaces the first, so each reader needs an event of its own.",
     forms: &["one event for two readers", "an event for each reader"],
     expect: Expect::Race,

@@ -11,7 +11,7 @@ use trijet::{Buffer, PinnedBuffer, Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "stealing",
     topic: Topic::Scheduling,
-    seeds: &["003:241", "003:250", "003:293"],
+    texts: &["research:241", "research:250", "research:293"],
     claim: "If tasks differ in length, workers that take tasks while they run beat a static assignment.",
     forms: &["static", "sharing", "stealing"],
     expect: Expect::Faster,

@@ -12,7 +12,7 @@ use trijet::testing::WORK;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "basic-streams",
     topic: Topic::Streams,
-    seeds: &["002:21", "002:29"],
+    texts: &["book:21", "book:29"],
     claim: "Kernels of two streams overlap, and the code of the host runs meanwhile.",
     forms: &["five kernels on one stream", "five kernels on two streams"],
     expect: Expect::Faster,

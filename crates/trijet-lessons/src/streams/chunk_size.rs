@@ -9,7 +9,7 @@ use trijet::Result;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "chunk-size",
     topic: Topic::Streams,
-    seeds: &["001:205", "002:299"],
+    texts: &["notes:205", "book:299"],
     claim: "Chunks that are too large do not overlap, and chunks that are too small keep the engines idle.",
     forms: &["1 chunk", "3 chunks", "12 chunks", "96 chunks", "768 chunks"],
     expect: Expect::Between,

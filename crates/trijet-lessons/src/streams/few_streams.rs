@@ -9,7 +9,7 @@ use trijet::Result;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "few-streams",
     topic: Topic::Streams,
-    seeds: &["002:733"],
+    texts: &["book:733"],
     claim: "Two or three streams suffice to overlap upload, kernel and download; more streams gain nothing.",
     forms: &["2 streams", "3 streams", "8 streams", "32 streams"],
     expect: Expect::Equal,

@@ -10,7 +10,7 @@ use trijet::Result;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "host-work",
     topic: Topic::Streams,
-    seeds: &["002:29", "004:129"],
+    texts: &["book:29", "guide:129"],
     claim: "A launch returns at once, so the host can compute while the GPU works.",
     forms: &["the host waits, then computes", "the host computes meanwhile"],
     expect: Expect::Faster,
@@ -45,8 +45,8 @@ impl Program for HostWork {
     }
 
     fn run(&mut self, form: Form) -> Result<()> {
-        let Desk { device, free, slots, arrays, chunks, words, rounds, .. } = &mut self.desk;
-        overlapped((free, slots), (*chunks, *words, *rounds), arrays)?;
+        let Desk { device, free, slots, arrays, words, rounds, .. } = &mut self.desk;
+        overlapped(free, slots, *words, *rounds, arrays)?;
         if form == BAD {
             device.synchronize()?;
         }

@@ -10,7 +10,7 @@ use trijet::Result;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "issue-order",
     topic: Topic::Streams,
-    seeds: &["004:496", "004:520", "004:541"],
+    texts: &["guide:496", "guide:520", "guide:541"],
     claim: "The order of issue decides whether chunks overlap, except on GPUs with several hardware queues.",
     forms: &["step by step", "chunk by chunk"],
     expect: Expect::Equal,

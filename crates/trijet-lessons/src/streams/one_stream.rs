@@ -11,7 +11,7 @@ use trijet::check::lint::Rule;
 pub(crate) const LESSON: Lesson = Lesson {
     name: "one-stream",
     topic: Topic::Streams,
-    seeds: &["000:8", "000:76", "002:181"],
+    texts: &["examples:8", "examples:76", "book:181"],
     claim: "Copies and kernels overlap only if they are in different streams.",
     forms: &["one stream", "a stream for each engine"],
     expect: Expect::Faster,

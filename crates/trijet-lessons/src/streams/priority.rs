@@ -11,7 +11,7 @@ use trijet::{Buffer, Readiness, Result, Stream, StreamOptions};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "priority",
     topic: Topic::Streams,
-    seeds: &["004:249", "002:1099"],
+    texts: &["guide:249", "book:1099"],
     claim: "A small kernel in a stream of high priority need not wait for kernels queued in other streams.",
     forms: &["equal priorities", "a higher priority for the small kernel"],
     expect: Expect::Faster,

@@ -10,7 +10,7 @@ use trijet::{Result, Stream};
 pub(crate) const LESSON: Lesson = Lesson {
     name: "too-many-streams",
     topic: Topic::Streams,
-    seeds: &["000:198", "004:866"],
+    texts: &["examples:198", "guide:866"],
     claim: "A stream for each kernel costs more than it gains; a few streams suffice.",
     forms: &["a stream for each kernel", "a few streams in turn"],
     expect: Expect::Faster,
