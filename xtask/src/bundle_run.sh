@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the programs of the bundle: all examples, then the GPU tests.
+# Runs the programs of the bundle: all examples, all lessons, then the GPU tests.
 #
 #   run.sh [cuda:N | host]     default: cuda:0, which fails without a GPU
 #
@@ -28,6 +28,12 @@ for example in examples/*; do
     start=$SECONDS
     timeout "$example_limit_s" "$example" "$device"
     report "$example" $? $((SECONDS - start))
+done
+for lesson in $(./trijet lesson --json | sed -n 's/^ *"name": "\(.*\)",*$/\1/p'); do
+    start=$SECONDS
+    echo "== $lesson"
+    timeout "$example_limit_s" ./trijet lesson "$lesson" --device "$device" 2> /dev/null
+    report "lesson $lesson" $? $((SECONDS - start))
 done
 for tests in tests/*; do
     [ -x "$tests" ] || continue

@@ -12,7 +12,8 @@ const LINES_BELOW: usize = 60;
 const LINES_OF_A_PART_BELOW: usize = 180;
 
 /// The other folders in the folder of the examples.
-const OTHERS: [(&str, &str); 2] = [
+const OTHERS: [(&str, &str); 3] = [
+    ("README", "the list of the examples"),
     ("common", "what the examples share"),
     ("python", "a library that Python loads on a GPU; the program `gpu` runs it"),
 ];
@@ -64,6 +65,47 @@ fn every_example_is_found() {
     let examples = examples();
     let others = all.iter().filter(|path| !examples.contains(path)).map(|path| name(path));
     assert_eq!(others.collect::<Vec<_>>(), OTHERS.map(|(name, _)| name), "name its reason");
+}
+
+/// The list of the examples: each with the first sentence of its documentation.
+fn readme() -> String {
+    let mut text = "\
+# Examples
+
+Each example is a short program whose result is verified. It runs on CPU threads, or on the GPU that its argument names:
+
+```sh
+cargo run --release -p trijet --example basic_streams -- cuda:0
+```
+
+With `check` as the second argument, the checker runs with the example. For programs that show how much overlap gains,
+with times and drawings, see the [lessons](../../../docs/lessons.md).
+
+| example | what it shows |
+|---|---|
+"
+    .to_owned();
+    for example in examples() {
+        let path = if is_folder(&example) { example.join("main.rs") } else { example.clone() };
+        let source = std::fs::read_to_string(path).expect("an example can be read");
+        let lines = source.lines().take_while(|line| line.starts_with("//! "));
+        let header: Vec<&str> = lines.map(|line| &line[4..]).collect();
+        let header = header.join(" ");
+        let first = header.split_once(". ").map_or(header.as_str(), |(first, _)| first);
+        let (name, first) = (name(&example), first.trim_end_matches('.'));
+        text += &format!("| `{name}` | {first} |\n");
+    }
+    text
+}
+
+#[test]
+fn the_list_of_the_examples_has_each_with_its_first_sentence() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/README.md");
+    if std::env::var("TRIJET_EXAMPLES").is_ok_and(|wanted| wanted == "write") {
+        std::fs::write(&path, readme()).expect("the list can be written");
+    }
+    let kept = std::fs::read_to_string(&path).expect("the list is there");
+    assert!(kept == readme(), "the list differs: run this test with TRIJET_EXAMPLES=write");
 }
 
 #[test]

@@ -89,7 +89,8 @@ pub(super) fn run<I: Send + Sync + 'static>(
             order: StagedOrder::new(shapes, result, issue, depth),
             result,
             values: VecDeque::new(),
-            spare: stages.iter().map(|_| Vec::new()).collect(),
+            spare: stages.iter().map(|_| VecDeque::new()).collect(),
+            made: vec![0; stages.len()],
             jobs,
             results,
             credits,
@@ -204,8 +205,11 @@ struct StagedRun<'r, 'a> {
     result: usize,
     /// The values of the items in flight. The oldest item comes first.
     values: VecDeque<Values>,
-    /// For each stage, the values that no item uses any more. They can be reused.
-    spare: Vec<Vec<HeldValue>>,
+    /// For each stage, the values that no item uses any more, in the order in which they became
+    /// free. They can be reused.
+    spare: Vec<VecDeque<HeldValue>>,
+    /// For each stage, the number of values that it has made.
+    made: Vec<usize>,
     jobs: Sender<HostJob>,
     results: Sender<(u64, HeldValue)>,
     credits: Sender<()>,
@@ -314,9 +318,13 @@ impl StagedRun<'_, '_> {
                 return self.jobs.send(job).map_err(|_| ended());
             }
             StageBody::Enqueue(run) => called("stage", || run(&cx(), values)).map_err(at)?,
-            StageBody::Recycle { make, run, .. } => {
+            StageBody::Recycle { slots, make, run } => {
                 let cx = cx();
-                let spare = self.spare[stage].pop();
+                // A value is free as soon as its last user is enqueued, and the next item would wait
+                // for that user. So all slots are filled first, and then used in turn.
+                let is_full = self.made[stage] == *slots;
+                let spare = if is_full { self.spare[stage].pop_front() } else { None };
+                self.made[stage] += usize::from(spare.is_none());
                 let values = self.values_of(item);
                 let mut value = match spare {
                     Some(value) => value,

@@ -389,6 +389,25 @@ fn random_programs_in_any_order_of_the_device_equal_a_serial_run() {
     random_programs(1_000_000..1_000_000 + count(150), |seed| simulated(Order::Seeded(seed)));
 }
 
+/// A slot is free as soon as its last user is enqueued. If the next item took this slot again, it
+/// would wait for that user, and the other slots would bring no overlap.
+#[test]
+fn all_slots_of_a_stage_are_used_in_turn() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let (made, used) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let mut staged = Staged::<u64>::on(&device);
+    let item = staged.item();
+    let make = |_: &Stream| Ok(made.fetch_add(1, Relaxed));
+    let slot = staged.recycled("fill", item, 3, make, |_, _: &u64, slot: &mut u64| {
+        used.lock().unwrap().push(*slot);
+        Ok(())
+    });
+    let result = staged.stage("use", slot, |_, slot: &u64| Ok(*slot));
+    staged.run((0..8).map(Ok), result, |_: &u64| Ok(()))?;
+    assert_eq!(*used.lock().unwrap(), [0, 1, 2, 0, 1, 2, 0, 1]);
+    Ok(())
+}
+
 /// A run that is the same each time: nothing is on the pool or on other lanes.
 fn two_slots(device: &Device) -> Result<Vec<u64>> {
     let mut staged = Staged::<u64>::on(device);

@@ -1,0 +1,95 @@
+//! docs/lessons.md is made of the list of lessons and the newest record of a GPU. With
+//! `TRIJET_LESSONS=write`, this test writes the page instead of comparing it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use trijet_lessons::{Topic, lessons};
+
+/// The record: a head, then `== NAME` and the output of `trijet lesson NAME` for each lesson.
+const RECORD: &str = "crates/trijet-bench/results/h100/lessons.txt";
+const PAGE: &str = "docs/lessons.md";
+/// The lessons whose drawings the page shows.
+const PICTURES: [&str; 10] = [
+    "one-stream",
+    "three-kernels",
+    "eight-threads",
+    "four-streams",
+    "stages-without-events",
+    "pageable",
+    "concurrent",
+    "dependent",
+    "vision-language",
+    "four-engines",
+];
+
+const INTRO: &str = "\
+# Lessons
+
+A lesson is a claim of a teaching text about streams, and two or more forms of one program. `trijet lesson NAME` runs the
+forms in turn on your device, draws them in the same scale, and judges the claim by the measured times alone; `--trace
+page.html` keeps the timelines. Without a GPU the times come from a model, and a lesson whose subject the model lacks
+states this. Each lesson is a file in `crates/trijet-lessons/src`.
+
+The texts are those of [errata.md](errata.md): *examples* is the README of the book's example programs, *notes* are a
+reader's, *research* is the research note; a number is a line.
+";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The lines of each lesson in the record, and the device in its head.
+fn recorded() -> (String, BTreeMap<String, Vec<String>>) {
+    let record = fs::read_to_string(root().join(RECORD)).expect("the record is there");
+    let device = record.lines().find_map(|line| line.strip_prefix("# device: "));
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut name = String::new();
+    for line in record.lines().filter(|line| !line.starts_with("# ")) {
+        match line.strip_prefix("== ") {
+            Some(lesson) => lesson.clone_into(&mut name),
+            None => all.entry(name.clone()).or_default().push(line.to_owned()),
+        }
+    }
+    (device.expect("the head names the device").to_owned(), all)
+}
+
+/// The verdict of a lesson: the last line that is not empty.
+fn verdict(lines: &[String]) -> &str {
+    lines.iter().rev().find(|line| !line.is_empty()).map_or("", String::as_str)
+}
+
+fn page() -> String {
+    let (device, record) = recorded();
+    let lines = |name: &str| record.get(name).unwrap_or_else(|| panic!("{RECORD} lacks {name}"));
+    let mut page = INTRO.to_owned();
+    let mut topic: Option<Topic> = None;
+    for lesson in lessons() {
+        if topic != Some(lesson.topic) {
+            topic = Some(lesson.topic);
+            let heading = lesson.topic.name();
+            write!(page, "\n## {}{}\n\n", heading[..1].to_uppercase(), &heading[1..]).unwrap();
+            writeln!(page, "| lesson | claim | in | on {device} |\n|---|---|---|---|").unwrap();
+        }
+        let (name, claim) = (lesson.name, lesson.claim);
+        let texts = lesson.texts.join(", ").replace(':', " ");
+        writeln!(page, "| `{name}` | {claim} | {texts} | {} |", verdict(lines(name))).unwrap();
+    }
+    write!(page, "\n## Ten drawings\n\nFrom the [record](../{RECORD}) of {device}.\n").unwrap();
+    for name in PICTURES {
+        let shown: Vec<&str> = lines(name).iter().map(String::as_str).collect();
+        write!(page, "\n### {name}\n\n```text\n{}\n```\n", shown.join("\n").trim()).unwrap();
+    }
+    page
+}
+
+#[test]
+fn the_page_of_the_lessons_is_the_list_with_the_newest_record() {
+    let (made, path) = (page(), root().join(PAGE));
+    if std::env::var("TRIJET_LESSONS").is_ok_and(|wanted| wanted == "write") {
+        fs::write(&path, &made).expect("the page can be written");
+    }
+    let kept = fs::read_to_string(&path).expect("the page is there");
+    assert!(kept == made, "{PAGE} differs: run this test with TRIJET_LESSONS=write");
+}
