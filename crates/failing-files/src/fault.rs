@@ -162,8 +162,7 @@ pub(crate) fn call(
             die()
         }
         Fault::Stop => {
-            // SAFETY: the signal goes to this thread, which stops before the call returns, and the
-            // other threads of the process with it.
+            // SAFETY: the signal stops the whole process, and this thread before the call returns.
             unsafe { libc::raise(libc::SIGSTOP) };
             real(whole)
         }

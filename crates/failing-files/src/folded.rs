@@ -5,7 +5,8 @@ use crate::fault::variable;
 use crate::target::{PATH_BYTES, Target};
 use libc::{AT_FDCWD, c_char, c_int};
 
-/// The path of a file in such a folder, with its name in lower case; `None` for any other file.
+/// The path of a file below the folder that `FAILING_FILES_FOLDED` names. The part below this
+/// folder is in lower case. `None` for any other file, and without the variable.
 pub(crate) struct Folded(Option<[u8; PATH_BYTES + 1]>);
 
 impl Folded {

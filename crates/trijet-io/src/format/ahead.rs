@@ -217,7 +217,8 @@ mod tests {
     #[test]
     fn a_file_without_a_name_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let ahead = Ahead::start(folder.path(), FILE_MIN, false).expect("a file without a name");
+        let ahead = Ahead::start(folder.path(), FILE_MIN, false)
+            .expect("the system can create a file without a name, and a thread");
         drop(ahead);
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
     }
@@ -227,7 +228,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         std::fs::write(&path, "mine").unwrap();
-        let ahead = Ahead::start(folder.path(), FILE_MIN, false).expect("a file without a name");
+        let ahead = Ahead::start(folder.path(), FILE_MIN, false)
+            .expect("the system can create a file without a name, and a thread");
         let error = ahead.name(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
@@ -237,7 +239,8 @@ mod tests {
     fn a_named_file_has_its_length_and_one_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let ahead = Ahead::start(folder.path(), FILE_MIN, false).expect("a file without a name");
+        let ahead = Ahead::start(folder.path(), FILE_MIN, false)
+            .expect("the system can create a file without a name, and a thread");
         let file = ahead.name(&path).unwrap();
         ahead.wrote(FILE_MIN);
         drop(ahead);

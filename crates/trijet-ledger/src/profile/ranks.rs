@@ -357,8 +357,9 @@ fn finding(rank: usize, ranks: &[Rank], split: &Split, collectives: usize) -> Op
         let AwaitedRank { rank, collectives, time } = waited;
         reasons.push(format!("{time} for {} in {collectives} of them", ranks[*rank].name));
     }
-    if one.waited.len() > NAMED_MAX {
-        reasons.push(format!("the rest for {} other ranks", one.waited.len() - NAMED_MAX));
+    if let Some(others @ [_, ..]) = one.waited.get(NAMED_MAX..) {
+        let time = others.iter().fold(0_u64, |sum, waited| sum.saturating_add(waited.time.0));
+        reasons.push(format!("{} for {} other ranks", Nanos(time), others.len()));
     }
     if one.several.0 > 0 {
         reasons.push(format!("{} for several ranks at once", one.several));

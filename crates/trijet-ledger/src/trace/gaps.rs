@@ -33,7 +33,8 @@ use std::ops::Range;
 pub enum Dependency {
     /// An operation on this engine.
     Engine(Engine),
-    /// The legacy stream, or a blocking stream before it.
+    /// An operation that comes first because of the order between the legacy stream and the
+    /// blocking streams.
     Legacy,
     /// A stream-ordered allocation or free.
     Alloc,

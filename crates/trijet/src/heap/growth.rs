@@ -115,7 +115,8 @@ impl State {
         free.map(|(_, _, granules)| granules * GRANULE).sum()
     }
 
-    /// The addresses of each piece of memory. Growing ranges are not included.
+    /// The addresses of each mapped piece of the heap. The memory of a
+    /// [`GrowingRange`](super::GrowingRange) is not included.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
         self.mappings.iter().flat_map(Mapping::pieces)
     }

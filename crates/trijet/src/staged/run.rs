@@ -320,8 +320,8 @@ impl StagedRun<'_, '_> {
             StageBody::Enqueue(run) => called("stage", || run(&cx(), values)).map_err(at)?,
             StageBody::Recycle { slots, make, run } => {
                 let cx = cx();
-                // A value is free as soon as its last user is enqueued, and the next item would wait
-                // for that user. So all slots are filled first, and then used in turn.
+                // A value is free as soon as its last user is enqueued, and the next item would
+                // wait for that user. So all slots are filled first, and then used in turn.
                 let is_full = self.made[stage] == *slots;
                 let spare = if is_full { self.spare[stage].pop_front() } else { None };
                 self.made[stage] += usize::from(spare.is_none());

@@ -89,12 +89,19 @@ fn a_launch_has_the_blocks_and_the_clusters_of_the_text() -> Result<()> {
     refused(
         block,
         value,
-        &["`step`", "a block of 32 x 1 x 1; `.reqntid` of its PTX demands 64 x 1 x 1"],
+        &[
+            "`step`",
+            "a block of 32 x 1 x 1; `.reqntid` in the PTX of the kernel demands 64 x 1 x 1",
+        ],
     );
     let cluster = launch(&s, TEXT, config.cluster([4, 1, 1]));
     refused(cluster, value, &["a cluster of 4 x 1 x 1; `.reqnctapercluster`"]);
     let grid = launch(&s, TEXT, LaunchConfig::new([3, 1, 1], [64, 1, 1]));
-    refused(grid, value, &["grid.x is 3; `.reqnctapercluster` of its PTX demands a multiple of 2"]);
+    refused(
+        grid,
+        value,
+        &["grid.x is 3; `.reqnctapercluster` in the PTX of the kernel demands a multiple of 2"],
+    );
     launch(&s, TEXT, LaunchConfig::new([0, 1, 1], [64, 1, 1]))?;
     launch(&s, ".entry step() { ret; }", LaunchConfig::new([3, 1, 1], [32, 1, 1]))?;
     s.synchronize()

@@ -17,8 +17,8 @@ use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
 
-/// Maximum number of sets that are kept per signal. The first set of a signal is always kept,
-/// because it ends the waits.
+/// Maximum number of kept calls that set the same signal. The first of these calls is always kept,
+/// because it ends the waits for the signal.
 const SETS_MAX: usize = 8;
 /// Maximum number of needs (waits without an answer) that are kept. Without a limit, waits that
 /// time out would add up for ever.

@@ -78,7 +78,7 @@ impl Lane {
     }
 }
 
-/// All streams, and the order of their entries.
+/// All streams, and the set that the next entry of each stream follows.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Lanes {
     /// The legal edges of the streams, by their indices in `list`.

@@ -95,9 +95,10 @@ impl CudaDriver {
         let _entered = self.enter_of("stream query", stream.0)?;
         let _relaxed = self.relaxed();
         let function = need(self.api.stream_query, "cuStreamQuery")?;
-        // SAFETY: the stream is live, because its owner destroys it after the last query: false for
-        // a query during the destruction. `_entered` keeps the context of its device current, which
-        // a default stream needs: its number means a stream of the current context.
+        // SAFETY: the stream is live: a stream that borrows it makes the call, or the lock of its
+        // lane is held, and its owner destroys it after it has had this lock. False for a caller
+        // without either. `_entered` keeps the context of the device current, which the handle of a
+        // default stream needs, because that handle means a stream of the current context.
         let code = unsafe { function(raw(stream.0)) };
         self.readiness("cuStreamQuery", code)
     }

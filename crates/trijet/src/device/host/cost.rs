@@ -62,8 +62,8 @@ impl CostModel {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(memory.max(ops)).0)
     }
 
-    /// The duration of a kernel that moves this number of bytes of host memory in one direction, or
-    /// in both directions at the same time. The duration includes the latency of a kernel.
+    /// The duration of a kernel that reads up to `bytes` bytes of host memory, and writes up to
+    /// `bytes` bytes of host memory. The duration includes the latency of a kernel.
     #[must_use]
     pub fn kernel_link(&self, bytes: u64) -> Nanos {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(bytes as f64 / self.kernel_link_rate).0)

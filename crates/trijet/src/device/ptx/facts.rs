@@ -204,14 +204,16 @@ impl Entry {
             && block != config.block
         {
             let (asked, given) = (sides(block), sides(config.block));
-            return Err(format!("a block of {given}; `.reqntid` of its PTX demands {asked}"));
+            return Err(format!(
+                "a block of {given}; `.reqntid` in the PTX of the kernel demands {asked}"
+            ));
         }
         let threads = config.block_threads();
         if let Some(most) = self.demands.block_max.map(product)
             && threads > most
         {
             return Err(format!(
-                "a block of {threads} threads; `.maxntid` of its PTX allows {most}"
+                "a block of {threads} threads; `.maxntid` in the PTX of the kernel allows {most}"
             ));
         }
         self.check_cluster(config)
@@ -224,13 +226,14 @@ impl Entry {
         match (self.demands.cluster, given) {
             (Some(asked), Some(given)) if asked != given => {
                 return Err(format!(
-                    "a cluster of {}; `.reqnctapercluster` of its PTX demands {}",
+                    "a cluster of {}; `.reqnctapercluster` in the PTX of the kernel demands {}",
                     sides(given),
                     sides(asked)
                 ));
             }
             (None, None) if self.demands.gives_cluster => {
-                return Err("no cluster; `.explicitcluster` of its PTX demands one".to_owned());
+                return Err("no cluster; `.explicitcluster` in the PTX of the kernel demands one"
+                    .to_owned());
             }
             (Some(asked), None) if !self.demands.grid_of_clusters => {
                 for (axis, (side, grid)) in
@@ -238,7 +241,7 @@ impl Entry {
                 {
                     if !grid.is_multiple_of((*side).max(1)) {
                         return Err(format!(
-                            "grid.{axis} is {grid}; `.reqnctapercluster` of its PTX demands a \
+                            "grid.{axis} is {grid}; `.reqnctapercluster` in the PTX of the kernel demands a \
                              multiple of {side}"
                         ));
                     }
@@ -251,7 +254,7 @@ impl Entry {
             && blocks > u64::from(most)
         {
             return Err(format!(
-                "a cluster of {blocks} blocks; `.maxclusterrank` of its PTX allows {most}"
+                "a cluster of {blocks} blocks; `.maxclusterrank` in the PTX of the kernel allows {most}"
             ));
         }
         Ok(())
@@ -284,13 +287,15 @@ mod tests {
     fn a_cluster_is_the_one_of_the_ptx() {
         let two = entry(".reqnctapercluster 2, 1", "");
         let told = |config: LaunchConfig| two.check(&config).unwrap_err();
-        let other = "a cluster of 4 x 1 x 1; `.reqnctapercluster` of its PTX demands 2 x 1 x 1";
+        let other = "a cluster of 4 x 1 x 1; `.reqnctapercluster` in the PTX of the kernel demands 2 x 1 x 1";
         assert_eq!(told(config().cluster([4, 1, 1])), other);
         assert_eq!(two.check(&config().cluster([2, 1, 1])), Ok(()));
         assert_eq!(two.check(&config()), Ok(()), "the driver takes the cluster of the PTX");
         let odd = told(LaunchConfig::new([7, 1, 1], [32, 1, 1]));
         assert!(
-            odd.starts_with("grid.x is 7; `.reqnctapercluster` of its PTX demands a multiple of 2"),
+            odd.starts_with(
+                "grid.x is 7; `.reqnctapercluster` in the PTX of the kernel demands a multiple of 2"
+            ),
             "{odd}"
         );
         let clusters = entry(".blocksareclusters .reqntid 32 .reqnctapercluster 2", "");
@@ -310,7 +315,10 @@ mod tests {
     fn a_cluster_has_at_most_as_many_blocks_as_the_ptx_says() {
         let four = entry(".maxclusterrank 4", "");
         let why = four.check(&config().cluster([4, 2, 1])).unwrap_err();
-        assert_eq!(why, "a cluster of 8 blocks; `.maxclusterrank` of its PTX allows 4");
+        assert_eq!(
+            why,
+            "a cluster of 8 blocks; `.maxclusterrank` in the PTX of the kernel allows 4"
+        );
         assert_eq!(four.check(&config().cluster([2, 2, 1])), Ok(()));
     }
 
@@ -319,11 +327,14 @@ mod tests {
         let exact = entry(".reqntid 128, 2", "");
         assert_eq!(exact.check(&config()), Ok(()));
         let why = exact.check(&LaunchConfig::new([8, 4, 1], [256, 1, 1])).unwrap_err();
-        assert_eq!(why, "a block of 256 x 1 x 1; `.reqntid` of its PTX demands 128 x 2 x 1");
+        assert_eq!(
+            why,
+            "a block of 256 x 1 x 1; `.reqntid` in the PTX of the kernel demands 128 x 2 x 1"
+        );
         // Only the product counts, not the sides.
         assert_eq!(entry(".maxntid 256", "").check(&config()), Ok(()));
         let why = entry(".maxntid 16, 8", "").check(&config()).unwrap_err();
-        assert_eq!(why, "a block of 256 threads; `.maxntid` of its PTX allows 128");
+        assert_eq!(why, "a block of 256 threads; `.maxntid` in the PTX of the kernel allows 128");
         assert!(!entry(".minnctapersm 2", "").is_demanding());
     }
 

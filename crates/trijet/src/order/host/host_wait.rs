@@ -79,16 +79,21 @@ impl Domain {
     /// that must not wait ask this first. Queries the driver if necessary.
     pub(crate) fn has_room(&self, lane: LaneId) -> bool {
         let of_lane = self.lane(lane);
-        let (stream, end, mark) = {
-            let state = of_lane.lock();
-            if !state.may_be_full(&of_lane.done) {
-                return true;
-            }
-            let Some(stream) = state.open_stream() else { return true };
-            let end = Position { lane, seq: state.seq };
-            (stream, end, state.mark_of(state.seq - PENDING_MAX).cloned())
-        };
-        if matches!(self.gate.query_stream(stream), Ok(Readiness::Ready)) {
+        let state = of_lane.lock();
+        if !state.may_be_full(&of_lane.done) {
+            return true;
+        }
+        let Some(stream) = state.open_stream() else { return true };
+        let end = Position { lane, seq: state.seq };
+        let mark = state.mark_of(state.seq - PENDING_MAX).cloned();
+        // Another thread may drop the stream, and destroys it only after it has had this lock. The
+        // CUDA driver must not be asked about a destroyed stream. A host device knows which streams
+        // exist, but may run and drop functions of the program during a query, which may need the
+        // lock.
+        let held = self.driver().simulation().is_none().then_some(state);
+        let answer = self.gate.query_stream(stream);
+        drop(held);
+        if matches!(answer, Ok(Readiness::Ready)) {
             // A ledger has no entry for this answer. So while something is traced, the answer is
             // not noted.
             if !self.log().tracers.is_on() {
