@@ -28,12 +28,12 @@ const INTRO: &str = "\
 # Lessons
 
 A lesson is a claim of a teaching text about streams, and two or more forms of one program. `trijet lesson NAME` runs the
-forms in turn on your device, draws them in the same scale, and judges the claim by the measured times alone; `--trace
-page.html` keeps the timelines. Without a GPU the times come from a model, and a lesson whose subject the model lacks
-states this. Each lesson is a file in `crates/trijet-lessons/src`.
+forms in turn on your device, draws them in the same scale, and judges the claim by the measured times alone. With
+`--trace page.html` it keeps the timelines. Without a GPU the times come from a model, and a lesson whose subject the
+model lacks states this. Each lesson is a file in `crates/trijet-lessons/src`.
 
-The texts are those of [errata.md](errata.md): *examples* is the README of the book's example programs, *notes* are a
-reader's, *research* is the research note; a number is a line.
+[errata.md](errata.md) names the texts: *examples* is the README of the book's example programs, *notes* are a reader's,
+*research* is the research note; a number is a line.
 ";
 
 fn root() -> PathBuf {

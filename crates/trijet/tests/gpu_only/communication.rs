@@ -162,7 +162,7 @@ fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
     };
     launch(&mut data)?;
     let refused = launch(&mut other).expect_err("other memory");
-    assert!(refused.to_string().contains("uses the memory of its recording"), "{refused}");
+    assert!(refused.to_string().contains("uses the memory of the recording"), "{refused}");
     launch(&mut data)?;
     let count = u32::try_from(devices.len()).expect("a few");
     for (device, one) in devices.iter().zip(&data) {
