@@ -44,14 +44,22 @@ impl FormOutcome {
         sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    /// The engine that worked longest in the traced run, and its time.
-    fn busiest(&self) -> Option<(Engine, Nanos)> {
+    fn dag(&self) -> Dag {
         let kernels = match self.trace.times {
             TimeSource::Model => Kernels::OneAtATime,
             _ => Kernels::Several,
         };
-        let dag = Dag::with_times(&self.trace.ops, kernels, self.trace.times);
-        let found = metrics::measure(&self.trace.ops, &dag, None, &Parameters::default());
+        Dag::with_times(&self.trace.ops, kernels, self.trace.times)
+    }
+
+    /// The operations of the traced run, without the time that each waited for its engine.
+    pub(crate) fn ops(&self) -> Vec<Op> {
+        self.dag().settle(&self.trace.ops)
+    }
+
+    /// The engine that worked longest in the traced run, and its time.
+    fn busiest(&self) -> Option<(Engine, Nanos)> {
+        let found = metrics::measure(&self.trace.ops, &self.dag(), None, &Parameters::default());
         let busiest = found.engines.iter().max_by_key(|engine| engine.busy)?;
         Some((busiest.engine.1, busiest.busy))
     }

@@ -18,14 +18,12 @@ const COLUMNS: u64 = 66;
 /// The idle time between two forms on a page, as a part of the longer form.
 const PAUSE: u64 = 10;
 
-fn length(window: &Range<u64>) -> u64 {
-    window.end - window.start
+fn window(ops: &[Op]) -> Range<u64> {
+    extent(ops).unwrap_or(0..1)
 }
 
-impl FormOutcome {
-    fn window(&self) -> Range<u64> {
-        extent(&self.trace.ops).unwrap_or(0..1)
-    }
+fn length(window: &Range<u64>) -> u64 {
+    window.end - window.start
 }
 
 impl Outcome {
@@ -34,14 +32,15 @@ impl Outcome {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let longest = self.forms.iter().map(|form| length(&form.window())).max().unwrap_or(1);
-        for (name, form) in self.lesson.forms.iter().zip(&self.forms) {
-            let window = form.window();
+        let drawn: Vec<Vec<Op>> = self.forms.iter().map(FormOutcome::ops).collect();
+        let longest = drawn.iter().map(|ops| length(&window(ops))).max().unwrap_or(1);
+        for ((name, form), ops) in self.lesson.forms.iter().zip(&self.forms).zip(&drawn) {
+            let window = window(ops);
             let columns = (length(&window) * COLUMNS).div_ceil(longest.max(1)).max(12);
             let columns = usize::try_from(columns).unwrap_or(12);
             let drawing = match self.lesson.rows {
-                Rows::Engines => staircase(&form.trace.ops, window, columns),
-                Rows::Streams => rows_of_streams(&form.trace.ops, window, columns),
+                Rows::Engines => staircase(ops, window, columns),
+                Rows::Streams => rows_of_streams(ops, window, columns),
             };
             let time = time(form.median_ms());
             let wrong = match form.wrong {
@@ -72,8 +71,9 @@ impl Outcome {
         let mut ops: Vec<Op> = Vec::new();
         let mut start = 0;
         for form in &self.forms {
-            let window = form.window();
-            ops.extend(form.trace.ops.iter().cloned().map(|mut op| {
+            let settled = form.ops();
+            let window = window(&settled);
+            ops.extend(settled.into_iter().map(|mut op| {
                 for times in [&mut op.times, &mut op.call].into_iter().flatten() {
                     let shifted = |at: Nanos| Nanos((at.0 + start).saturating_sub(window.start));
                     (times.begin, times.end) = (shifted(times.begin), shifted(times.end));
@@ -82,14 +82,8 @@ impl Outcome {
             }));
             start += length(&window) + length(&window) / PAUSE;
         }
-        let forms = self.lesson.forms.join(", then ");
-        Page {
-            title: format!("{}: {forms}", self.lesson.name),
-            summary: None,
-            advice: vec![self.verdict().sentence],
-            hazards: Vec::new(),
-            provenance: Vec::new(),
-            ops: Cow::Owned(ops),
-        }
+        let (name, forms) = (self.lesson.name, self.lesson.forms.join(", then "));
+        let title = format!("{name}: {forms}. {}", self.verdict().sentence);
+        Page { title, ops: Cow::Owned(ops), ..Page::default() }
     }
 }

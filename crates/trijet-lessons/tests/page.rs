@@ -69,17 +69,22 @@ fn page() -> String {
         if topic != Some(lesson.topic) {
             topic = Some(lesson.topic);
             let heading = lesson.topic.name();
-            write!(page, "\n## {}{}\n\n", heading[..1].to_uppercase(), &heading[1..]).unwrap();
-            writeln!(page, "| lesson | claim | in | on {device} |\n|---|---|---|---|").unwrap();
+            write!(page, "\n## {}{}\n\n", heading[..1].to_uppercase(), &heading[1..])
+                .expect("writing to a string");
+            writeln!(page, "| lesson | claim | in | on {device} |\n|---|---|---|---|")
+                .expect("writing to a string");
         }
         let (name, claim) = (lesson.name, lesson.claim);
         let texts = lesson.texts.join(", ").replace(':', " ");
-        writeln!(page, "| `{name}` | {claim} | {texts} | {} |", verdict(lines(name))).unwrap();
+        writeln!(page, "| `{name}` | {claim} | {texts} | {} |", verdict(lines(name)))
+            .expect("writing to a string");
     }
-    write!(page, "\n## Ten drawings\n\nFrom the [record](../{RECORD}) of {device}.\n").unwrap();
+    write!(page, "\n## Ten drawings\n\nFrom the [record](../{RECORD}) of {device}.\n")
+        .expect("writing to a string");
     for name in PICTURES {
         let shown: Vec<&str> = lines(name).iter().map(String::as_str).collect();
-        write!(page, "\n### {name}\n\n```text\n{}\n```\n", shown.join("\n").trim()).unwrap();
+        write!(page, "\n### {name}\n\n```text\n{}\n```\n", shown.join("\n").trim())
+            .expect("writing to a string");
     }
     page
 }

@@ -7,7 +7,7 @@ use crate::base::dag::{DagNode, Edge};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::{Asked, HostStep, Op, OpKind, StreamClass, StreamMark};
 use crate::base::lint::{Lint, Rule};
-use crate::base::units::Nanos;
+use crate::base::units::{Nanos, count};
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, HashMap};
 
@@ -61,8 +61,8 @@ pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
     if concerned.is_empty() {
         return Vec::new();
     }
-    let count = concerned.len();
-    let text = format!("{count} operations ordered by the legacy stream alone");
+    let count = count(concerned.len() as u64, "operation");
+    let text = format!("{count} ordered by the legacy stream alone");
     vec![run.lint(Rule::LegacyBarrier, saved, concerned, text)]
 }
 
