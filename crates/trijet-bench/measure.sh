@@ -48,6 +48,8 @@ trijet 60 bench enqueue --device cuda:0 --csv >"$out/enqueue.csv"
 TRIJET_LIBCUDA="$bundle/libempty_cuda.so" trijet 60 bench enqueue --device cuda:0 --csv |
     tail -n +2 >>"$out/enqueue.csv"
 
+trijet 200 bench claims --device cuda:0 --csv >"$out/claims.csv"
+
 trijet 100 bench pitfalls --device cuda:0 --csv >"$out/pitfalls.csv"
 
 trijet 560 bench files --device cuda:0 --csv >"$out/files.csv"

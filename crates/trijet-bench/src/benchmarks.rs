@@ -70,7 +70,7 @@ fn whole<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> Resu
 }
 
 /// All benchmarks.
-pub const BENCHMARKS: [Benchmark; 21] = [
+pub const BENCHMARKS: [Benchmark; 22] = [
     Benchmark {
         name: "overlap",
         measures: "upload, kernel and download of one array under every schedule, compared with the machine's limits",
@@ -109,6 +109,13 @@ pub const BENCHMARKS: [Benchmark; 21] = [
         read: |text| {
             whole(text, |setting, of, steps| crate::pitfalls::run(setting.device, of, steps))
         },
+    },
+    Benchmark {
+        name: "claims",
+        measures: "every claim that a lesson can test, with the verdict of this device",
+        definition: include_str!("../definitions/claims.toml"),
+        runs: Runs::Device,
+        read: |text| whole(text, crate::claims::run),
     },
     Benchmark {
         name: "files",

@@ -10,6 +10,7 @@ mod beside;
 mod chains;
 mod changed;
 mod check;
+mod claims;
 mod clusters;
 pub mod command;
 mod decode;

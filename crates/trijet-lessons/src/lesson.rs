@@ -107,6 +107,14 @@ pub struct Lesson {
     pub make: fn(&Ground) -> Result<Box<dyn Program>>,
 }
 
+impl Lesson {
+    /// Whether the lesson is about two devices. On one GPU its program is `Unsupported`.
+    #[must_use]
+    pub fn needs_two_devices(&self) -> bool {
+        self.topic == Topic::Devices
+    }
+}
+
 /// The forms of the program of a lesson, which use the same memory.
 pub trait Program {
     /// Sets the input of the forms, and overwrites their result.

@@ -1,21 +1,15 @@
 //! Every lesson runs on a host device with modelled times, and its parts fit together.
 
 use std::collections::BTreeSet;
-use trijet::sim::{Executor, HostConfig, Order};
-use trijet::{Device, PoolChoice, Result};
+use trijet::Result;
 use trijet_lessons::{Ground, Judgement, Lesson, Size, lessons, named};
-
-fn ground() -> Result<Ground> {
-    let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).devices(2);
-    let devices = Device::builder().host(config).pool(PoolChoice::Own).open_all()?;
-    Ground::new(&devices, Size::MODEL)
-}
 
 /// Runs the lessons whose index is `part` modulo `PARTS`. The parts run at the same time.
 fn run_part(part: usize) -> Result<()> {
     for lesson in lessons().iter().skip(part).step_by(PARTS) {
         let name = lesson.name;
-        let outcome = lesson.measure(&ground()?).map_err(|error| error.context(name))?;
+        let outcome =
+            lesson.measure(&Ground::on_model(Size::MODEL)?).map_err(|error| error.context(name))?;
         assert!(outcome.is_as_expected(), "{name}: {:#?}", outcome.forms[0].said);
         let verdict = outcome.verdict();
         let is_unmodelled = lesson.unmodelled.is_some();

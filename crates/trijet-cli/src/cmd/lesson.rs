@@ -7,39 +7,22 @@ use super::progress::Progress;
 use crate::args::LessonOptions;
 use serde_json::{Value, json};
 use std::io::Write;
-use trijet::sim::{Executor, HostConfig, Order};
 use trijet::trace::critical::Category;
-use trijet::{Device, ErrorKind, PoolChoice, Result, Select};
+use trijet::{ErrorKind, Result};
 use trijet_cli::key::key;
 use trijet_io::NewFile;
 use trijet_lessons::{FormOutcome, Ground, Judgement, Lesson, Outcome, Size, lessons, named};
 use trijet_tools::command::device::DeviceName;
 use trijet_tools::progress::{Step, Steps};
 
-/// Opens the device. It allocates from a pool of the driver, because some lessons are about such
-/// pools. Without a GPU it is a host device with modelled times.
+/// Opens the device. Without a GPU it is a host device with modelled times.
 fn ground(name: DeviceName) -> Result<Ground> {
-    let gpu = |ordinal| {
-        let gpu =
-            |ordinal| Device::builder().select(Select::Cuda(ordinal)).pool(PoolChoice::Own).open();
-        let mut devices = vec![gpu(ordinal)?];
-        let count = u32::try_from(Device::cuda_devices()?.len()).unwrap_or(1);
-        if count > 1 {
-            devices.push(gpu((ordinal + 1) % count)?);
-        }
-        Ground::new(&devices, Size::GPU)
-    };
-    let modelled = || {
-        let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).devices(2);
-        let devices = Device::builder().host(config).pool(PoolChoice::Own).open_all()?;
-        Ground::new(&devices, Size::MODEL)
-    };
     match name {
-        DeviceName::Cuda(ordinal) => gpu(ordinal),
-        DeviceName::Host => modelled(),
-        DeviceName::Auto => match gpu(0) {
+        DeviceName::Cuda(ordinal) => Ground::on_gpu(ordinal, Size::GPU),
+        DeviceName::Host => Ground::on_model(Size::MODEL),
+        DeviceName::Auto => match Ground::on_gpu(0, Size::GPU) {
             Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
-                modelled()
+                Ground::on_model(Size::MODEL)
             }
             other => other,
         },

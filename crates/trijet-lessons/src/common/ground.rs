@@ -5,9 +5,10 @@
 use serde::Deserialize;
 use std::ops::Range;
 use std::time::Instant;
+use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
-use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, Result, Trace};
+use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, PoolChoice, Result, Select, Trace};
 
 /// A calibration starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
@@ -141,6 +142,32 @@ pub fn hash(rounds: u32, x: u32) -> u32 {
 }
 
 impl Ground {
+    /// Opens a GPU, and the next GPU if there is one. They allocate from pools of the driver,
+    /// because some lessons are about such pools.
+    ///
+    /// # Errors
+    /// Every error of a device.
+    pub fn on_gpu(ordinal: u32, size: Size) -> Result<Self> {
+        let open =
+            |ordinal| Device::builder().select(Select::Cuda(ordinal)).pool(PoolChoice::Own).open();
+        let mut devices = vec![open(ordinal)?];
+        let count = u32::try_from(Device::cuda_devices()?.len()).unwrap_or(1);
+        if count > 1 {
+            devices.push(open((ordinal + 1) % count)?);
+        }
+        Self::new(&devices, size)
+    }
+
+    /// Opens two host devices with modelled times, which allocate from pools.
+    ///
+    /// # Errors
+    /// Every error of a device.
+    pub fn on_model(size: Size) -> Result<Self> {
+        let config = HostConfig::new().executor(Executor::Virtual(Order::Greedy)).devices(2);
+        let devices = Device::builder().host(config).pool(PoolChoice::Own).open_all()?;
+        Self::new(&devices, size)
+    }
+
     /// Calibrates the kernels on the first of the devices.
     ///
     /// # Errors
