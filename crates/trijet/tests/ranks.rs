@@ -23,6 +23,11 @@ const SHORT: Duration = Duration::from_secs(5);
 /// The environment variable that makes a process of this program a rank: rank, number of ranks,
 /// address, timeout in seconds.
 const RANK: &str = "TRIJET_TEST_RANK";
+/// The environment variable that makes a process of this program a rank that leaves at once: rank
+/// and address.
+const LEAVES: &str = "TRIJET_TEST_LEAVES";
+/// The number of ranks that leave together.
+const LEAVERS: usize = 4;
 
 /// An address where no process listens now. Each call gets another number of the host, so that no
 /// other test gets the same address.
@@ -806,6 +811,44 @@ fn a_process_that_is_a_rank() {
     let outcome = steps(ranks);
     let error = outcome.expect_err("a rank is stopped");
     println!("{:?}: {error}", error.kind());
+}
+
+/// This is no test: it is a rank whose process ends as soon as it has left its communicator.
+#[test]
+fn a_process_that_leaves() {
+    let Ok(text) = std::env::var(LEAVES) else { return };
+    let (rank, address) = text.split_once(' ').expect("a rank and an address");
+    let rank = rank.parse().expect("a number");
+    let ranks = Arc::new(Ranks::join(rank, LEAVERS, address, LONG).expect("they join"));
+    let device = Device::open(Select::Host(0)).expect("a host device");
+    let communicator = Communicator::builder().rank(&device, &ranks).open().expect("it opens");
+    communicator.close().expect("all ranks leave together");
+    drop(ranks);
+    std::process::exit(0);
+}
+
+/// Rank 0 compares the calls of all ranks. It once told itself first, so its process could end
+/// before it had told the others.
+#[test]
+fn ranks_that_leave_together_are_all_told_before_rank_0_ends() {
+    for round in 0..8 {
+        let address = address();
+        let start = |rank: usize| {
+            Command::new(std::env::current_exe().expect("this program"))
+                .args(["--exact", "a_process_that_leaves", "--nocapture"])
+                .env(LEAVES, format!("{rank} {address}"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("a process")
+        };
+        let all: Vec<Child> = (0..LEAVERS).map(start).collect();
+        for (rank, child) in all.into_iter().enumerate() {
+            let ended = child.wait_with_output().expect("it ends");
+            let told = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.success(), "round {round}, rank {rank}: {told}");
+        }
+    }
 }
 
 /// Values that agree, and sums that are right, until a rank is stopped.
