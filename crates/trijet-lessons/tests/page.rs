@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use trijet_lessons::{Topic, lessons};
+use trijet_lessons::{Topic, lessons, named};
 
 /// The record: a head, then `== NAME` and the output of `trijet lesson NAME` for each lesson.
 const RECORD: &str = "crates/trijet-bench/results/h100/lessons.txt";
@@ -97,4 +97,22 @@ fn the_page_of_the_lessons_is_the_list_with_the_newest_record() {
     }
     let kept = fs::read_to_string(&path).expect("the page is there");
     assert!(kept == made, "{PAGE} differs: run this test with TRIJET_LESSONS=write");
+}
+
+#[test]
+fn every_lesson_that_a_document_names_exists() {
+    let documents = fs::read_dir(root().join("docs")).expect("the documents are there");
+    let mut count = 0;
+    for document in documents {
+        let path = document.expect("the folder can be read").path();
+        let text =
+            if path.is_file() { fs::read_to_string(&path).unwrap_or_default() } else { continue };
+        for rest in text.split("`trijet lesson ").skip(1) {
+            let name = rest.split(['`', ' ']).next().unwrap_or_default();
+            let is_lesson = name == "NAME" || name.starts_with('-') || named(name).is_some();
+            assert!(is_lesson, "{}: {name}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 40, "the documents name lessons");
 }

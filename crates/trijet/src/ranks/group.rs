@@ -443,8 +443,8 @@ impl Group {
         let outcome = state.steps.arrive(rank, at, step, Instant::now());
         let cause = outcome.as_ref().err().cloned().or_else(|| self.missed(&state));
         drop(state);
-        // The other ranks are told first. This rank may leave as soon as it is told, and its process
-        // may end before it has told the others.
+        // The other ranks are told first. This rank may leave as soon as it is told, and its
+        // process may end before it has told the others.
         let waiting = outcome.into_iter().flatten();
         let (own, others): (Vec<_>, Vec<_>) = waiting.partition(|rank| *rank == self.own.rank);
         others.into_iter().for_each(|rank| self.send(rank, &Frame::Agreed(at.0, at.1)));
