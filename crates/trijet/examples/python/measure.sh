@@ -23,7 +23,7 @@ attempt() { # what command...
     fi
 }
 
-for script in loader stream_context issue_order staged cuda_graph buckets allocators pinned over_sync; do
+for script in loader stream_context issue_order staged cuda_graph buckets allocators pinned over_sync concurrency; do
     echo "== $script"
     attempt "$script" python3 "$script.py" 2>&1
     [ -n "$trijet" ] || continue
