@@ -28,6 +28,7 @@ for script in loader stream_context issue_order staged cuda_graph buckets alloca
     attempt "$script" python3 "$script.py" 2>&1
     [ -n "$trijet" ] || continue
     for form in bad good; do
+        rm -f "$traces/trace-$script-$form.trijet"
         echo "-- $script $form"
         attempt "trace of $script $form" "$trijet" trace -o "$traces/trace-$script-$form.trijet" \
             -- python3 "$script.py" "$form" 2>&1
