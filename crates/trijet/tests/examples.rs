@@ -81,6 +81,9 @@ cargo run --release -p trijet --example basic_streams -- cuda:0
 With `check` as the second argument, the checker runs with the example. For programs that show how much overlap gains,
 with times and drawings, see the [lessons](../../../docs/lessons.md).
 
+The folder `python` has programs in PyTorch: one that shares tensors with the library, and the scripts of
+[docs/pytorch.md](../../../docs/pytorch.md).
+
 | example | what it shows |
 |---|---|
 "
