@@ -97,8 +97,8 @@ pub struct Lesson {
     pub expect: Expect,
     /// The remark or finding that the first form gets.
     pub flag: Flag,
-    /// The name of the time that is judged: "the run", or the time of [`Program::own_ms`].
-    pub timed: &'static str,
+    /// The name of the time of [`Program::own_ms`]; `None` if the time of the whole run is judged.
+    pub timed: Option<&'static str>,
     /// The rows of the drawings.
     pub rows: Rows,
     /// A clause about the model of a host device, if the lesson can show nothing on it.

@@ -3,11 +3,11 @@
 
 use crate::common::ground::{Ground, wrong};
 use crate::lesson::{BAD, Expect, Form, Lesson, Program};
-use crate::said::Said;
-use trijet::trace::dag::{Dag, Kernels};
+use crate::said::{Said, dag};
 use trijet::trace::metrics::{self, Parameters};
-use trijet::trace::{DeviceId, Engine, Op, TimeSource};
+use trijet::trace::{DeviceId, Engine, Op};
 use trijet::{Nanos, Result, Trace};
+use trijet_tools::stats::Samples;
 
 /// A form, measured.
 #[derive(Debug)]
@@ -39,27 +39,18 @@ impl FormOutcome {
     /// The median time in milliseconds.
     #[must_use]
     pub fn median_ms(&self) -> f64 {
-        let mut sorted = self.ms.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-    }
-
-    fn dag(&self) -> Dag {
-        let kernels = match self.trace.times {
-            TimeSource::Model => Kernels::OneAtATime,
-            _ => Kernels::Several,
-        };
-        Dag::with_times(&self.trace.ops, kernels, self.trace.times)
+        Samples::of(self.ms.clone()).quantile(0.5)
     }
 
     /// The operations of the traced run, without the time that each waited for its engine.
     pub(crate) fn ops(&self) -> Vec<Op> {
-        self.dag().settle(&self.trace.ops)
+        dag(&self.trace).settle(&self.trace.ops)
     }
 
     /// The engine that worked longest in the traced run, and its time.
     fn busiest(&self) -> Option<(Engine, Nanos)> {
-        let found = metrics::measure(&self.trace.ops, &self.dag(), None, &Parameters::default());
+        let found =
+            metrics::measure(&self.trace.ops, &dag(&self.trace), None, &Parameters::default());
         let busiest = found.engines.iter().max_by_key(|engine| engine.busy)?;
         Some((busiest.engine.1, busiest.busy))
     }

@@ -41,6 +41,15 @@ pub struct Said {
     pub names: Vec<(&'static str, usize)>,
 }
 
+/// The graph of a trace. The model runs one kernel at a time.
+pub(crate) fn dag(trace: &Trace) -> Dag {
+    let kernels = match trace.times {
+        TimeSource::Model => Kernels::OneAtATime,
+        _ => Kernels::Several,
+    };
+    Dag::with_times(&trace.ops, kernels, trace.times)
+}
+
 impl Said {
     fn count(&mut self, name: &'static str) {
         match self.names.iter_mut().find(|known| known.0 == name) {
@@ -65,11 +74,7 @@ impl Said {
             }
             return said;
         }
-        let kernels = match trace.times {
-            TimeSource::Model => Kernels::OneAtATime,
-            _ => Kernels::Several,
-        };
-        let dag = Dag::with_times(ops, kernels, trace.times);
+        let dag = dag(trace);
         for remark in lint::lints(ops, &dag, trace.hardware_queues) {
             said.count(remark.rule.name());
             if Flag::Remark(remark.rule) == flag {

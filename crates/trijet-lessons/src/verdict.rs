@@ -93,10 +93,7 @@ impl Lesson {
         let [bad, good] = [figures.ms[BAD], figures.ms[last]];
         let [bad_name, good_name] = [self.forms[BAD], self.forms[last]];
         let ratio = bad / good;
-        let of = match self.timed {
-            "the run" => String::new(),
-            timed => format!("{timed}: "),
-        };
+        let of = self.timed.map_or_else(String::new, |timed| format!("{timed}: "));
         let times = format!("({of}{} and {})", time(bad), time(good));
         if ratio >= 1.0 + EQUAL {
             let text = format!(

@@ -14,7 +14,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["small copies", "batches"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::SmallCopy),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: batched,

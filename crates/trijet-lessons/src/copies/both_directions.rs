@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["both directions in one stream", "a stream for each direction"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::NoOverlap),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: both,

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["pageable memory", "page-locked memory"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::Pageable),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: pageable,

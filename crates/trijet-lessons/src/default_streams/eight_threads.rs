@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["the legacy default stream", "a default stream for each thread"],
     expect: Expect::Faster,
     flag: Flag::None("one stream for all threads is allowed"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: Some("The model runs one kernel at a time"),
     make: |ground| Dealt::boxed(ground, THREADS * KERNELS, ground.small_rounds, threads),

@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a stray kernel in the legacy stream", "non-blocking streams"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::LegacyBarrier),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, legacy),

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["the legacy default stream", "the per-thread default stream", "non-blocking streams"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::LegacyBarrier),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: three,

@@ -18,7 +18,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one sum after the backward pass", "a sum for each bucket"],
     expect: Expect::Faster,
     flag: Flag::None("no rule looks for communication that could start earlier"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: buckets,

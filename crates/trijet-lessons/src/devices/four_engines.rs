@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["each micro-batch after the other", "all micro-batches at once"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: four_engines,

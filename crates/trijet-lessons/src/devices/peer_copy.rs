@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["through host memory", "directly"],
     expect: Expect::Faster,
     flag: Flag::None("no rule follows data from a download to an upload"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: peer_copy,

@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["whole copies through one device", "a ring of chunks"],
     expect: Expect::Faster,
     flag: Flag::None("no rule looks for a direction of a link that is idle"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: ring,

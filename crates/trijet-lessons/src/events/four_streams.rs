@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one stream", "four streams with events"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::NoOverlap),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, chain),

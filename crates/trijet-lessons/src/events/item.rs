@@ -19,7 +19,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     ],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::SyncCopy),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, true, item),

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a wait for the device after each chunk", "events"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, over_sync),

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a wait for each stream in turn", "launches first, waits last"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Dealt::boxed(ground, 4 * ground.size.streams, ground.small_rounds, waiting),

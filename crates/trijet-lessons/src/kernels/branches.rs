@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a graph of one stream", "a graph of two streams"],
     expect: Expect::Faster,
     flag: Flag::None("operations of one stream in a graph may depend on each other"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model runs one kernel at a time"),
     make: branches,

@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["clusters of 1 block", "of 2 blocks", "of 4 blocks", "of 8 blocks"],
     expect: Expect::Faster,
     flag: Flag::None("no rule is about clusters"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model gives a kernel equal time in clusters of every size"),
     make: clusters,

@@ -14,7 +14,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["1 stream", "8 streams", "32 streams"],
     expect: Expect::Faster,
     flag: Flag::None("kernels in one stream may depend on each other"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: Some("The model runs one kernel at a time"),
     make: |ground| {

@@ -18,7 +18,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["the host fetches the condition", "a conditional node"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model gives a conditional node the time of one operation"),
     make: conditional,

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["ordinary launches", "dependent launches"],
     expect: Expect::Faster,
     flag: Flag::None("no rule is about dependent launches"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model starts a kernel when the previous one has ended"),
     make: dependent,

@@ -13,7 +13,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["1 stream", "2 streams"],
     expect: Expect::Equal,
     flag: Flag::None("both forms keep the device equally busy"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: Some("The model runs one kernel at a time"),
     make: |ground| {

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a launch of each kernel", "one launch of a graph"],
     expect: Expect::Faster,
     flag: Flag::None("no rule is about the number of launches"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model enqueues the operations of a graph one by one"),
     make: chain,

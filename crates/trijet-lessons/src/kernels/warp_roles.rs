@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a plain kernel in three streams", "warps with roles in three streams"],
     expect: Expect::Faster,
     flag: Flag::None("a trace does not show what the warps of a kernel do"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model does not know the warps of a kernel"),
     make: warp_roles,

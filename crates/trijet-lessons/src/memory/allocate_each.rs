@@ -19,7 +19,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     flag: Flag::None(
         "the library does not trace the program's own driver calls; `trijet trace` does",
     ),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model has no cuMemAlloc and no cuMemFree"),
     make: allocating,

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a copy to a larger buffer in each step", "growth in place"],
     expect: Expect::Faster,
     flag: Flag::None("no rule is about copies within a device"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some(
         "On the model, memory of the largest size stands in for memory that grows in place",

@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a pool that keeps nothing", "a pool that keeps its memory"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::PoolThrash),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model maps memory in no time"),
     make: |ground| Pooled::boxed(ground, |_, _| vec![Bytes(0), Bytes(u64::MAX)]),

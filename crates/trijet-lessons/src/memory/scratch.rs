@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["scratch memory of the largest size", "scratch memory of each batch's size"],
     expect: Expect::Equal,
     flag: Flag::None("both forms are right, and only their memory differs"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, batches),

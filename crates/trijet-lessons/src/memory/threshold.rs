@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["threshold 0", "half the memory of a step", "the memory of a step", "no limit"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::PoolThrash),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model maps memory in no time"),
     make: |ground| Pooled::boxed(ground, thresholds),

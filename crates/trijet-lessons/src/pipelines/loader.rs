@@ -20,7 +20,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a wait for each batch", "stages that work on different batches"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::OverSync),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: loader,

@@ -18,7 +18,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one stream", "events between streams", "a recorded graph", "tasks"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::NoOverlap),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: modes,

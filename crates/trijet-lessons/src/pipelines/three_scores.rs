@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one stream", "a stream for each score"],
     expect: Expect::Faster,
     flag: Flag::None("no rule knows how many blocks of other kernels a GPU has room for"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: Some("The model runs one kernel at a time"),
     make: three_scores,

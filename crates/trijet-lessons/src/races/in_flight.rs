@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a download into memory in flight", "the download waits for the upload"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::War)),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, in_flight, |race| in_y(race, 0)),

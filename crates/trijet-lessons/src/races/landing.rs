@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a landing read before it has landed", "the reader waits for the download"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::Raw)),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, landing, |race| landed(race, race.rounds)),

@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one output for all batches", "two outputs, each use waits for the previous"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::War)),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, overtaken, |race| landed(race, race.rounds)),

@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["stages without events", "an event after each stage"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::Raw)),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, stages, |race| landed(race, 2 * race.rounds)),

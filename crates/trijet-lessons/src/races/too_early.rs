@@ -20,7 +20,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     ],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::Raw)),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, too_early, items),

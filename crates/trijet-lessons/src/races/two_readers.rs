@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one event for two readers", "an event for each reader"],
     expect: Expect::Race,
     flag: Flag::Finding(FindingClass::Race(Conflict::War)),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Race::boxed(ground, lost_reader, in_z),

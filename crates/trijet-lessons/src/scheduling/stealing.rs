@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["static", "sharing", "stealing"],
     expect: Expect::Faster,
     flag: Flag::None("the workers are one kernel, which hides its tasks from the trace"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model does not time the tasks of workers"),
     make: stealing,

@@ -17,7 +17,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["five kernels on one stream", "five kernels on two streams"],
     expect: Expect::Faster,
     flag: Flag::None("the order of the kernels in one stream may be intended"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: Some("The model runs one kernel at a time"),
     make: |ground| Dealt::boxed(ground, LAUNCHES.len(), ground.small_rounds, five),

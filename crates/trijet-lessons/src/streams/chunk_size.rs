@@ -14,7 +14,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["1 chunk", "3 chunks", "12 chunks", "96 chunks", "768 chunks"],
     expect: Expect::Between,
     flag: Flag::None("one chunk has nothing to overlap with"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Job::boxed(ground, ground.size.chunks, ground.size.streams, cut),

@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["the host waits, then computes", "the host computes meanwhile"],
     expect: Expect::Faster,
     flag: Flag::None("the library does not see the work of the host"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: Some("The model's clock stands still while the host computes"),
     make: host_work,

@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["step by step", "chunk by chunk"],
     expect: Expect::Equal,
     flag: Flag::None("no order is slower"),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Job::boxed(ground, ground.size.chunks, ground.size.streams, issue),

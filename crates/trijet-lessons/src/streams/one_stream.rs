@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["one stream", "a stream for each engine"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::NoOverlap),
-    timed: "the run",
+    timed: None,
     rows: Rows::Engines,
     unmodelled: None,
     make: |ground| Chunked::boxed(ground, false, one_stream),

@@ -16,7 +16,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["equal priorities", "a higher priority for the small kernel"],
     expect: Expect::Faster,
     flag: Flag::None("the library does not know which kernel is urgent"),
-    timed: "the slowest of 9 small kernels",
+    timed: Some("the slowest of 9 small kernels"),
     rows: Rows::Streams,
     unmodelled: None,
     make: priority,

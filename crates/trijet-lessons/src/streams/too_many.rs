@@ -15,7 +15,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["a stream for each kernel", "a few streams in turn"],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::TooManyStreams),
-    timed: "the run",
+    timed: None,
     rows: Rows::Streams,
     unmodelled: None,
     make: |ground| Dealt::boxed(ground, ground.size.many_streams, 1, streaming),

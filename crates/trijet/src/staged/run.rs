@@ -322,7 +322,7 @@ impl StagedRun<'_, '_> {
                 let cx = cx();
                 // A value is free as soon as its last user is enqueued, and the next item would
                 // wait for that user. So all slots are filled first, and then used in turn.
-                let is_full = self.made[stage] == *slots;
+                let is_full = self.made[stage] >= *slots;
                 let spare = if is_full { self.spare[stage].pop_front() } else { None };
                 self.made[stage] += usize::from(spare.is_none());
                 let values = self.values_of(item);

@@ -8,7 +8,7 @@ use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
 
 /// The number of elements. It is less than one block, so that the rest of the device is free.
 const ELEMENTS: usize = 32;
-/// Maximum number of rounds. On every device, so many rounds take far longer than a calibration.
+/// Maximum number of rounds. On every device, these rounds take far longer than a calibration.
 const ROUNDS_MAX: u32 = 1 << 28;
 /// A calibration ends when its kernel takes at least this time, in microseconds.
 const STEADY_US: f64 = 4_000.0;
