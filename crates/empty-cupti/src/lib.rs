@@ -1,7 +1,7 @@
 //! A library that replaces CUPTI in tests. `TRIJET_LIBCUPTI` names it, so that programs are traced
 //! without a GPU. It has the functions that the tracing library calls, and reports invented records
-//! on request: [`empty_cupti_emit`] and [`empty_cupti_emit_memory`]. After a call of
-//! [`empty_cupti_hold`], it keeps full buffers until the process exits.
+//! on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`] and [`empty_cupti_emit_ranges`].
+//! After a call of [`empty_cupti_hold`], it keeps full buffers until the process exits.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -18,6 +18,7 @@ const NO_FURTHER: c_int = 12;
 const KERNEL: u32 = 10;
 const CALL: u32 = 5;
 const MEMORY: u32 = 49;
+const MARKER: u32 = 12;
 /// Maximum number of buffers that are held. A recorder lends no more.
 const HELD_MAX: usize = 32;
 /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers with unfinished records are returned too.
@@ -27,6 +28,8 @@ const FIRST_NS: u64 = 1_000;
 const PAIR_NS: u64 = 10_000;
 /// The name of every kernel.
 const NAME: &CStr = c"stand_in_kernel";
+/// The names of the ranges, in turn.
+const RANGES: [&CStr; 2] = [c"step 1", c"step 2"];
 
 /// The registered callbacks, and the buffer that is being filled.
 struct State {
@@ -51,6 +54,8 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECORDS: AtomicU64 = AtomicU64::new(0);
+/// The number of tables of NVTX that were passed to this library.
+static TABLES: AtomicU64 = AtomicU64::new(0);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -95,6 +100,19 @@ pub unsafe extern "C" fn cuptiGetTimestamp(time: *mut u64) -> c_int {
     let now = FIRST_NS + PAIR_NS * RECORDS.load(Ordering::Relaxed).div_ceil(2);
     // SAFETY: the recorder passes a variable for the time.
     unsafe { time.write(now) };
+    0
+}
+
+/// Counts the tables of NVTX. It fills none of them.
+///
+/// # Safety
+/// `tables` is null or the function that NVTX passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiNvtxInitialize2(tables: *const c_void) -> c_int {
+    if tables.is_null() {
+        return 1;
+    }
+    TABLES.fetch_add(1, Ordering::Relaxed);
     0
 }
 
@@ -280,6 +298,41 @@ pub extern "C" fn empty_cupti_emit(count: u64) {
 pub extern "C" fn empty_cupti_emit_memory(count: u64) {
     let mut numbers = 0..;
     emit(MEMORY, 2 * count, || memory(numbers.next().unwrap_or(0)));
+}
+
+/// The record of a mark: the start of a range with a name, or the end of a range without one. The
+/// number of the range is its correlation number.
+fn mark(range: u64, at: u64, name: Option<&CStr>) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+    put(0, &MARKER.to_le_bytes());
+    put(4, &(if name.is_some() { 2_u32 } else { 4 }).to_le_bytes());
+    put(8, &at.to_le_bytes());
+    put(16, &u32::try_from(range & 0x7fff_ffff).unwrap_or(0).to_le_bytes());
+    put(20, &2_u32.to_le_bytes());
+    put(28, &1_u32.to_le_bytes());
+    let name = name.map_or(0, |name| name.as_ptr().expose_provenance());
+    put(40, &(name as u64).to_le_bytes());
+    bytes
+}
+
+/// Reports `count` ranges, each with one kernel and its call in it. If no table of NVTX was passed
+/// to this library, it reports the kernels and the calls only, as CUPTI does.
+#[unsafe(no_mangle)]
+pub extern "C" fn empty_cupti_emit_ranges(count: u64) {
+    for range in 0..count {
+        let pair = RECORDS.load(Ordering::Relaxed) / 2;
+        let begin = FIRST_NS + PAIR_NS * pair;
+        let name = RANGES[usize::from(range % 2 == 1)];
+        let is_connected = TABLES.load(Ordering::Relaxed) > 0;
+        if is_connected {
+            emit(MARKER, 1, || mark(range + 1, begin, Some(name)));
+        }
+        empty_cupti_emit(2);
+        if is_connected {
+            emit(MARKER, 1, || mark(range + 1, begin + 9_500, None));
+        }
+    }
 }
 
 /// Reports `count` records that `next` makes, if records of `kind` are collected.

@@ -301,7 +301,10 @@ fn a_page_of_many_threads_shows_the_engines_and_says_what_it_leaves_out() {
     let page = String::from_utf8(rendered(&[trace], &titled("threads"))).unwrap();
     assert!(page.contains("\"name\":\"kernels\"") && page.contains("\"name\":\"communication\""));
     // 1001 threads and 3 streams, for 600 tracks.
-    assert!(page.contains("404 streams and threads have no row."), "the remark");
+    assert!(
+        page.contains("404 streams, threads and levels of named ranges have no row."),
+        "the remark"
+    );
 }
 
 /// A trace with an allocation that one allocator refuses, so that the page has all its parts.

@@ -11,8 +11,15 @@ pub type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 /// The callback of a subscriber.
 pub type Subscriber = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
 
+/// The function with which a program finds the tables of NVTX: the argument is the number of a
+/// table.
+pub type NvtxTables = unsafe extern "C" fn(u32) -> *const c_void;
+
 /// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 pub const ANOTHER_SUBSCRIBER: Code = 39;
+
+/// The function of CUPTI that makes a program report its NVTX ranges to CUPTI.
+pub const NAMED_RANGES: &CStr = c"cuptiNvtxInitialize2";
 
 macro_rules! symbols {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
@@ -45,10 +52,13 @@ macro_rules! symbols {
                 }
             }
 
-            /// The name of the first function that the library lacks.
+            /// The name of the first function that the library lacks. A library without
+            /// [`NAMED_RANGES`] is complete: its traces have no named ranges.
             #[must_use]
             pub fn missing(&self) -> Option<&'static str> {
-                $(if self.$field.is_none() { return $symbol.to_str().ok(); })*
+                $(if self.$field.is_none() && $symbol != NAMED_RANGES {
+                    return $symbol.to_str().ok();
+                })*
                 None
             }
         }
@@ -84,6 +94,8 @@ symbols! {
     flush = c"cuptiActivityFlushAll": fn(u32);
     /// The name of a function, by its number.
     name = c"cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
+    /// Sets the functions in the NVTX tables of a program to functions of CUPTI.
+    named_ranges = c"cuptiNvtxInitialize2": fn(Option<NvtxTables>);
 }
 
 /// The API that a call belongs to.

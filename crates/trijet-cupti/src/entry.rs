@@ -1,6 +1,8 @@
-//! The entry point of the tracing library. When a program initialises CUDA, the driver loads the
-//! library that `CUDA_INJECTION64_PATH` names, and calls this function.
+//! The entry points of the tracing library. When a program initialises CUDA, the driver loads the
+//! library that `CUDA_INJECTION64_PATH` names. When a program first calls NVTX, NVTX loads the
+//! library that `NVTX_INJECTION64_PATH` names. Each of the two calls its own entry point.
 
+use crate::api::NvtxTables;
 use std::ffi::c_int;
 
 /// The driver calls this function once, after it has loaded the library. The function always
@@ -9,4 +11,18 @@ use std::ffi::c_int;
 pub extern "C" fn InitializeInjection() -> c_int {
     crate::recorder::record_this_process();
     1
+}
+
+/// NVTX calls this function once for each library of the program that contains NVTX. Returns 1 if
+/// the ranges of that library are traced, now or from the start of the recorder on. At 0, NVTX does
+/// nothing in later calls.
+///
+/// # Safety
+/// `tables` is the function that NVTX passes, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn InitializeInjectionNvtx2(tables: Option<NvtxTables>) -> c_int {
+    // SAFETY: NVTX passes the function of its own library. False if that library is unloaded before
+    // the recorder starts: NVTX has no call that would tell.
+    let taken = tables.is_some_and(|tables| unsafe { crate::recorder::take_ranges(tables) });
+    c_int::from(taken)
 }

@@ -6,8 +6,8 @@
 
 /// The first bytes of the payload of a header.
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
-/// The version of the format. Version 4 added the tag [`RANK`].
-pub const VERSION: u32 = 4;
+/// The version of the format. Version 4 added the tag [`RANK`], version 5 the kind [`kind::MARK`].
+pub const VERSION: u32 = 5;
 /// The oldest version that a reader of this version reads.
 pub const VERSION_OLDEST: u32 = 3;
 /// The number of bytes of a block before its payload.
@@ -65,6 +65,18 @@ pub mod kind {
     pub const CALL: u8 = 5;
     /// An overhead. The next byte is its cause.
     pub const OVERHEAD: u8 = 6;
+    /// A mark of a named range. The next byte is one of the constants in [`mark`](super::mark).
+    pub const MARK: u8 = 7;
+}
+
+/// The part of a named range that a mark stands for.
+pub mod mark {
+    /// The start. The end has the same correlation number.
+    pub const START: u8 = 1;
+    /// The end. It has no name.
+    pub const END: u8 = 2;
+    /// A moment without a length.
+    pub const MOMENT: u8 = 3;
 }
 
 /// An activity, as it is in the file.
@@ -78,9 +90,10 @@ pub struct Row {
     pub context: u32,
     /// The stream of an operation or a wait.
     pub stream: u32,
-    /// The host thread of a call.
+    /// The host thread of a call or a mark. 0 for a mark without a thread.
     pub thread: u32,
-    /// A number that an operation shares with the call that enqueued it.
+    /// A number that an operation shares with the call that enqueued it, and the end of a named
+    /// range with its start.
     pub correlation: u32,
     /// The number of the name, or [`NO_NAME`].
     pub name: u32,

@@ -9,7 +9,7 @@
 //! elsewhere.
 
 use crate::api::Api;
-use crate::file::{Allocated, NO_NAME, Row, kind};
+use crate::file::{Allocated, NO_NAME, Row, kind, mark};
 
 /// `CUPTI_API_VERSION` of the headers that were compared: CUDA 12.0 to 13.4.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
@@ -31,6 +31,8 @@ pub mod kinds {
     /// Concurrent kernels. The collection of `KERNEL` instead would make kernels run one after
     /// another.
     pub const CONCURRENT_KERNEL: u32 = 10;
+    /// Marks: the starts and ends of NVTX ranges, and single moments.
+    pub const MARKER: u32 = 12;
     /// Overhead.
     pub const OVERHEAD: u32 = 17;
     /// Copies between devices.
@@ -56,7 +58,7 @@ pub mod kinds {
     ];
 
     /// The kinds of records for a trace of another program, each with a name for messages.
-    pub const ALL: [(u32, &str); 11] = [
+    pub const ALL: [(u32, &str); 12] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
         (CONCURRENT_KERNEL, "kernels"),
@@ -68,6 +70,7 @@ pub mod kinds {
         (DRIVER, "driver calls"),
         (OVERHEAD, "overhead"),
         (MEMORY2, "allocations"),
+        (MARKER, "named ranges"),
     ];
 }
 
@@ -80,6 +83,15 @@ pub enum Record {
     Kernel(Row, u64),
     /// A call, and the number of its function.
     Call(Row, Api, u32),
+    /// The start or the end of a named range, or a named moment: `CUpti_ActivityMarker2`.
+    Mark {
+        /// The activity without its name. Its correlation number is the number of the range.
+        row: Row,
+        /// The address of the name; 0 for the end of a range.
+        name: u64,
+        /// The address of the name of the NVTX domain; 0 for the default domain.
+        domain: u64,
+    },
     /// A context.
     Context {
         /// The number of the context.
@@ -197,6 +209,7 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
             let row = fields.timed([kind::OVERHEAD, overhead(fields.word(4)?), 0, 0], [24, 32])?;
             Some(Record::Plain(row))
         }
+        kinds::MARKER => mark(fields),
         kinds::CONTEXT => Some(Record::Context {
             context: fields.word(4)?,
             device: fields.word(8)?,
@@ -242,6 +255,28 @@ fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
     let kind = [kind::COPY, direction, memory(fields.byte(5)?), memory(fields.byte(6)?)];
     let row = fields.operation(kind, [16, 24], 32, correlation)?;
     Some(Row { bytes: fields.long(8)?, ..row })
+}
+
+/// A mark. `CUpti_ActivityFlag` states its part of a range: 1 for a moment, 2 for the start of a
+/// range, 4 for its end. `CUpti_ActivityObjectKind` 2 states that the mark belongs to a thread.
+fn mark(fields: Fields<'_>) -> Option<Record> {
+    let part = match fields.word(4)? & 7 {
+        1 => mark::MOMENT,
+        2 => mark::START,
+        4 => mark::END,
+        _ => return None,
+    };
+    let (at, thread) = (fields.long(8)?, fields.word(28)?);
+    let row = Row {
+        kind: [kind::MARK, part, 0, 0],
+        thread: if fields.word(20)? == 2 { thread } else { 0 },
+        correlation: fields.word(16)?,
+        name: NO_NAME,
+        begin: at,
+        end: at,
+        ..Row::default()
+    };
+    Some(Record::Mark { row, name: fields.long(40)?, domain: fields.long(48)? })
 }
 
 /// `CUpti_ActivityMemoryKind`. Static device memory counts as device memory.
@@ -412,10 +447,37 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_is_read_by_its_offsets() {
+        let fields: &[(usize, &[u8])] = &[
+            (0, &word(12)),
+            (4, &word(2)),
+            (8, &long(1000)),
+            (16, &word(5)),
+            (20, &word(2)),
+            (24, &word(4711)),
+            (28, &word(77)),
+            (40, &long(0xabc)),
+            (48, &long(0xdef)),
+        ];
+        let Some(Record::Mark { row, name, domain }) = read(&record(56, fields)) else {
+            panic!("the record is not a mark")
+        };
+        assert_eq!((row.kind, row.begin, row.end), ([kind::MARK, 1, 0, 0], 1000, 1000));
+        assert_eq!((row.thread, row.correlation, name, domain), (77, 5, 0xabc, 0xdef));
+        assert_eq!(read(&record(48, fields_until(fields, 48))), None, "the domain is cut off");
+    }
+
+    /// The fields that lie in the first `size` bytes of a record.
+    fn fields_until<'a>(fields: &'a [(usize, &'a [u8])], size: usize) -> &'a [(usize, &'a [u8])] {
+        &fields[..fields.partition_point(|(at, field)| at + field.len() <= size)]
+    }
+
+    #[test]
     fn a_record_that_is_cut_or_unknown_is_none() {
         let bytes = record(40, &[(0, &word(5)), (8, &long(5)), (16, &long(6))]);
         assert!(read(&bytes[..30]).is_none());
-        assert!(read(&record(64, &[(0, &word(12))])).is_none());
+        assert!(read(&record(64, &[(0, &word(12))])).is_none(), "a mark without a part");
+        assert!(read(&record(64, &[(0, &word(15))])).is_none(), "the data of a mark");
     }
 
     /// The reader of a trace counts and names records of this kind.

@@ -4,6 +4,7 @@
 //! - [`api`], [`buffers`] and [`layout`] call CUPTI, lend it memory and read its records by offset.
 //! - [`file`](mod@file) writes the trace file of a process. `trijet::trace::process_file` reads it.
 //! - [`recorder`] traces the process that it runs in, for `trijet trace`.
+//! - `named_ranges` makes the program report its NVTX ranges to CUPTI.
 //! - [`search`] lists the files in which a library of CUDA may be.
 //!
 //! The crate has no dependencies. A second compilation, with `--cfg injected`, makes the dynamic
@@ -16,6 +17,7 @@ pub mod disk;
 mod entry;
 pub mod file;
 pub mod layout;
+mod named_ranges;
 mod questions;
 pub mod recorder;
 pub mod search;

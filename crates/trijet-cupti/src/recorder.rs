@@ -28,11 +28,12 @@
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
 //! of the program with an error. Otherwise the profiler could take buffers of the recorder.
 
-use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi};
+use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxTables};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
 use crate::disk::{Disk, Stop};
 use crate::file;
 use crate::layout::{self, kinds};
+use crate::named_ranges;
 use crate::questions::is_question;
 use crate::search;
 use crate::sink::Sink;
@@ -129,6 +130,25 @@ pub fn record_this_process() {
             start(folder.into());
         }
     });
+}
+
+/// Makes the recorder trace the NVTX ranges of a library, now or when it starts. Returns whether it
+/// does.
+///
+/// # Safety
+/// `tables` is the function that NVTX passes to `InitializeInjectionNvtx2`. The library that it
+/// belongs to stays loaded.
+pub unsafe fn take_ranges(tables: NvtxTables) -> bool {
+    let mut taken = false;
+    guarded(|| {
+        // The lock of the tables may be held for ever in the child of a fork, which has no recorder.
+        let is_child = RECORDER.get().is_some_and(|recorder| !recorder.is_at_home());
+        if std::env::var_os(RECORDINGS).is_some() && !is_child {
+            // SAFETY: the caller keeps the contract of `take`, because both have the same one.
+            taken = unsafe { named_ranges::take(tables) };
+        }
+    });
+    taken
 }
 
 /// The command line of this process, cut to [`COMMAND_BYTES`].
@@ -282,6 +302,7 @@ impl Recorder {
             check(what, self.api.enable.map(|call| unsafe { call(kind) }));
         }
         self.leave_out_questions();
+        named_ranges::begin(&self.api);
         if own {
             file::note(
                 words,

@@ -12,21 +12,22 @@ const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
 
 /// The texts to which records refer.
 pub(crate) trait Texts {
-    /// The name of a kernel, by the address in its record.
-    fn kernel(&self, address: u64) -> &[u8];
+    /// The text at an address from a record: the name of a kernel, a range or a domain. Empty for
+    /// the address 0.
+    fn text(&self, address: u64) -> &[u8];
     /// The name of a function, by its number.
     fn function(&self, api: Api, number: u32) -> Option<&[u8]>;
 }
 
 impl Texts for CuptiApi {
-    fn kernel(&self, address: u64) -> &[u8] {
+    fn text(&self, address: u64) -> &[u8] {
         let Ok(address) = usize::try_from(address) else { return b"" };
         let name = std::ptr::with_exposed_provenance::<c_char>(address);
         if name.is_null() {
             return b"";
         }
-        // SAFETY: the record of a kernel holds the address of a terminated string, which CUPTI
-        // keeps until it is finalised. False for records of an unknown layout, and the recorder
+        // SAFETY: the record of a kernel or a mark holds the address of a terminated string, which
+        // CUPTI keeps until it is finalised. False for records of an unknown layout, and the recorder
         // refuses versions of CUPTI whose layout was not compared.
         unsafe { CStr::from_ptr(name) }.to_bytes()
     }
@@ -99,7 +100,10 @@ impl Sink {
             }
             Some(Record::Plain(row)) => row,
             Some(Record::Kernel(row, address)) => {
-                Row { name: self.named(texts.kernel(address)), ..row }
+                Row { name: self.named(texts.text(address)), ..row }
+            }
+            Some(Record::Mark { row, name, domain }) => {
+                Row { name: self.named_range(texts.text(name), texts.text(domain)), ..row }
             }
             Some(Record::Call(row, api, number)) => {
                 Row { name: self.called(api, number, texts), ..row }
@@ -117,6 +121,24 @@ impl Sink {
         let name = texts.function(api, number).map_or(NO_NAME, |text| self.named(text));
         self.functions.insert((api, number), name);
         name
+    }
+
+    /// The number of the name of a range. The name of its domain comes first, if it has one.
+    fn named_range(&mut self, name: &[u8], domain: &[u8]) -> u32 {
+        if name.is_empty() {
+            return NO_NAME;
+        }
+        if domain.is_empty() {
+            return self.named(name);
+        }
+        let mut both = Vec::new();
+        if both.try_reserve_exact(domain.len() + 2 + name.len()).is_err() {
+            return NO_NAME;
+        }
+        both.extend_from_slice(domain);
+        both.extend_from_slice(b": ");
+        both.extend_from_slice(name);
+        self.named(&both)
     }
 
     /// The number of a text. The first call for a text stages the text. If there is no memory or
@@ -146,7 +168,7 @@ mod tests {
     struct Numbers(Cell<u32>);
 
     impl Texts for Numbers {
-        fn kernel(&self, address: u64) -> &[u8] {
+        fn text(&self, address: u64) -> &[u8] {
             if address == 1 { b"first" } else { b"second" }
         }
 
@@ -199,6 +221,31 @@ mod tests {
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
     }
 
+    #[test]
+    fn the_name_of_a_range_begins_with_its_domain() {
+        let (mut sink, texts) = (Sink::default(), Domains);
+        struct Domains;
+        impl Texts for Domains {
+            fn text(&self, address: u64) -> &[u8] {
+                [&b""[..], b"step", b"NCCL"][usize::try_from(address).unwrap()]
+            }
+            fn function(&self, _: Api, _: u32) -> Option<&[u8]> {
+                None
+            }
+        }
+        for (name, domain) in [(1, 0), (1, 2), (0, 0), (0, 2)] {
+            sink.take(Some(Record::Mark { row: row(kind::MARK), name, domain }), &texts);
+        }
+        let blocks = blocks(&sink.staged);
+        let names: Vec<_> = blocks
+            .iter()
+            .filter(|block| block.0 == file::NAME)
+            .map(|block| &block.1[4..])
+            .collect();
+        assert_eq!(names, [&b"step"[..], b"NCCL: step"], "the ends of ranges have no names");
+        assert_eq!(sink.totals.activities, 4);
+    }
+
     /// The reader refuses a trace if the number of activities in its end differs from the actual
     /// number.
     #[test]
@@ -226,7 +273,7 @@ mod tests {
         let mut sink = Sink::default();
         struct Long;
         impl Texts for Long {
-            fn kernel(&self, _: u64) -> &[u8] {
+            fn text(&self, _: u64) -> &[u8] {
                 &[b'x'; 3 * NAME_BYTES_MAX]
             }
             fn function(&self, _: Api, _: u32) -> Option<&[u8]> {

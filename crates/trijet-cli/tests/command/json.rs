@@ -116,6 +116,8 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     reader.document("trace", &workdir.trijet(&["trace", "--json", "--", "true"]));
     workdir.file("run.trijet", &crate::trace::training());
     workdir.file("ranks.trijet", &ranks());
+    workdir.file("named.trijet", &crate::trace::named());
+    reader.document("trace", &workdir.trijet(&["trace", "--read", "named.trijet", "--json"]));
     reader.document("trace", &workdir.trijet(&["trace", "--read", "ranks.trijet", "--json"]));
     for whole in [&[][..], &["--whole"]] {
         let read = ["trace", "--read", "run.trijet", "--json"];

@@ -4,7 +4,9 @@ use crate::workdir::{Ran, Workdir};
 use std::fs;
 use std::path::PathBuf;
 use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, CopyDirection, End, MemoryKind, NameId};
+use trijet::trace::activity::{
+    Activity, ActivityKind, Api, CopyDirection, End, MarkKind, MemoryKind, NameId,
+};
 use trijet::trace::process_file;
 
 /// A library that cargo built next to the tests.
@@ -146,6 +148,63 @@ pub(crate) fn training() -> Vec<u8> {
     let at = Nanos(6_500_000_000);
     process_file::end(&mut file, &End { activities: count, at, ..End::default() });
     file
+}
+
+/// The trace of a program that names its 10 steps. A step launches a kernel of its own name.
+pub(crate) fn named() -> Vec<u8> {
+    let mut file = Vec::new();
+    process_file::header(&mut file, 7, 130_001, Nanos(1));
+    process_file::name(&mut file, NameId(0), b"cudaLaunchKernel");
+    for step in 0..10 {
+        process_file::name(&mut file, NameId(1 + 2 * step), format!("step {step}").as_bytes());
+        process_file::name(&mut file, NameId(2 + 2 * step), format!("k{step}").as_bytes());
+    }
+    let mut count = 0;
+    let mut add = |kind, name: Option<u32>, begin_us: u64, end_us: u64, correlation| {
+        let one = Activity {
+            kind,
+            begin: Nanos(begin_us * 1000),
+            end: Nanos(end_us * 1000),
+            bytes: 0,
+            name: name.map(NameId),
+            device: 0,
+            context: 1,
+            stream: 7,
+            thread: 1,
+            correlation,
+        };
+        process_file::activity(&mut file, &one);
+        count += 1;
+    };
+    for step in 0..10_u32 {
+        let (at, name) = (100 + 100 * u64::from(step), 1 + 2 * step);
+        add(ActivityKind::Mark(MarkKind::Start), Some(name), at, at, step);
+        add(ActivityKind::Call(Api::Runtime), Some(0), at + 1, at + 5, 100 + step);
+        add(ActivityKind::Kernel, Some(name + 1), at + 10, at + 80, 100 + step);
+        add(ActivityKind::Mark(MarkKind::End), None, at + 90, at + 90, step);
+    }
+    let at = Nanos(2_000_000);
+    process_file::end(&mut file, &End { activities: count, at, ..End::default() });
+    file
+}
+
+#[test]
+fn a_program_that_names_its_steps_has_these_steps() {
+    let workdir = Workdir::new();
+    workdir.file("run.trijet", &named());
+    let text = workdir.trijet(&["trace", "--read", "run.trijet"]).done();
+    for words in [
+        "10 steps in 970.00 us",
+        "a step is the range step #, with one kernel from k0",
+        "named ranges (NVTX) of the whole run",
+        "       900.00 us   700.00 us        10  step #",
+        "all 10 kernels are in stream 7",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    workdir.trijet(&["trace", "--read", "run.trijet", "-o", "run.html"]).done();
+    let page = String::from_utf8(workdir.read("run.html")).unwrap();
+    assert!(page.contains("Named ranges of process 7") && page.contains("ranges of thread 1"));
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub(crate) fn run(name: &str) {
     match name {
         "plain" => used(records),
         "allocates" => allocates(records),
+        "names-ranges" => names_ranges(records),
         "close-descriptors" => close_descriptors(records),
         "no-descriptors" => limited(Resource::RLIMIT_NOFILE, 0, records),
         "no-memory" => no_memory(records),
@@ -70,6 +71,32 @@ fn allocates(count: u64) {
     let cupti = library("TRIJET_LIBCUPTI");
     // SAFETY: the stand-in declares this signature.
     let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit_memory") }.unwrap();
+    emit(count);
+    std::mem::forget(cupti);
+}
+
+/// A table of NVTX that has no functions.
+extern "C" fn no_table(_: u32) -> *const std::ffi::c_void {
+    std::ptr::null()
+}
+
+/// Calls NVTX as the parts of a program do, each with NVTX of its own: one before CUDA is used, one
+/// after that. Then opens `count` ranges, each with a kernel in it.
+fn names_ranges(count: u64) {
+    let connect = || {
+        let library = library("NVTX_INJECTION64_PATH");
+        type Entry = extern "C" fn(extern "C" fn(u32) -> *const std::ffi::c_void) -> i32;
+        // SAFETY: NVTX documents this signature.
+        let entry = unsafe { library.get::<Entry>(b"InitializeInjectionNvtx2") }.unwrap();
+        assert_eq!(entry(no_table), 1);
+        std::mem::forget(library);
+    };
+    connect();
+    initialise();
+    connect();
+    let cupti = library("TRIJET_LIBCUPTI");
+    // SAFETY: the stand-in has this signature.
+    let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit_ranges") }.unwrap();
     emit(count);
     std::mem::forget(cupti);
 }

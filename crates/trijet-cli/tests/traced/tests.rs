@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Test] = &[
     ("the_rank_of_a_process_is_that_of_its_environment", rank),
     ("a_page_is_written_of_a_run_and_of_a_part_of_it", page),
     ("allocations_of_a_program_can_be_replayed", allocations),
+    ("the_named_ranges_of_a_program_are_its_steps", named_ranges),
     ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
     ("a_program_without_descriptors_is_traced", no_descriptors),
     ("a_program_without_memory_goes_on_and_losses_are_counted", no_memory),
@@ -94,6 +95,23 @@ fn page() {
         whole.contains("stand_in_kernel") && !whole.contains("The timeline shows the trace from")
     );
     assert!(part.contains("The timeline shows the trace from 1.00 ms to 2.00 ms"));
+}
+
+/// Each part of a program connects itself to the recorder, before or after it uses CUDA.
+fn named_ranges() {
+    let place = Place::new();
+    let traced = place.trace("names-ranges 20");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(80, true)]), "{traced:?}");
+    let ranges = traced.first("ranges");
+    assert_eq!(
+        (ranges[0]["name"].as_str(), ranges[0]["ranges"].as_u64()),
+        (Some("step #"), Some(20))
+    );
+    assert_eq!(ranges[0]["operations"].as_u64(), Some(20), "{ranges}");
+    assert_eq!(ranges[0]["gpu_busy_ns"].as_u64(), Some(20 * 7_000), "{ranges}");
+    let steps = &traced.first("devices")[0]["steps"];
+    assert_eq!((steps["range"].as_str(), steps["count"].as_u64()), (Some("step #"), Some(20)));
+    assert_eq!(steps["time_per_step"]["median_ns"].as_u64(), Some(10_000), "{steps}");
 }
 
 fn close_descriptors() {

@@ -40,6 +40,18 @@ pub struct KernelTime {
     pub launches: usize,
 }
 
+/// The only stream with kernels, if there are several kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelStream {
+    /// The number of the stream.
+    pub stream: u32,
+    /// The number of kernels in the stream.
+    pub kernels: usize,
+    /// The number of copies between host and device in the stream, if all of them are in it; 0 if
+    /// any of them is in another stream.
+    pub copies: usize,
+}
+
 /// The profile of one device.
 #[derive(Debug)]
 pub struct DeviceProfile {
@@ -62,6 +74,8 @@ pub struct DeviceProfile {
     pub idle: Idle,
     /// The number of streams with operations.
     pub streams: usize,
+    /// The stream with all kernels; `None` if kernels ran in several streams, or fewer than two ran.
+    pub kernel_stream: Option<KernelStream>,
     /// The habits that cost time, by descending cost.
     pub findings: Vec<Habit>,
     /// The kernels with the longest total times.
@@ -92,6 +106,7 @@ impl DeviceProfile {
             engines: engines(operations),
             busy: Nanos(operations.elapsed().0 - idle.total.0),
             streams: streams.len(),
+            kernel_stream: kernel_stream(operations),
             findings: findings::all(operations, facts, &idle, &communication),
             idle,
             kernels: longest_kernels(operations, trace),
@@ -104,6 +119,25 @@ impl DeviceProfile {
         self.findings.push(finding);
         findings::sort(&mut self.findings);
     }
+}
+
+/// The stream with all kernels of the device, if there are several kernels.
+fn kernel_stream(operations: &Operations<'_>) -> Option<KernelStream> {
+    let stream = |one: &&Activity| (one.context, one.stream);
+    let mut kernels = operations.on(ProgramEngine::Kernels).map(|one| stream(&one));
+    let first = kernels.next()?;
+    let mut count = 1;
+    for other in kernels {
+        count += 1;
+        if other != first {
+            return None;
+        }
+    }
+    let copies =
+        || operations.on(ProgramEngine::Upload).chain(operations.on(ProgramEngine::Download));
+    let are_all_in_it = copies().all(|one| stream(&one) == first);
+    let copies = if are_all_in_it { copies().count() } else { 0 };
+    (count > 1).then_some(KernelStream { stream: first.1, kernels: count, copies })
 }
 
 /// The busy times of the engines.

@@ -89,7 +89,10 @@ pub(super) fn set_apart(trace: &mut ProcessTrace) -> Vec<Contradiction> {
         trace.activities.iter().map(|one| life.broken_by(one)).collect();
     let calls = Enqueued::of(trace, &broken);
     for (one, law) in trace.activities.iter().zip(&mut broken) {
-        let has_call = !matches!(one.kind, ActivityKind::Call(_) | ActivityKind::Overhead(_));
+        let has_call = !matches!(
+            one.kind,
+            ActivityKind::Call(_) | ActivityKind::Overhead(_) | ActivityKind::Mark(_)
+        );
         if law.is_none() && has_call && calls.is_after(one.correlation, one.begin) {
             *law = Some(Law::Call);
         }

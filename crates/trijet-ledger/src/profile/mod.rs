@@ -6,7 +6,8 @@
 //! the operations or calls of the finding ran. For some findings, it is the idle time that these
 //! calls caused. Costs of findings may overlap, so they do not add up.
 //!
-//! The figures of a device are about the steps of the program, if the names of its kernels repeat.
+//! The figures of a device are about the steps of the program: named ranges that repeat, or the part
+//! of the run in which the names of the kernels repeat.
 //! The time before the first step, such as reading and compiling, is stated separately.
 //!
 //! The ranks of a program are compared by the collectives that run on all of them.
@@ -25,13 +26,16 @@ mod findings;
 mod idle;
 mod laws;
 mod matching;
+mod named_steps;
 mod names;
 mod operations;
 mod page;
+mod page_ranges;
 mod period;
 mod process;
 mod program;
 mod queues;
+mod ranges;
 mod ranks;
 mod steps;
 mod text;
@@ -39,13 +43,14 @@ mod verdict;
 mod waits;
 
 pub use collectives::Communicated;
-pub use device::{DeviceProfile, EngineTime, KernelTime};
+pub use device::{DeviceProfile, EngineTime, KernelStream, KernelTime};
 pub use findings::Habit;
 pub use idle::{Idle, IdlePart};
 pub use laws::Contradiction;
 pub use page::{PageOptions, page};
 pub use process::{ProcessProfile, analyse};
 pub use program::Profile;
+pub use ranges::RangeTime;
 pub use ranks::{AwaitedRank, Rank, RankJob};
 pub use steps::{FiguresOf, ProgramSteps, StepTimes};
 pub use text::text;

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::activities::is_timed;
-use super::device::DeviceProfile;
+use super::device::{DeviceProfile, KernelStream};
 use super::engine::{Communicating, engine};
 use super::names::readable;
+use super::page_ranges::ranges_section;
 use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
@@ -67,7 +68,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
         ));
     }
     if hidden > 0 {
-        remarks.push(format!("{hidden} streams and threads have no row."));
+        remarks.push(format!("{hidden} streams, threads and levels of named ranges have no row."));
     }
     remarks.extend(shown(processes).flat_map(remarks_of));
     remarks.extend(without_work(processes).map(|line| {
@@ -84,7 +85,11 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
         verdict: verdict(processes),
         remarks,
         ranks: profile.jobs.iter().take(SECTIONS_MAX).flat_map(ranks).collect(),
-        sections: devices.take(SECTIONS_MAX).map(|(one, d)| section(one, d, origin)).collect(),
+        sections: devices
+            .take(SECTIONS_MAX)
+            .map(|(one, d)| section(one, d, origin))
+            .chain(processes.iter().filter_map(ranges_section).take(SECTIONS_MAX))
+            .collect(),
         provenance: provenance(processes),
         timeline,
         detail: "Make a page of a shorter time to see each of them: `trijet trace --read FILE -o \
@@ -260,6 +265,7 @@ fn lines(device: &DeviceProfile) -> Vec<String> {
     )];
     lines.extend(step_sentences(device));
     lines.extend(device.limit_sentence());
+    lines.extend(device.kernel_stream.map(KernelStream::sentence));
     lines
 }
 
@@ -317,19 +323,19 @@ fn ranks(job: &RankJob) -> [Section; 2] {
 
 /// The key of a track. First the index of the process, and the device (`None` for the host). Then 0
 /// for an engine, 1 for a stream, or 2 for a thread. Then the number of the engine, the numbers of
-/// the context and the stream, or the number of the thread. Tracks are drawn in the order of their
-/// keys.
-type TrackKey = (usize, Option<u32>, u8, u32, u32);
+/// the context and the stream, or the number of the thread with 0 for its calls and a higher number
+/// for its named ranges. Tracks are drawn in the order of their keys.
+pub(super) type TrackKey = (usize, Option<u32>, u8, u32, u32);
 
 /// Builds the timeline of a traced program.
-struct TimelineBuilder {
+pub(super) struct TimelineBuilder {
     origin: u64,
     window: Range<u64>,
-    sheet: Sheet,
+    pub(super) sheet: Sheet,
     tracks: BTreeMap<TrackKey, (u32, TimelineTrack)>,
-    kinds: DistinctWords,
+    pub(super) kinds: DistinctWords,
     labels: Labels,
-    hidden: usize,
+    pub(super) hidden: usize,
 }
 
 impl TimelineBuilder {
@@ -373,7 +379,7 @@ impl TimelineBuilder {
         (self.sheet, self.hidden)
     }
 
-    fn track(&mut self, key: TrackKey, track: impl FnOnce() -> TimelineTrack) -> u32 {
+    pub(super) fn track(&mut self, key: TrackKey, track: impl FnOnce() -> TimelineTrack) -> u32 {
         if let Some((number, _)) = self.tracks.get(&key) {
             return *number;
         }
@@ -389,10 +395,18 @@ impl TimelineBuilder {
 
     /// The time of an activity on the clock of the page, if a part of it is in the window.
     fn time(&self, one: &Activity) -> Option<(u64, u64)> {
-        let (begin, end) = (one.begin.0, one.end.0);
-        let is_inside = begin < self.window.end && end > self.window.start;
-        (is_timed(one) && is_inside)
-            .then(|| (begin.saturating_sub(self.origin), end.saturating_sub(self.origin)))
+        is_timed(one).then(|| self.on_page(&(one.begin.0..one.end.0))).flatten()
+    }
+
+    /// A time of the trace on the clock of the page, if a part of it is in the window.
+    pub(super) fn on_page(&self, time: &Range<u64>) -> Option<(u64, u64)> {
+        (time.start < self.window.end && time.end > self.window.start)
+            .then(|| (time.start.saturating_sub(self.origin), time.end.saturating_sub(self.origin)))
+    }
+
+    /// The number of the label with this text.
+    pub(super) fn label(&mut self, text: &str) -> u32 {
+        self.labels.all.number(text)
     }
 
     fn add(&mut self, number: usize, trace: &ProcessTrace) {
@@ -438,6 +452,7 @@ impl TimelineBuilder {
                 thread: call.filter(|_| is_first).map_or(NO_TRACK, |call| call.thread),
             });
         }
+        self.add_ranges(number, trace);
         missing.sort_unstable();
         missing.dedup();
         self.hidden += missing.len();

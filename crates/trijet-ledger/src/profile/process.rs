@@ -9,9 +9,10 @@ use super::findings::{Facts, ProcessStreams};
 use super::laws::{self, Contradiction};
 use super::names::clean;
 use super::operations::Operations;
+use super::ranges::{NamedRanges, RangeTime};
 use super::steps::{FiguresOf, ProgramSteps};
 use crate::base::units::Nanos;
-use crate::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
+use crate::trace::activity::{Activity, ActivityKind, End, OverheadKind, ProcessTrace};
 use std::collections::BTreeMap;
 
 /// The profile of one process.
@@ -47,6 +48,8 @@ pub struct ProcessProfile {
     pub began: Nanos,
     /// The time from `began` to the end of the last activity.
     pub span: Nanos,
+    /// The named ranges with the most time on the host, by descending time, over the whole run.
+    pub ranges: Vec<RangeTime>,
     /// The devices that executed anything.
     pub devices: Vec<DeviceProfile>,
 }
@@ -62,6 +65,9 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
     let (mut untimed, mut first, mut last) = (0, u64::MAX, 0);
     for one in &trace.activities {
         let is_operation = one.engine().is_some();
+        if matches!(one.kind, ActivityKind::Mark(_)) {
+            continue;
+        }
         if !is_timed(one) {
             untimed += usize::from(is_operation);
             continue;
@@ -80,8 +86,9 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
         loading: Cover::of(overhead(trace, loading)),
     };
     let life = first.min(last)..last;
+    let ranges = NamedRanges::of(trace);
     let of_device = |(device, all): (u32, Vec<&Activity>)| {
-        let steps = ProgramSteps::of(&all, trace, &life);
+        let steps = ProgramSteps::of(&all, trace, &ranges, &life);
         let window =
             steps.as_ref().filter(|_| extent == FiguresOf::Steps).map(ProgramSteps::window);
         let extent = if window.is_some() { FiguresOf::Steps } else { FiguresOf::Whole };
@@ -104,6 +111,7 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
         overhead: overhead(trace, OverheadKind::is_caused_by_tracing).length(),
         began: Nanos(life.start),
         span: Nanos(life.end - life.start),
+        ranges: ranges.times(trace),
         devices: devices.into_iter().filter_map(of_device).collect(),
     }
 }

@@ -1,9 +1,12 @@
-//! The steps of a program: the part of its run in which the names of its kernels repeat.
+//! The steps of a program: its named ranges that repeat, or the part of its run in which the names
+//! of its kernels repeat.
 #![forbid(unsafe_code)]
 
 use super::activities::{is_kernel, times};
+use super::named_steps::named_steps;
 use super::names::readable;
 use super::period::{Likeness, Period, period};
+use super::ranges::NamedRanges;
 use crate::base::units::Nanos;
 use crate::trace::activity::{Activity, NameId, ProcessTrace};
 use std::collections::{BTreeMap, HashMap};
@@ -36,13 +39,16 @@ pub struct StepTimes {
 /// The steps of a program on one device.
 #[derive(Debug, Clone)]
 pub struct ProgramSteps {
+    /// The name of the ranges that are the steps, with `#` for digits that differ. `None` if the
+    /// steps were found by the names of the kernels.
+    pub range: Option<String>,
     /// The number of steps.
     pub count: usize,
     /// The number of steps whose kernels differ from the kernels of most steps.
     pub different: usize,
     /// The total time of the steps that `different` counts.
     pub different_time: Nanos,
-    /// The number of kernels in a step.
+    /// The number of kernels in a step with the usual kernels.
     pub kernels: usize,
     /// The name of the kernel that starts a step.
     pub first_kernel: String,
@@ -80,14 +86,22 @@ impl StepTimes {
 }
 
 impl ProgramSteps {
-    /// The steps of the device that ran `operations`, in a process that lived for `life`; `None` if
-    /// the kernels do not repeat.
+    /// The steps of the device that ran `operations`, in a process with these named ranges that
+    /// lived for `life`; `None` if neither ranges nor kernels repeat.
     pub(super) fn of(
         operations: &[&Activity],
         trace: &ProcessTrace,
+        ranges: &NamedRanges,
         life: &Range<u64>,
     ) -> Option<Self> {
-        let (kernels, stream, found) = search(operations)?;
+        let all = sorted_kernels(operations);
+        let (kernels, stream, range, found) = match named_steps(&all, ranges) {
+            Some((found, name)) => (all, None, Some(name.to_owned()), found),
+            None => {
+                let (kernels, stream, found) = search(all)?;
+                (kernels, stream, None, found)
+            }
+        };
         let first = kernels[found.steps.first()?.place.start];
         let last = found.steps.last()?;
         let end = kernels[last.place.clone()].iter().map(|one| one.end.0).max()?;
@@ -105,6 +119,7 @@ impl ProgramSteps {
         }
         let before = life.start..window.start;
         Some(Self {
+            range,
             count: found.steps.len(),
             different: different.len(),
             different_time: Nanos(different.iter().sum()),
@@ -130,12 +145,17 @@ impl ProgramSteps {
 /// kernels of one of several streams repeat. Then their steps.
 type RepeatedKernels<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
+/// The kernels among the operations, sorted by their starts.
+fn sorted_kernels<'a>(operations: &[&'a Activity]) -> Vec<&'a Activity> {
+    let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
+    all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));
+    all
+}
+
 /// Looks for steps with equal kernels: first on all streams, and then on the stream with the most
 /// kernels, because the order on one stream does not depend on other streams. After that, looks for
 /// steps with similar kernels in the same way.
-fn search<'a>(operations: &[&'a Activity]) -> Option<RepeatedKernels<'a>> {
-    let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
-    all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));
+fn search(all: Vec<&Activity>) -> Option<RepeatedKernels<'_>> {
     let mut streams: BTreeMap<(u32, u32), Vec<&Activity>> = BTreeMap::new();
     for &one in &all {
         streams.entry((one.context, one.stream)).or_default().push(one);

@@ -1,11 +1,12 @@
 //! Profiles as text.
 #![forbid(unsafe_code)]
 
-use super::device::DeviceProfile;
+use super::device::{DeviceProfile, KernelStream};
 use super::findings::Habit;
 use super::laws::Contradiction;
 use super::process::ProcessProfile;
 use super::program::Profile;
+use super::ranges::RangeTime;
 use super::ranks::{Rank, RankJob};
 use super::steps::{FiguresOf, ProgramSteps};
 use crate::base::units::Nanos;
@@ -118,6 +119,14 @@ impl Display for ProcessProfile {
         for device in &self.devices {
             write!(f, "{device}")?;
         }
+        if !self.ranges.is_empty() {
+            writeln!(f, "  named ranges (NVTX) of the whole run, by time on the host:")?;
+            writeln!(f, "    {:>12}{:>12}{:>10}", "open", "GPU busy", "ranges")?;
+        }
+        for range in &self.ranges {
+            let RangeTime { name, ranges, open, ran, .. } = range;
+            writeln!(f, "    {open:>12}{ran:>12}{ranges:>10}  {name}")?;
+        }
         writeln!(f, "  all times are on the clock of CUPTI {}", self.interface)?;
         if let Some(end) = &self.end {
             writeln!(
@@ -187,6 +196,9 @@ impl Display for DeviceProfile {
         if let Some(limit) = self.limit_sentence() {
             line(f, 4, &limit)?;
         }
+        if let Some(stream) = self.kernel_stream {
+            line(f, 4, &stream.sentence())?;
+        }
         if !self.findings.is_empty() {
             writeln!(f, "    remarks by cost (costs may overlap, so they do not add up):")?;
         }
@@ -205,8 +217,8 @@ impl Display for DeviceProfile {
 pub(super) fn step_sentences(device: &DeviceProfile) -> Vec<String> {
     let Some(steps) = &device.steps else {
         return vec![
-            "no steps: no sequence of kernels repeats over most of the run, so the figures cover \
-             the whole run"
+            "no steps: no named range and no sequence of kernels repeats over most of the run, so \
+             the figures cover the whole run"
                 .to_owned(),
         ];
     };
@@ -251,7 +263,29 @@ fn what_a_step_is(steps: &ProgramSteps) -> String {
             format!("; {count} of the steps have other kernels and took {time} in total")
         }
     };
-    format!("a step is {kernels}{stream} from {}{different}", steps.first_kernel)
+    let first = &steps.first_kernel;
+    match &steps.range {
+        Some(range) => {
+            format!("a step is the range {range}, with {kernels} from {first}{different}")
+        }
+        None => format!("a step is {kernels}{stream} from {first}{different}"),
+    }
+}
+
+impl KernelStream {
+    /// The sentence about a program with all kernels in one stream.
+    pub(super) fn sentence(self) -> String {
+        let Self { stream, kernels, copies } = self;
+        let copies = match copies {
+            0 => String::new(),
+            1 => " and the only copy between host and device".to_owned(),
+            count => format!(" and all {count} copies between host and device"),
+        };
+        format!(
+            "all {kernels} kernels{copies} are in stream {stream}, so they run one after another; \
+             work without a dependency on them needs another stream to overlap with them"
+        )
+    }
 }
 
 impl RankJob {

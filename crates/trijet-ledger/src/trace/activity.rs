@@ -99,6 +99,17 @@ pub enum Api {
     Driver,
 }
 
+/// The part of a named range that a mark stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MarkKind {
+    /// The start of a range.
+    Start,
+    /// The end of the range whose start has the same correlation number.
+    End,
+    /// A moment that the program named.
+    Moment,
+}
+
 /// The kind of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -122,6 +133,8 @@ pub enum ActivityKind {
     Call(Api),
     /// Time that the driver or the tracing spent outside of the program's calls and operations.
     Overhead(OverheadKind),
+    /// A mark that the program set with NVTX.
+    Mark(MarkKind),
 }
 
 /// The name of an activity, as an index into [`ProcessTrace::names`].
@@ -140,7 +153,7 @@ pub struct Activity {
     pub end: Nanos,
     /// The bytes that were copied or filled.
     pub bytes: u64,
-    /// The name of the kernel, or of the called function.
+    /// The name of the kernel, of the called function, or of the range that a mark starts.
     pub name: Option<NameId>,
     /// The device of an operation.
     pub device: u32,
@@ -148,9 +161,10 @@ pub struct Activity {
     pub context: u32,
     /// The stream of an operation or a wait, as CUPTI numbers it.
     pub stream: u32,
-    /// The host thread of a call, as the operating system numbers it.
+    /// The host thread of a call or a mark, as the operating system numbers it.
     pub thread: u32,
-    /// A number that an operation shares with the call that enqueued it.
+    /// A number that an operation shares with the call that enqueued it, and the end of a range with
+    /// its start.
     pub correlation: u32,
 }
 
@@ -167,7 +181,10 @@ impl Activity {
                 CopyDirection::Within | CopyDirection::Unknown => Some(Engine::Compute),
                 CopyDirection::Host => Some(Engine::Host),
             },
-            ActivityKind::Sync(_) | ActivityKind::Call(_) | ActivityKind::Overhead(_) => None,
+            ActivityKind::Sync(_)
+            | ActivityKind::Call(_)
+            | ActivityKind::Overhead(_)
+            | ActivityKind::Mark(_) => None,
         }
     }
 }

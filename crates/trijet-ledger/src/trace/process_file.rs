@@ -27,7 +27,7 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-        MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+        MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
     };
 
     fn kinds() -> Vec<ActivityKind> {
@@ -46,6 +46,7 @@ mod tests {
             [S::Unknown, S::Event, S::StreamWait, S::Stream, S::Context].map(ActivityKind::Sync),
         );
         kinds.extend([Api::Runtime, Api::Driver].map(ActivityKind::Call));
+        kinds.extend([MarkKind::Start, MarkKind::End, MarkKind::Moment].map(ActivityKind::Mark));
         kinds.extend(
             [
                 O::Unknown,
@@ -251,8 +252,8 @@ mod tests {
     #[test]
     fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
         let mut newer = bytes_of(&sample());
-        newer[12] = 5;
-        assert!(words(&newer).contains("version 5"));
+        newer[12] = 6;
+        assert!(words(&newer).contains("version 6"));
         newer[12] = 2;
         assert!(words(&newer).contains("version 2"));
         assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));

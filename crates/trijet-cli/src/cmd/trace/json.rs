@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use trijet_ledger::profile::{
-    DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, Rank, RankJob,
+    DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, RangeTime, Rank, RankJob,
 };
 
 /// The profile of a program. If nothing was traced, `missing` is the reason.
@@ -48,7 +48,18 @@ fn process(one: &ProcessProfile) -> Value {
             "cupti_ns": one.overhead.0,
             "recorder_ns": one.end.map(|end| end.own_time.0),
         },
+        "ranges": one.ranges.iter().map(range).collect::<Vec<_>>(),
         "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
+    })
+}
+
+fn range(one: &RangeTime) -> Value {
+    json!({
+        "name": one.name,
+        "ranges": one.ranges,
+        "open_ns": one.open.0,
+        "operations": one.operations,
+        "gpu_busy_ns": one.ran.0,
     })
 }
 
@@ -135,6 +146,11 @@ fn device(one: &DeviceProfile) -> Value {
         "lower_bound_ns": one.longest().map(|engine| engine.busy.0),
         "lost": lost.collect::<Vec<_>>(),
         "streams": one.streams,
+        "kernel_stream": one.kernel_stream.map(|only| json!({
+            "stream": only.stream,
+            "kernels": only.kernels,
+            "copies": only.copies,
+        })),
         "engines": engines.collect::<Vec<_>>(),
         "idle": idle(&one.idle),
         "findings": findings.collect::<Vec<_>>(),
@@ -145,6 +161,7 @@ fn device(one: &DeviceProfile) -> Value {
 fn steps(one: &ProgramSteps) -> Value {
     let times = &one.times;
     json!({
+        "range": one.range,
         "count": one.count,
         "different": one.different,
         "different_ns": one.different_time.0,

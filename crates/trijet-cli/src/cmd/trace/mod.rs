@@ -22,6 +22,8 @@ use trijet_io::shown;
 
 /// The environment variable that tells the CUDA driver which library to load.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
+/// The environment variable that tells NVTX which library to load.
+const RANGES_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// The exit statuses of shells for a program that was not found or could not be started.
 const NOT_FOUND: u8 = 127;
@@ -43,6 +45,10 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     let folder = Folder::create()?;
     let mut command = Command::new(program);
     command.args(arguments).env(RECORDINGS, folder.path()).env(INJECTION, folder.library());
+    // A tool for the ranges alone, which the user has chosen, gets them.
+    if std::env::var_os(RANGES_INJECTION).is_none() {
+        command.env(RANGES_INJECTION, folder.library());
+    }
     let mut signals = Signals::receive()?;
     let mut child = match command.spawn() {
         Ok(child) => child,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod laws;
+mod ranges;
 mod ranks;
 mod steps;
 
@@ -639,4 +640,24 @@ fn nothing_is_said_about_queues_where_events_may_explain_the_waits() {
     let mut scenario = in_turns(17);
     scenario.call("cudaStreamWaitEvent_v3020", [50, 51]);
     assert_eq!(scenario.finding("PERF/QUEUE-SHARED"), None);
+}
+
+#[test]
+fn a_program_with_all_kernels_in_one_stream_is_told_so() {
+    let of = |streams: &[u32], uploads: u64| {
+        let mut scenario = Scenario::new();
+        for (at, stream) in (0..).zip(streams) {
+            scenario.kernel(*stream, [100 * at, 100 * at + 10]);
+        }
+        for at in 0..uploads {
+            scenario.upload(MemoryKind::Pinned, 1 << 20, [100 * at + 50, 100 * at + 80]);
+        }
+        scenario.device().kernel_stream
+    };
+    let only = |stream, kernels, copies| Some(KernelStream { stream, kernels, copies });
+    assert_eq!(of(&[20, 20], 0), only(20, 2, 0));
+    assert_eq!(of(&[UPLOADS; 3], 2), only(UPLOADS, 3, 2));
+    assert_eq!(of(&[20, 20], 2), only(20, 2, 0), "the copies are in another stream");
+    assert_eq!(of(&[20, 21], 1), None);
+    assert_eq!(of(&[20], 1), None, "one kernel");
 }

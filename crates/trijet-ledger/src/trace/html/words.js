@@ -51,7 +51,8 @@ function facts(i) {
     list.push(['waited', late >= 0 ? `${words.time(late)} from its call to its start`
                                    : `its call is ${words.time(-late)} after its start: the clocks differ`]);
   } else if (called) {
-    list.push(['call', `${words.time(op.calling[i])}, from ${words.time(op.call[i] - run[0])}`]);
+    const what = op.kinds[op.kind[i]] === 'named range' ? 'open' : 'call';
+    list.push([what, `${words.time(op.calling[i])}, from ${words.time(op.call[i] - run[0])}`]);
   }
   if (op.position[i] > 0) list.push(['place', `operation ${op.position[i].toLocaleString('en')} of stream ${op.stream[i]}, in the order of the calls`]);
   if (op.sites[op.site[i]]) list.push(['source', op.sites[op.site[i]]]);

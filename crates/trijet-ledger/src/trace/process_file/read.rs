@@ -7,12 +7,12 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+    MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
     ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME,
-    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, TROUBLE, VERSION, VERSION_OLDEST,
+    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, TROUBLE, VERSION, VERSION_OLDEST, mark,
 };
 
 /// The maximum number of contexts that the reader accepts. The same maximum holds for streams, for
@@ -354,6 +354,9 @@ fn kind(kind: u8, a: u8, b: u8, c: u8) -> Decoded<ActivityKind> {
         (6, 6) => ActivityKind::Overhead(OverheadKind::LazyLoading),
         (6, 7) => ActivityKind::Overhead(OverheadKind::CommandBufferFull),
         (6, 8) => ActivityKind::Overhead(OverheadKind::BufferRequest),
+        (7, mark::START) => ActivityKind::Mark(MarkKind::Start),
+        (7, mark::END) => ActivityKind::Mark(MarkKind::End),
+        (7, mark::MOMENT) => ActivityKind::Mark(MarkKind::Moment),
         _ => return Err(unknown()),
     })
 }

@@ -6,9 +6,9 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    MemoryKind, NameId, OverheadKind, StreamInfo, SyncKind,
+    MarkKind, MemoryKind, NameId, OverheadKind, StreamInfo, SyncKind,
 };
-use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind};
+use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind, mark};
 
 pub use trijet_cupti::file::{command, note, rank, trouble};
 
@@ -118,6 +118,14 @@ fn code(kind: ActivityKind) -> [u8; 4] {
                 OverheadKind::BufferRequest => 8,
             };
             [kind::OVERHEAD, kind, 0, 0]
+        }
+        ActivityKind::Mark(part) => {
+            let part = match part {
+                MarkKind::Start => mark::START,
+                MarkKind::End => mark::END,
+                MarkKind::Moment => mark::MOMENT,
+            };
+            [kind::MARK, part, 0, 0]
         }
     }
 }

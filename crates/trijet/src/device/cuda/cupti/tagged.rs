@@ -20,7 +20,7 @@ pub(super) struct Tagged {
 }
 
 impl Tagged {
-    /// Takes one record. Records of calls, contexts, streams and allocations are ignored.
+    /// Takes one record. Records of calls, contexts, streams, allocations and marks are ignored.
     pub(super) fn take(&mut self, record: Option<Record>) {
         match record {
             Some(Record::Tag { correlation, tag }) => {
@@ -41,7 +41,8 @@ impl Tagged {
                 Record::Call(..)
                 | Record::Context { .. }
                 | Record::Stream { .. }
-                | Record::Allocation(_),
+                | Record::Allocation(_)
+                | Record::Mark { .. },
             )
             | None => {}
         }
