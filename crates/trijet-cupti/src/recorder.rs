@@ -389,7 +389,7 @@ impl Recorder {
             if ending {
                 break None;
             }
-            if sink.totals.activities >= file::ACTIVITIES_MAX {
+            if sink.is_full() {
                 let words = format!(
                     "the limit of {} activities was reached; later activities were not traced",
                     file::ACTIVITIES_MAX
@@ -440,10 +440,10 @@ impl Recorder {
             // wait for the lock.
             let Some((buffer, valid)) = self.handed().full.pop() else { break };
             self.api.walk(buffer.bytes(valid), |bytes| {
-                if sink.totals.activities + sink.allocations < file::ACTIVITIES_MAX {
-                    sink.take(layout::read(bytes), &self.api);
-                } else {
+                if sink.is_full() {
                     sink.totals.unknown += 1;
+                } else {
+                    sink.take(layout::read(bytes), &self.api);
                 }
             });
             self.buffers.keep(buffer);

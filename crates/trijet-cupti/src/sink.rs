@@ -2,7 +2,7 @@
 //! the activity is counted as unknown.
 
 use crate::api::{Api, CuptiApi};
-use crate::file::{self, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
+use crate::file::{self, ACTIVITIES_MAX, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
 use crate::layout::Record;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
@@ -57,6 +57,11 @@ impl Sink {
         self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
             && self.names.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
+    }
+
+    /// Whether the file has the maximum number of activities, allocations and frees.
+    pub(crate) fn is_full(&self) -> bool {
+        self.totals.activities + self.allocations >= ACTIVITIES_MAX
     }
 
     /// Notes that the staged blocks are in the file.
@@ -219,6 +224,17 @@ mod tests {
             .collect();
         assert_eq!(numbers[..4], [0, 1, NO_NAME, 2]);
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
+    }
+
+    /// The recorder once compared the activities alone with the maximum, and went on without taking
+    /// records.
+    #[test]
+    fn allocations_fill_a_file_too() {
+        let mut sink = Sink { allocations: 1, ..Sink::default() };
+        sink.totals.activities = ACTIVITIES_MAX - 2;
+        assert!(!sink.is_full());
+        sink.totals.activities += 1;
+        assert!(sink.is_full());
     }
 
     #[test]
