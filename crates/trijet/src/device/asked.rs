@@ -95,7 +95,7 @@ impl ArgBlock {
     /// Checks that argument `index` has the form `asked` and the type `T`.
     ///
     /// # Errors
-    /// A text that lists the arguments, if the form or the type is another one.
+    /// A text that lists the arguments, if argument `index` has another form or another type.
     pub(in crate::device) fn compare<T: 'static>(
         &self,
         asked: AskedArgument,

@@ -1,7 +1,8 @@
-//! The position of the operation that the calling thread enqueues, so that an error can name it.
+//! The position (the stream and the number in the stream) of the operation that the calling thread
+//! enqueues. An error of the operation names this position.
 //!
 //! The layers above number the operations. A driver does not know these numbers. While a trace is
-//! taken, the layers above set the position before each call. The host device keeps the position
+//! taken, the layers above set the position before each call. The host device stores the position
 //! with the operation until the operation is complete.
 #![forbid(unsafe_code)]
 

@@ -2,9 +2,9 @@
 //!
 //! Such a child has the memory of its parent, but only the thread that called `fork`. The workers
 //! of a host device do not exist in the child. A lock may be held for ever by a thread that does
-//! not exist there. CUDA does not support such a child. Calls of the library would hang or fail for
-//! no visible reason. So every call is refused, and drops leak. A child that starts another program
-//! with `exec`, as [`std::process::Command`] does, is not affected.
+//! not exist in the child. CUDA does not support such a child. Calls of the library would hang or
+//! fail for no visible reason. So every call is refused, and drops leak. A child that starts
+//! another program with `exec`, as [`std::process::Command`] does, is not affected.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::c_int;
@@ -40,10 +40,11 @@ pub(crate) fn is_child() -> bool {
 pub(in crate::device) fn watch() -> Result<()> {
     static REGISTERED: OnceLock<c_int> = OnceLock::new();
     refuse("open")?;
-    // SAFETY: `in_child` has the C signature that the call expects. It only stores into a static
-    // atomic, which a child may do between `fork` and `exec`: false if it took a lock or allocated.
-    // The system keeps its address until the process ends, and the code is never unloaded: false in
-    // a shared library that is closed again.
+    // SAFETY: `in_child` has the C signature that the call expects. `in_child` only stores into a
+    // static atomic, which a child may do between `fork` and `exec`. This does not hold if
+    // `in_child` takes a lock or allocates. The system stores the address of `in_child` until the
+    // process ends, and the code of `in_child` is never unloaded. This does not hold in a shared
+    // library that is closed again.
     let code = REGISTERED.get_or_init(|| unsafe { pthread_atfork(None, None, Some(in_child)) });
     if *code == 0 {
         return Ok(());

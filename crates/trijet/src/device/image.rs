@@ -2,12 +2,13 @@
 //! has no parameter for the length: the driver follows the tables in the headers, even beyond the
 //! end of a truncated file.
 //!
-//! A cubin is a 64-bit ELF file. A fatbin is a header, which contains the length of the rest,
-//! followed by entries.
+//! A cubin is a 64-bit ELF file. A fatbin is a header followed by entries, such as cubins. The
+//! header contains the length of all entries.
 #![forbid(unsafe_code)]
 
 const ELF: &[u8] = b"\x7fELF";
-/// The classes and byte orders in the identification of an ELF file: 64 bits, little endian.
+/// The bytes for the class and the byte order in the identification of an ELF file: 64 bits, little
+/// endian.
 const ELF_64_LITTLE: &[u8] = &[2, 1];
 const ELF_HEADER: u64 = 64;
 /// `sizeof(Elf64_Phdr)` and `sizeof(Elf64_Shdr)`.

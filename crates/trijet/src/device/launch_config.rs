@@ -204,7 +204,7 @@ impl LaunchConfig {
     /// Checks the configuration against the limits of every CUDA device, and against `limits`.
     ///
     /// # Errors
-    /// A text that names the side, its value and its limit.
+    /// A text that names the wrong value and its limit.
     pub(crate) fn check(&self, limits: LaunchLimits) -> std::result::Result<(), String> {
         let block_threads_max = limits.block_threads_max;
         let sides = [("block", self.block, BLOCK_MAX), ("grid", self.grid, GRID_MAX)];

@@ -88,7 +88,7 @@ impl Loaded {
     /// Names the parameters of the kernel, and the arguments that the launch passes.
     #[inline(always)]
     pub(crate) fn check(&self, args: &ArgBlock) -> Result<(), String> {
-        // Nothing else depends on the number, so no ordering is needed.
+        // A signature in `accepted` makes no other memory visible, so no ordering is needed.
         if self.accepted.load(Ordering::Relaxed) == args.signature() {
             return Ok(());
         }

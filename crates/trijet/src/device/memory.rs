@@ -195,7 +195,7 @@ impl Span {
 }
 
 impl Space {
-    /// The kind of the memory in the ledger, which does not name the device.
+    /// The kind of the memory in the ledger. This kind does not contain the number of the device.
     pub(crate) fn place(self) -> Place {
         match self {
             Self::Device(_) => Place::Device,

@@ -36,21 +36,22 @@ struct Region {
     locks: Mutex<Locks>,
 }
 
-// SAFETY: the bytes are plain data, which no thread owns, and are valid until this value drops.
-// They are used only under a range lock or by the contracts of `slice` and `slice_mut`: false for a
-// reference that outlives its guard.
+// SAFETY: the bytes are plain data, which no thread owns, and are valid until this value drops. The
+// bytes are used only under a range lock or by the contracts of `slice` and `slice_mut`. This does
+// not hold for a reference that outlives its guard.
 unsafe impl Send for Region {}
-// SAFETY: threads that share the region write a range only with an exclusive lock on it, or by the
-// contract of `slice_mut`: false for two operations without an edge that took no lock. The other
-// fields are atomic or under a mutex.
+// SAFETY: threads that share the region write a range only with an exclusive lock on the range, or
+// by the contract of `slice_mut`. This does not hold for two operations without a lock if there is
+// no edge between them. The other fields are atomic or under a mutex.
 unsafe impl Sync for Region {}
 
 impl Drop for Region {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
             // SAFETY: `base` came from `alloc` with this layout. No slice of the bytes exists any
-            // more: guards borrow a window, and queued operations hold one, each with a share of
-            // the region. False for a slice whose caller broke the contract of `slice`.
+            // more, because guards borrow a window of the region, queued operations own a window,
+            // and each window has a share of the region. This does not hold for a slice whose
+            // caller broke the contract of `slice`.
             unsafe { dealloc(self.base.as_ptr(), layout) };
         }
     }
@@ -104,9 +105,9 @@ impl HostBytes {
         if begin < end {
             // SAFETY: `begin < end <= len`, so the address is inside of the allocation.
             let at = unsafe { base.as_ptr().add(begin) };
-            // SAFETY: the range is inside of the allocation, and no code uses bytes from `ready`
-            // on, by the invariant of the type. False without the lock: a second caller would zero
-            // bytes that an operation has written meanwhile.
+            // SAFETY: the range is inside of the allocation. No code uses the bytes at offset
+            // `ready` and above, by the invariant of the type. This does not hold without the lock:
+            // a second caller would zero bytes that an operation has written meanwhile.
             unsafe { at.write_bytes(0, end - begin) };
             ready.store(end, Ordering::Release);
         }
@@ -128,10 +129,10 @@ impl HostBytes {
     pub(in crate::device) fn of_others(address: u64, len: u64) -> Option<Self> {
         let (address, len) = (usize::try_from(address).ok()?, usize::try_from(len).ok()?);
         let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address))?;
-        // SAFETY: the caller of the unsafe function of `memory/foreign.rs` guarantees that the
-        // bytes are initialised, stay valid until their owner is dropped, and are used by no other
-        // code meanwhile. `release` there drops every window before the owner. False if a queued
-        // operation still held a window when the owner is dropped.
+        // SAFETY: the caller of the unsafe function of `memory/foreign.rs` guarantees three facts.
+        // The bytes are initialised, they stay valid until their owner is dropped, and no other
+        // code uses them meanwhile. `release` in that file drops every window before the owner.
+        // This does not hold if a queued operation still has a window when the owner is dropped.
         Some(unsafe { Self::lent(base, len) })
     }
 
@@ -167,8 +168,9 @@ impl HostBytes {
         // SAFETY: `start` is inside of the allocation or its end, by `checked`.
         let at = unsafe { self.region.base.as_ptr().add(start) };
         // SAFETY: the range is inside of the allocation by `checked`, and initialised by
-        // `make_ready`. It is not written meanwhile, by the contract of this function: false if an
-        // operation of a second stream or device writes it without an edge.
+        // `make_ready`. No operation writes the range while the slice exists, by the contract of
+        // this function. This does not hold if an operation of a second stream or device writes the
+        // range without an edge.
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 
@@ -186,8 +188,8 @@ impl HostBytes {
         let at = unsafe { self.region.base.as_ptr().add(start) }.cast::<u32>();
         assert!(at.is_aligned(), "a word is aligned");
         // SAFETY: four bytes of the allocation, initialised by `make_ready` and aligned. All
-        // accesses are atomic, by the contract of this function: false if a guard or an operation
-        // of a host device uses them meanwhile.
+        // accesses are atomic, by the contract of this function. This does not hold if a guard or
+        // an operation of a host device uses the bytes meanwhile.
         unsafe { AtomicU32::from_ptr(at) }
     }
 
@@ -195,7 +197,7 @@ impl HostBytes {
     ///
     /// # Safety
     /// Until the slice is dropped, no operation of any device that uses `range` runs, and no other
-    /// slice of it exists.
+    /// slice of `range` exists.
     #[expect(
         clippy::mut_from_ref,
         reason = "exclusive by the contract of the caller, or a range lock"
@@ -207,8 +209,8 @@ impl HostBytes {
         // window of a part too.
         let at = unsafe { self.region.base.as_ptr().add(start) };
         // SAFETY: the range is inside of the allocation by `checked`, and initialised by
-        // `make_ready`. The slice is the only use of it, by the contract of this function: false if
-        // a pending operation of any device uses the range and its edge was left out.
+        // `make_ready`. The slice is the only use of the range, by the contract of this function.
+        // This does not hold if a pending operation of any device uses the range and lacks an edge.
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
@@ -261,8 +263,8 @@ impl<'a> RangeGuard<'a> {
     /// The locked bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the lock excludes every executor that writes the range while the guard lives. A
-        // guard of a user over page-locked memory takes no lock, but exists only while no operation
-        // uses the range: false if the ordering left out a wait of the host.
+        // guard of a user over page-locked memory takes no lock. Such a guard exists only while no
+        // operation uses the range. This does not hold if the ordering left out a wait of the host.
         unsafe { self.bytes.slice(self.range.clone()) }
     }
 
@@ -272,9 +274,9 @@ impl<'a> RangeGuard<'a> {
     /// When the lock is a lock for reading.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.mode.writes(), "a lock for reading gives no bytes for writing");
-        // SAFETY: the lock is exclusive while the guard lives, and the slice borrows the guard
-        // exclusively, so it is the only one: false for a lock for reading, which the assertion
-        // refuses.
+        // SAFETY: the lock is exclusive while the guard lives. The slice borrows the guard
+        // exclusively, so the slice is the only one. This does not hold for a lock for reading,
+        // which the assertion refuses.
         unsafe { self.bytes.slice_mut(self.range.clone()) }
     }
 }
@@ -325,13 +327,13 @@ impl<'a> RangeGuards<'a> {
         self.parts.iter().map(|(bytes, range, mode)| {
             if mode.writes() {
                 // SAFETY: the lock on the range is exclusive, even against the other ranges of this
-                // operation. The iterator yields each slice once and borrows `self` exclusively:
-                // false for a second iterator at the same time.
+                // operation. The iterator yields each slice once and borrows `self` exclusively.
+                // This does not hold for a second iterator at the same time.
                 LockedBytes::Write(unsafe { bytes.slice_mut(range.clone()) })
             } else {
                 // SAFETY: until the guards drop, the lock excludes every executor that writes the
-                // range, and so do the written ranges of this operation: false if two of its ranges
-                // overlapped without a conflict being found.
+                // range, and every written range of this operation. This does not hold if two
+                // ranges of the operation overlap and no conflict was found.
                 LockedBytes::Read(unsafe { bytes.slice(range.clone()) })
             }
         })

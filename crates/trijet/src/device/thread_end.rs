@@ -2,9 +2,9 @@
 //!
 //! When a thread ends, the CUDA driver destroys the per-thread streams of the thread. With driver
 //! 580, threads that end at the same time with pending work in these streams wait for each other
-//! without end (seen on an H100). So a thread waits for its streams first, in the destructor of a
-//! thread-local value, which runs before the driver's. The wait orders nothing, so it has no entry
-//! in a ledger.
+//! without end (seen on an H100). So a thread waits for its streams first. It waits in the
+//! destructor of a thread-local value, which runs before the destructor of the driver. The wait
+//! orders nothing, so it has no entry in a ledger.
 #![forbid(unsafe_code)]
 
 use super::driver::{CaptureState, Driver, StreamHandle};
@@ -20,8 +20,8 @@ thread_local! {
 #[derive(Debug)]
 struct Opened(RefCell<Vec<(Arc<dyn Driver>, StreamHandle)>>);
 
-/// Makes the end of this thread wait for the work of `stream`, its per-thread stream. A thread that
-/// is already ending has waited.
+/// Makes the end of this thread wait for the work of `stream`, its per-thread stream. Does nothing
+/// if the thread-local values of this thread are already destroyed.
 pub(crate) fn wait_for(driver: &Arc<dyn Driver>, stream: StreamHandle) {
     // A host device destroys no stream at the end of a thread.
     if driver.simulation().is_some() {

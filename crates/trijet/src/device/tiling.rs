@@ -121,8 +121,8 @@ impl Tiling {
         self.rows == 0 || self.columns == 0
     }
 
-    /// The end of the elements that a write of a box can change, as an index into the span. Only
-    /// for a tiling that passed [`Tiling::check`].
+    /// The index in the span after the last element that a write of a box can change. Only for a
+    /// tiling that passed [`Tiling::check`].
     pub(crate) fn written_end(&self, element: Dtype) -> u128 {
         if self.is_empty() {
             return 0;
@@ -250,7 +250,7 @@ impl<'a, T: Pod> Matrix<'a, T> {
 mod tests {
     use super::{Dtype, Matrix, Swizzle, Tiling};
 
-    /// A tiling of u32 that every device takes.
+    /// A tiling of u32 that every device accepts.
     const RIGHT: Tiling = Tiling::new([10, 20], [8, 32]);
 
     #[test]

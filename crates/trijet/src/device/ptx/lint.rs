@@ -198,7 +198,8 @@ fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
     all
 }
 
-/// Whether every driver, or the driver of the device, enforces the limit of static shared memory.
+/// Whether the limit of static shared memory is enforced: by the driver of `gpu`, or by every
+/// driver if there is no `gpu`.
 fn is_limited(module: &Module, gpu: Option<&DeviceInfo>) -> bool {
     match gpu {
         Some(gpu) => gpu.driver_version < LARGER_SINCE || gpu.compute < ALONE_SINCE,
@@ -211,9 +212,9 @@ fn refused(rule: PtxRule, message: String) -> PtxFinding {
 }
 
 /// The finding for a device that cannot run PTX for `target`. PTX for an architecture runs on this
-/// architecture and on all later architectures. PTX for a family runs on this architecture and on
-/// the later architectures of the family. PTX with an `a` runs only on this architecture (PTX ISA,
-/// ".target").
+/// architecture and on all later architectures. PTX for a family (`sm_100f`) runs on this
+/// architecture and on the later architectures of the family. PTX with the suffix `a` (`sm_90a`)
+/// runs only on this architecture (PTX ISA, ".target").
 fn target_beyond(target: &Target, device: (u32, u32)) -> Option<PtxFinding> {
     // CUDA 13.0 has renamed sm_101 to sm_110.
     const RENAMED: [(u32, u32); 2] = [(10, 1), (11, 0)];

@@ -44,8 +44,8 @@ pub(super) struct Unwaited {
     pub(super) ends: bool,
 }
 
-/// Whether an instruction uses memory that another kernel may also use: global memory, or an
-/// address of any kind.
+/// Whether an instruction uses memory that another kernel may also use: global memory, or memory at
+/// a generic address.
 pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
     let own = [".param", ".const", ".shared", ".local"];
     let is_own = || parts.iter().any(|part| own.iter().any(|space| part.starts_with(space)));

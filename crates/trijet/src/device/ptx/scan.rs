@@ -1,7 +1,8 @@
 //! The scanner, which finds the facts of a PTX text in its tokens.
 //!
-//! The scanner recognizes where directives, functions and their bodies start and end, and skips the
-//! rest. Directives may come in any order, and instructions in any layout (PTX ISA, "Syntax").
+//! The scanner recognizes where directives, functions and their bodies start and end. It skips all
+//! other text. Directives may come in any order, and instructions in any layout (PTX ISA,
+//! "Syntax").
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Module, Target};

@@ -38,9 +38,9 @@ pub(super) fn whole(number: &str) -> Option<u64> {
 }
 
 /// The offset in bytes of the end of the last variable. The variables are placed one after another,
-/// from offset `used`, and each variable at a multiple of its alignment. The assembler keeps the
-/// order of the text (ptxas 13.0: variables of 8, 1, 20, 4 and 4 bytes occupy 56 bytes if the third
-/// and the fourth variable are aligned to 16 bytes).
+/// from offset `used`. Each variable starts at a multiple of its alignment. The assembler uses the
+/// order of the text. Measured with ptxas 13.0: variables of 8, 1, 20, 4 and 4 bytes occupy 56
+/// bytes if the third and the fourth variable are aligned to 16 bytes.
 pub(super) fn laid_out<'a>(used: u64, variables: impl Iterator<Item = &'a Variable<'a>>) -> u64 {
     variables.fold(used, |used, variable| {
         let begin = used.checked_next_multiple_of(variable.align.max(1)).unwrap_or(u64::MAX);

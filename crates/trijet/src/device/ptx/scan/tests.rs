@@ -5,7 +5,7 @@ use super::super::facts::{Entry, Reach};
 use super::{Module, scan};
 use proptest::prelude::*;
 
-/// The PTX of the library, and texts that use features that it does not use.
+/// The PTX of the library, and a text with features that the PTX of the library does not use.
 const TEXTS: [&str; 5] = [
     include_str!("../../conform/kernels.ptx"),
     include_str!("../../../kernels/axpy/axpy.ptx"),
@@ -177,14 +177,16 @@ fn a_use_of_memory_counts_before_the_wait() {
 fn a_use_counts_on_every_path_that_has_not_waited() {
     let load = "ld.global.u32 %r1, [%rd1];";
     let name = Some("ld.global.u32".to_owned());
-    // A branch skips the wait, the wait is executed on a condition, or it is in one of two
-    // branches.
+    // In the first text, a branch skips the wait. In the second text, the wait is executed on a
+    // condition. In the third text, the wait is in one of two branches. In the fourth text, a branch
+    // by a table may skip the wait. In the fifth text, both branches wait.
     assert_eq!(early(&format!("@%p1 bra over; {WAIT} over: {load}")), name);
     assert_eq!(early(&format!("@%p1 {WAIT} {load}")), name);
     assert_eq!(early(&format!("@%p1 bra a; {WAIT} bra.uni b; a: mov.u32 %r1, 0; b: {load}")), name);
     assert_eq!(early(&format!("brx.idx %r1, table; a: {WAIT} b: {load}")), name);
     assert_eq!(early(&format!("@%p1 bra a; {WAIT} bra.uni b; a: {WAIT} b: {load}")), None);
-    // The use comes after the wait in the text and runs before it, and the other way round.
+    // First, the use comes after the wait in the text and runs before the wait. Then the use comes
+    // before the wait in the text and runs after the wait.
     assert_eq!(
         early(&format!("bra.uni first; then: {WAIT} ret; first: {load} bra.uni then;")),
         name
@@ -193,7 +195,7 @@ fn a_use_counts_on_every_path_that_has_not_waited() {
         early(&format!("bra.uni first; then: {load} ret; first: {WAIT} bra.uni then;")),
         None
     );
-    // A loop: its second pass comes after the wait, the first one does not.
+    // A loop: in the first pass, the use comes before the wait. In the second pass, it comes after.
     assert_eq!(early(&format!("loop: {load} {WAIT} @%p1 bra loop;")), name);
     assert_eq!(early(&format!("{WAIT} loop: {load} @%p1 bra loop;")), None);
     assert_eq!(early(&format!("ret; dead: {load} {WAIT}")), None, "no path leads there");
@@ -258,7 +260,7 @@ fn static_shared_memory_is_what_the_assembler_gives() {
     let outside = ".shared .b8 m[1]; .shared .align 16 .b8 n[16]; .shared .b8 unused[300];\n";
     let inside = ".shared .align 4 .b8 b[4]; mov.u64 %rd1, n; mov.u64 %rd2, m;";
     assert_eq!(only(&format!("{outside}{}", body(inside))).shared_bytes, 36);
-    // Instructions have parts of the same name.
+    // The names of instructions contain `.shared` too, and declare no memory.
     let uses = "ld.shared.u32 %r1, [%rd1]; cvta.shared.u64 %rd1, %rd2; st .shared .u32 [x], 1;";
     assert_eq!(only(&body(uses)).shared_bytes, 0);
 }
