@@ -88,7 +88,7 @@ impl Machine<'_> {
 
     /// `marks POOL`: compares statistics of a pool. The used bytes are compared with the reserved
     /// bytes, and each of the two with its maximum so far. The definitions of the statistics decide
-    /// the results.
+    /// the results, so every driver must print the same.
     pub(super) fn pool_marks(&self, words: &mut Words<'_>) -> Answer {
         use PoolAttribute as A;
         let pool = self.pool_named(words.word()?)?;

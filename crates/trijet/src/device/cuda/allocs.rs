@@ -134,8 +134,9 @@ impl CudaDriver {
             return Err(Error::new(ErrorKind::OutOfMemory, "cuMemHostAlloc", cause));
         };
         // SAFETY: the driver returned `size` zeroed bytes, which stay mapped until `pinned_free`.
-        // The pool of page-locked memory calls that when no other token of the memory exists: false
-        // if a queued operation held no token. After a context error the pages stay mapped.
+        // The pool of page-locked memory calls `pinned_free` when no other token of the memory
+        // exists. This does not hold if a queued operation has no token. After a context error the
+        // pages stay mapped.
         let host = unsafe { HostBytes::lent(base, size) };
         Ok(Memory::new(Space::Pinned, base.as_ptr() as u64, bytes.0, Some(host)))
     }
@@ -153,8 +154,9 @@ impl CudaDriver {
         self.lock(base, size).ok()?;
         self.locked.keep(mapping);
         // SAFETY: the mapping has `size` zeroed bytes, and stays until `pinned_free`. The pool of
-        // page-locked memory calls that when no other token of the memory exists: false if a queued
-        // operation held no token. After a context error the pages stay mapped.
+        // page-locked memory calls `pinned_free` when no other token of the memory exists. This
+        // does not hold if a queued operation has no token. After a context error the mapping
+        // stays.
         let host = unsafe { HostBytes::lent(base, size) };
         Some(Memory::new(Space::Pinned, base.as_ptr() as u64, size as u64, Some(host)))
     }

@@ -201,11 +201,12 @@ pub(crate) struct EdgeData {
 
 macro_rules! symbols {
     ($table:ident, $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// One entry for each symbol that the library uses.
+        /// The functions of the CUDA driver library: one entry for each symbol that this crate
+        /// uses.
         #[derive(Debug)]
         pub(crate) struct $table {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($arg),*) -> CuResult>,)*
-            /// Keeps the code mapped for as long as the pointers live.
+            /// Keeps the code of the functions mapped for as long as the table lives.
             _library: libloading::Library,
         }
 
@@ -213,10 +214,10 @@ macro_rules! symbols {
             /// Looks every symbol up in `library`.
             pub(crate) fn load(library: libloading::Library) -> Self {
                 Self {
-                    // SAFETY: the type is the documented signature of the symbol: false for a
-                    // library that exports the name with another meaning. The pointer is copied
-                    // out, and is valid while `_library` keeps the code mapped: false for a copy
-                    // that outlives the table.
+                    // SAFETY: the type is the documented signature of the symbol. This does not
+                    // hold for a library that exports the name with another meaning. The pointer is
+                    // copied out, and is valid while `_library` keeps the code mapped. This does
+                    // not hold for a copy that outlives the table.
                     $($field: unsafe { library.get($symbol) }.ok().map(|symbol| *symbol),)*
                     _library: library,
                 }

@@ -74,10 +74,10 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     let pitch_bytes = [tiling.pitch_bytes(*element)];
     let boxes: [c_uint; 2] = [tiling.box_columns, tiling.box_rows];
     let steps: [c_uint; 2] = [1, 1];
-    // SAFETY: the type is the documented signature. The map is a local variable with its alignment,
-    // the arrays have the two dimensions and the one pitch that a matrix has, and all are used
-    // during the call only. The memory at `address` is not accessed: false for a driver that looked
-    // at it, to which it is as alive as to the launch.
+    // SAFETY: the type is the documented signature. The map is a local variable with its alignment.
+    // The arrays have the two dimensions and the one pitch that a matrix has. The call uses the map
+    // and the arrays only until it returns. The call does not access the memory at `address`. Even
+    // if it did, this memory is as valid as for the launch itself.
     let code: CuResult = unsafe {
         encode(
             &raw mut map,
@@ -98,7 +98,7 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     Ok(map)
 }
 
-/// The member of `CUtensorMapDataType`.
+/// The member of `CUtensorMapDataType` for a type of elements.
 fn type_of(element: Dtype) -> c_int {
     match element {
         Dtype::U8 => 0,
@@ -114,7 +114,7 @@ fn type_of(element: Dtype) -> c_int {
     }
 }
 
-/// The member of `CUtensorMapSwizzle`.
+/// The member of `CUtensorMapSwizzle` for a swizzle.
 fn swizzle_of(swizzle: Swizzle) -> c_int {
     match swizzle {
         Swizzle::None => 0,

@@ -65,8 +65,8 @@ impl CudaDriver {
              and writes into them a pointer to the handle of the body"
         )?;
         let bodies = params.conditional.bodies;
-        // SAFETY: the call has succeeded, so it wrote a pointer to an array of `size` handles,
-        // which is 1. The array lives as long as the graph: false after its destruction.
+        // SAFETY: the call has succeeded, so it wrote a pointer to an array of `size` handles, and
+        // `size` is 1. The array lives as long as the graph, which the caller has locked.
         let body = unsafe { bodies.read() };
         self.fill_body(device, body, parts, function, condition)?;
         Ok(added)

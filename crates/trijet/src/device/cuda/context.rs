@@ -31,9 +31,9 @@ pub(super) struct Context {
     pub(super) ordinal: CuDevice,
 }
 
-// SAFETY: the handle is never dereferenced here, and the driver accepts it in every thread. It is
-// valid until `CudaDriver` drops, which releases it: false for a copy of the handle that is kept
-// longer.
+// SAFETY: the handle is never dereferenced here, and the driver accepts it in every thread. The
+// handle is valid until the drop of `CudaDriver` releases it. This does not hold for a copy of the
+// handle that outlives the driver.
 unsafe impl Send for Context {}
 // SAFETY: the driver takes calls on one context from several threads at once (CUDA Driver API,
 // "thread safety"), and a context error leaves the handle valid: the calls return the error.
@@ -79,9 +79,10 @@ impl Drop for Entered<'_> {
 
 fn restore(api: &DriverApi, before: Handle) {
     let Some(set) = api.ctx_set else { return };
-    // SAFETY: `before` was current in this thread when the guard was made, or is null: false if
-    // another thread destroyed it since. The driver refuses a destroyed context. Its owner could
-    // not use it either, so the code of the call is ignored.
+    // SAFETY: `before` was current in this thread when the guard was made, or is null. This does
+    // not hold if another thread has destroyed the context since. The driver refuses a destroyed
+    // context, and the owner of this context could not use it either. So the code of the call is
+    // ignored.
     let _code = unsafe { set(before) };
 }
 
@@ -102,11 +103,11 @@ pub(super) fn device_of(handle: u64) -> DeviceId {
 macro_rules! cu {
     ($self:ident, $op:literal, $entry:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = need($self.api.$entry, $op)?;
-        // SAFETY: the type of the entry is the documented signature of the symbol: false for a
-        // symbol of another version, whose name has another suffix. A call on an object of a device
-        // has that device's context current, by `enter`: false on a second device for a verb that
-        // does not enter. After a context error the driver returns the error and uses no argument.
-        // `$why` argues the rest for each call.
+        // SAFETY: the type of the entry is the documented signature of the symbol. This does not
+        // hold for a symbol of another version, whose name has another suffix. For a call on an
+        // object of a device, `enter` has made the context of this device current. This does not
+        // hold on a second device for a verb that does not call `enter`. After a context error the
+        // driver returns the error and uses no argument. `$why` argues the rest for each call.
         let code = unsafe { function($($arg),*) };
         check(&$self.api, $op, code)
     }};
@@ -224,8 +225,8 @@ impl CudaDriver {
         self.enter(op, device_of(handle))
     }
 
-    /// For calls on memory that belongs to no device. If no context is current, makes the context
-    /// of any device current until the guard drops.
+    /// Used by calls on memory that belongs to no device. If no context is current, makes the
+    /// context of any device current until the guard drops.
     pub(super) fn enter_any(&self, op: &'static str) -> Result<Entered<'_>> {
         if !self.current()?.is_null() {
             return Ok(Entered { api: &self.api, before: None });
@@ -276,9 +277,10 @@ impl Drop for CudaDriver {
         self.unlock_all();
         let Some(release) = self.api.primary_release else { return };
         for context in self.contexts.iter().filter_map(OnceLock::get) {
-            // SAFETY: `retain` retained the context, and nothing uses it after this drop: false if
-            // a handle outlived the driver, which the layers above hold as long as any handle.
-            // While the process exits the driver refuses the call; nothing needs to be done then.
+            // SAFETY: `retain` retained the context, and nothing uses it after this drop. This does
+            // not hold if a handle outlives the driver; the layers above drop the driver after the
+            // last handle. While the process exits the driver refuses the call. Then nothing needs
+            // to be done.
             let _code = unsafe { release(context.ordinal) };
         }
     }

@@ -89,8 +89,8 @@ impl CudaDriver {
             target_hint: MemLocation::default(),
             flags: 0,
         };
-        // One set of attributes is for all copies: `first` is the index of the first copy that has
-        // this set.
+        // One structure of attributes applies to all copies. `first` is the index of the first copy
+        // to which the structure applies.
         let mut first = 0usize;
         let (to, from, lengths) = (targets.as_mut_ptr(), sources.as_mut_ptr(), sizes.as_mut_ptr());
         let (attributes, first, count) = (&raw mut attributes, &raw mut first, copies.len());

@@ -59,8 +59,8 @@ fn failed(api: &DriverApi, op: &'static str, code: CuResult) -> Error {
         if found != 0 || words.is_null() {
             return None;
         }
-        // SAFETY: on success the text is terminated and static: false once the library is unloaded,
-        // and `api` keeps it loaded.
+        // SAFETY: on success the text is terminated and static. The text is valid while the library
+        // is loaded, and `api` keeps the library loaded.
         let words = unsafe { CStr::from_ptr(words) };
         Some(words.to_string_lossy().into_owned())
     };

@@ -51,9 +51,9 @@ impl CudaDriver {
         let _entered = self.enter_of("event query", event.0)?;
         let _relaxed = self.relaxed();
         let function = need(self.api.event_query, "cuEventQuery")?;
-        // SAFETY: the event is live: its owner destroys it after the last query, so this is false
-        // for a query beside the destruction. The call may be made with the context of another
-        // device.
+        // SAFETY: the event is live, because its owner destroys the event only after the last
+        // query. This does not hold if another thread destroys the event during this call. The
+        // context of another device may be current during the call.
         let code = unsafe { function(raw(event.0)) };
         self.readiness("cuEventQuery", code)
     }

@@ -3,7 +3,7 @@
 
 use crate::base::id::DeviceId;
 
-/// A graph. Its handles contain the device, like all handles of this driver.
+/// A graph. Its handles contain the number of the device, like all handles of this driver.
 #[derive(Debug)]
 pub(super) struct CudaGraph {
     pub(super) device: DeviceId,

@@ -32,7 +32,7 @@ const PROGRAMMATIC: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, res
 /// `data` points to a `HostFn` that the graph of the node owns.
 unsafe extern "C" fn repeat(data: *mut c_void) {
     // SAFETY: the contract of this function. The user object of the graph keeps the box until no
-    // launch is pending: false if the node were in a graph without it.
+    // launch is pending. This does not hold for a node in a graph without the user object.
     let run = unsafe { &*data.cast::<HostFn>() };
     // A panic must not unwind into the frames of the driver.
     drop(caught(&**run));

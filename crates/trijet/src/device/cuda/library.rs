@@ -57,7 +57,7 @@ impl Library {
 /// of these functions.
 macro_rules! whole_table {
     ($visibility:vis $table:ident: $($field:ident = $symbol:literal: fn($($arg:ty),*) -> $result:ty;)*) => {
-        /// The functions of the library.
+        /// A table of functions of one library.
         #[derive(Debug)]
         $visibility struct $table {
             $($visibility $field: unsafe extern "C" fn($($arg),*) -> $result,)*
@@ -68,9 +68,9 @@ macro_rules! whole_table {
             /// The table of `library`, or the symbols that it lacks.
             fn load(library: libloading::Library) -> std::result::Result<Self, Vec<&'static str>> {
                 $(
-                    // SAFETY: name and signature come from the header of the library: false for
-                    // another library. The pointer is valid while `_library` is open, which is as
-                    // long as the table lives.
+                    // SAFETY: name and signature come from the header of the library. This does not
+                    // hold for another library. The pointer is valid while `_library` is open,
+                    // which is as long as the table lives.
                     let $field = unsafe { library.get($symbol) }.ok().map(|symbol| *symbol);
                 )*
                 match ($($field,)*) {
@@ -141,13 +141,13 @@ pub(super) fn is_recorded() -> bool {
 }
 
 /// The number of hardware queues of a driver that is initialised now. `None` if the environment
-/// variable has a value whose effect is not documented.
+/// variable `CUDA_DEVICE_MAX_CONNECTIONS` has a value whose effect is not documented.
 pub(super) fn hardware_queues() -> Option<u32> {
     queues_of(std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").as_deref())
 }
 
-/// The number of hardware queues for a value of the variable: 8 without a value, and the value
-/// itself from 1 to 32 (CUDA Programming Guide, environment variables).
+/// The number of hardware queues if `CUDA_DEVICE_MAX_CONNECTIONS` has this value: 8 without a
+/// value, and the value itself from 1 to 32 (CUDA Programming Guide, environment variables).
 fn queues_of(value: Option<&OsStr>) -> Option<u32> {
     let Some(value) = value else { return Some(8) };
     let count = value.to_str()?.trim().parse().ok()?;
@@ -156,8 +156,8 @@ fn queues_of(value: Option<&OsStr>) -> Option<u32> {
 
 /// The address of a symbol; null if the library lacks it.
 pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_void {
-    // SAFETY: the type is that of an address, which every symbol has. The address is valid while
-    // the library is open, and the caller keeps it open.
+    // SAFETY: every symbol has an address, so the type is right for every symbol. The address is
+    // valid while the library is open, and the caller keeps the library open.
     let found = unsafe { library.get::<*const c_void>(name.to_bytes()) };
     found.map_or(std::ptr::null(), |symbol| *symbol)
 }
@@ -185,8 +185,9 @@ fn preload_builtins(compiler: &Path) {
 /// Opens a shared library.
 fn open_file(path: &Path) -> std::result::Result<libloading::Library, String> {
     // SAFETY: the initialisers of the libraries of CUDA set up their own state and expect nothing
-    // of their caller. False for another library that the environment names: its initialisers run
-    // like the initialisers of a library in `LD_PRELOAD`, at the responsibility of the user.
+    // of their caller. This does not hold for another library that the environment names. The
+    // initialisers of such a library run like the initialisers of a library in `LD_PRELOAD`, at the
+    // responsibility of the user.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         use std::error::Error;
         // The source of the error is the message of the loader, which names the file.

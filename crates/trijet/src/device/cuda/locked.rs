@@ -3,7 +3,7 @@
 //!
 //! `cuMemHostAlloc` creates and locks pages at 2.6 GB/s, however many threads call it. To lock huge
 //! pages that exist already takes a tenth of the time of `cuMemHostAlloc` (`files-ways.txt`). This
-//! matters because a run locks hundreds of megabytes before its first chunk.
+//! matters because a pipeline locks hundreds of megabytes before its first chunk.
 //!
 //! A mapping is unlocked before it is unmapped. Otherwise the driver would mistake a later mapping
 //! at the same addresses for the pages that it has locked. So a mapping that cannot be unlocked is
@@ -16,8 +16,8 @@ use std::mem::forget;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, available_parallelism};
 
-/// The driver allocates memory of fewer bytes than this, because for small memory the start of
-/// threads takes too long.
+/// Memory of at least this size is allocated here. The driver allocates smaller memory, because for
+/// small memory the start of threads takes too long.
 pub(super) const MAPPED_MIN: usize = 8 << 20;
 /// The size of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
@@ -121,7 +121,8 @@ mod tests {
         assert!(locked.take(address).is_none());
     }
 
-    /// The pages of a mapping that was not taken may still be locked.
+    /// The pages of a mapping that was not taken may still be locked, so the mapping is not
+    /// unmapped.
     #[test]
     fn a_mapping_that_was_not_taken_stays_mapped() {
         let locked = LockedPages::default();

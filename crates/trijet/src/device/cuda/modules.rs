@@ -31,8 +31,8 @@ const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
 /// The messages of the driver's compiler, each with its site as FILE:LINE. The compiler names a
-/// line of the PTX. If the PTX was `compiled` from a source, the message gets a line of the source:
-/// the line that the last `.loc` before the line of the PTX names.
+/// line of the PTX. If the PTX was `compiled` from a source, this line is replaced by a line of the
+/// source. The last `.loc` before the line of the PTX names the line of the source.
 fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     const PLACE: &str = "ptxas application ptx input, line ";
     let placed = |line: &str| {
@@ -48,8 +48,8 @@ fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The line of the source that line `number` of the PTX comes from. The last `.loc` at or before
-/// this line of the PTX names it by its second number.
+/// The line of the source that line `number` of the PTX comes from. It is the second number of the
+/// last `.loc` at or before line `number`.
 fn source_line(ptx: &str, number: usize) -> Option<String> {
     let noted = ptx.lines().take(number).filter_map(|line| {
         let mut words = line.trim_start().strip_prefix(".loc")?.split_whitespace();

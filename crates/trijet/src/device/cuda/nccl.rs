@@ -12,7 +12,7 @@ pub(super) type ResultCode = c_int;
 /// A `ncclUniqueId`, which names a communicator to all its processes.
 pub(crate) type UniqueId = [u8; 128];
 
-/// `ncclInProgress`: a call that does not wait has not finished.
+/// `ncclInProgress`: the code of a call that has returned before its work is complete.
 pub(super) const IN_PROGRESS: ResultCode = 7;
 
 /// The oldest version whose functions behave as this library expects: 2.18, in the numbers of NCCL.
@@ -109,9 +109,9 @@ pub(super) fn functions() -> Result<&'static Nccl> {
         return Err(unsupported(cause));
     }
     if !library::is_multicast_set() {
-        // SAFETY: NCCL reads the variable when a communicator is made, and the first one is made
-        // after this call. False if another thread reads the environment without the standard
-        // library at this moment.
+        // SAFETY: NCCL reads the variable when a communicator is made, and the first communicator
+        // is made after this call. This does not hold if another thread reads the environment
+        // without the standard library at this moment.
         unsafe { std::env::set_var(MULTICAST, "0") };
     }
     Ok(LOADED.get_or_init(|| nccl))
@@ -126,8 +126,8 @@ impl Nccl {
         // SAFETY: the function returns a terminated text that lives as long as the library, for
         // every code.
         let told = text(unsafe { (self.error)(code) });
-        // SAFETY: the function ignores its argument, and returns a terminated text of this thread
-        // that the next failure replaces; it is copied before.
+        // SAFETY: the function ignores its argument, and returns a terminated text that belongs to
+        // this thread. The next failure in this thread replaces the text, which is copied before.
         let more = text(unsafe { (self.last_error)(std::ptr::null_mut()) });
         let cause = format!("{call}: {told} (NCCL error {code}): {more}");
         Err(Error::new(ErrorKind::Driver, "NCCL", cause))
@@ -139,7 +139,7 @@ fn text(terminated: *const c_char) -> String {
     if terminated.is_null() {
         return String::new();
     }
-    // SAFETY: it is no null pointer, so it is one of the terminated texts that the two functions
-    // above return, and it lives during this call.
+    // SAFETY: the pointer is not null. So it points to one of the terminated texts that the two
+    // functions above return, and the text lives during this call.
     unsafe { CStr::from_ptr(terminated) }.to_string_lossy().into_owned()
 }

@@ -61,7 +61,8 @@ pub(crate) struct NcclGroup {
 }
 
 // SAFETY: NCCL allows calls on a communicator from any thread, one at a time. The functions of this
-// file that use one take `&mut`: false if a later function took `&self` and called NCCL.
+// file that use a communicator take `&mut self`. This does not hold if a later function takes
+// `&self` and calls NCCL.
 unsafe impl Send for NcclGroup {}
 
 fn number(value: usize, what: &'static str) -> Result<c_int> {
@@ -90,7 +91,7 @@ impl Drop for NcclGroup {
 
 impl NcclGroup {
     /// Makes one communicator for each of `devices`, which are numbers of devices of the driver.
-    /// Together they form the whole group.
+    /// These devices are all devices of the group.
     pub(crate) fn new(devices: &[u32]) -> Result<Self> {
         let nccl = functions()?;
         let ordinals: Vec<c_int> = devices
@@ -102,8 +103,8 @@ impl NcclGroup {
             .collect::<Result<_>>()?;
         let count = number(ordinals.len(), "devices")?;
         let mut handles = vec![null_mut(); ordinals.len()];
-        // SAFETY: both arrays have `count` entries, and the call writes the first one. NCCL uses
-        // the primary contexts of the devices, as this library does.
+        // SAFETY: both arrays have `count` entries, and the call writes the array `handles`. NCCL
+        // uses the primary contexts of the devices, as this library does.
         let code = unsafe { (nccl.init_all)(handles.as_mut_ptr(), count, ordinals.as_ptr()) };
         nccl.demand(code, "ncclCommInitAll")?;
         let communicators = handles.into_iter().map(AtomicPtr::new).collect();
@@ -130,9 +131,9 @@ impl NcclGroup {
         let mut config = Config::without_waits();
         let group = Self { nccl, communicators: unset(1), ended: None };
         let slot = group.communicators[0].as_ptr();
-        // SAFETY: the call reads `config` before it returns; the other arguments are values. It
-        // writes the slot now or later, and the slot lives until the communicator has ended, or for
-        // ever: false if `drop` freed it before.
+        // SAFETY: the call reads `config` before it returns. It writes the slot now or later, and
+        // the other arguments are values. The slot lives until the communicator has ended, or for
+        // ever. This does not hold if `drop` frees the slot before.
         let code = unsafe { (nccl.init_rank)(slot, count, ById(id), rank, &raw mut config) };
         nccl.demand(code, "ncclCommInitRankConfig")?;
         Ok(group)
@@ -157,8 +158,9 @@ impl NcclGroup {
                     let (color, key) =
                         (number(*color as usize, "part")?, number(ranks[at], "rank")?);
                     let (whole, slot) = (group.handle(at), slot.as_ptr());
-                    // SAFETY: the communicator is live. The call writes the slot now or later,
-                    // which lives as above. Without a configuration, the new communicator has the
+                    // SAFETY: the communicator is live. The call writes the slot now or later. The
+                    // slot lives until the new communicator has ended, or for ever, as in
+                    // `of_rank`. Without a configuration, the new communicator has the
                     // configuration of the old one.
                     let code = unsafe { (nccl.split)(whole, color, key, slot, null_mut()) };
                     nccl.demand(code, "ncclCommSplit")?;
@@ -180,7 +182,7 @@ impl NcclGroup {
         calls: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         self.demand_live()?;
-        // SAFETY: the call takes no pointer. Calls of a group are enqueued when it ends.
+        // SAFETY: the call takes no pointer. The calls of a group are enqueued when the group ends.
         let begun = unsafe { (self.nccl.begin)() };
         self.nccl.demand(begun, "ncclGroupStart")?;
         let outcome = calls(self);
@@ -217,44 +219,50 @@ impl NcclGroup {
         let (nccl, count, element) = (self.nccl, call.count, call.element);
         Ok(match call.verb {
             NcclVerb::AllReduce { operation } => {
-                // SAFETY: our caller vouches for memory and stream; the communicator is live,
-                // because only `&mut self` ends it.
+                // SAFETY: our caller vouches for the memory and the stream. The communicator is
+                // live, because only functions with `&mut self` end it.
                 unsafe { (nccl.all_reduce)(from, into, count, element, operation, on, stream) }
             }
             NcclVerb::Broadcast { root } => {
                 let root = number(root, "rank")?;
-                // SAFETY: the same; the root reads `from` only, and both are equal.
+                // SAFETY: memory, stream and communicator as for `all_reduce`. The addresses `from`
+                // and `into` are equal. The root only reads the memory.
                 unsafe { (nccl.broadcast)(from, into, count, element, root, on, stream) }
             }
             NcclVerb::Reduce { operation, root } => {
                 let root = number(root, "rank")?;
-                // SAFETY: the same; only the root writes `into`, which is null elsewhere.
+                // SAFETY: memory, stream and communicator as for `all_reduce`. Only the root writes
+                // at `into`, which is null on the other ranks.
                 unsafe { (nccl.reduce)(from, into, count, element, operation, root, on, stream) }
             }
             NcclVerb::AllGather => {
-                // SAFETY: the same; `into` has the elements of all ranks.
+                // SAFETY: memory, stream and communicator as for `all_reduce`. The memory at `into`
+                // has room for the elements of all ranks.
                 unsafe { (nccl.all_gather)(from, into, count, element, on, stream) }
             }
             NcclVerb::ReduceScatter { operation } => {
-                // SAFETY: the same; `from` has the elements for all ranks.
+                // SAFETY: memory, stream and communicator as for `all_reduce`. The memory at `from`
+                // has the elements for all ranks.
                 unsafe { (nccl.reduce_scatter)(from, into, count, element, operation, on, stream) }
             }
             NcclVerb::Send { to } => {
                 let to = number(to, "rank")?;
-                // SAFETY: the same; the call only reads.
+                // SAFETY: memory, stream and communicator as for `all_reduce`. The call only reads
+                // the memory.
                 unsafe { (nccl.send)(from, count, element, to, on, stream) }
             }
             NcclVerb::Receive { from } => {
                 let from = number(from, "rank")?;
-                // SAFETY: the same; the call writes `count` elements.
+                // SAFETY: memory, stream and communicator as for `all_reduce`. The call writes
+                // `count` elements.
                 unsafe { (nccl.receive)(into, count, element, from, on, stream) }
             }
         })
     }
 
-    /// Whether NCCL has finished all calls so far. Then their work is enqueued. Only calls of a
-    /// group from [`NcclGroup::of_rank`], or of a part of such a group, can be unfinished when they
-    /// return.
+    /// Whether NCCL has finished all calls so far. When NCCL has finished a call, the work of the
+    /// call is enqueued. Only calls of a group from [`NcclGroup::of_rank`], or of a part of such a
+    /// group, can be unfinished when they return.
     ///
     /// # Errors
     /// The error of a call, or of work that was enqueued.

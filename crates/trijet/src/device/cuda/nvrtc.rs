@@ -61,7 +61,7 @@ impl NvrtcProgram {
         let mut raw: NvrtcHandle = std::ptr::null_mut();
         let none = std::ptr::null();
         // SAFETY: the call writes the local variable `raw`. The strings are terminated, and the
-        // call copies them; the count of headers is 0, so their null arrays are not read.
+        // call copies them. The number of headers is 0, so the null arrays of headers are not read.
         let code =
             unsafe { (nvrtc.create)(&raw mut raw, source.as_ptr(), file.as_ptr(), 0, none, none) };
         if code != 0 {
@@ -75,8 +75,8 @@ impl NvrtcProgram {
     fn compile(&self, options: &[&CStr]) -> CuResult {
         let count = c_int::try_from(options.len()).unwrap_or(0);
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: the program is live. `options` has the `count` entries that the call is told of,
-        // each terminated, and they are read during the call.
+        // SAFETY: the program is live. `options` has `count` entries, each a terminated text. The
+        // call reads the entries before it returns.
         unsafe { (self.nvrtc.compile)(self.raw, count, options.as_ptr()) }
     }
 
@@ -93,8 +93,9 @@ impl NvrtcProgram {
             return Err(fail(code));
         }
         let mut text = vec![0u8; bytes];
-        // SAFETY: the call writes as many bytes as it reported, the terminator included, and `text`
-        // has that many: false if the program were compiled again in between.
+        // SAFETY: the call writes as many bytes as `size` reported, the terminator included, and
+        // `text` has that many bytes. This does not hold if the program is compiled again in
+        // between.
         let code = unsafe { read(self.raw, text.as_mut_ptr().cast()) };
         if code != 0 {
             return Err(fail(code));
@@ -109,10 +110,11 @@ impl NvrtcProgram {
 type SizeFn = unsafe extern "C" fn(NvrtcHandle, *mut usize) -> CuResult;
 type TextFn = unsafe extern "C" fn(NvrtcHandle, *mut c_char) -> CuResult;
 
-/// Compiles `source` to PTX for compute capability `compute`. Messages call the source `name`.
+/// Compiles `source` to PTX for compute capability `compute`. Messages name the source by `name`.
 ///
 /// # Errors
-/// `Unsupported` without the compiler; `Compile` with its messages, which name lines of the source.
+/// `Unsupported` without the compiler. `Compile` with the messages of the compiler, which name
+/// lines of the source.
 pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<String> {
     let nvrtc = compiler()?;
     let text = |text: &str| {

@@ -40,8 +40,8 @@ impl CudaDriver {
             "the object owns the box from here on, and calls `forget` once, when its last user is gone"
         );
         if let Err(error) = created {
-            // SAFETY: a refused call keeps no pointer, so the box is still owned here: false if the
-            // object existed.
+            // SAFETY: a refused call keeps no pointer, so the box is still owned here. This does
+            // not hold if the refused call has created the user object.
             drop(unsafe { Box::from_raw(data.cast::<T>()) });
             return Err(error);
         }

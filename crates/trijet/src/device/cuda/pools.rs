@@ -149,7 +149,8 @@ impl CudaDriver {
 
     pub(super) fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
         // Measured on driver 580: if `keep` is near the largest possible size, the driver returns
-        // all memory instead of none. So there is no call if the pool has at most `keep` bytes.
+        // all memory to the device instead of none. So the driver is not called if the pool has at
+        // most `keep` bytes.
         if self.pool_get(pool, PoolAttribute::RESERVED)? <= keep.0 {
             return Ok(());
         }

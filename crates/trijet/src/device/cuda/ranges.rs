@@ -1,7 +1,7 @@
 //! Ranges of addresses, into which memory is mapped piece by piece (virtual memory management).
 //!
 //! The driver maps memory by a handle. This library releases the handle as soon as the memory is
-//! mapped. So the memory returns to the device when it is unmapped.
+//! mapped. So the memory returns to the device when the memory is unmapped.
 
 use super::api::{AllocationProps, MemAccess, MemLocation, need};
 use super::context::{CudaDriver, cu};

@@ -40,8 +40,8 @@ impl Drop for Relaxed<'_> {
 /// mode stays.
 fn exchange(api: &DriverApi, mut mode: c_int) -> c_int {
     let Some(exchange) = api.capture_mode else { return mode };
-    // SAFETY: the call reads and writes the local variable `mode`, and concerns this thread only:
-    // no capture of this thread lasts across it that was begun in between.
+    // SAFETY: the call reads and writes the local variable `mode`, and changes only the mode of
+    // this thread. This thread begins no capture before the guard restores the mode.
     let _code = unsafe { exchange(&raw mut mode) };
     mode
 }

@@ -23,8 +23,8 @@ const PER_THREAD: usize = 2;
 /// `data` comes from `Box::into_raw` of a `Box<HostFn>` and is passed to this function once.
 unsafe extern "C" fn trampoline(data: *mut c_void) {
     // SAFETY: the contract of this function. The driver calls it once for each enqueue, and not
-    // after a context error. In a capture it would call once for each replay and the box would be
-    // freed twice: the layers above refuse a capturing stream.
+    // after a context error. In a capture, the driver would call it once for each replay, and the
+    // box would be freed twice. So the layers above refuse a stream in a capture.
     let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
     // The closures of the layers above report their own panics. A panic that leaves a closure must
     // not unwind into the frames of the driver.
@@ -95,10 +95,11 @@ impl CudaDriver {
         let _entered = self.enter_of("stream query", stream.0)?;
         let _relaxed = self.relaxed();
         let function = need(self.api.stream_query, "cuStreamQuery")?;
-        // SAFETY: the stream is live: a stream that borrows it makes the call, or the lock of its
-        // lane is held, and its owner destroys it after it has had this lock. False for a caller
-        // without either. `_entered` keeps the context of the device current, which the handle of a
-        // default stream needs, because that handle means a stream of the current context.
+        // SAFETY: the stream is live, because the caller borrows the stream object or holds the
+        // lock of the stream's lane. The owner of a stream destroys the stream only after it has
+        // had this lock. This does not hold for a caller with neither. `_entered` keeps the context
+        // of the stream's device current. A default stream needs this, because its handle means a
+        // stream of the current context.
         let code = unsafe { function(raw(stream.0)) };
         self.readiness("cuStreamQuery", code)
     }
@@ -120,14 +121,15 @@ impl CudaDriver {
         let launch = need(self.api.host_fn, "cuLaunchHostFunc")?;
         let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
         // SAFETY: the stream is live. `data` passes from this call to `trampoline`, which the
-        // driver calls once on its own thread; `HostFn` is `Send` and `'static`. In a capture the
-        // driver would call it once for each replay, so the layers above refuse a capturing stream.
-        // After a context error the driver never calls it and may still hold the box, so the box
-        // leaks.
+        // driver calls once on its own thread. `HostFn` is `Send` and `'static`. In a capture the
+        // driver would call `trampoline` once for each replay, so the layers above refuse a stream
+        // in a capture. After a context error the driver never calls `trampoline` and may still
+        // hold the box, so the box leaks.
         let code = unsafe { launch(raw(stream.0), trampoline, data) };
         if code != 0 {
             // SAFETY: a refused call keeps no pointer and never calls `trampoline`, so the box is
-            // still owned here: false for a code other than 0 after which the function would run.
+            // still owned here. This does not hold for a code other than 0 after which the function
+            // runs.
             drop(unsafe { Box::from_raw(data.cast::<HostFn>()) });
         }
         check(&self.api, "cuLaunchHostFunc", code)

@@ -31,7 +31,8 @@ pub(crate) enum CaptureState {
     Invalidated,
 }
 
-/// Captures. On streams and events of a capture, every other verb follows law A33.
+/// Captures. Law A33 states what the verbs of the other parts of the contract do on a stream or
+/// event of a capture.
 ///
 /// Queries, synchronisations, allocations and frees are made in the relaxed mode of the calling
 /// thread, so they disturb no capture of other streams. Two things disturb a capture in every mode:
@@ -46,9 +47,11 @@ pub(crate) trait Captures: Debug {
     /// Ends a capture. The graph is ready to be launched.
     ///
     /// # Errors
-    /// For a stream that did not begin the capture. For a thread that did not begin the capture,
-    /// unless the mode is relaxed. If the capture is invalid, the error that made it invalid.
-    /// Afterwards the stream is no longer captured, except after the first of these errors.
+    /// An error if `stream` did not begin the capture. This error ends no capture. After each of
+    /// the following errors, the stream is no longer captured:
+    /// - The calling thread did not begin the capture, and the mode is not relaxed.
+    /// - An earlier call made the capture invalid.
+    /// - Another stream of the capture has operations that `stream` does not wait for.
     fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle>;
 
     /// Whether the stream is captured.

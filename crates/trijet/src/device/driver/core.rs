@@ -56,7 +56,7 @@ pub enum Readiness {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// The product name. The name of a host device contains its executor.
+    /// The product name. The name of a host device contains the name of its executor.
     pub name: String,
     /// Compute capability, major and minor; (0, 0) on the host device.
     pub compute: (u32, u32),
@@ -78,7 +78,7 @@ pub struct DeviceInfo {
     pub priorities: (i32, i32),
     /// Maximum number of threads of a block.
     pub block_threads_max: u32,
-    /// Maximum shared memory of a block in bytes, for every kernel.
+    /// Maximum shared memory of a block in bytes, for a kernel that does not request more.
     pub shared_bytes: u32,
     /// Maximum shared memory of a block in bytes, for a kernel that requests it when it is loaded.
     pub shared_bytes_optin: u32,
@@ -108,9 +108,10 @@ pub enum Clock {
 pub(crate) enum Image<'a> {
     /// PTX text, compiled by the driver for its device.
     Ptx(&'a str),
-    /// PTX text of the run-time compiler, with the lines of its source.
+    /// PTX text that the run-time compiler made. It contains the line numbers of the CUDA C++
+    /// source.
     Compiled(&'a str),
-    /// A cubin or fatbin for the device at hand.
+    /// A cubin or fatbin for the device on which the module is loaded.
     Cubin(&'a [u8]),
 }
 
@@ -253,7 +254,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// Allocates page-locked host memory.
     ///
     /// # Errors
-    /// `OutOfMemory` when the system refuses to lock that much.
+    /// `OutOfMemory` when the system refuses to lock `bytes` bytes.
     fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
     /// Frees page-locked memory. No pending operation may use the memory. The call may wait for the
@@ -263,8 +264,8 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn pinned_free(&self, memory: &Memory) -> Result<()>;
 
-    /// Loads a module. Errors name the module by `label`, which is the file of its code if there is
-    /// one.
+    /// Loads a module. Errors name the module by `label`. This is the name of the file with the
+    /// code of the module, if there is such a file.
     ///
     /// # Errors
     /// `Compile`, with the log of the driver, when the image does not load.

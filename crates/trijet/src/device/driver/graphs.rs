@@ -21,7 +21,7 @@ pub(crate) trait Graphs: Debug {
     /// two launches has the same meaning as between launches in a stream (laws A34 to A36).
     ///
     /// # Errors
-    /// As for enqueuing the operation. After an error the graph cannot be used.
+    /// The errors of enqueuing the operation. After an error the graph cannot be used.
     fn graph_add(
         &self,
         graph: GraphHandle,
@@ -40,7 +40,8 @@ pub(crate) trait Graphs: Debug {
     /// A host function is never replaced.
     ///
     /// # Errors
-    /// `InvalidValue` for another kind or another kernel; otherwise as for enqueuing the operation.
+    /// `InvalidValue` for another kind or another kernel; otherwise the errors of enqueuing the
+    /// operation.
     fn graph_update(&self, graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()>;
 
     /// Destroys a graph. Launches that are pending still run.

@@ -45,7 +45,7 @@ pub(crate) enum NodeAction<'a> {
 pub(crate) enum Repeats {
     /// Once, if the word is not zero.
     Once,
-    /// Repeatedly, as long as the word is not zero before each repeat.
+    /// Repeatedly. The word is read before each repeat. The repeats end when the word is zero.
     WhileSet,
 }
 

@@ -35,8 +35,8 @@ pub(crate) trait Ranges: Debug {
     fn range_reserve(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
     /// Maps new memory of the device at the bytes `at` of a range. These bytes must have no memory
-    /// yet. When the call returns, the device can use the new memory. Devices that have access to
-    /// the other memory of this device can also use it.
+    /// yet. When the call returns, the device can use the new memory. The devices that have access
+    /// to the other memory of this device can also use the new memory.
     ///
     /// # Errors
     /// `OutOfMemory`, with the requested size and the memory that is free; `InvalidValue` for bytes

@@ -14,9 +14,9 @@ pub type Script<'a> = Box<dyn FnOnce() + Send + 'a>;
 pub(crate) enum PollProgress {
     /// The work is complete, and its effects are visible to the caller.
     Ready,
-    /// The work is not complete, and time passes by itself: ask again later.
+    /// The work is not complete. Time passes without a call, so the caller asks again later.
     Later,
-    /// The work is not complete, and time passes only by asking: ask again at once.
+    /// The work is not complete. Time passes only in a call, so the caller asks again at once.
     Again,
 }
 

@@ -61,8 +61,8 @@ fn own() -> Result<&'static Own> {
     }
     let library = library::open(Library::Cupti)?;
     let find = |symbol: &CStr| library::symbol(&library, symbol);
-    // SAFETY: the library is CUPTI by its name, and stays open until the process ends, because it
-    // is forgotten below.
+    // SAFETY: the library is CUPTI by its name. It stays open until the process ends, because
+    // `forget` below keeps it open.
     let api = unsafe { CuptiApi::load(find) };
     std::mem::forget(library);
     if let Some(symbol) = api.missing() {
@@ -113,14 +113,14 @@ impl Own {
         *self.found() = Tagged::default();
         let registered = self.api.register.map(|call| {
             // SAFETY: both functions have the documented signatures, and find the recorder in a
-            // static. CUPTI calls them until the process ends: false in a library that is unloaded
-            // before.
+            // static. CUPTI calls them until the process ends. This does not hold in a library that
+            // is unloaded before.
             unsafe { call(requested, completed) }
         });
         check("buffers for records", registered)?;
         for (kind, what) in kinds::OWN {
-            // SAFETY: the call takes a number, and refuses one that it does not know. It makes
-            // CUPTI ask for buffers, which needs the callbacks; they are registered by now.
+            // SAFETY: the call takes a number, and refuses a number that it does not know. After
+            // the call, CUPTI asks for buffers by the callbacks, which are registered by now.
             let enabled = check(what, self.api.enable.map(|call| unsafe { call(kind) }));
             if let Err(error) = enabled {
                 self.disable();
@@ -150,9 +150,9 @@ impl Own {
         }
         *session = Session::Idle;
         let flushed = self.api.flush.map(|call| {
-            // SAFETY: 1 stands for buffers with unfinished records too. The call calls `completed`,
-            // which takes the lock of `found`: a deadlock if it were held here, and only `session`
-            // is.
+            // SAFETY: with the flag 1, CUPTI returns buffers with unfinished records too. The call
+            // calls `completed`, which takes the lock of `found`. Only the lock of `session` is
+            // held here, so there is no deadlock.
             unsafe { call(1) }
         });
         self.disable();
@@ -168,11 +168,11 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
     // SAFETY: CUPTI passes the address of a variable of its own, valid during this call. A null
     // pointer in it refuses the request, as documented.
     unsafe { buffer.write(given.0) };
-    // SAFETY: the variable for the length of the buffer, valid during this call: false if the
-    // address were kept and written later.
+    // SAFETY: the address of CUPTI's variable for the length of the buffer, valid during this call.
+    // This does not hold if the address is kept and written later.
     unsafe { size.write(given.1) };
-    // SAFETY: the variable for the most records of the buffer, valid during this call; 0 means as
-    // many as fit.
+    // SAFETY: the address of CUPTI's variable for the maximum number of records in the buffer,
+    // valid during this call. The value 0 means as many records as fit.
     unsafe { records.write(0) };
 }
 
@@ -204,14 +204,15 @@ impl CudaDriver {
         let Some(own) = OWN.get() else { return };
         match (tag, own.api.push, own.api.pop) {
             (Some(tag), Some(push), _) => {
-                // SAFETY: the call takes two numbers and acts on the calling thread only. If it is
-                // refused, the operation gets no time, and is counted as one without.
+                // SAFETY: the call takes two numbers and acts on the calling thread only. If the
+                // call is refused, the operation gets no time, and is counted as an operation
+                // without a time.
                 let _code = unsafe { push(TAG_KIND, tag) };
             }
             (None, _, Some(pop)) => {
                 let mut last = 0;
-                // SAFETY: the call writes the local variable `last`; without a tag on this thread
-                // it is refused and writes nothing.
+                // SAFETY: the call writes the local variable `last`. Without a tag on this thread,
+                // the call is refused and writes nothing.
                 let _code = unsafe { pop(TAG_KIND, &raw mut last) };
             }
             _ => {}
