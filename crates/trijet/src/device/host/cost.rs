@@ -11,7 +11,7 @@ use crate::device::twin::Cost;
 /// nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostModel {
-    /// The rate of one direction of the link while the other direction is idle, in bytes per
+    /// The rate of the link in one direction while the other direction is idle, in bytes per
     /// second.
     pub link_rate: f64,
     /// The rate of each direction of the link while both directions are busy, in bytes per second.

@@ -118,7 +118,7 @@ impl Faults {
         self.planned.iter().find(strikes).map(|fault| fault.kind)
     }
 
-    /// Attaches a fault to an operation, for the time when the operation runs.
+    /// Attaches a fault to an operation. The fault takes effect when the operation runs.
     pub(super) fn attach(&mut self, node: NodeId, kind: FaultKind) {
         self.attached.push((node, kind));
     }

@@ -91,7 +91,8 @@ impl HostDriver {
     ) -> Result<Self> {
         if search.is_some() {
             // A run that repeats listed steps uses this executor. An exploration is configured in
-            // the same way, so that the program sees the same device in both.
+            // the same way. So the program sees the same device in an exploration and in a repeated
+            // run.
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();

@@ -20,8 +20,8 @@ pub(super) struct State {
     pub(super) run: HostRun,
     pub(super) baton: Baton,
     pub(super) faults: Faults,
-    /// Whether a thread is calling a host function now. The thread does not hold the lock
-    /// meanwhile.
+    /// Whether a thread is calling a host function now. During the call, this thread does not hold
+    /// the lock of the state.
     pub(super) calling: bool,
     /// Whether the driver was dropped.
     pub(super) shutdown: bool,

@@ -72,9 +72,9 @@ impl Queues {
             Timing::On => OpWork::Time { event, generation },
             Timing::Off => OpWork::Mark,
         };
-        // A record needs a node only for its time, or as a barrier in the legacy stream. In a
-        // blocking stream, a record is no operation: no law makes a record, timed or not, wait for
-        // the legacy stream.
+        // A record needs a node only for its time, or as a barrier in the legacy stream. A record
+        // in a blocking stream is no operation of the stream, timed or not. So no law makes the
+        // record wait for the legacy stream.
         let node = match (kind, timing) {
             (Kind::Legacy, Timing::On | Timing::Off) => {
                 let barrier = self.barrier_of(device);
@@ -142,8 +142,9 @@ impl Queues {
         event: EventHandle,
     ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
-        // A lost device is found by the device of the event. The stream of the record may be
-        // destroyed already, while a worker still uses bytes of its operations.
+        // The check for a lost device uses the device of the event and not the stream of the
+        // record. The stream may be destroyed already, while a worker still uses bytes of its
+        // operations.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
@@ -158,8 +159,8 @@ impl Queues {
         self.event(op, event).map(|found| found.device)
     }
 
-    /// Law A5: the time of an event. Fails for an event without timing or without a record, and
-    /// while the work of the event is not complete.
+    /// Law A5: the time at which the work of an event was complete. Fails for an event without
+    /// timing or without a record, and while the work of the event is not complete.
     pub(in crate::device::host) fn event_time(
         &self,
         event: EventHandle,

@@ -20,7 +20,7 @@ pub(in crate::device::host) struct Node {
     pub(in crate::device::host) priority: i32,
     pub(in crate::device::host) engine: Engine,
     pub(in crate::device::host) enqueued: Nanos,
-    /// The latest end of the completed operations that this operation waited for.
+    /// The latest time at which an operation that this operation waited for was complete.
     pub(in crate::device::host) ready: Nanos,
     /// The number of operations that this operation waits for and that are not complete.
     pub(super) missing: u32,
@@ -31,8 +31,8 @@ pub(in crate::device::host) struct Node {
     pub(in crate::device::host) after: SmallVec<[NodeId; 2]>,
     /// The steps of an exploration that this operation comes directly after.
     pub(in crate::device::host) causes: Causes,
-    /// The position of the operation, which errors name. `None` if the layers above have not set
-    /// one (module `device::culprit`).
+    /// The position of the operation, which errors name. `None` if the layers above have set no
+    /// position (module `device::culprit`).
     pub(in crate::device::host) culprit: Option<Position>,
     pub(in crate::device::host) work: OpWork,
 }

@@ -31,7 +31,8 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum number of kernels that are kept for later launches, and of clocks for later events.
+/// Maximum number of kernels that the queues keep for later launches. The same number is the
+/// maximum number of clocks that the queues keep for later events.
 pub(super) const SPARES_MAX: usize = 4096;
 
 /// The queues of one host driver.
@@ -241,7 +242,7 @@ impl Queues {
             engine: work.engine(),
             enqueued,
             // The last operation of the stream may be complete already. The new operation starts
-            // after its end.
+            // after the end of the last operation.
             ready: slot.clock,
             missing,
             follows_host,
@@ -282,8 +283,8 @@ impl Queues {
     /// Completes an operation. Operations that waited for it may then be ready.
     pub(in crate::device::host) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
-        // If a device is lost while one of its host functions runs, the loss completes the
-        // function. Then the node is missing here.
+        // If a device is lost while one of its host functions runs, the loss completes the host
+        // function. Then the table of nodes has no node of the host function here.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
         // A node is large, so moving the whole node would cost more than all other work here. So
         // the parts of the node are taken separately.
@@ -407,7 +408,7 @@ impl Queues {
                 | OpWork::Conditional(_)
                 | OpWork::HostFn(_) => {}
             }
-            // A free also loses its work, because its pool is lost with the device.
+            // A free also loses its work, because the pool of the memory is lost with the device.
             let work = std::mem::replace(&mut node.work, OpWork::Mark);
             node.engine = Engine::None;
             if node.missing == 0 {

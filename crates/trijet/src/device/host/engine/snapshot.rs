@@ -12,8 +12,8 @@ use crate::device::driver::Timing;
 pub(in crate::device::host) struct SnapshotEvent {
     pub(super) device: DeviceId,
     pub(super) timing: Timing,
-    /// The number of times that the event was recorded. It tells whether a time belongs to the last
-    /// record.
+    /// The number of times that the event was recorded. The number tells whether a time belongs to
+    /// the last record.
     pub(super) generation: u64,
     pub(super) stands_for: Option<Snapshot>,
     pub(super) time: Option<Nanos>,

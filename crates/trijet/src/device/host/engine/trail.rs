@@ -1,5 +1,5 @@
 //! The trail of one run of an exploration. It has the steps that completed each operation, and a
-//! number for each region of memory. The numbers are the same in a repeated run.
+//! number for each region of memory. The numbers of the regions are the same in a repeated run.
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, Point, SlotId};
@@ -51,8 +51,8 @@ impl Trail {
         });
     }
 
-    /// Calls `each` with the bytes that an operation touches. The bytes are given by the number of
-    /// their region, because a number does not depend on an address.
+    /// Calls `each` with the bytes that an operation touches. The bytes are named by the number of
+    /// their region, because this number is the same in a repeated run.
     pub(in crate::device::host) fn touches(
         &self,
         work: &OpWork,

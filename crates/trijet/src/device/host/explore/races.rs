@@ -92,9 +92,10 @@ impl HappensBefore {
         let number = clock[mine] + 1;
         let touches = &*events[j].touches;
         for (i, step) in self.steps.iter().enumerate().rev() {
-            // A step that happens before the new step does not race with it. A race orders step `i`
-            // before the new step. So steps that happen before step `i` do not race with the new
-            // step either: the clock of step `i` is joined.
+            // A step that happens before the new step does not race with the new step. A race
+            // between step `i` and the new step orders step `i` first. So a step that happens
+            // before step `i` does not race with the new step either. This is why the clock of step
+            // `i` is joined.
             let apart = (step.writes & touches.any) | (step.any & touches.writes) == 0;
             if apart || clock[step.actor] >= step.number {
                 continue;

@@ -74,8 +74,8 @@ pub(crate) struct Search {
     pub(in crate::device::host) spare: Queues,
     frames: Vec<SearchFrame>,
     depth: usize,
-    /// The steps of this run. At its start, the list has the first `same` steps of the last run,
-    /// which this run repeats.
+    /// The steps of this run. At the start of the run, the list has the first `same` steps of the
+    /// last run, which this run repeats.
     events: Vec<TakenStep>,
     /// The number of steps of this run so far.
     steps: usize,
@@ -88,11 +88,11 @@ pub(crate) struct Search {
     redundant: bool,
     /// Whether the same choices led to other steps than in an earlier run.
     unrepeatable: bool,
-    /// Whether the program has ended. The drops of its objects are not explored.
+    /// Whether the program has ended. The drops of the program's objects are not explored.
     ended: bool,
     taken: Vec<u32>,
     torn: BTreeSet<Torn>,
-    /// The pairs that are or were in `torn`.
+    /// The pairs of operations that are or were in `torn`.
     torn_seen: BTreeSet<[(Actor, u32); 2]>,
     plan: Option<Torn>,
 }

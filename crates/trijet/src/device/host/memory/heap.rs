@@ -164,7 +164,8 @@ fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     }
 }
 
-/// For each stream, the later free of `a` and `b`. `None` if they have frees of different streams.
+/// For each stream, the later one of the frees in `a` and `b`. `None` if `a` and `b` have frees of
+/// different streams.
 fn join(a: &After, b: &After) -> Option<After> {
     let find = |list: &After, point: &Point| list.iter().find(|p| p.slot == point.slot).copied();
     if a.len() != b.len() {

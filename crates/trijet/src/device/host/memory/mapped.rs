@@ -32,8 +32,8 @@ pub(in crate::device::host) struct Ranges(BTreeMap<u64, OfDevice>);
 struct OfDevice {
     device: DeviceId,
     bytes: u64,
-    /// The pieces that have memory: the offset of the end of each piece, by the offset of its
-    /// start.
+    /// The pieces of the range that have memory. The key is the offset of the start of a piece, and
+    /// the value is the offset of its end, in bytes.
     pieces: BTreeMap<u64, u64>,
 }
 

@@ -22,12 +22,13 @@ thread_local! {
 pub(in crate::device::host) struct Baton {
     /// The number of the script in the process; 0 if no script runs.
     pub(super) script: u64,
-    /// The number of the thread that may run; 0 if no thread has been chosen yet, and after the
-    /// script.
+    /// The number of the thread that may run; 0 before the first thread is chosen, and after the
+    /// end of the script.
     pub(super) holder: u32,
     pub(in crate::device::host) threads: Vec<Scripted>,
     /// The steps that the next step of a host thread comes after. During a script, this is the last
-    /// step before the script. After a script, these are the last steps of its threads.
+    /// step before the script. After a script, these are the last steps of the threads of the
+    /// script.
     pub(super) follows: SmallVec<[u32; 4]>,
     /// The last step of each thread that has ended.
     pub(super) ends: SmallVec<[u32; 4]>,

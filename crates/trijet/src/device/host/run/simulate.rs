@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Maximum number of parts of an operation. It is at least 4, so that other operations can run in
-/// the middle of a copy.
+/// Maximum number of parts of an operation. The number is at least 4, so that other operations can
+/// run in the middle of a copy.
 const PARTS: usize = 4;
 
 /// An operation that occupies an engine.
@@ -27,7 +27,7 @@ struct RunningOp {
     node: NodeId,
     parts: SmallVec<[u64; PARTS]>,
     units: u64,
-    /// The index of the running part.
+    /// The index in `parts` of the part that runs.
     at: usize,
 }
 
@@ -44,8 +44,8 @@ enum Due {
 /// One engine of a device.
 #[derive(Default)]
 struct Station {
-    /// The operations that can start, in order of priority and then age. Each stream has at most
-    /// one such operation.
+    /// The operations that can start, in order of priority and then age. For each stream, the list
+    /// has at most one operation.
     ready: Vec<((i32, NodeId), Hold)>,
     running: SmallVec<[RunningOp; 1]>,
 }
@@ -56,7 +56,7 @@ impl Station {
     }
 }
 
-/// An engine of a device: its index in [`Simulation::stations`].
+/// The identifier of an engine of a device: the index in [`Simulation::stations`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct StationId(usize);
 
@@ -96,7 +96,8 @@ pub(in crate::device::host) struct Simulation {
     stations: Vec<Station>,
     /// The operations that `settle` found. The list is kept only to reuse its memory.
     found: Vec<(NodeId, Nanos)>,
-    /// The entries that are due at one time. The list is kept only to reuse its memory.
+    /// The entries of the agenda that are due at one time. The list is kept only to reuse its
+    /// memory.
     due: Vec<Reverse<(Nanos, u64, Due)>>,
     agenda: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     ticket: u64,

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Maximum number of parts of an operation under PCT. It is at least 4, so that other operations
-/// can run in the middle of a copy.
+/// Maximum number of parts of an operation under PCT. The number is at least 4, so that other
+/// operations can run in the middle of a copy.
 const PARTS: u64 = 4;
 
 /// The actors that can take the next step.
@@ -84,8 +84,8 @@ pub(in crate::device::host) struct Stepper {
     pub(super) joins_next_call: bool,
     /// Whether the program has ended. The drops of the program's objects are not explored.
     pub(super) program_ended: bool,
-    /// For each operation that has begun, the numbers of its remaining parts. The next part is the
-    /// last element.
+    /// For each operation that has begun, the numbers of the parts that have not run. The next part
+    /// to run is the last element.
     begun: BTreeMap<NodeId, Vec<u64>>,
     /// An operation that is half done while another operation runs, and the outcome of its first
     /// half.
@@ -195,12 +195,12 @@ impl Stepper {
     }
 
     /// Whether the driver behaves as the choice `what` describes. The decider is asked only about
-    /// choices that can change more than the order of operations.
+    /// choices that can change results. Other choices only delay operations.
     pub(super) fn may(&mut self, what: May) -> bool {
         let matters =
             matches!(what, May::ReuseFinished | May::ReuseFollowing | May::BatchReadsAtOnce);
         if !matters {
-            // A choice that only delays something makes no new outcome possible.
+            // A choice that only delays an operation makes no new outcome possible.
             return what == May::TrimKeepsUnseen;
         }
         match &mut self.decider {

@@ -261,8 +261,8 @@ impl HostDriver {
         }
     }
 
-    /// No step is possible. Passes the baton to a thread that has not ended. The wait of this
-    /// thread then returns an error.
+    /// Called when no step is possible. Passes the baton to a thread that has not ended. The wait
+    /// of this thread then returns an error.
     fn hand_over(&self, state: &mut State) {
         state.baton.holder = state.unfinished().unwrap_or(0);
         self.shared.changed.notify_all();

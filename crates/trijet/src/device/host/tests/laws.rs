@@ -163,7 +163,7 @@ fn a_wait_for_a_record_after_the_free_allows_reuse() {
     assert!(count(waited) > 0);
 }
 
-/// Law M-B3, through a third stream.
+/// Law M-B3: the last stream follows the free through a third stream.
 #[test]
 fn waits_in_a_row_allow_reuse_in_the_last_stream() {
     let waited = |driver: &HostDriver| {
@@ -205,7 +205,7 @@ fn a_wait_for_a_record_before_the_free_allows_no_reuse() {
     assert_eq!(early, 0);
 }
 
-/// Law M-B3, switched off.
+/// Law M-B3, with its policy off.
 #[test]
 fn without_the_policy_a_wait_allows_no_reuse() {
     let waited = |driver: &HostDriver| reused(driver, FREE, &[], |a, b| driver.edge(a, b));
@@ -243,7 +243,7 @@ fn a_full_pool_inserts_a_wait_for_the_free() {
     assert_eq!(count(|driver| reused(driver, FREE, INSERT, |_, _| ())), 0, "there is room");
 }
 
-/// Law M-B5, switched off.
+/// Law M-B5, with its policy off.
 #[test]
 fn without_inserted_waits_a_full_pool_is_out_of_memory() {
     let refused = count(|driver| {

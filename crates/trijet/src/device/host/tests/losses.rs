@@ -166,7 +166,7 @@ fn the_error_of_a_fault_says_which_operation_it_was() -> Result<()> {
     Ok(())
 }
 
-/// One worker runs all fills, the oldest fill first. The worker leaves out the older fill here,
+/// One worker runs all fills, the oldest fill first. Here the worker does not run the older fill,
 /// because a running host function uses the same bytes.
 #[test]
 fn no_operation_runs_beside_a_host_function_with_the_same_declared_bytes() -> Result<()> {

@@ -27,8 +27,8 @@ use crate::device::host::shared::Guard;
 use crate::device::host::state::State;
 use crate::device::memory::{Memory, Space, Span};
 
-/// Law A41: maximum number of pending operations of a stream (1021 measured). Another call waits
-/// until an operation is complete.
+/// Law A41: maximum number of pending operations of a stream (1021 measured). If a stream has this
+/// many, the next enqueue call waits until an operation is complete.
 const DEPTH: u64 = 1024;
 
 /// A call on a stream. The call has begun, and holds the lock of the state.
@@ -238,9 +238,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Blocks the caller until all work that a device has now is complete. The wait is no
-    /// synchronisation (laws A20, A24 and A42): no free counts as seen complete because of the
-    /// wait.
+    /// Blocks the caller until all work that a device has now is complete. This is no
+    /// synchronisation (laws A20, A24 and A42): the call makes no free count as seen complete.
     pub(super) fn block_for_device<'a>(
         &'a self,
         op: &'static str,

@@ -1,4 +1,5 @@
-//! The captures of a driver, and their effect on calls (law A33), with the answers of an H200.
+//! The captures of a driver, and their effect on calls (law A33). Refused calls return the codes
+//! that an H200 returns.
 //!
 //! The calls on a captured stream are collected with their edges. A call that a capture does not
 //! allow is refused and makes the capture invalid.
@@ -41,8 +42,8 @@ pub(in crate::device::host) struct State {
     /// The number of the last capture.
     last: u64,
     going_on: BTreeMap<u64, OpenCapture>,
-    /// Events whose last record was in a capture: the number of the capture, and the nodes that the
-    /// event stands for.
+    /// The events whose last record was in a capture. For each event: the number of the capture,
+    /// and the indices of the nodes that the event stands for.
     events: HashMap<EventHandle, (u64, Vec<usize>)>,
 }
 
@@ -55,7 +56,7 @@ pub(in crate::device::host) struct OpenCapture {
     /// The thread that began the capture.
     thread: u64,
     is_invalid: bool,
-    /// The operations, each with the indices of the nodes that it follows.
+    /// The operations of the capture. Each operation has the indices of the nodes that it follows.
     pub(super) nodes: Vec<(OwnedNode, Vec<usize>)>,
     streams: BTreeMap<SlotId, CapturedStream>,
 }
@@ -65,7 +66,7 @@ pub(in crate::device::host) struct OpenCapture {
 struct CapturedStream {
     /// Whether the stream is a blocking stream.
     blocks: bool,
-    /// The nodes that the next operation of the stream follows.
+    /// The indices of the nodes that the next operation of the stream follows.
     after: Vec<usize>,
 }
 

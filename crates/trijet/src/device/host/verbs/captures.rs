@@ -47,7 +47,8 @@ impl HostDriver {
         self.captures.lock().record(at, event)
     }
 
-    /// If the wait belongs to a capture, adds the wait to the capture and returns true.
+    /// If the stream is captured, or the event was recorded in a capture, makes the wait a part of
+    /// the capture and returns true.
     pub(super) fn capture_waits(&self, stream: StreamHandle, event: EventHandle) -> Result<bool> {
         if self.captured().is_none() {
             return Ok(false);

@@ -34,7 +34,7 @@ use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 
-/// Maximum shared memory of a block in bytes, for every kernel.
+/// Maximum shared memory of a block in bytes, for a kernel that does not request more.
 const SHARED_BYTES: u32 = 48 << 10;
 /// Maximum shared memory of a block in bytes, for a kernel that requests it when it is loaded.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
