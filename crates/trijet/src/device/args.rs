@@ -161,7 +161,7 @@ impl ArgBlock {
     /// [`ErrorKind::InvalidValue`] when the block is full.
     #[inline(always)]
     pub(crate) fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
-        const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
+        const { assert!(align_of::<T>() <= 8, "the alignment of an argument is at most 8 bytes") };
         const { assert!(size_of::<T>() > 0, "an argument has bytes") };
         self.push_value(value, ArgType::of::<T>())
     }

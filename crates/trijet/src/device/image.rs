@@ -247,12 +247,12 @@ mod tests {
         {
             let mut other = cubin();
             put(&mut other, at, &(u64::MAX - 8).to_le_bytes());
-            let why = check_binary(&other).expect_err("it leads beyond the end");
+            let why = check_binary(&other).expect_err("the header names bytes after the end");
             assert!(why.contains(what) || why.contains("a header"), "{at}: {why}");
         }
         let mut entry = fatbin();
         put(&mut entry, 16 + 8, &u64::MAX.to_le_bytes());
-        assert!(check_binary(&entry).expect_err("it leads beyond the end").contains("an entry"));
+        assert!(check_binary(&entry).expect_err("the entry is too long").contains("an entry"));
     }
 
     #[test]

@@ -148,7 +148,11 @@ impl Span {
     #[inline]
     pub(crate) fn resize(&mut self, bytes: u64) {
         let end = self.range.start + bytes;
-        assert!(end <= self.memory.bytes, "{end} is beyond {} bytes", self.memory.bytes);
+        assert!(
+            end <= self.memory.bytes,
+            "the span would end at byte {end}, but the memory has {} bytes",
+            self.memory.bytes
+        );
         self.range.end = end;
     }
 

@@ -273,7 +273,7 @@ impl<'a> RangeGuard<'a> {
     /// # Panics
     /// When the lock is a lock for reading.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        assert!(self.mode.writes(), "a lock for reading gives no bytes for writing");
+        assert!(self.mode.writes(), "a lock for reading does not allow writes");
         // SAFETY: the lock is exclusive while the guard lives. The slice borrows the guard
         // exclusively, so the slice is the only one. This does not hold for a lock for reading,
         // which the assertion refuses.

@@ -113,9 +113,9 @@ mod tests {
         let mut machine = Machine::new(driver.as_ref()).expect("the host device has properties");
         let mut out = Vec::new();
         for sequence in sequences() {
-            machine.run(&sequence, &mut out).expect("memory takes all of it");
+            machine.run(&sequence, &mut out).expect("a vector accepts every byte");
         }
-        let text = String::from_utf8(out).expect("all of it is text");
+        let text = String::from_utf8(out).expect("a transcript is UTF-8");
         let bad: Vec<&str> = text.lines().filter(|line| line.contains("-> what?")).collect();
         assert!(bad.is_empty(), "{bad:#?}");
     }

@@ -54,7 +54,7 @@ fn with_tilings<R>(
     let mut maps = ArrayVec::<TensorMap, TILED_MAX>::new();
     for arg in args.tiled() {
         let span = args.spans().iter().find(|span| span.index == arg.index);
-        let address = span.expect("a tiling has a span").span.address();
+        let address = span.expect("every tiling has a span of the same index").span.address();
         maps.push(encode(api, arg, address)?);
     }
     for (arg, map) in args.tiled().iter().zip(&mut maps) {
@@ -167,7 +167,7 @@ mod tests {
         let api = DriverApi::load(library.expect("every system has it"));
         let tiling = Tiling::new([4, 4], [4, 4]);
         let arg = TiledArg { index: 0, tiling, element: Dtype::F32 };
-        let error = encode(&api, &arg, 0x100).expect_err("it has no such function");
+        let error = encode(&api, &arg, 0x100).expect_err("this library cannot encode a tiling");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("has no `cuTensorMapEncodeTiled`"), "{error}");
     }

@@ -98,7 +98,7 @@ mod tests {
             });
             !bounds.is_some_and(|[start, end]| (start..end).contains(&address))
         });
-        let rss = lines.find(|line| line.starts_with("Rss:")).expect("a mapping with its pages");
+        let rss = lines.find(|line| line.starts_with("Rss:")).expect("the mapping has `Rss:`");
         rss.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
     }
 

@@ -187,7 +187,7 @@ impl Entry {
             | (Some(WaitFault::EarlyUse(_) | WaitFault::SkippedWait), WaitProof::Promise) => Ok(()),
             (Some(fault @ WaitFault::NoWait), _) => Err(fault.to_string()),
             (Some(fault), WaitProof::Ptx) => Err(format!(
-                "its dependent launch could start too early: {fault}, or promise with \
+                "a dependent launch of the kernel could start too early: {fault}, or promise with \
                  `KernelSpec::trust_wait` that the kernel waits in time"
             )),
         }

@@ -159,7 +159,7 @@ mod tests {
         let error = ranges.map(&range, &at(8, 16), 7 * GRANULE).expect_err("it is too much");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         for bytes in [at(0, 8), at(0, 3), at(1, 4), at(8, 9)] {
-            let error = ranges.unmap(&range, &bytes).expect_err("it is not one piece");
+            let error = ranges.unmap(&range, &bytes).expect_err("these bytes are not one piece");
             assert_eq!(error.kind(), ErrorKind::InvalidValue, "{bytes:?}: {error}");
         }
         let error = ranges.free(&range).expect_err("it has memory");

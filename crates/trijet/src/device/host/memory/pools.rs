@@ -400,7 +400,7 @@ impl Pools {
         let depends_on =
             if explores { found.depends_on(queues, slot, size) } else { SmallVec::new() };
         let Some(host) = found.heap.take(extent) else {
-            return Err(refuse::memory("alloc", "a free block was lost"));
+            return Err(refuse::memory("alloc", "the chosen free block does not exist"));
         };
         found.used += bytes.0;
         found.used_high = found.used_high.max(found.used);

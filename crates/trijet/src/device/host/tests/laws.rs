@@ -76,7 +76,7 @@ impl HostDriver {
     }
 
     fn get(&self, stream: StreamHandle, pool: PoolHandle) -> Memory {
-        self.alloc(stream, Some(pool), FULL).expect("the pool has that much")
+        self.alloc(stream, Some(pool), FULL).expect("the pool has room for it")
     }
 
     fn give(&self, stream: StreamHandle, memory: &Memory) {
@@ -186,7 +186,7 @@ fn the_legacy_stream_allows_reuse_among_blocking_streams() {
         })
     };
     assert!(count(|driver| barrier(driver, StreamKind::Blocking)) > 0);
-    assert_eq!(count(|driver| barrier(driver, FREE)), 0, "it is none between others");
+    assert_eq!(count(|driver| barrier(driver, FREE)), 0, "no edge without blocking streams");
 }
 
 /// The opposite of law M-B3: a record before the free allows no reuse.
@@ -235,7 +235,7 @@ fn a_full_pool_inserts_a_wait_for_the_free() {
         let y = driver.get(b, pool);
         assert_eq!(y.address(), x.address(), "there is no other block");
         driver.fill(b, &y.span(0..64), 1).expect("enqueued");
-        assert!(!driver.ready(b), "the allocation returned, and its user waits");
+        assert!(!driver.ready(b), "the fill must wait for the free");
         driver.sync(b);
         driver.event_query(event).expect("nothing failed") == Readiness::Ready
     });
@@ -330,7 +330,7 @@ fn trimming_may_keep_memory_whose_free_was_not_seen() {
             driver.hold(a);
             driver.give(a, &x);
             see(driver, a);
-            driver.pool_trim(pool, Bytes(0)).expect("it takes what it may");
+            driver.pool_trim(pool, Bytes(0)).expect("a live pool can be trimmed");
             driver.pool_get(pool, PoolAttribute::RESERVED).expect("an attribute") == 0
         })
     };
@@ -370,8 +370,8 @@ fn an_operation_after_an_allocation_comes_after_the_free_of_its_memory() {
         (had.get(), followed.get())
     };
     for (had, followed) in [outcomes(HostDriver::event), outcomes(timed)] {
-        assert!(had > 0, "the memory is never had");
-        assert_eq!(followed, had, "it is used before its free");
+        assert!(had > 0, "no allocation reused the memory");
+        assert_eq!(followed, had, "an operation used the memory before its free");
     }
 }
 
@@ -422,7 +422,7 @@ fn a_copy_between_devices_is_in_order_with_both() {
             driver.sync(later);
             waits && driver.ready(busy)
         });
-        assert_eq!(ordered, ALL, "{held} was busy, and the stream is that of {of}");
+        assert_eq!(ordered, ALL, "{held} was busy, and the copy was in the legacy stream of {of}");
     }
 }
 

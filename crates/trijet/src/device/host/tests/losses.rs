@@ -77,7 +77,7 @@ fn an_operation_of_a_worker_is_complete_after_a_loss_when_the_worker_is_done() -
     edge(&driver, BAD, bad, good);
     lose(&driver, bad, &x);
     assert_eq!(driver.stream_query(good)?, Readiness::NotReady);
-    let error = driver.stream_synchronize(bad).expect_err("a later call hears of it at once");
+    let error = driver.stream_synchronize(bad).expect_err("each call after a loss fails at once");
     assert_eq!(error.kind(), ErrorKind::ContextLost);
     drop(latch);
     driver.stream_synchronize(good)
@@ -134,7 +134,7 @@ fn a_loss_completes_an_operation_that_never_ends() -> Result<()> {
         driver.host_fn(bad, &nothing(), &[])?;
         edge(&driver, BAD, bad, good);
         let error =
-            driver.stream_synchronize(good).expect_err("it waits for an operation that hangs");
+            driver.stream_synchronize(good).expect_err("the stream waits for a hung operation");
         assert_eq!(error.kind(), ErrorKind::Stalled, "{executor:?}");
         lose(&driver, bad, &x);
         driver.stream_synchronize(good)?;

@@ -73,12 +73,16 @@ fn a_whole_text_has_its_facts() {
     let first = module.entry("first").expect("it is there");
     assert!(first.waits && first.triggers);
     assert_eq!(first.early_use.as_deref(), Some("ld.global.nc.u32"));
-    assert!(!first.skips_wait, "the function that it calls waits");
+    assert!(!first.skips_wait, "the function that `first` calls waits");
     let demands = first.demands;
     assert_eq!((demands.block, demands.block_max), (Some([128, 2, 1]), None));
     assert_eq!((demands.cluster, demands.gives_cluster), (Some([2, 1, 1]), true));
     assert_eq!(demands.cluster_max, Some(4));
-    assert_eq!(first.shared_bytes, 32 + 16, "one of the module, and one of the function");
+    assert_eq!(
+        first.shared_bytes,
+        32 + 16,
+        "a variable of the module, and a variable of the function"
+    );
     let second = module.entry("second").expect("it is there");
     assert_eq!((second.waits, second.shared_bytes), (false, 0));
     assert_eq!(second.demands.block_max, Some([256, 1, 1]));
