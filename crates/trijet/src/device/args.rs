@@ -141,8 +141,8 @@ impl KeptArgs {
     }
 }
 
-// The methods that append an argument are inlined into the launch. The sizes of all arguments are
-// constants there, so the signature is a constant too.
+// The methods that append an argument are inlined into the launch. In the inlined code, the sizes
+// of all arguments are constants, so the signature is a constant too.
 impl ArgBlock {
     #[inline(always)]
     fn push_size(&mut self, bytes: usize, of: ArgType) -> Result<()> {

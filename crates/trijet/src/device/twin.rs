@@ -34,7 +34,7 @@ pub struct Twin {
     pub cost: fn(&ArgBlock) -> Cost,
 }
 
-/// The bytes of the written spans, each with the index of its argument.
+/// The bytes of the tile in each written span, with the index of the argument of the span.
 pub(in crate::device) type TileWrites<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
 
 /// The arguments of a twin for one tile.

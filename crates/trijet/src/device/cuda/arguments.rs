@@ -38,7 +38,8 @@ pub(super) fn with_pointers<R>(
     if args.tiled().is_empty() {
         return with(params.as_mut_ptr().cast());
     }
-    // A separate function, so that other launches reserve no space for encoded tilings.
+    // This is a separate function, so that launches without tilings reserve no space for encoded
+    // tilings.
     with_tilings(api, args, &mut params, with)
 }
 

@@ -96,9 +96,9 @@ pub(crate) enum Action<'a> {
     HostFn {
         /// The function.
         run: &'a HostFn,
-        /// The bytes that the function reads and writes. The host device runs no conflicting
-        /// operation at the same time, and an exploration tries both orders. CUDA ignores these
-        /// bytes.
+        /// The bytes that the function reads and writes. While the function runs, the host device
+        /// runs no conflicting operation. An exploration tries both orders of the function and a
+        /// conflicting operation. CUDA ignores these bytes.
         touches: &'a [(Span, Mode)],
     },
     /// Calls `run`, which enqueues work of another library in the stream. The call of `run` ends
@@ -154,7 +154,7 @@ pub(crate) enum AtReturn {
 }
 
 impl AtReturn {
-    /// Whether every earlier operation of the stream is complete.
+    /// Whether every earlier operation of the stream is complete when the call returns.
     #[must_use]
     pub(crate) const fn completes_earlier(self) -> bool {
         matches!(self, Self::Staged | Self::Done)
@@ -235,7 +235,8 @@ impl Action<'_> {
         if let Self::Graph { graph, .. } = self { Some(graph.0) } else { None }
     }
 
-    /// A name for messages and traces: the name of the kernel, or of the operation.
+    /// A name for messages and traces: the name of the kernel if it is static, `user kernel` for
+    /// any other kernel, and otherwise the name of the operation.
     #[must_use]
     #[inline]
     pub(crate) fn label(&self) -> &'static str {
@@ -255,8 +256,8 @@ impl Action<'_> {
         }
     }
 
-    /// The name in the entry of the ledger. For a graph, this is the name of the graph itself. That
-    /// name costs an allocation.
+    /// The name in the entry of the ledger. A graph has a name of its own. The copy of this name
+    /// costs an allocation. For every other operation, the name is [`Action::label`].
     pub(crate) fn entry_label(&self) -> Cow<'static, str> {
         match self {
             Self::Graph { name, .. } => Cow::Owned((*name).to_owned()),

@@ -25,13 +25,13 @@ impl PoolAttribute {
     pub(crate) const THRESHOLD: Self = Self(4);
     /// The number of bytes that the pool has taken from the device.
     pub(crate) const RESERVED: Self = Self(5);
-    /// The largest value of `RESERVED` so far. It can only be set to 0. Then the driver sets it to
-    /// the current value of `RESERVED`.
+    /// The largest value of `RESERVED` so far. The only value to which a program can set this
+    /// attribute is 0. Then the driver sets it to the current value of `RESERVED`.
     pub(crate) const RESERVED_HIGH: Self = Self(6);
     /// The number of bytes of the pool that are allocated now.
     pub(crate) const USED: Self = Self(7);
-    /// The largest value of `USED` so far. It can only be set to 0. Then the driver sets it to the
-    /// current value of `USED`.
+    /// The largest value of `USED` so far. The only value to which a program can set this attribute
+    /// is 0. Then the driver sets it to the current value of `USED`.
     pub(crate) const USED_HIGH: Self = Self(8);
 }
 

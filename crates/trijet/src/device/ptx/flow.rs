@@ -1,6 +1,7 @@
-//! The functions of a module and their calls. An entry waits if a function that it calls waits.
+//! The functions of a module and their calls. An entry waits (`griddepcontrol.wait`) if the entry
+//! itself or a function that it calls has a wait.
 //!
-//! The paths of a function decide what an entry may do before it waits (`path.rs`).
+//! The paths through a function decide what an entry may do before its wait (`path.rs`).
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Entry};
@@ -8,7 +9,7 @@ use super::path::{Step, StepKind, Unwaited, unwaited};
 use super::shared::{Variable, laid_out};
 use std::collections::{HashMap, HashSet};
 
-/// A part of a function's text that the rules look for.
+/// A part of a function's text that the rules for PTX look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FlowEvent<'a> {
     /// `griddepcontrol.wait`.

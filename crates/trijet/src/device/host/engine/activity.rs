@@ -27,8 +27,8 @@ pub(in crate::device::host) enum Collector {
     #[default]
     Off,
     On {
-        /// The operations under tags that are not complete: the tag, and the start if the operation
-        /// has started.
+        /// For each operation under a tag that is not complete: the tag, and the time of its start
+        /// if the operation has started.
         open: HashMap<NodeId, (u64, Option<Nanos>)>,
         /// The times of the operations under tags that are complete.
         done: Vec<EngineActivity>,

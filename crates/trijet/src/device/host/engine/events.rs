@@ -32,7 +32,8 @@ impl Queues {
         EventHandle(self.events.insert(event))
     }
 
-    /// Law A12: waits that were enqueued earlier keep their snapshot.
+    /// Law A12: destroys an event. Waits for the event that were enqueued earlier keep their
+    /// snapshot.
     pub(in crate::device::host) fn event_destroy(&mut self, event: EventHandle) -> Result<()> {
         match self.events.remove(event.0) {
             Some(mut gone) => {

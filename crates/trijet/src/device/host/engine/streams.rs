@@ -90,7 +90,8 @@ impl Queues {
         stream.0 & LEGACY != 0
     }
 
-    /// Law A15: a handle that stands for the stream of the thread that uses it.
+    /// Law A15: the per-thread handle of a device. The handle stands for the per-thread stream of
+    /// the calling thread.
     pub(in crate::device::host) fn per_thread(device: DeviceId) -> StreamHandle {
         StreamHandle(PER_THREAD | u64::from(device.0))
     }

@@ -127,7 +127,7 @@ const FOLLOW: &[PoolAttribute] = &[PoolAttribute::REUSE_FOLLOW_EVENTS];
 const LUCK: &[PoolAttribute] = &[PoolAttribute::REUSE_OPPORTUNISTIC];
 const INSERT: &[PoolAttribute] = &[PoolAttribute::REUSE_INTERNAL];
 
-/// Law M-B1, with all policies off.
+/// Law M-B1 holds with all policies off.
 #[test]
 fn a_stream_gets_back_at_once_what_it_freed() {
     let again = count(|driver| {
@@ -141,7 +141,7 @@ fn a_stream_gets_back_at_once_what_it_freed() {
     assert_eq!(again, ALL);
 }
 
-/// Law M-B2, with all policies off.
+/// Law M-B2 holds with all policies off.
 #[test]
 fn a_free_that_the_host_has_seen_is_reused_by_any_stream() {
     let seen = |driver: &HostDriver| reused(driver, FREE, &[], |a, _| driver.sync(a));
@@ -319,8 +319,8 @@ fn freeing_memory_of_a_stream_at_once_waits_for_nothing() {
     assert_eq!(waits, 0);
 }
 
-/// Law A25: trimming returns memory whose free was seen complete, keeps memory whose free is
-/// pending, and may return the rest.
+/// Law A25: trimming returns memory whose free was seen complete, and keeps memory whose free is
+/// pending. It may return memory whose free is complete but was not seen.
 #[test]
 fn trimming_may_keep_memory_whose_free_was_not_seen() {
     let trimmed = |see: fn(&HostDriver, StreamHandle)| {

@@ -132,8 +132,8 @@ fn early(text: &str) -> Option<String> {
     only(&body(text)).early_use
 }
 
-/// Each instruction that uses memory of other kernels counts. An instruction that uses its own
-/// memory does not.
+/// Each instruction that uses memory of other kernels counts. An instruction that uses only memory
+/// of its own kernel does not count.
 #[test]
 fn a_use_of_memory_counts_before_the_wait() {
     for used in [
