@@ -161,7 +161,7 @@ pub(crate) struct ConditionalParams {
     pub(crate) handle: u64,
     pub(crate) kind: c_int,
     pub(crate) size: c_uint,
-    /// Written by the driver: the graphs of the bodies.
+    /// The graphs of the bodies. The driver writes this pointer.
     pub(crate) bodies: *mut Handle,
     pub(crate) context: Handle,
 }
@@ -362,8 +362,8 @@ symbols! { DriverApi,
         "cuOccupancyMaxActiveClusters": fn(*mut c_int, Handle, *const CuLaunchConfig);
 }
 
-/// The function in an entry of the table. If the library lacks `symbol`, an `Unsupported` error
-/// that names it.
+/// Returns the function in an entry of the table. If the library lacks `symbol`, returns an
+/// `Unsupported` error that names the symbol.
 #[inline]
 pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F> {
     match entry {

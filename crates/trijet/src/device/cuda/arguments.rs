@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_cannot_encode_a_tiling_is_told_by_the_name_of_the_function() {
-        // Any library that is not a driver.
+        // This is a library that is not a driver.
         // SAFETY: the library of mathematics of the system has no initialiser that could do harm.
         let library = unsafe { libloading::Library::new("libm.so.6") };
         let api = DriverApi::load(library.expect("every system has it"));

@@ -169,7 +169,7 @@ impl CudaDriver {
         }
     }
 
-    /// The driver's number of a device. This retains no context.
+    /// The driver's number of a device. A call of this function retains no context.
     pub(super) fn ordinal(&self, op: &'static str, device: DeviceId) -> Result<CuDevice> {
         if device.0 as usize >= self.contexts.len() {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());

@@ -158,7 +158,7 @@ impl Driver for CudaDriver {
         Some(self)
     }
 
-    /// Time on a GPU passes by itself, and host threads run freely.
+    /// CUDA has no simulation: time passes by itself, and host threads run freely.
     fn simulation(&self) -> Option<&dyn Simulation> {
         None
     }

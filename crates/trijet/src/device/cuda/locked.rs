@@ -64,7 +64,7 @@ impl Drop for LockedPages {
 /// cannot map the memory.
 pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     let mapping = MmapMut::map_anon(bytes).ok()?;
-    // If the system does not know this advice, the pages are small.
+    // If the system does not know the advice for huge pages, the pages are small.
     drop(mapping.advise(Advice::HugePage));
     let threads = available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let part = bytes.div_ceil(threads).next_multiple_of(HUGE_BYTES);

@@ -88,7 +88,7 @@ pub(super) fn unsupported(cause: String) -> Error {
     Error::new(ErrorKind::Unsupported, "NCCL", cause)
 }
 
-/// The library, which stays loaded after its first use.
+/// The functions of the NCCL library, which stays loaded after its first use.
 pub(super) fn functions() -> Result<&'static Nccl> {
     static LOADED: OnceLock<Nccl> = OnceLock::new();
     if let Some(nccl) = LOADED.get() {

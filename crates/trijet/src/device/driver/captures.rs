@@ -41,7 +41,7 @@ pub(crate) trait Captures: Debug {
     /// Begins a capture.
     ///
     /// # Errors
-    /// For the legacy stream, and for a stream that is already captured.
+    /// An error for the legacy stream, and for a stream that is already captured.
     fn capture_begin(&self, stream: StreamHandle, mode: CaptureMode) -> Result<()>;
 
     /// Ends a capture. The graph is ready to be launched.

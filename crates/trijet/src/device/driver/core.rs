@@ -69,8 +69,8 @@ pub struct DeviceInfo {
     /// the other streams of its queue (law A47). So with more streams than queues, some streams may
     /// not run at the same time. The driver has 8 queues, or the number that the environment
     /// variable `CUDA_DEVICE_MAX_CONNECTIONS` (1 to 32) has when the process first uses CUDA. Set
-    /// this variable before the program starts. A host device has queues if
-    /// `HostConfig::hardware_queues` sets their number.
+    /// this variable before the program starts. A host device with modelled time reports the number
+    /// that `HostConfig::hardware_queues` has set.
     pub hardware_queues: Option<u32>,
     /// The size of the whole memory of the device.
     pub memory: Bytes,

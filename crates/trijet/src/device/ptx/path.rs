@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-/// A step of a function, as far as the rules need it.
+/// A step of a function: a label, or an instruction that the rules for PTX look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step<'a> {
     pub(super) kind: StepKind<'a>,

@@ -385,7 +385,8 @@ impl Queues {
 
     /// Law A40: the context of the device is lost.
     /// - Queued operations lose their work but keep their edges. So an operation of another device
-    ///   that waits for one of them still waits for the operations before it.
+    ///   that waits for a queued operation still waits for the operations before the queued
+    ///   operation.
     /// - An operation whose bytes a thread is using stays until the thread is done.
     /// - A running host function that uses no bytes is completed now.
     /// - Queued host functions are dropped without a call (law A29).

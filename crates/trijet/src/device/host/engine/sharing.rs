@@ -11,11 +11,11 @@
 //!
 //! Sharing only adds edges, so it only removes orders. Sharing cannot deadlock a program:
 //! - Every edge goes from an earlier enqueue to a later one, so the edges have no cycle.
-//! - A barrier never contains a host function, or an operation that follows one. So its operations
-//!   wait only for work of devices, whatever the threads of the program do. Host functions must be
-//!   left out, because one may wait for a thread that itself waits for a stream of the same queue.
-//!   A GPU can hang in such a program, but only if its driver assigned these two streams to one
-//!   queue.
+//! - A barrier never contains a host function, or an operation that follows a host function. So its
+//!   operations wait only for work of devices, whatever the threads of the program do. Host
+//!   functions must be left out, because a host function may wait for a thread that itself waits
+//!   for a stream of the same queue. A GPU can hang in such a program, but only if its driver
+//!   assigned the two streams to one queue.
 //!
 //! An operation that never ends holds the streams of its queue for ever, as on a GPU.
 //!

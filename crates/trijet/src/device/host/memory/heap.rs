@@ -99,8 +99,8 @@ impl Heap {
         true
     }
 
-    /// Frees a block. Its next allocation comes after the free at `point`. Without a point, the
-    /// block can be allocated at once.
+    /// Frees a block. The next allocation of the block comes after the free at `point`. Without a
+    /// point, the block can be allocated at once.
     pub(super) fn give_back(&mut self, extent: Extent, point: Option<Point>) {
         let Some(segment) = self.segments.get_mut(&extent.segment) else { return };
         segment.free.insert(extent.offset, (extent.size, point.into_iter().collect()));

@@ -20,8 +20,8 @@ const GRANULE: u64 = 4096;
 /// The size by which heaps grow.
 const STEP: u64 = 64 << 10;
 /// The size of a range for a heap. The allocator of the process keeps freed memory of this size for
-/// the next allocation. An exploration opens a device for each run, and so makes no system call for
-/// a range.
+/// the next allocation. So an exploration, which opens a device for each run, makes no system call
+/// for the ranges of later runs.
 const RANGE: u64 = 16 << 20;
 
 /// The ranges of all devices, by address.
