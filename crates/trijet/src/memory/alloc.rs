@@ -84,8 +84,8 @@ impl Stream {
             if self.lane().recorder().is_some() {
                 return Err(refused);
             }
-            // A pool allocates memory again after a wait of the host, because the wait shows that
-            // the users of the memory are complete (law A25).
+            // A pool can reuse freed memory after this wait of the host, because the wait shows
+            // that the users of the memory are complete (law A25).
             self.device().synchronize(site)?;
             return self.alloc(len);
         };

@@ -1,4 +1,4 @@
-//! A block: one allocation with its stamps.
+//! A block: one allocation, and the stamps of the operations that use it.
 //!
 //! Every buffer owns a share of a block. When the last share is dropped, the memory goes back to
 //! the source of the block. This does not wait for the operations that still use the memory.
@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// start of its memory.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The span of the whole block. Copies of the whole block borrow this span. A new span would be
-    /// another counted reference to the memory.
+    /// The span of the whole block. Operations on the whole block borrow this span, because a new
+    /// span would be another counted reference to the memory.
     whole: Span,
     pub(crate) track: Track,
     /// The source of the block. `None` after the block was dropped and the source has got the
@@ -43,7 +43,8 @@ pub(super) struct Home {
     pub(super) lane: LaneId,
     /// The size of the block in granules. It may be larger than the allocation needs.
     pub(super) granules: u64,
-    /// The place of the first byte of the block in the heap, as ledgers state it.
+    /// The number of the first byte of the block among the bytes of the heap, as ledgers state it
+    /// (`Taken::place`).
     pub(super) place: u64,
 }
 
@@ -90,8 +91,8 @@ impl Block {
         self.whole.memory().span(self.in_memory(&range))
     }
 
-    /// The span of the bytes `range` of the block. If they are the whole block, borrows the span of
-    /// the block, which is cheaper than another reference to the memory. Otherwise stores a new
+    /// The span of the bytes `range` of the block. If `range` is the whole block, borrows the span
+    /// of the block, which is cheaper than another reference to the memory. Otherwise stores a new
     /// span in `part`.
     #[inline]
     pub(crate) fn span_in<'s>(&'s self, range: Range<u64>, part: &'s mut Option<Span>) -> &'s Span {
@@ -114,8 +115,8 @@ impl Block {
     }
 
     /// The address of the bytes `range` of the block, for kernels and other code. Other code may
-    /// use the bytes from now on. On a host device, this function initialises the bytes, and they
-    /// stay as other code leaves them.
+    /// use the bytes from now on. On a host device, this function zeroes bytes that are not
+    /// initialised yet. So no later call zeroes bytes that other code has written.
     pub(super) fn expose(&self, range: &Range<u64>) -> u64 {
         if let Some(host) = self.whole.memory().host() {
             host.expose(&self.in_memory(range));
@@ -156,8 +157,8 @@ impl Block {
         Arc::clone(self.source()).device_handle()
     }
 
-    /// Makes the calling thread wait for the operations that an access by the host in this mode
-    /// must follow.
+    /// Makes the calling thread wait for the operations that an access by the host must follow. The
+    /// access is to the bytes `range`, in the mode `mode`.
     pub(crate) fn host_wait(
         &self,
         range: Range<u64>,
@@ -167,7 +168,8 @@ impl Block {
         self.domain().host_wait_for(&self.track, range, mode, site)
     }
 
-    /// Appends the entry of an access by the host. The access begins after this function returns.
+    /// Appends the ledger entry of an access by the host. The access begins after this function
+    /// returns.
     pub(crate) fn note_host(
         &self,
         range: Range<u64>,
@@ -179,7 +181,7 @@ impl Block {
     }
 
     /// Starts the wait of a future for the operations that an access by the host must follow.
-    /// Appends the entry for the creation of the future.
+    /// Appends the ledger entry for the creation of the future.
     pub(crate) fn host_waiting(
         &self,
         range: Range<u64>,

@@ -295,16 +295,16 @@ impl<T, S> Buffer<T, S> {
         Self { block: self.block.clone(), start, len: range.len(), types: PhantomData }
     }
 
-    /// The elements `range` for writing, although the buffer is only borrowed as shared. Only one
-    /// thread at a time may enqueue operations with such views. The order of these operations must
-    /// be the order of the tasks.
+    /// The elements `range` for writing, although `self` is a shared reference. Only one thread at
+    /// a time may enqueue operations that use views from this function. The order of these
+    /// operations must be the order of the tasks.
     pub(crate) fn shared_view_mut(&self, range: Range<usize>) -> ViewMut<'_, T> {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         ViewMut { block: &self.block, start, len: range.len(), types: PhantomData }
     }
 }
 
-/// The functions that both views have.
+/// The functions that [`View`] and [`ViewMut`] both have.
 macro_rules! of_both_views {
     ($view:ident) => {
         impl<'a, T: Element> $view<'a, T> {
@@ -343,8 +343,8 @@ macro_rules! of_both_views {
                 self.block.span(self.range())
             }
 
-            /// The span of the view. If it is the whole block, borrows the span of the block.
-            /// Otherwise stores a new span in `part`.
+            /// The span of the view. If the view covers the whole block, borrows the span of the
+            /// block. Otherwise stores a new span in `part`.
             #[inline]
             pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
             where

@@ -37,8 +37,8 @@ struct Copy<'s, 'a> {
     uses: [Use<'a>; 2],
 }
 
-/// Memory for spans that are parts of blocks. The caller of [`Copy::new`] owns it, so that no span
-/// moves.
+/// The new spans of a copy. A source or a target that is a part of a block needs a new span. The
+/// caller of [`Copy::new`] owns the new spans, so that no span moves.
 #[derive(Default)]
 struct CopyParts {
     dst: Option<Span>,

@@ -274,8 +274,8 @@ impl Device {
     }
 
     /// A buffer in the memory of a tensor of another framework, without a copy. The tensor is
-    /// returned to its producer when the buffer was dropped and every operation on it is complete.
-    /// A host device accepts tensors in memory of the processor.
+    /// returned to its producer when the buffer was dropped and every operation on the buffer is
+    /// complete. A host device accepts tensors in memory of the processor.
     ///
     /// # Errors
     /// `InvalidValue` if the tensor is on another device, has another element type, or is not dense
@@ -284,9 +284,9 @@ impl Device {
     ///
     /// # Safety
     /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work
-    /// of other code on it is complete, or streams and events order it before every use of the
-    /// buffer. Other code does not use the tensor until it is given back. For a host device, its
-    /// elements are initialised.
+    /// of other code on the tensor is complete, or streams and events order this work before every
+    /// use of the buffer. Other code does not use the tensor until the tensor is returned to its
+    /// producer. For a host device, the elements of the tensor are initialised.
     pub unsafe fn from_dlpack<T: DlElement>(
         &self,
         tensor: NonNull<DlManagedTensor>,
@@ -313,8 +313,8 @@ impl Device {
             0 => align_of::<T>() as u64,
             _ => (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset),
         };
-        // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is
-        // this function's contract.
+        // SAFETY: the memory belongs to this device (checked above), and the tensor keeps the
+        // memory alive. The contract of this function contains the other conditions.
         unsafe { self.buffer_from_raw(address, len, imported) }
     }
 }

@@ -115,9 +115,9 @@ fn check_aligned<T>(address: u64) -> Result<()> {
 
 impl Device {
     /// A buffer of `len` elements of device memory that another library allocated, without a copy.
-    /// Its uses are ordered like the uses of any other buffer. `owner` keeps the memory alive. It
-    /// is dropped when the buffer was dropped and every operation on the memory is complete. This
-    /// happens in the drop of the buffer, or in a later call on this device.
+    /// Uses of the buffer are ordered like the uses of any other buffer. `owner` keeps the memory
+    /// alive. `owner` is dropped when the buffer was dropped and every operation on the memory is
+    /// complete. This happens in the drop of the buffer, or in a later call on this device.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -161,8 +161,8 @@ impl Device {
     /// [`Device::buffer_from_raw`].
     ///
     /// # Safety
-    /// As for [`Device::buffer_from_raw`], for page-locked memory of the host. The elements are
-    /// initialised.
+    /// The conditions of [`Device::buffer_from_raw`] hold, for page-locked memory of the host. The
+    /// elements are initialised.
     ///
     /// # Errors
     /// The errors of [`Device::buffer_from_raw`].

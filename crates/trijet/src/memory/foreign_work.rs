@@ -40,9 +40,11 @@ impl Stream {
     /// ```
     ///
     /// # Safety
-    /// `run` enqueues work in the stream that it gets, or in streams that wait for this stream and
-    /// that this stream then waits for. Until the work is complete, it accesses no memory of this
-    /// library but the memory of `uses`, and this only as declared.
+    /// `run` enqueues work in the stream that it gets. `run` may also enqueue work in other
+    /// streams. In this case, the other streams must wait for this stream before the work, and this
+    /// stream must wait for the other streams after the work. Until the work is complete, the work
+    /// accesses no memory of this library but the memory of `uses`, and this memory only as
+    /// declared.
     ///
     /// # Errors
     /// The error of `run`; `InvalidValue` for memory of another driver, and for more than

@@ -256,7 +256,8 @@ impl<T: Element> GrowingBuffer<T> {
         again.map_err(|error| self.device.failed(error))
     }
 
-    /// Asks a thread to map more memory, if `bytes` is near the end of the mapped memory.
+    /// If the first `bytes` bytes end near the end of the mapped memory, asks the mapper thread to
+    /// map more memory. Does nothing on a device with a virtual executor.
     #[inline]
     fn ask_ahead(&self, bytes: u64) -> Result<()> {
         let (heap, domain) = (self.heap()?, &self.device.domain);
@@ -301,7 +302,8 @@ impl BlockSource for Growing {
         Arc::clone(&self.device)
     }
 
-    /// Parks the range. It keeps its memory and the operations that used it last.
+    /// Parks the range in the heap. The range keeps its memory. The heap notes the operations that
+    /// used the memory last.
     fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, _: u32) {
         let MemorySource::Heap(heap) = &self.device.source else { return };
         let domain = &*self.device.domain;

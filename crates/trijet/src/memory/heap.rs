@@ -42,12 +42,12 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Maximum number of blocks that an allocation examines in the lists of other lanes and in the
-/// mixed list before the heap grows.
+/// Maximum number of free blocks that an allocation examines in the lists of other lanes and in the
+/// mixed list before the heap grows. The mixed list has the blocks with users in several lanes.
 const LOOKED_AT_MAX: usize = 32;
-/// Maximum number of lists with pending users that an allocation queries before the heap grows. A
-/// query takes a hundredth of the time of a growth, and other lanes cannot use the memory in the
-/// list of one lane.
+/// Maximum number of lists of free blocks with pending users that an allocation queries before the
+/// heap grows. Until the users of a block are known to be complete, only the lane of the list can
+/// use the block without a wait. A query takes a hundredth of the time of a growth.
 pub(super) const QUERIES_MAX: usize = 32;
 /// Maximum number of times that the heap grows for one allocation. The heap grows again if other
 /// threads take the new memory.
@@ -100,7 +100,7 @@ pub(super) fn alloc_from(
     Ok(Block::numbered(source(&whole), whole, track, index, home))
 }
 
-/// Appends the entry of an allocation of `bytes` from a heap.
+/// Appends the ledger entry of an allocation of `bytes` from a heap.
 pub(super) fn note_from_heap(
     device: &OpenDevice,
     begun: Begun,
@@ -144,7 +144,8 @@ impl BlockSource for OpenDevice {
     }
 }
 
-/// Counts a free and appends its entry. Returns the users of the freed memory that may be pending.
+/// Counts a free and appends its ledger entry. Returns the users of the freed memory that may be
+/// pending.
 #[inline]
 pub(super) fn users_of_freed(device: &OpenDevice, heap: &Heap, track: &Track) -> Users {
     let domain = &*device.domain;

@@ -140,11 +140,12 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         let range = self.view().range();
         self.block.note_host(range.clone(), Mode::Read, site);
         let host = self.block.whole().memory().host().ok_or_else(inaccessible)?;
-        // SAFETY: every operation that writes the range is complete (both callers have waited, the
-        // future before it returns), and none can be enqueued while the guard borrows the buffer,
-        // because writing takes `&mut`. A part that was split off has another range. Manual
-        // ordering is unsafe, and its caller has promised the same. Part of the data of tasks is
-        // lent only while tasks that write it are held back.
+        // SAFETY: every operation that writes the range is complete, because both callers of this
+        // function wait for these operations first. No such operation can be enqueued while the
+        // guard borrows the buffer, because writing takes `&mut`. A part that was split off has
+        // another range. Manual ordering is unsafe, and the caller of `order_manually` has promised
+        // the same. A part of the data of tasks is lent only while the tasks that write this part
+        // are held back.
         let bytes = unsafe { host.slice(self.block.in_memory(&range)) };
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
@@ -199,10 +200,10 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
         self.block.note_host(range.clone(), Mode::Write, Location::caller());
         let host = self.block.whole().memory().host().ok_or_else(inaccessible)?;
-        // SAFETY: every operation that accesses the range is complete (waited for above), and none
-        // can be enqueued while the guard borrows the buffer mutably. A part that was split off has
-        // another range, and no other guard of this range can exist. Part of the data of tasks is
-        // lent only while tasks that use it are held back.
+        // SAFETY: every operation that accesses the range is complete (waited for above). No
+        // operation on the range can be enqueued while the guard borrows the buffer mutably. A part
+        // that was split off has another range, and no other guard of this range can exist. A part
+        // of the data of tasks is lent only while the tasks that use this part are held back.
         let bytes = unsafe { host.slice_mut(self.block.in_memory(&range)) };
         Ok(WriteGuard(bytemuck::cast_slice_mut(bytes)))
     }

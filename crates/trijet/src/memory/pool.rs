@@ -54,14 +54,16 @@ impl BlockSource for Inner {
     }
 }
 
-/// The kind of call that frees a block. It decides what happens if the free is refused.
+/// The kind of call that frees a block. The kind decides what happens if the driver refuses the
+/// free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     /// The drop of the block, which must not wait.
     Dropped,
-    /// A call that may wait. If the free is refused, the next such call tries again.
+    /// A call that may wait. If the free is refused, the next call that may wait makes the last
+    /// attempt.
     Later,
-    /// The last attempt. If the free is refused, the memory leaks.
+    /// The last attempt. If the free is refused, the memory leaks, unless a capture is the reason.
     Last,
 }
 

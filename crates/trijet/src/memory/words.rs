@@ -38,10 +38,10 @@ impl HostWords {
     #[inline]
     fn word(&self, at: usize) -> &AtomicU32 {
         debug_assert!(at < self.buffer.len(), "word {at} of {}", self.buffer.len());
-        // SAFETY: the buffer is private, and this function is the only one that makes a reference
-        // to its bytes, so all accesses of the host are atomic; accesses of kernels are atomic in
-        // the scope of the system. False once another function lends the bytes as a slice, or a
-        // twin gets them as an argument.
+        // SAFETY: the buffer is private, and only this function makes a reference to the bytes of
+        // the buffer. So all accesses of the host are atomic. Accesses of kernels are atomic in the
+        // scope of the system. This argument does not hold if another function lends the bytes as a
+        // slice, or if a twin gets the bytes as an argument.
         unsafe { self.bytes.word(self.start + 4 * at as u64) }
     }
 

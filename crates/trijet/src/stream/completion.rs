@@ -1,13 +1,15 @@
 //! The completion thread of a device. It wakes tasks when the events for which the tasks wait are
 //! complete.
 //!
-//! *No wake-up is missed*, because an entry stays on the list until the thread has found its event
+//! Each task that waits for an event has an entry on the list of the completion thread. *No wake-up
+//! is missed*, because an entry stays on the list until the thread has found the event of the entry
 //! complete. If the event completes after the query of a task and before the task makes its entry,
 //! the thread finds the event complete at the next query. The thread removes the entry and takes
-//! its waker in one step, under the lock of the list. A task that is polled before this step
-//! replaces the waker that will be woken. A task that is polled after this step either finds the
-//! event complete or makes a new entry. The thread waits without a limit only while the list is
-//! empty. It checks for an empty list under the same lock under which entries are made.
+//! the waker of the entry in one step, under the lock of the list. A task that is polled before
+//! this step replaces the waker that will be woken. A task that is polled after this step either
+//! finds the event complete or makes a new entry. The thread waits without a limit only while the
+//! list is empty. The thread checks for an empty list under the same lock under which entries are
+//! made.
 //!
 //! *Lifetime.* The drop of a device tells the completion thread to end, and does not wait for the
 //! thread. Wakers are code of the user: they are cloned, called and dropped while no lock is held,
@@ -32,7 +34,7 @@ use std::time::Duration;
 /// such a copy.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// The number of an entry. No later entry has the same number.
+/// The number of an entry on the list of the completion thread. No later entry has the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryId(u64);
 
@@ -51,7 +53,7 @@ struct WaitingTask {
 #[derive(Default)]
 struct WaitList {
     entries: BTreeMap<EntryId, WaitingTask>,
-    /// The number of entries made so far.
+    /// The last number that an entry got.
     made: u64,
     started: bool,
     ended: bool,

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 impl Device {
     /// Starts a thread that returns unneeded memory of the heap to the device. `after` is the
-    /// length of a period. At the end of each period, the heap keeps the maximum amount of memory
-    /// that was allocated at the same time during the period. The rest returns to the device, in
-    /// the pieces in which the heap took the memory. `None` ends the thread. The drop of the last
-    /// handle of the device ends the thread too. An error also ends the thread, and
-    /// [`Device::close`] returns the error.
+    /// length of a period. At the end of each period, the heap keeps as much memory as the highest
+    /// amount that was allocated at one time during the period. The heap returns the remaining
+    /// memory to the device, in the pieces in which the heap took the memory. `None` ends the
+    /// thread. The drop of the last handle of the device ends the thread too. An error also ends
+    /// the thread, and [`Device::close`] returns the error.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -69,8 +69,8 @@ fn start(device: Weak<OpenDevice>, after: Duration) -> Result<Sender<()>> {
 }
 
 impl OpenDevice {
-    /// Ends a period. The heap keeps the maximum amount of memory that was allocated at the same
-    /// time during the period, and returns the rest to the device.
+    /// Ends a period. The heap keeps as much memory as the highest amount that was allocated at one
+    /// time during the period. The heap returns the remaining memory to the device.
     fn decay_once(&self) -> Result<()> {
         let MemorySource::Heap(heap) = &self.source else { return Ok(()) };
         let needed = heap.live.end_period();

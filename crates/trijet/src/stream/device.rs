@@ -57,7 +57,7 @@ fn cuda_domain() -> Result<Arc<Domain>> {
 }
 
 /// The domain of the host devices on CPU threads from which [`Select`] chooses. A process has one
-/// such domain. After the loss of a device, it gets a new domain.
+/// such domain. After the loss of a device, the process gets a new domain.
 fn host_domain() -> Result<Arc<Domain>> {
     static HOST: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = HOST.lock().expect("no panic under this lock");
@@ -136,7 +136,8 @@ impl Device {
         (0..count).map(|id| Self::open_with(Select::Cuda(id), memory)).collect()
     }
 
-    /// Opens host devices on which `search` makes every choice.
+    /// Opens host devices for one run of an exploration. `search` makes every choice of the
+    /// executor.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         calling::refuse("open")?;
         let count = config.devices;

@@ -82,8 +82,9 @@ impl RecordedEvent {
     fn record_on(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
         let mut last = self.lock();
         let Some(own) = Arc::get_mut(&mut last) else {
-            // A pending wait still holds the last record. If the driver refuses the new record, the
-            // last record stays.
+            // A wait still needs the last record, so the event of the last record is not recorded
+            // again. The new record has an event of its own. If the driver refuses the new record,
+            // the last record stays.
             let mut next = Record::new(&self.device, self.timing)?;
             next.stands_for = Some(lane.record_event(next.handle, site)?);
             self.note_name(next.handle);

@@ -37,7 +37,7 @@ use std::task::{Context, Poll};
 /// An event for which a future waits. The event is not recorded again while this value exists.
 #[derive(Debug, Clone)]
 pub(crate) enum Point {
-    /// An event of the ordering.
+    /// An event that the library recorded for the order of operations.
     Mark(Arc<Mark>),
     /// A record of an event of the program.
     Record(Arc<Record>),
@@ -80,14 +80,15 @@ pub(crate) type Points = SmallVec<[Point; 2]>;
 pub(crate) struct Waiting {
     device: Arc<OpenDevice>,
     points: Points,
-    /// The number of points known to be complete. These are the first points of the list.
+    /// The number of points that are known to be complete. These are the first points of `points`.
     complete: usize,
     /// The error that occurred when the future was created. Every poll returns this error.
     failed: Option<Error>,
     /// The call that created the future.
     site: &'static Location<'static>,
-    /// The number of the entry on the list of the completion thread. The completion thread may have
-    /// removed the entry.
+    /// The number of this future's entry on the list of the completion thread. The completion
+    /// thread may have removed the entry already. `None` before the first entry, and after the
+    /// future took its entry off the list.
     entry: Option<EntryId>,
 }
 

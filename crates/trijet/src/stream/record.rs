@@ -14,14 +14,14 @@ use crate::order::mark::{EventWork, Mark};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// An event of the driver, and its last record. Each wait for this record holds an `Arc` of this
-/// value. While such an `Arc` exists, the next record of the program's event uses another event of
-/// the driver. So a wait never waits for a later record by mistake.
+/// An event of the driver, and the last record of this event. Each wait for this record holds an
+/// `Arc` of this value. While a wait holds an `Arc`, the next record of the program's event uses
+/// another event of the driver. So a wait never waits for a later record by mistake.
 #[derive(Debug)]
 pub(crate) struct Record {
     device: Arc<OpenDevice>,
     pub(super) handle: EventHandle,
-    /// The work for which the event stands; `None` before the record.
+    /// The work for which the event stands; `None` until the event is recorded.
     pub(super) stands_for: Option<EventWork>,
 }
 
@@ -31,18 +31,19 @@ impl Record {
         Ok(Self { device: Arc::clone(device), handle, stands_for: None })
     }
 
-    /// The work that is complete when the event is complete; `None` before the record.
+    /// The work that is complete when the event is complete; `None` until the event is recorded.
     pub(crate) fn snapshot(&self) -> Option<&VectorClock> {
         self.stands_for.as_ref().map(|work| &work.clock)
     }
 
-    /// Appends an entry: the calling thread waits for the event or queries it. The entry stands for
-    /// the last record of the event.
+    /// Appends a ledger entry: the calling thread waits for the event or queries the event. The
+    /// entry means the last record of the event.
     pub(super) fn note(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Event(self.handle.0), site)
     }
 
-    /// Appends an entry: the calling thread queries this record. The event may have a later record.
+    /// Appends a ledger entry: the calling thread queries this record. The event may have a later
+    /// record.
     pub(crate) fn note_recorded(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Recorded(self.handle.0), site)
     }

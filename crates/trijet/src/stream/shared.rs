@@ -47,7 +47,7 @@ pub(crate) struct OpenDevice {
     pub(crate) watched: Option<Watched>,
     /// Loaded modules by their code.
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
-    /// Loaded kernels by number. Every launch looks here.
+    /// The loaded kernels. The index is the number of the kernel. Every launch reads this table.
     pub(crate) kernels: NumberTable<Loaded>,
     /// The release threshold in bytes: a synchronization returns unused memory above this number to
     /// the device.
@@ -166,16 +166,16 @@ impl OpenDevice {
         heap.trim(&**self.domain.driver(), trim, |user| self.domain.is_done(*user)).map(drop)
     }
 
-    /// Runs a call in which memory may return to the device. Appends an entry with the number of
-    /// returned bytes.
+    /// Runs a call in which memory may return to the device. Appends a ledger entry with the number
+    /// of returned bytes.
     pub(super) fn watch_release(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.domain.log().tracers.is_on() {
             return run();
         }
         let before = self.reserved();
         run()?;
-        // The program did not ask for these numbers. If they cannot be read, the call succeeds and
-        // the entry is left out.
+        // The program did not ask for the numbers of reserved bytes. If the numbers cannot be read,
+        // the call succeeds and the ledger entry is left out.
         let (Ok(before), Ok(after)) = (before, self.reserved()) else { return Ok(()) };
         let released = before.saturating_sub(after);
         // The duration of the release is unknown, because it is part of the duration of the call.
@@ -250,8 +250,9 @@ impl Drop for OpenDevice {
         }
         self.run_deferred();
         self.give_up_watched();
-        // Neither call blocks. The memory of a pool is freed with its last allocation (law A26).
-        // Memory of a heap with users that may be pending stays with the heap.
+        // Neither `trim_heap` nor `pool_destroy` blocks. The memory of a pool is freed with the
+        // last allocation of the pool (law A26). Memory of a heap with users that may be pending
+        // stays with the heap.
         let returned = match &self.source {
             MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
             MemorySource::Pool(pool, PoolChoice::Own) => {

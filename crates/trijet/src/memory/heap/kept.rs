@@ -145,8 +145,8 @@ impl BlockSource for KeptSource {
     }
 }
 
-/// Allocates new memory. The entry of the call has no access to bytes, because the checker gives
-/// kept memory no lifetime.
+/// Allocates new memory. The ledger entry of the call has no access to bytes, because the checker
+/// does not follow the lifetime of kept memory.
 fn allocate(
     device: &OpenDevice,
     bytes: Bytes,
@@ -212,8 +212,8 @@ pub(in crate::memory) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<
     Ok(true)
 }
 
-/// Removes memory from the list that no operation uses and that `device` may free. Returns the
-/// memory with its stamps. `None` if there is no such memory.
+/// Removes one piece of memory from the list of kept memory. No operation uses this memory, and
+/// `device` may free it. Returns the memory with its stamps; `None` if the list has no such memory.
 fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
     let domain = &device.domain;
     let may_free = |memory: &Memory| match memory.space() {
