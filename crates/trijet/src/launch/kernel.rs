@@ -350,7 +350,7 @@ impl Device {
     /// refused.
     ///
     /// # Errors
-    /// As for [`Device::load`].
+    /// The errors of [`Device::load`].
     #[track_caller]
     pub fn parameters<P>(&self, kernel: &Kernel<P>) -> Result<Option<Vec<usize>>> {
         calling::refuse("parameters")?;

@@ -29,7 +29,8 @@ use sealed::TwinParam;
 /// |---|---|
 /// | a scalar `T` | `T` |
 /// | `Read<T>`, `Ptr<Read<T>>` | `&[T]`: the whole span |
-/// | `Write<T>`, `Update<T>`, `Ptr` of them | `&mut [T]`: the part of this tile |
+/// | `Write<T>`, `Ptr<Write<T>>` | `&mut [T]`: the part of this tile |
+/// | `Update<T>`, `Ptr<Update<T>>` | `&mut [T]`: the part of this tile |
 /// | `Tiled<Read<T>>` | `Matrix<T>`: the whole matrix |
 /// | `Tiled<Write<T>>`, `Tiled<Update<T>>` | `(&mut [T], Tiling)`: the part of this tile |
 pub trait TwinParams {
@@ -39,7 +40,7 @@ pub trait TwinParams {
     /// Takes all arguments of a tile.
     ///
     /// # Panics
-    /// As for [`Tile::args`].
+    /// The panics of [`Tile::args`].
     fn take<'a>(tile: &mut Tile<'a>) -> Self::Taken<'a>;
 }
 

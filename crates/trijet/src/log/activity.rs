@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// count in units of 1 us.
 const DEVICE_NS: u64 = 10_000;
 
-/// The number of samples that are taken of both clocks. The sample with the smallest error counts.
-/// If a thread is interrupted during a sample, the error of the sample is large.
+/// The number of samples that are taken of both clocks. Only the sample with the smallest error is
+/// used. If a thread is interrupted during a sample, the error of the sample is large.
 const READINGS: usize = 16;
 
 /// A sample: the times of both clocks at one moment.

@@ -21,8 +21,8 @@ thread_local! {
     /// a new number, and 0 means that the thread knows nothing.
     static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
-    /// The version, the domain and the known positions of this thread's last entry. They are kept
-    /// because the next entry usually has the same positions.
+    /// The version, the domain and the known positions of this thread's last entry. These values
+    /// are kept because the next entry usually has the same positions.
     static WRITTEN: RefCell<(u64, u64, Known)> = const { RefCell::new((0, 0, None)) };
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);

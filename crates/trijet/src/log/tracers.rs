@@ -98,7 +98,7 @@ impl Tracers {
     }
 
     /// Makes `tracer` the tracer that the next call of `Device::take_trace` takes. Removes the
-    /// previous such tracer and returns it.
+    /// tracer that was kept before, and returns it.
     pub(crate) fn keep(&self, tracer: Option<&Arc<Tracer>>) -> Option<Arc<Tracer>> {
         let before = std::mem::replace(&mut self.attached().kept, tracer.cloned());
         before.iter().for_each(|before| self.remove(before));

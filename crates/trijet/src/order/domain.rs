@@ -88,7 +88,7 @@ pub(crate) struct Domain {
     defaults: Mutex<Defaults>,
     /// For each device, the blocking lanes and the barrier of the legacy stream.
     legacy: Mutex<BTreeMap<DeviceId, Arc<Blocking>>>,
-    /// The waits between lanes, one of which may be left out.
+    /// Counts the waits between lanes, and selects the wait that is left out on request.
     waits: Pick,
     pub(crate) over_waits: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
@@ -186,7 +186,7 @@ impl Domain {
         }
     }
 
-    /// The lane with the number, which `free_lane` has returned.
+    /// The lane with the number `id`, which has been opened.
     #[inline]
     pub(crate) fn lane(&self, id: LaneId) -> &Arc<Lane> {
         self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")

@@ -23,8 +23,8 @@ use crate::log::{calling, thread};
 use std::sync::MutexGuard;
 
 impl LaneRef {
-    /// Enqueues one operation: enqueues waits for the operations of other lanes that its uses need,
-    /// submits the operation, and stamps the memory. A failed operation leaves no stamp.
+    /// Enqueues one operation: enqueues the necessary waits for operations of other lanes, submits
+    /// the operation, and stamps the memory. A failed operation leaves no stamp.
     #[inline]
     pub(crate) fn enqueue(&self, submission: &Submission<'_>) -> Result<()> {
         debug_assert!(submission.agrees(), "{submission:?}");
@@ -99,9 +99,11 @@ impl LaneRef {
         }
     }
 
-    /// Whether two lanes use any memory of the operation, if the operation needs nothing of other
-    /// lanes. `None` if the operation needs something of another lane, or uses memory of another
-    /// domain.
+    /// Returns whether two lanes use any memory of the operation. Returns `None` if the operation
+    /// must be enqueued by `enqueue_slowly`. One reason is an operation of another lane that this
+    /// operation must follow, or memory of another domain. Another reason is the kind of the
+    /// operation, for example a free or a host function. The third reason is a lane that takes part
+    /// in the order with the legacy stream.
     #[inline(always)]
     fn needs_nothing(&self, submission: &Submission<'_>) -> Option<bool> {
         let frees = matches!(submission.action, Action::Free(_));
@@ -161,9 +163,9 @@ impl LaneRef {
             .map_err(|error| self.domain.failed(self.device, error))
     }
 
-    /// Enqueues an operation with the waits, records and entries that it may need. For an operation
-    /// that needs no other lane, `alone` has two parts: whether two lanes use any memory of the
-    /// operation, and the locked state of the lane.
+    /// Enqueues an operation with the waits, records and entries that it may need. If
+    /// [`LaneRef::needs_nothing`] returned a value for the operation, `alone` has two parts: this
+    /// value, and the locked state of the lane.
     fn enqueue_among(
         &self,
         submission: &Submission<'_>,
@@ -172,8 +174,8 @@ impl LaneRef {
         let Submission { action, uses, .. } = submission;
         let mut needs = NeededPositions::new();
         let (shared, held) = match alone {
-            // An operation that needs no other lane takes no turn. So no other lock is taken while
-            // this lane is locked.
+            // The lane of this operation takes no part in the order with the legacy stream, so the
+            // operation takes no turn. So no other lock is taken while this lane is locked.
             Some((shared, state)) => (shared, Some(state)),
             None => (self.needs(submission, &mut needs)?, None),
         };
@@ -188,8 +190,9 @@ impl LaneRef {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
         let mut state = held.unwrap_or_else(|| self.lane().lock());
-        // Other code may enqueue in a stream of the program, and the legacy stream has its own
-        // order.
+        // A dependent launch follows nothing but the previous kernel. In a stream of the program,
+        // the launch may have to follow operations of other code. In a lane with an order with the
+        // legacy stream, the launch may have to follow operations of other streams.
         let is_alone = self.legacy.is_none() && self.stream.maker == Maker::Library;
         let ordinary = in_full_order(submission, &state, !needs.is_empty() || !is_alone);
         let submission = ordinary.as_ref().unwrap_or(submission);
@@ -227,8 +230,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Adds the positions of other lanes that an operation must follow, except those that the
-    /// calling thread knows to be complete. Returns whether two lanes use any memory of the
+    /// Adds the positions of other lanes that an operation must follow, except the positions that
+    /// the calling thread knows to be complete. Returns whether two lanes use any memory of the
     /// operation.
     #[inline]
     fn needs(&self, submission: &Submission<'_>, needs: &mut NeededPositions) -> Result<bool> {

@@ -19,7 +19,9 @@ impl Domain {
         state
     }
 
-    /// Frees a block of a heap that `users` used, without waiting for another thread.
+    /// Frees the block `index` of a heap. `users` are the operations that used the block. If
+    /// another thread has locked the heap, leaves the block for the next thread that locks the
+    /// heap, and does not wait.
     #[inline]
     pub(crate) fn give_to_heap(&self, heap: &Heap, index: Index, users: Users) {
         let Some((mut state, users)) = heap.lock_or_leave(index, users) else { return };
@@ -27,7 +29,7 @@ impl Domain {
         self.take_left(heap, &mut state);
     }
 
-    /// Frees the blocks that other threads left, if there are any.
+    /// Frees the blocks that other threads left because the heap was locked, if there are any.
     #[inline]
     fn take_left(&self, heap: &Heap, state: &mut State) {
         if heap.has_left() {
@@ -74,13 +76,14 @@ impl Domain {
         mode.asks_for_completion() && self.is_done(user)
     }
 
-    /// Moves free blocks of a heap to the shared list, if all users of the block are complete.
+    /// Moves a free block of a heap to the shared list if all users of the block are complete. Does
+    /// this for every free block.
     pub(crate) fn retire_in_heap(&self, heap: &Heap, state: &mut State) {
         if heap.mode().asks_for_completion() {
             state.space.retire(|user| self.is_done(user));
         } else {
-            // This mode gives the same addresses in each run. Which work is complete depends on
-            // timing, but the work that the program waited for does not.
+            // A heap in this mode gives the same addresses in each run. The completion of work
+            // depends on timing. But in each run, the program has waited for the same work.
             thread::with_known(self.id(), |known| state.space.retire(|user| known.covers(user)));
         }
     }

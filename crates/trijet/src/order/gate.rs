@@ -56,7 +56,7 @@ enum Passage<'a> {
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) log: Log,
-    /// Events that the ordering recorded.
+    /// The number of events that the library recorded for the order of operations.
     pub(super) records: AtomicU64,
     /// For each lost device, the error with which it was lost.
     lost: NumberTable<Error>,
@@ -113,7 +113,8 @@ impl Gate {
         })
     }
 
-    /// Makes `to` wait for the work of `from`. One of the two is captured, and afterwards both are.
+    /// Makes `to` wait for the work of `from`. One of the two streams is captured. Afterwards both
+    /// streams are captured.
     pub(crate) fn order_captured(&self, from: GateStream, to: GateStream) -> Result<()> {
         self.pass(self.device_state(from.device), from.device, |driver| {
             let event = driver.event_create(from.device, Timing::Off)?;

@@ -54,8 +54,8 @@ pub(crate) const LANES_MAX: u32 = 1024;
 /// that were dropped.
 const CHECKPOINTS_MAX: usize = 64;
 /// Maximum number of checkpoints of a lane while the oldest checkpoint is held. A checkpoint is
-/// held while a host function after it may be pending. A stream has no room for more operations
-/// (law A41).
+/// held while a host function after the checkpoint may be pending. A stream has no room for more
+/// operations than this number (law A41).
 const CHECKPOINTS_HELD_MAX: usize = 1024;
 
 /// If more operations than this number may be pending in a stream, the next call counts as a call
@@ -67,16 +67,17 @@ pub(super) const PENDING_MAX: u64 = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     state: Mutex<State>,
-    /// The last operation that a thread, or a query by the library, has found to be complete. It
-    /// decides whether memory and lanes can be reused, and whether the stream has room. It removes
-    /// no wait, because the waits would then depend on timing.
+    /// The last operation that a thread, or a query by the library, has found to be complete. The
+    /// library uses this number to decide whether memory and lanes can be reused, and whether the
+    /// stream has room. The library leaves out no wait because of this number: the waits would then
+    /// depend on timing.
     pub(crate) done: Watermark,
 }
 
-/// A call of the program, for the entry about the call.
+/// The start and the site of a call of the program, for the ledger entry about the call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NotedCall {
-    /// The time of its start, if a tracer takes times.
+    /// The time at which the call began; `None` if no tracer of the lane takes times.
     pub(super) begin: Option<Reading>,
     pub(super) site: &'static Location<'static>,
 }
@@ -98,7 +99,7 @@ pub(super) struct State {
     pub(super) base: u64,
     /// The mark that stands for all work of the earlier tenancies.
     pub(super) earlier: Option<Arc<Mark>>,
-    /// Whether an operation or a wait was enqueued in the stream.
+    /// Whether an operation or a wait was enqueued in the present stream.
     pub(super) used: bool,
     /// The sequence number of the last operation.
     pub(super) seq: u64,
@@ -112,8 +113,8 @@ pub(super) struct State {
     /// Sequence numbers of checkpoints. After each of these checkpoints, the lane got an operation
     /// that may wait for the program, or a wait for such an operation.
     held: VecDeque<u64>,
-    /// The sequence number of the last host function that uses no memory, if only such host
-    /// functions came after the last checkpoint. No wait needs an event of them.
+    /// The sequence number of the last host function without memory, if only host functions without
+    /// memory came after the last checkpoint. No wait needs an event after these host functions.
     unused: u64,
     /// Whether a wait for an event of other code came after the last checkpoint. Vectors do not
     /// show such a wait.
@@ -125,7 +126,7 @@ pub(super) struct State {
     pub(super) last_shared: bool,
     /// The sequence number of the last launch, if no wait came after it.
     behind_kernel: Option<u64>,
-    /// The end of the last timed operation, if nothing was enqueued since.
+    /// The timed event at the end of the last operation, if nothing was enqueued after this event.
     pub(super) last_end: Option<Arc<Instant>>,
     /// Timed events that can be recorded next.
     pub(super) instants: Vec<Arc<Instant>>,
@@ -201,8 +202,8 @@ impl Lane {
         tenancy
     }
 
-    /// Adds the vector to `clock`, if the lane still has this tenancy. Returns whether the lane has
-    /// it.
+    /// Adds the vector of the lane to `clock`, if the lane still has the tenancy `tenancy`. Returns
+    /// whether the lane has this tenancy.
     pub(crate) fn add_vector(&self, tenancy: u64, clock: &mut VectorClock) -> bool {
         let state = self.lock();
         if state.tenancy == tenancy {

@@ -117,7 +117,8 @@ impl LegacyOrder {
         self.demand_own_thread("").is_ok()
     }
 
-    /// Makes the lane in this tenancy a member, unless its stream is the legacy stream.
+    /// Adds the lane with this tenancy to the lanes for which the legacy stream waits. Does nothing
+    /// for the lane of the legacy stream itself.
     pub(crate) fn join(&self, lane: LaneId, tenancy: u64) {
         let mut order = self.blocking.order();
         if self.class != StreamClass::Legacy && !order.members.contains(&(lane, tenancy)) {
@@ -157,8 +158,9 @@ impl LegacyOrder {
 
 impl Turn<'_> {
     /// Whether an operation that is enqueued now follows `position` because of the legacy stream. A
-    /// record or a synchronization does not follow `position` for this reason: it stands for the
-    /// work in the stream, and the barrier is no part of that work (laws A4 and A9).
+    /// record or a synchronization does not follow `position` for this reason. A record or a
+    /// synchronization stands for the work in the stream, and the barrier is no part of that work
+    /// (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
         match self.held {
             TurnGuard::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
@@ -220,7 +222,7 @@ impl Barrier {
     }
 }
 
-/// Creates a stream of this class, or opens the default stream of this class.
+/// Creates a stream of the class `class`. For a class of default streams, opens the default stream.
 pub(crate) fn open(
     driver: &Arc<dyn Driver>,
     device: DeviceId,

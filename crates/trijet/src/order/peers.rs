@@ -30,7 +30,7 @@ pub(crate) enum Reach {
     None,
 }
 
-/// The accesses of devices to the memory of others.
+/// The access of devices to the memory of other devices.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     /// The pairs whose access is set or known to be impossible, one bit each. Every copy between
@@ -100,7 +100,7 @@ impl Peers {
         Ok(if is_unlinked { Reach::None } else { Reach::Direct })
     }
 
-    /// Sets or removes the access of `user` to the memory of `owner` that belongs to no pool.
+    /// Sets or removes the access of `user` to the memory of `owner` outside of pools.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -123,7 +123,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether `user` has access to the memory of `owner` that belongs to no pool.
+    /// Whether `user` has access to the memory of `owner` outside of pools.
     pub(crate) fn has(&self, user: DeviceId, owner: DeviceId) -> bool {
         user == owner || self.state().given.contains(&(user, owner))
     }

@@ -1,5 +1,5 @@
-//! The extra steps of an operation on the slow path: the record of its predecessor, its waits, its
-//! timed events and its entries.
+//! The extra steps of an operation on the slow path: the record of the previous operation, and the
+//! waits, timed events and ledger entries of this operation.
 #![forbid(unsafe_code)]
 
 use super::lane::{Records, State};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Results of the steps before an operation, for the steps after the operation.
 #[derive(Default)]
 pub(super) struct Prologue {
-    /// Waits that were left out on request.
+    /// The positions for which waits were left out on request.
     pub(super) left_out: NeededPositions,
     /// The timed event before the operation, in a lane that is traced.
     pub(super) begin: Option<Arc<Instant>>,
@@ -146,7 +146,7 @@ impl LaneRef {
         }
     }
 
-    /// The entry of an operation.
+    /// The ledger entry of an operation.
     #[inline]
     fn entry(&self, submission: &Submission<'_>, position: Position) -> Op {
         let action = &submission.action;

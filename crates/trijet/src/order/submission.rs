@@ -87,8 +87,8 @@ pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -
     late
 }
 
-/// Stamps the accesses whose bits are set in `late`. Keeps in the tracks the positions `left_out`:
-/// the waits for these were left out on request. No lane is locked.
+/// Stamps the accesses whose bits are set in `late`. Keeps in the tracks the positions `left_out`,
+/// for which waits were left out on request. The caller holds no lock of a lane.
 #[inline(always)]
 pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
     if late != 0 || !left_out.is_empty() {
@@ -108,7 +108,7 @@ fn stamp_rest(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
     }
 }
 
-/// The accesses of an operation, for its entry.
+/// The accesses of an operation, for its ledger entry.
 pub(super) fn accesses(uses: &[Use<'_>]) -> Accesses {
     let mut accesses = Accesses::new();
     for used in uses {

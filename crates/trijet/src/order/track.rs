@@ -2,16 +2,18 @@
 //! last wrote the bytes, and all operations that have read the bytes since that write. The stamps
 //! decide for which operations a new access must wait.
 //!
-//! The last reader of each lane is kept. A lane executes in order, so its last reader stands for
-//! its earlier readers. It does not stand for the readers of other lanes.
+//! The last reader of each lane is kept. A lane executes in order, so the last reader of a lane
+//! stands for the earlier readers of the same lane. The last reader of a lane does not stand for
+//! readers of other lanes.
 //!
 //! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
 //! atomic numbers, which need no lock. An atomic read-modify-write is needed only when a lane takes
 //! an empty slot. Borrows make this sound: while an allocation has one owner, an access that writes
-//! is exclusive. If the accesses before and after a write are on other threads, a hand-over passed
-//! the borrow between the threads and orders the accesses. Only readers can come at the same time.
-//! A reader writes the slot of its lane under the lock of its lane. Accesses of parts go to a map
-//! of byte ranges with a lock. An allocation that was split keeps all of its stamps in the map.
+//! is exclusive. If the accesses before and after a write are on other threads, the borrow was
+//! handed over between the threads. The hand-over orders these accesses. Only accesses that read
+//! can come at the same time. Each of these accesses writes the slot of its own lane, under the
+//! lock of this lane. Accesses of parts go to a map of byte ranges with a lock. An allocation that
+//! was split keeps all of its stamps in the map.
 //!
 //! *Manual memory.* The library does not know the order of its users, so no user stands for a user
 //! of another lane. The last writer and the last reader of each lane are kept, for any bytes of the
@@ -43,7 +45,7 @@ pub(crate) type NeededPositions = SmallVec<[Position; SLOTS + 2]>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stamp {
     write: Option<Position>,
-    /// The reads since that write, the latest of each lane.
+    /// The reads since the write `write`, the latest of each lane.
     reads: SmallVec<[Position; 3]>,
 }
 

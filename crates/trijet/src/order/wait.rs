@@ -23,8 +23,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sorts the needs, so that a need comes before each need that its mark covers. A wait for the mark
-/// then also serves the covered needs.
+/// Sorts `needs`, the positions for which a lane must wait, and in the same order `marks`, which
+/// has the mark of each position. A position comes before each position that its mark covers. So a
+/// wait for the mark serves the covered positions too.
 fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
@@ -37,7 +38,8 @@ fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
 }
 
 impl LaneRef {
-    /// Removes the needs that this lane follows already, and adds the marks of the others.
+    /// Removes from `needs` the positions that this lane follows already. Adds the marks of the
+    /// remaining positions to `marks`.
     #[inline(never)]
     pub(super) fn marks(
         &self,
@@ -60,7 +62,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Enqueues the waits, and adds to `left_out` the waits that are left out on request.
+    /// Enqueues the waits for `marks`. Adds to `left_out` the positions for which waits are left
+    /// out on request.
     pub(super) fn wait_for(
         &self,
         state: &mut State,
@@ -209,9 +212,10 @@ impl LaneRef {
             None => None,
         };
         let mut state = self.lane().lock();
-        // A default stream may stand for work that this lane did not enqueue: the legacy stream for
-        // work of blocking streams, the stream of a thread for work of earlier handles. A stream
-        // that the program made may contain work that the lane has not seen.
+        // A default stream may stand for work that this lane did not enqueue. The legacy stream
+        // stands for work of the blocking streams. The default stream of a thread stands for work
+        // of earlier handles of the same stream. A stream that the program made may contain work
+        // that the lane has not seen.
         let is_seen = self.stream.maker == Maker::Library;
         if !state.used && !state.class.is_default() && is_seen {
             return Ok(None);

@@ -40,9 +40,9 @@ use std::sync::MutexGuard;
 /// The state of the lane before the call.
 struct AtCall {
     seq: u64,
-    /// The positions that the operation follows. `None` unless the legacy stream or the calling
-    /// thread has to learn these positions. Without a clone of the vector, a call allocates
-    /// nothing.
+    /// The positions that the operation follows. `None` if the lane takes no part in the order with
+    /// the legacy stream and the calling thread learns nothing from the call. In this case, the
+    /// vector is not cloned, so that the call allocates nothing.
     follows: Option<VectorClock>,
     barrier: Option<Barrier>,
 }
@@ -63,8 +63,8 @@ impl AtCall {
 }
 
 impl LaneRef {
-    /// Enqueues an operation whose waits are already enqueued. Releases the lock of the lane and
-    /// the turn before the driver's call.
+    /// Enqueues an operation whose waits are already enqueued. Before the driver's call, releases
+    /// the lock of the lane and the lane's turn in the order with the legacy stream.
     #[inline(never)]
     pub(in crate::order) fn enqueue_waiting(
         &self,
@@ -166,7 +166,7 @@ impl LaneRef {
         }
     }
 
-    /// An entry about the call of an operation.
+    /// The ledger entry for one step of the call of an operation.
     fn host_op(&self, submission: &Submission<'_>, seq: u64, step: HostStep) -> Op {
         let position = Position { lane: self.id, seq };
         Op {

@@ -19,7 +19,8 @@ pub(in crate::order) fn is_dependent(submission: &Submission<'_>) -> bool {
 
 /// Returns the operation as an ordinary launch if the operation asks for a dependent launch and
 /// must not be dependent here. Returns `None` if the operation can be enqueued unchanged. `waits`
-/// is true if the operation waits for another lane.
+/// is true if the operation may have to follow work outside of its lane: in another lane, of other
+/// code, or of the legacy stream.
 pub(in crate::order) fn in_full_order<'a>(
     submission: &Submission<'a>,
     state: &State,

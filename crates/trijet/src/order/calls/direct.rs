@@ -3,8 +3,8 @@
 //! The library enqueues nothing for such work. The work gets one position, which stands for
 //! everything that the stream contains when the position is assigned. Only an event that is
 //! recorded later stands for the position, so no query or wait finds the position complete too
-//! early. The call does not take the turn of the legacy stream: the library enqueues no operation,
-//! so no other stream has to wait, and the library claims no order beyond its waits.
+//! early. The call takes no turn in the order with the legacy stream. The library enqueues no
+//! operation, so no other stream has to wait. The library claims no order beyond its waits.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -58,7 +58,8 @@ impl LaneRef {
         self.admit_direct("note user", track)?;
         let mut state = self.lane().lock();
         let position = self.count(&mut state);
-        // Other work came after the last operation of the library.
+        // Work of other code came after the timed event at the end of the last operation, so this
+        // event is not the start of the next operation.
         state.last_end = None;
         let recorded = match state.records {
             Records::OnDemand => Ok(()),

@@ -11,8 +11,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The number of the domain of memory that only operations of a recording may use. No driver has
-/// this number, so every other use is refused.
+/// The domain number of memory that only operations of a recording may use. No driver has this
+/// number, so every other use of the memory is refused.
 pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
 /// A lane whose operations are collected, and the device of the lane.

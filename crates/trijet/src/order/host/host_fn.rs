@@ -130,8 +130,8 @@ impl HostFns {
         (slot, call)
     }
 
-    /// Returns a function for the driver of `device` that calls `run` each time. The function owns
-    /// `run`.
+    /// Returns a function for the driver of `device`. Each call of this function calls `run`. The
+    /// function owns `run`.
     pub(crate) fn repeated(
         self: &Arc<Self>,
         device: DeviceId,

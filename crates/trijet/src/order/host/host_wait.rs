@@ -110,7 +110,8 @@ impl Domain {
         is_done
     }
 
-    /// Whether a free in `home` of memory with these users can be enqueued without a wait for room.
+    /// Whether a free of memory can be enqueued in the stream of the lane `home` without a wait for
+    /// room in a stream. `users` are the operations that the free must follow.
     pub(crate) fn has_room_for(&self, home: LaneId, users: &NeededPositions) -> bool {
         self.has_room(home) && self.has_room_for_marks(users.iter().filter(|n| n.lane != home))
     }
