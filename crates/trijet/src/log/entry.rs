@@ -27,8 +27,8 @@ use std::sync::{Arc, Weak};
 
 thread_local! {
     static THREAD_END: RefCell<ThreadEnd> = RefCell::default();
-    /// The tracers that got the last entry of this thread. `THREAD_END` has a weak reference to
-    /// them, so no other tracers can have the same address.
+    /// The address of the tracers that got the last entry of this thread. `THREAD_END` has a weak
+    /// reference to these tracers, so no other tracers can have the same address.
     static LAST: Cell<*const Tracers> = const { Cell::new(std::ptr::null()) };
 }
 

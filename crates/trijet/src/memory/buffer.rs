@@ -144,7 +144,7 @@ pub(crate) fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize>
 impl<T: Element, S> Buffer<T, S> {
     /// Announces that several streams will use the buffer. From now on, an event is recorded right
     /// after each operation on the buffer. If the buffer was allocated in the stream `home`, an
-    /// event is recorded there now. So later waits wait for no more than necessary.
+    /// event is recorded in `home` now. So later waits wait for no more than necessary.
     pub(crate) fn expect_crossing(self, home: Option<&Stream>) -> Result<Self> {
         self.block.track.set_shared();
         if let Some(stream) = home {

@@ -216,7 +216,7 @@ struct Exported<T> {
 unsafe extern "C" fn delete<T>(managed: *mut DlManagedTensor) {
     // SAFETY: by this function's contract, a live tensor of `into_dlpack`.
     let whole = unsafe { (*managed).manager_ctx };
-    // SAFETY: `into_dlpack` put the box there, and the consumer gives it back once.
+    // SAFETY: `into_dlpack` put the box there, and the consumer calls this function once.
     let exported = unsafe { Box::from_raw(whole.cast::<Exported<T>>()) };
     // A panic must not unwind into the code of the caller.
     drop(crate::base::panic::caught(|| drop(exported)));

@@ -1,8 +1,9 @@
 //! Blocks of a device's pool: allocated and freed in stream order.
 //!
-//! A block is freed in the stream that allocated it, after a wait for every other user. These calls
-//! block if the stream has no room for them, but a drop must not block. So if the stream may have
-//! no room, the drop leaves the block to the next call that allocates or waits.
+//! A block is freed in the stream that allocated it, after a wait for every other user. The calls
+//! for the waits and for the free block the thread if the stream has no room. But a drop must not
+//! block. So if the stream may have no room, the drop leaves the block to the next call that
+//! allocates or waits.
 #![forbid(unsafe_code)]
 
 use super::block::Block;

@@ -34,7 +34,7 @@ const ZONE: u64 = GRANULE;
 /// The value of bytes in zones and in poison. Numbers that consist of these bytes are conspicuous:
 /// floats near -1e17, and large integers.
 const POISON: u8 = 0xdb;
-/// The number of bytes that are checked in one piece.
+/// The number of bytes that a check copies to the host and compares at a time.
 const PIECE: usize = 4 << 20;
 /// Maximum total size of dropped allocations that wait for a check, in bytes. If this is exceeded,
 /// the next allocation makes the check.

@@ -221,7 +221,7 @@ impl Lane {
         }
     }
 
-    /// Whether everything that the lane enqueues from now on comes after all of these positions.
+    /// Whether everything that the lane enqueues from now on comes after all of `positions`.
     pub(crate) fn covers(&self, positions: &[Position]) -> bool {
         let state = self.lock();
         positions.iter().all(|position| state.vector.covers(*position))
@@ -382,7 +382,8 @@ impl State {
         }
     }
 
-    /// The error of a call that needs an operation of a per-thread stream whose record was refused.
+    /// The error of a call that needs an event after an operation of a per-thread stream, if the
+    /// record of this event was refused.
     #[cold]
     pub(super) fn unrecorded<R>(&self) -> Result<R> {
         let cause = "the record of an operation in a per-thread default stream was refused, and no \

@@ -340,7 +340,7 @@ impl Track {
     }
 
     /// Adds to `needs` the operations that an access must follow: the last write, and for a write
-    /// every reader. Leaves out the positions that are `implied`.
+    /// every reader. Leaves out the positions for which `implied` returns true.
     #[inline]
     pub(crate) fn users<A: smallvec::Array<Item = Position>>(
         &self,
@@ -462,7 +462,7 @@ impl Track {
         last.store(position.pack(), Ordering::Relaxed);
     }
 
-    /// Stamps an access that was enqueued, in the map. The caller holds no lock.
+    /// Stamps in the map an access of an operation that was enqueued. The caller holds no lock.
     #[cold]
     pub(crate) fn stamp_ranged(&self, range: &Range<u64>, mode: Mode, position: Position) {
         if self.is_manual() {

@@ -28,10 +28,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The time between two queries of pending events. The kernel delays a timed wait by up to 50 us
-/// (the default timer slack of Linux). So a shorter interval would cost processor time and gain
-/// little. A copy of a few MiB takes about 50 us, so a longer interval would be noticeable after
-/// such a copy.
+/// The time between two queries of pending events. Linux delays a timed wait by up to 50 us (its
+/// default timer slack). So a shorter interval would cost processor time and gain little. A copy of
+/// a few MiB takes about 50 us, so a longer interval would be noticeable after such a copy.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The number of an entry on the list of the completion thread. No later entry has the same number.

@@ -7,7 +7,8 @@
 //! it (law A28).
 //!
 //! The ledger also names the thread that makes, clones, uses and drops each handle. A thread
-//! without a handle cannot set the signal, so the checker knows which threads still can.
+//! without a handle cannot set the signal, so the checker knows which threads can still set the
+//! signal.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -116,8 +117,8 @@ impl Signal {
         Self { shared, handle, user: AtomicU64::new(0) }
     }
 
-    /// Appends an entry if the last user of this handle was another thread or host function than
-    /// the calling one.
+    /// Appends an entry, unless the last user of this handle was the calling thread or host
+    /// function.
     fn note_use(&self) {
         if !self.shared.tracers.is_on() {
             return;

@@ -157,9 +157,9 @@ impl Stream {
         self.lane().domain.host_fns.take_panic()
     }
 
-    /// Like [`Stream::synchronize`], but does not return panics of host functions; the next call
-    /// that reports panics returns them. For callers that already have an error to return, or that
-    /// wait for several streams.
+    /// Like [`Stream::synchronize`], but does not return panics of host functions. The next call
+    /// that reports panics returns them. This function is for callers that already have an error to
+    /// return, or that wait for several streams.
     #[track_caller]
     pub(crate) fn complete(&self) -> Result<()> {
         calling::refuse("stream synchronize")?;
@@ -210,7 +210,7 @@ impl Stream {
     }
 
     /// Enqueues a host function that uses memory. `uses` are the accesses by which the host
-    /// function is ordered. `touches` are the bytes that it accesses.
+    /// function is ordered. `touches` are the bytes that the host function accesses.
     pub(crate) fn enqueue_host_fn(
         &self,
         run: UserFn,
