@@ -76,8 +76,7 @@ impl Domain {
         mode.asks_for_completion() && self.is_done(user)
     }
 
-    /// Moves a free block of a heap to the shared list if all users of the block are complete. Does
-    /// this for every free block.
+    /// Moves every free block whose users are all complete to the shared list of the heap.
     pub(crate) fn retire_in_heap(&self, heap: &Heap, state: &mut State) {
         if heap.mode().asks_for_completion() {
             state.space.retire(|user| self.is_done(user));
