@@ -259,7 +259,7 @@ mod tests {
     fn an_operation_that_outlasts_a_later_one_of_its_stream_has_no_time() {
         let right = [(1, 1_000), (2, 900_000), (1, 40_000), (1, 32_000), (2, 950_000)];
         let all = right.iter().map(|(_, end)| Some(*end)).collect();
-        assert_eq!(kept(&right), (all, 0), "other streams, and the grain of the clock");
+        assert_eq!(kept(&right), (all, 0), "other streams and errors of the clock are allowed");
         let wrong = [(1, 1_000), (1, 900_000), (1, 40_000), (2, 2_000), (1, 50_000)];
         let all = vec![Some(1_000), None, Some(40_000), Some(2_000), Some(50_000)];
         assert_eq!(kept(&wrong), (all, 1));

@@ -76,7 +76,7 @@ pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -
         let all = all.borrow();
         once(all.iter().find(|(id, _)| *id == domain).map_or(&NOTHING, |(_, clock)| clock))
     });
-    seen.unwrap_or_else(|_| once(&NOTHING)).expect("called once: an error means it was not called")
+    seen.unwrap_or_else(|_| once(&NOTHING)).expect("a failed `try_with` has not called `look`")
 }
 
 /// Adds the positions of `observed` to the positions that the calling thread knows to be complete.

@@ -97,11 +97,11 @@ mod tests {
             drop(large);
             s.synchronize()?;
             device.shared().decay_once()?;
-            assert!(held()? >= 160 * MIB, "it was needed in this period");
+            assert!(held()? >= 160 * MIB, "the memory was needed in this period");
         }
         device.shared().decay_once()?;
         let kept = held()?;
-        assert!((MIB..80 * MIB).contains(&kept), "{kept} bytes are kept for 1 MiB");
+        assert!((MIB..80 * MIB).contains(&kept), "{kept} bytes are kept, but 1 MiB is in use");
         drop(small);
         s.synchronize()?;
         device.shared().decay_once()?;
