@@ -46,8 +46,8 @@ use std::sync::Arc;
 /// mixed list before the heap grows. The mixed list has the blocks with users in several lanes.
 const LOOKED_AT_MAX: usize = 32;
 /// Maximum number of lists of free blocks with pending users that an allocation queries before the
-/// heap grows. Until the users of a block are known to be complete, only the lane of the list can
-/// use the block without a wait. A query takes a hundredth of the time of a growth.
+/// heap grows. Until the users of a block are known to be complete, only lanes that follow these
+/// users can use the block without a wait. A query takes a hundredth of the time of a growth.
 pub(super) const QUERIES_MAX: usize = 32;
 /// Maximum number of times that the heap grows for one allocation. The heap grows again if other
 /// threads take the new memory.
