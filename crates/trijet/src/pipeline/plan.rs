@@ -111,8 +111,8 @@ pub(crate) enum Ramp {
     #[default]
     Flat,
     /// Sizes double from a sixteenth of the full size up to the full size, and are halved again at
-    /// the end. If one engine limits a pipeline, smaller chunks at both ends let this engine start
-    /// earlier, and let the other engines end sooner after it.
+    /// the end. If one engine limits a pipeline, smaller first chunks let this engine start
+    /// earlier. Smaller last chunks let the other engines end sooner after this engine.
     Both,
 }
 

@@ -85,7 +85,7 @@ pub(in crate::pipeline) struct PipelineSettings<'a> {
     pub(in crate::pipeline) replay: Replay,
     /// Memory that stages read in addition to their input.
     pub(in crate::pipeline) reads: Vec<View<'a, u8>>,
-    /// The file that stores the choices of `prepare`, and the name of the job in it.
+    /// The file that stores the choices of `prepare`, and the name of the job in the file.
     pub(in crate::pipeline) remember: Option<(PathBuf, String)>,
 }
 
@@ -176,11 +176,11 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Appends a stage: a function that enqueues kernels. The kernels compute `y` from `x`. `x` has
-    /// rows of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`]. `x` has
-    /// these rows and the [halo](Self::halo) of the stage around them. A row of `y` has as many
-    /// elements as a row of `x`. Before the first chunk, the function is called with an empty
-    /// chunk. This call loads the kernels.
+    /// Appends a stage: a function that enqueues kernels. The kernels compute `y` from `x`. The
+    /// rows of `x` come from the source, or from the previous stage. `y` has the rows
+    /// [`StageCx::y_rows`]. `x` has the same rows, and the [halo](Self::halo) of the stage around
+    /// them. A row of `y` has as many elements as a row of `x`. Before the first chunk, the
+    /// function is called with an empty chunk. This call loads the kernels.
     #[must_use]
     #[track_caller]
     pub fn stage<T: Element, U: Element>(
@@ -191,8 +191,9 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Lets the stage that was appended last read this number of rows before and after the rows
-    /// that it writes. At the ends of the data there are fewer such rows.
+    /// Lets the stage that was appended last read `rows` rows before, and `rows` rows after, the
+    /// rows that the stage writes. At the start and at the end of the data there are fewer rows to
+    /// read.
     ///
     /// Each stage may have a halo. A stage before a stage with a halo also computes the rows in
     /// that halo. So the bytes are the same as if the stages ran one after another, each over all
@@ -306,8 +307,8 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Sets whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph. By
-    /// default they are launches of a graph if a run has many short launches. [`run`](Self::run)
-    /// ignores this setting.
+    /// default, the runs are launches of a graph if a run has many short launches.
+    /// [`run`](Self::run) ignores this setting.
     ///
     /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases. The first case is
     /// [`Sharing::Bulk`], because a bulk run waits between operations. The second case is
@@ -337,8 +338,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Declares memory that stages read in addition to their input, such as weights. This is
-    /// necessary only if runs are launches of a [graph](Self::replay).
+    /// Declares memory that stages read in addition to their input, such as weights. The
+    /// declaration is necessary only if runs are launches of a [graph](Self::replay).
     #[must_use]
     pub fn reads<V: AsView + ?Sized>(mut self, memory: &'a V) -> Self {
         self.settings.reads.push(memory.as_view().as_bytes());
@@ -419,8 +420,10 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the measured rates of the link. The report computes the bound from these rates. Without
-    /// rates the bound is unknown.
+    /// Sets the measured rates of the link between host and device. From these rates, the report
+    /// computes the least time that copies and kernels need
+    /// ([`Report::bound`](crate::Report::bound)). Without the rates, the report does not have this
+    /// time.
     #[must_use]
     pub fn calibrated(mut self, calibration: &Calibration) -> Self {
         self.settings.calibration = Some(calibration.clone());

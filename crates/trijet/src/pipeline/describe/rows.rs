@@ -185,8 +185,8 @@ impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Source for Forward
 /// A source of `rows` rows of `row_len` elements, which a function computes or reads.
 ///
 /// `read` is called with a range of row numbers and a slice for the elements of these rows. `read`
-/// fills the whole slice, which may have elements of an earlier chunk. The halo around a chunk is
-/// read with each chunk that needs it.
+/// fills the whole slice, which may have elements of an earlier chunk. A row that lies in the halos
+/// of several chunks is read once for each of these chunks.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -244,8 +244,8 @@ where
     }
 }
 
-/// Appends the results. After an error, the vector has the rows that were finished before the
-/// error.
+/// A vector as a sink. A run appends its results to the vector. After an error, the vector has the
+/// rows that were finished before the error.
 ///
 /// A run refuses rows of another element type than `T`, except for `u8`, which means plain bytes. A
 /// `Vec<u8>` takes rows of any type as their bytes. A vector of any type takes rows of `u8` that
@@ -286,9 +286,9 @@ impl<T: Element> Sink for Vec<T> {
     }
 }
 
-/// Writes each row at its index: row 0 at the start of the slice. A run refuses a slice that is too
-/// short for all rows, and rows of another element type than `T`, except for `u8`, which means
-/// plain bytes.
+/// A slice as a sink. A run writes each row at its index: row 0 at the start of the slice. A run
+/// refuses a slice that is too short for all rows, and rows of another element type than `T`,
+/// except for `u8`, which means plain bytes.
 ///
 /// ```
 /// use trijet::Pipeline;

@@ -3,10 +3,10 @@
 
 /// How a run shares its device with other runs.
 ///
-/// If one stream keeps a copy engine busy, the copies of another stream may wait for a long time:
-/// 21 ms for 64 KiB beside a bulk job on an H200. Priorities of streams do not change that. So all
-/// runs with [`Latency`](Self::Latency) and [`Bulk`](Self::Bulk) on one device use the same stream
-/// for uploads and the same stream for downloads.
+/// If one stream keeps a copy engine busy, the copies of another stream may wait for a long time.
+/// On an H200, a copy of 64 KiB waited 21 ms beside a bulk job. Priorities of streams do not
+/// shorten this time. So all runs with [`Latency`](Self::Latency) and [`Bulk`](Self::Bulk) on one
+/// device use the same stream for uploads and the same stream for downloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {

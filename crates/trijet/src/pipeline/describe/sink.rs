@@ -46,8 +46,9 @@ use std::ops::Range;
             buffer, use `Pipeline::pinned_sink`"
 )]
 pub trait Sink: Send {
-    /// Returns an error if the sink cannot take the results. Called before anything is allocated,
-    /// with the layout of all results. By default every layout is accepted.
+    /// Returns an error if the sink cannot take the results. A run calls this function with the
+    /// layout of all results, before the run allocates anything. By default every layout is
+    /// accepted.
     ///
     /// # Errors
     /// `InvalidValue`, with the reason.
@@ -59,7 +60,7 @@ pub trait Sink: Send {
     /// before this call returns.
     ///
     /// # Errors
-    /// `Io`, with the file and the failed operation. The pipeline adds the chunk.
+    /// `Io`, with the file and the failed operation. The pipeline adds the number of the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
     /// This sink as a [`ParallelSink`], if several threads may call the sink at once with rows in
@@ -69,8 +70,8 @@ pub trait Sink: Send {
     }
 
     /// Whether [`finish`](Self::finish) waits until the results are durable; true by default. If
-    /// true, reports attribute the time of `finish` to the engine *sync*. If false, they attribute
-    /// it to the writer.
+    /// true, reports attribute the time of `finish` to the engine *sync*. If false, reports
+    /// attribute this time to the writer.
     fn is_durable(&self) -> bool {
         true
     }

@@ -52,8 +52,8 @@ pub trait Source: Send + Sync {
     /// The layout of the data.
     fn layout(&self) -> Layout;
 
-    /// Returns an error if the data cannot be read in their layout. Called before anything is
-    /// allocated. By default there is no error.
+    /// Returns an error if the data cannot be read in their layout. A run calls this function
+    /// before the run allocates anything. By default there is no error.
     ///
     /// # Errors
     /// `InvalidValue`, with the reason.
@@ -71,7 +71,7 @@ pub trait Source: Send + Sync {
     /// except at the end of the data. `into` is exactly as long as the rows.
     ///
     /// # Errors
-    /// `Io`, with the file and the failed operation. The pipeline adds the chunk.
+    /// `Io`, with the file and the failed operation. The pipeline adds the number of the chunk.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 }
 

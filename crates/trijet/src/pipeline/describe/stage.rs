@@ -91,7 +91,7 @@ impl Stages<'_> {
         self.reach.rows_at(place, &chunk.rows)
     }
 
-    /// The number of bytes of these rows at a point.
+    /// The number of bytes of the rows `rows` at the point `place`.
     pub(in crate::pipeline) fn bytes(&self, place: usize, rows: &Range<u64>) -> u64 {
         (rows.end - rows.start).saturating_mul(self.row_bytes[place])
     }

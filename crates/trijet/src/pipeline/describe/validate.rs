@@ -57,7 +57,7 @@ impl<'a, 's> Job<'a, 's> {
     }
 }
 
-/// Refuses a sharing that the schedule does not allow.
+/// Refuses a value of [`Sharing`] that the schedule does not allow.
 fn check_sharing(settings: &PipelineSettings<'_>) -> Result<()> {
     let (sharing, schedule) = (settings.sharing, settings.plan.schedule);
     let allows = match schedule {

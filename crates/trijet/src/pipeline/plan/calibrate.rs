@@ -38,7 +38,7 @@ const TINY: usize = 1 << 10;
 enum CopyOrder {
     /// An upload and a download alternate.
     Alternate,
-    /// All copies of one direction, then all copies of the other direction.
+    /// All copies of one direction come first. All copies of the other direction follow.
     OneAfterTheOther,
 }
 
@@ -187,8 +187,9 @@ impl Calibration {
         self.bound_with_copies(copies(up), copies(down))
     }
 
-    /// The least time of these copies, including the cost of each copy. Both directions run at once
-    /// while both have copies. Then the direction with more work does the rest of its work alone.
+    /// The least time of the copies `up` and `down`, including the cost of each copy. Both
+    /// directions run at once while both have copies. Then the direction with more work does the
+    /// rest of its work alone.
     #[must_use]
     pub fn bound_with_copies(&self, up: Copies, down: Copies) -> Nanos {
         Nanos::from_seconds(self.both_ns(up, down) * 1e-9)
@@ -376,8 +377,8 @@ mod tests {
         (time.0 as f64 - wanted).abs() <= part * wanted
     }
 
-    /// Once, the rates included the cost of a copy and the time before the first copy. With 1 MiB,
-    /// the rates were a fifth too low.
+    /// An earlier version counted the cost of a copy, and the time before the first copy, in the
+    /// rates. With 1 MiB, the rates were a fifth too low.
     #[test]
     fn the_costs_of_the_model_are_found_with_few_and_with_many_bytes() {
         let model = CostModel::default();
@@ -421,8 +422,9 @@ mod tests {
     }
 
     proptest! {
-        /// More work never takes less time, and each limit is at least as long as the previous
-        /// limit.
+        /// More work never takes less time. The bound with copies is at least as long as the bound
+        /// of the bytes. The bound with fill and drain is at least as long as the bound with
+        /// copies.
         #[test]
         fn the_bounds_grow(
             rates in [40e9..60e9_f64, 40e9..60e9_f64, 30e9..65e9_f64],

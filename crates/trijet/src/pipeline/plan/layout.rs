@@ -56,9 +56,9 @@ impl Layout {
         self
     }
 
-    /// The results of a chunk depend on this number of rows before the chunk and after it, if the
-    /// stages have these halos. Chunks are whole granules, so each halo is rounded up to whole
-    /// granules.
+    /// Returns the number of rows before a chunk, and after a chunk, on which the results of the
+    /// chunk depend, if the stages have the halos `halos`. Chunks are whole granules, so each halo
+    /// is rounded up to whole granules.
     ///
     /// ```
     /// use trijet::pipeline::Layout;

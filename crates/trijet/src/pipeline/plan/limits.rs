@@ -27,8 +27,9 @@ use std::fmt;
 /// the calibration.
 const NEARLY: u64 = 50;
 
-/// Maximum slowdown of an engine while other engines work, as numerator and denominator. In a run
-/// whose engines were measured alone, the largest slowdown was 1.16 (`overlap-4gib.txt`).
+/// Maximum slowdown of an engine while other engines work, as numerator and denominator. The
+/// largest observed slowdown was 1.16, in a run for which each engine was also measured alone
+/// (`overlap-4gib.txt`).
 pub(in crate::pipeline) const STRETCH: [u64; 2] = [5, 4];
 
 /// Three limits of a run. Each limit is at least as long as the previous limit. `Display` prints
@@ -130,7 +131,7 @@ impl CopyTimes {
         self.limits
     }
 
-    /// The limits of copies and kernels. `alone` is the time that the kernels need. If it is
+    /// The limits of copies and kernels. `alone` is the time that the kernels need. If `alone` is
     /// `None`, the kernels were not measured alone, and the limits of the copies are returned. In
     /// this case, `busy`, the time in which the kernels were busy, decides whether the kernels may
     /// need more time than these limits.

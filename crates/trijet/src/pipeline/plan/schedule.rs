@@ -30,12 +30,14 @@ pub enum Schedule {
     /// [`Pipeline::prepare`](crate::Pipeline::prepare). Without a stage, the data are copied.
     InPlace,
     /// A stream for each copy engine, two streams for kernels, and chunk sizes from a measurement
-    /// before the first chunk. Successive chunks use the two streams for kernels in turn. On a
-    /// device that shares the memory of the host
-    /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the first
-    /// stage reads the page-locked input, and the last stage writes the page-locked output. With a
-    /// checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)), data are copied on such a
-    /// device too, because the checker needs the copies and waits of a GPU.
+    /// before the first chunk. Successive chunks use the two streams for kernels in turn.
+    ///
+    /// A device may share the memory of the host
+    /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)). On an integrated device nothing
+    /// is copied: the first stage reads the page-locked input, and the last stage writes the
+    /// page-locked output. With a checker ([`DeviceBuilder::check`](crate::DeviceBuilder::check)),
+    /// data are copied on an integrated device too, because the checker needs the copies and waits
+    /// of a GPU.
     #[default]
     Tuned,
 }
@@ -126,7 +128,7 @@ impl Table {
 }
 
 /// The index of the stream, slot or event that chunk `chunk` uses, if successive chunks use `count`
-/// of them in turn.
+/// streams, slots or events in turn.
 pub(in crate::pipeline) fn turn(chunk: u64, count: usize) -> usize {
     usize::try_from(chunk % count as u64).expect("less than `count`")
 }

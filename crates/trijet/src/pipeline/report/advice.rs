@@ -33,7 +33,7 @@ pub enum Change {
     SmallerChunks,
     /// More slots, so that the work of several chunks overlaps.
     MoreSlots,
-    /// No wait after the last row until the results are on their disk.
+    /// The run ends after the last row without a wait until the results are on their disk.
     NoSync,
     /// Faster storage for the input.
     FasterInput,
@@ -197,8 +197,8 @@ impl Report {
         let on_path = |category| summary.critical.by_category.get(category).map_or(0, |t| t.0);
         let calls: u64 = calls.iter().map(on_path).sum();
         let is_by_caller = plan.chunk_choice == ChunkChoice::Caller;
-        // With one slot, the engines may still overlap in part. So the elapsed time is an upper
-        // bound.
+        // With one slot, the engines may still overlap in part, so the modelled time can be too
+        // long. The elapsed time is its upper limit.
         let now = work.time(work.chunks, plan.depth).min(self.elapsed.0);
         let limits = |engine| self.limit.is_some_and(|limit| limit.includes(engine));
         let mut all = Vec::new();

@@ -33,7 +33,7 @@ impl Report {
     }
 
     /// A phrase with the number of input bytes that are read twice, because the inputs of
-    /// neighbouring chunks overlap. Empty if there are none.
+    /// neighbouring chunks overlap. Empty if no bytes are read twice.
     fn twice(&self) -> String {
         let chunks = &self.plan.chunks;
         let shared = |pair: &[Chunk]| pair[0].input.end.saturating_sub(pair[1].input.start);

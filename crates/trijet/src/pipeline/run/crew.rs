@@ -3,8 +3,8 @@
 //! One thread copies a few gigabytes per second from or to the page cache, but the link moves fifty
 //! gigabytes per second. So a chunk is cut into parts of whole granules, one part per thread. The
 //! best number of parts depends on the file system and on the other work of the processors. The
-//! crew tries several numbers of parts on the first chunks. Then it keeps the smallest number that
-//! is nearly as fast as the fastest.
+//! crew tries several numbers of parts on the first chunks. Then the crew keeps the smallest number
+//! of parts that is nearly as fast as the fastest number.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -26,11 +26,12 @@ const THREADS_MAX: usize = 16;
 const PART_MIN: Bytes = Bytes(64 << 10);
 /// Number of chunks on which each number of parts is tried. The least time of these chunks counts.
 const TRIES: usize = 2;
-/// A number of parts is as good as the fastest if it takes at most this multiple of the least time.
+/// A number of parts is nearly as fast as the fastest number if its time is at most this multiple
+/// of the least time.
 const NEARLY_BEST: f64 = 1.05;
 
-/// Settings for the calls of the source or of the sink: the grain of its rows, the spans that the
-/// calls are added to, and the crew, if several threads call.
+/// Settings for the calls of the source or of the sink: the grain of its rows, the spans to which
+/// the times of the calls are added, and the crew, if several threads call.
 #[derive(Clone, Copy)]
 pub(super) struct SideWork<'env> {
     pub(super) grain: Grain,

@@ -84,8 +84,8 @@ fn finish(output: &mut Output<'_>) -> Result<()> {
     }
 }
 
-/// The crews of a run: one crew for the source and one for the sink. `None` if one thread calls
-/// that side.
+/// The crews of a run: one crew for the source and one for the sink. A crew is `None` if one thread
+/// makes all calls of its source or sink.
 #[derive(Default)]
 struct Crews {
     source: Option<Crew>,

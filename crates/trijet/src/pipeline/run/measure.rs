@@ -118,8 +118,8 @@ fn nanos(time: Duration) -> Nanos {
 /// the host are gone. Returns the event at the end of each stream.
 ///
 /// The end of each stream is recorded before the first wait. An event that is recorded on a stream
-/// without work gets the time of the call. After a wait, the time of the call would be later than
-/// the end of the work.
+/// without work gets the time of the record call. After a wait, this time would be later than the
+/// end of the work.
 fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Vec<TimedEvent>> {
     let mark = |stream: &Stream| {
         stream.set_chunk(None);

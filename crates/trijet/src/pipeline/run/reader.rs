@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// A source, the grain of its rows, the spans that its calls are added to, and its crew.
+/// A source, the grain of its rows, the spans to which the times of its calls are added, and its
+/// crew.
 #[derive(Clone, Copy)]
 struct SourceReading<'env> {
     source: &'env dyn Source,

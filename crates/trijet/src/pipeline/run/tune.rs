@@ -5,10 +5,13 @@
 //! upload of the first chunk and with the download of the last chunk. This is a reason for small
 //! chunks. Let a run have n bytes, chunks of c bytes, the rate r, and the fixed cost g per chunk.
 //! Let both directions be equally busy. Then T = n/r + c/r + (n/c) g has its minimum at c = sqrt(n
-//! g r). Ramps are small chunks at the start and at the end. They do not help in this case: a chunk
-//! twice as long as the previous chunk leaves the download idle for the difference. If one engine
-//! limits, ramps do help. The model computes the time of every candidate with the recurrences of a
-//! pipeline with three streams, which lead to both results.
+//! g r).
+//!
+//! Ramps are small chunks at the start and at the end. If both directions are equally busy, ramps
+//! do not help: a chunk twice as long as the previous chunk leaves the download idle for the
+//! difference. If one engine limits the run, ramps help. The model computes the time of every
+//! candidate with the recurrences of a pipeline with three streams. In the model, ramps help in the
+//! same cases.
 //!
 //! T is flat near its minimum, and the measurements vary. So the size with the least T varies from
 //! run to run, but the choice must not vary. Therefore the candidates are powers of two. Several

@@ -24,8 +24,8 @@ enum Taking<'env> {
     InParts(&'env dyn ParallelSink, &'env Crew),
 }
 
-/// A sink, the grain of its rows, the spans that its calls are added to, and the count of finished
-/// rows.
+/// A sink, the grain of its rows, the spans to which the times of its calls are added, and the
+/// count of finished rows.
 struct Writing<'env> {
     sink: Taking<'env>,
     grain: Grain,
