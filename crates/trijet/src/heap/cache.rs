@@ -128,8 +128,8 @@ impl Caches {
     }
 
     /// Adds a block to the cache of `lane`. The lane follows all users of the block. Returns blocks
-    /// that the caller must return to the heap. They include the new block if it is larger than
-    /// half of the maximum, or if another thread uses the cache.
+    /// that the caller must return to the heap. The returned blocks include the new block if it is
+    /// larger than half of the maximum, or if another thread uses the cache.
     #[inline]
     #[must_use]
     pub(crate) fn keep(&self, lane: LaneId, kept: Kept) -> Leaving {

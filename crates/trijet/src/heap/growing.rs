@@ -2,8 +2,9 @@
 //! the start of the range.
 //!
 //! Memory is mapped only at higher addresses than the bytes that operations may use, so mapping
-//! waits for no work. When a range loses its user, the range keeps its memory. It is parked: it
-//! stays in a list for the next user, together with the operations that used it last.
+//! waits for no work. When a range loses its user, the range keeps its memory and is parked. A
+//! parked range is in a list for the next user, together with the operations that used the range
+//! last.
 #![forbid(unsafe_code)]
 
 use super::growing_range::{GrowingRange, Parked, RANGES_MAX};
@@ -85,7 +86,7 @@ impl Heap {
         Some(parked)
     }
 
-    /// Parks a range. The operations `users` used it last.
+    /// Parks a range. The operations `users` used the range last.
     pub(crate) fn park(&self, range: Arc<GrowingRange>, users: Users) {
         let mut state = self.lock();
         range.is_parked.store(true, Ordering::Relaxed);
@@ -133,8 +134,9 @@ impl Heap {
         }));
     }
 
-    /// Maps the first `to` bytes of a range before an operation needs them. If this fails, the
-    /// range is marked as refused, and no more memory is requested ahead for it.
+    /// Maps the first `to` bytes of a range before an operation needs them. If the memory cannot be
+    /// mapped, the range is marked as refused. No more memory is then requested ahead for the
+    /// range.
     fn extend_ahead(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) {
         // The call that needs the memory will report the error.
         let refused = self.extend(driver, range, to).is_err();

@@ -34,7 +34,7 @@ pub(crate) struct GrowingRange {
     pub(super) refused: AtomicBool,
 }
 
-/// A parked range, and the operations that used it last.
+/// A parked range, and the operations that used the range last.
 #[derive(Debug)]
 pub(super) struct Parked {
     pub(super) range: Arc<GrowingRange>,

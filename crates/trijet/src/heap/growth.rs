@@ -1,5 +1,5 @@
-//! The growth of a heap. Memory is mapped at the end of a range of addresses, or into a hole. It is
-//! unmapped where no block uses it.
+//! The growth of a heap. Memory is mapped at the end of a range of addresses, or into a hole.
+//! Memory that no block uses is unmapped.
 #![forbid(unsafe_code)]
 
 use super::mapping::Mapping;
@@ -163,8 +163,8 @@ impl State {
 }
 
 impl Heap {
-    /// Maps memory for a block of `granules`. The block is then in the shared list, unless another
-    /// thread takes it first.
+    /// Maps memory for a block of `granules`. The memory becomes a free block in the shared list
+    /// ([`List::Shared`]). Another thread may take this block before the caller.
     ///
     /// # Errors
     /// `OutOfMemory` if the device has no more memory; an error of the driver.

@@ -7,8 +7,8 @@
 //! lanes, decides which block an allocation gets.
 //!
 //! The lock of a heap is never held during a call of the driver. If a thread frees a block while
-//! another thread holds the lock, it adds the block to a list. The next owner of the lock empties
-//! the list.
+//! another thread holds the lock, the freeing thread adds the block to a list. The next owner of
+//! the lock empties the list.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

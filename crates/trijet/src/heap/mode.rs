@@ -27,12 +27,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HeapMode {
-    /// Prefers memory with complete users, then new memory of the device, then memory in use. In
-    /// the last case, the first write of the allocation waits for the users.
+    /// Prefers memory with complete users, then new memory of the device, then memory with pending
+    /// users. In the last case, the first write of the allocation waits for the pending users.
     #[default]
     Speed,
-    /// Prefers memory in use to new memory. So the heap has less memory, and streams wait for each
-    /// other.
+    /// Prefers memory with pending users to new memory. So the heap has less memory, and streams
+    /// wait for each other.
     Footprint,
     /// The choice does not depend on which operations are complete. A program that makes the same
     /// calls in the same order gets the same ranges of its heap in each run. If the device has no

@@ -29,8 +29,8 @@ pub(crate) struct Slabs(Mutex<SlabsState>);
 #[derive(Debug, Default)]
 struct SlabsState {
     space: Space,
-    /// The memory of each range, by the number of the range. `None` after the slab was returned to
-    /// the system.
+    /// The memory of each range. The index is the number of the range. `None` after the slab was
+    /// returned to the system.
     slabs: Vec<Option<Memory>>,
 }
 
@@ -39,7 +39,8 @@ impl Slabs {
         self.0.lock().expect("no panic under this lock")
     }
 
-    /// Takes a block with complete users. Returns its first `bytes` bytes and its number.
+    /// Takes a block with complete users. Returns the first `bytes` bytes of the block, and its
+    /// number.
     pub(crate) fn take(&self, bytes: Bytes) -> Option<(Span, Index)> {
         let mut state = self.state();
         let taken = state.space.take_complete(bytes.0.max(1).div_ceil(GRANULE))?;
@@ -74,8 +75,8 @@ impl Slabs {
         self.state().space.give(index, users, list);
     }
 
-    /// The users of the oldest block in each of up to `most` lists. The free memory in these lists
-    /// becomes available when the users are complete.
+    /// The users of the oldest block in each of up to `most` lists of free blocks. The memory in
+    /// these lists becomes available when the users are complete.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         self.state().space.awaited(most)
     }

@@ -1,5 +1,5 @@
-//! The free bytes of a heap. For each free block: the operations that the next use of the block
-//! must follow, unless they are complete.
+//! The free bytes of a heap. For each free block, a heap stores the operations that the next use of
+//! the block must follow.
 //!
 //! A free block keeps the operations that used its bytes last. If one lane follows all of these
 //! users, the block is in the list of that lane, which may use the block at once. When all users
@@ -8,8 +8,8 @@
 //! follows the pending users. So a bad choice of a block costs a wait, but never the bytes of
 //! another allocation.
 //!
-//! A space makes no call of a driver and takes no lock. Its caller answers its questions about
-//! lanes.
+//! A space makes no call of a driver and takes no lock. The caller passes functions that answer
+//! questions about lanes, for example whether an operation is complete.
 #![forbid(unsafe_code)]
 
 mod bins;
@@ -227,9 +227,9 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// Takes neighbouring free blocks of any lists, with at least `granules` together. A sequence
-    /// of blocks becomes free with the last free of its blocks. Of several sequences, takes the
-    /// sequence that became free first.
+    /// Takes neighbouring free blocks that have at least `granules` together. The blocks may be in
+    /// different lists. A sequence of blocks counts as freed when its last live block was freed. Of
+    /// several sequences, takes the sequence that was freed first.
     pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
         let run = |first: Index| {
             let (mut last, mut found, mut given) = (first, 0, 0);
@@ -316,8 +316,8 @@ impl Space {
     }
 
     /// Takes a part of a shared block, so that the memory of the part can be unmapped. The part has
-    /// `granules` granules, beginning at the granule `start` of the range. `None` if they are not
-    /// all in one shared block.
+    /// `granules` granules, beginning at the granule `start` of the range. `None` if these granules
+    /// are not all in one shared block.
     pub(crate) fn take_part(&mut self, range: u32, start: u64, granules: u64) -> Option<Index> {
         let blocks = self.blocks_of(range);
         let covers = |index: &Index| {

@@ -129,9 +129,9 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 
     /// Appends a stage that computes a value on a pool of threads. `run` is called once for each
-    /// item, with the number of the item. Several threads call it for different items at the same
-    /// time. Other threads may read the resulting value at the same time. `run` may wait for the
-    /// device, for example with [`Buffer::read`](crate::Buffer::read).
+    /// item, with the number of the item. Several threads call `run` for different items at the
+    /// same time. Other threads may read the resulting value at the same time. `run` may wait for
+    /// the device, for example with [`Buffer::read`](crate::Buffer::read).
     pub fn host_stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
         name: &str,

@@ -4,11 +4,12 @@
 //! Each stage takes the items in the order of their numbers. A stage can be issued for an item when
 //! the item has the input values of the stage. If the value of the stage is recycled, a slot must
 //! also be free. The slot of a value becomes free when every stage that takes the value was issued.
-//! Then the device knows all uses of the value. A host stage among them must also have run.
+//! Then the device knows all uses of the value. If a host stage takes the value, the host stage
+//! must also have run.
 //!
-//! The oldest item can always proceed. Its inputs depend on no later item. If it waits for a slot,
-//! older items used the slot, and they are complete. So a run cannot get stuck, whatever the number
-//! of slots and the issue order.
+//! The oldest item in flight can always proceed. Its inputs depend on no later item. If the item
+//! waits for a slot, only older items have used the slot, and older items are complete. So a run
+//! cannot get stuck, whatever the number of slots and the issue order.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;

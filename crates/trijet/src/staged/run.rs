@@ -288,7 +288,8 @@ impl StagedRun<'_, '_> {
             }
             while let Some(item) = self.order.next_to_sink() {
                 let result = self.values_of(item).held(self.result).cloned().ok_or_else(ended)?;
-                // If this fails, the thread of the sink has ended and has already sent the reason.
+                // If the send fails, the thread of the sink has ended and has already sent the
+                // reason.
                 let _ended = self.results.send((item, result));
             }
             // The end of an item may free a slot for which another item waits.

@@ -99,12 +99,13 @@ impl<'a, U: TaskUses> Task<'a, U> {
     }
 
     /// Submits the task. The library calls `run` once, on one of its threads or on a thread that
-    /// calls these tasks. `run` enqueues work on the stream that it gets, and does not wait for the
-    /// work. If `run` returns an error or panics, the task fails. `run` may submit tasks.
+    /// calls a method of the [`Tasks`](super::Tasks). `run` enqueues work on the stream that it
+    /// gets, and does not wait for the work. If `run` returns an error or panics, the task fails.
+    /// `run` may submit tasks.
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks, if the data were taken, or if two uses
-    /// conflict.
+    /// `InvalidValue` if the data of a use belong to another [`Tasks`](super::Tasks), if the data
+    /// were taken, or if two uses conflict.
     #[track_caller]
     pub fn run<F>(self, run: F) -> Result<TaskId>
     where
@@ -132,9 +133,9 @@ impl<'a, U: TaskUses> Task<'a, U> {
 
     /// Binds a program for [workers](crate::workers) to the data of these uses. This call submits
     /// no task. Later tasks may run as kinds of the program ([`Task::on_workers`]). `start` is
-    /// called for each run, and passes the views to the program as its arguments. If tasks use
-    /// parts of a parameter, and some of them use their part before it has values, the type of the
-    /// parameter must be [`Write`](crate::kernels::Write).
+    /// called for each run, and passes the views to the program as its arguments. A task may use a
+    /// part of a parameter before this part has values. In this case, the type of the parameter
+    /// must be [`Write`](crate::kernels::Write).
     ///
     /// ```
     /// use trijet::kernels::Write;
@@ -182,8 +183,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or if a use is in host
-    /// memory or is a reduction.
+    /// `InvalidValue` if the data of a use belong to another [`Tasks`](super::Tasks), if two uses
+    /// conflict, or if a use is in host memory or is a reduction.
     #[track_caller]
     pub fn bind<K, P, F>(
         self,
@@ -231,13 +232,13 @@ impl<'a, U: TaskUses> Task<'a, U> {
     ///
     /// If a run fails, for example because its queues are full, the failure is known at the end of
     /// the run. [`Tasks::finish`](super::Tasks::finish) and [`Tasks::wait`](super::Tasks::wait)
-    /// then return its error, and no task of the run has a result. Later tasks that were issued
-    /// before that have run nevertheless.
+    /// then return the error of the run, and no task of the run has a result. Later tasks may have
+    /// been issued before the failure was known. These later tasks have run nevertheless.
     ///
     /// # Errors
     /// `InvalidValue` for a kind that the program lacks, for too many fields, for a use that the
     /// program is not bound to, for a reduction, or if the task is on another device than the
-    /// program. Otherwise as for [`Task::run`].
+    /// program. Otherwise the errors of [`Task::run`].
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, fields: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
@@ -258,7 +259,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// `tasks.data(device.pinned(..)?)`.
     ///
     /// # Errors
-    /// As for [`Task::run`].
+    /// The errors of [`Task::run`].
     #[track_caller]
     pub fn host<F>(self, run: F) -> Result<TaskId>
     where

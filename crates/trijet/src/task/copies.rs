@@ -13,8 +13,9 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl State {
-    /// Adds tasks that copy to the device of a datum the current values that this device lacks.
-    /// Returns whether the device has all current values and no unfinished task uses the datum.
+    /// Brings the current values of a datum to its device: adds tasks that copy the values which
+    /// this device lacks. Returns whether the device had all current values already and no
+    /// unfinished task uses the datum.
     pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn AnyDatum>) -> bool {
         let Some(replicas) = &self.data[datum as usize].replicas else { return true };
         let home = replicas.home();
@@ -22,8 +23,8 @@ impl State {
         self.pending(datum) == 0
     }
 
-    /// Returns the declared use as a use of the copy on the device `place`. Adds tasks that copy to
-    /// this device the current values that the use reads and the device lacks.
+    /// Returns the declared use as a use of the copy of the datum on the device `place`. If the use
+    /// reads values that this device lacks, adds tasks that copy the current values to this device.
     pub(super) fn use_on(&mut self, place: usize, one: &DeclaredUse) -> Use {
         let DeclaredUse { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;
@@ -54,8 +55,8 @@ impl State {
         number
     }
 
-    /// Adds tasks that copy to the device `place` the bytes of `range` whose current values this
-    /// device lacks.
+    /// Adds tasks that copy bytes to the device `place`: the bytes of `range` whose current values
+    /// this device lacks.
     fn transfer(
         &mut self,
         datum: u32,

@@ -91,7 +91,7 @@ impl Core {
         self.state.lock().expect("no function of a task runs under this lock")
     }
 
-    /// Whether the calling thread runs the function of one of these tasks.
+    /// Whether the calling thread runs the function of a task of this [`Core`].
     fn is_inside(&self) -> bool {
         inside::is_inside(self.id)
     }
@@ -113,7 +113,7 @@ impl Core {
         &self.devices[0].shared().domain
     }
 
-    /// Adds a datum of `bytes` bytes on the device `home`; `None` for host memory.
+    /// Adds a datum of `bytes` bytes on the device `home`. `home` is `None` for host memory.
     pub(super) fn add_datum(
         &self,
         given: Option<Arc<str>>,
@@ -187,7 +187,7 @@ impl Core {
         }
     }
 
-    /// Refuses uses of data of other tasks, and uses of one task that conflict with each other.
+    /// Refuses uses of data of another [`Core`], and conflicting uses within one task.
     pub(super) fn demand_fit(&self, declared: &AllDeclared) -> Result<()> {
         let declared = declared.all();
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "task", cause));
@@ -216,7 +216,7 @@ impl Core {
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let is_left = !state.is_issuing && state.may_issue(self.look_ahead);
         if is_left && !calling::is_free() {
-            // Functions may not run now, because this thread runs a host function or records code.
+            // Functions may not run now: this thread runs a host function or recorded code.
             self.call_issuer(&mut state);
         } else if is_left {
             state.is_issuing = true;
@@ -258,7 +258,7 @@ impl Core {
         state
     }
 
-    /// Launches a region as a graph, and ends its tasks.
+    /// Launches a region as a graph, and notes that the tasks of the region are over.
     fn launch(&self, region: RegionIssue) -> MutexGuard<'_, State> {
         let RegionIssue { lane, place, .. } = region;
         let stream = Arc::clone(&region.stream);
@@ -296,7 +296,7 @@ impl Core {
         state
     }
 
-    /// Starts a run of workers, and ends its tasks.
+    /// Starts a run of workers, and notes that the tasks of the run are over.
     fn start_run(&self, issue: RunIssue) -> MutexGuard<'_, State> {
         let (lane, stream) = (issue.lane, Arc::clone(&issue.stream));
         let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
@@ -458,7 +458,7 @@ impl Core {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.due = state.last();
         if !state.is_issuing && state.may_issue(self.look_ahead) && !self.call_issuer(&mut state) {
-            // No thread can be started. If functions may not run now, the next call issues tasks.
+            // No thread can be started. If functions may not run now, a later call issues tasks.
             if calling::is_free() {
                 drop(self.advance(state));
             }
@@ -501,7 +501,7 @@ impl Core {
         self.wait_until(self.lock(), is_met)
     }
 
-    /// Waits until the device of a datum has its current values and no unfinished task uses it.
+    /// Waits until all current values of a datum are on its device and no task uses the datum.
     pub(super) fn wait_home(
         self: &Arc<Self>,
         datum: u32,

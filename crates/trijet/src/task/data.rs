@@ -26,8 +26,9 @@ pub(super) struct Datum<T, S> {
     /// The number of the device of the buffer among the devices of the tasks; `None` for host
     /// memory.
     home: Option<usize>,
-    /// The copies on other devices, by the number of the device. A copy is made when a task first
-    /// needs it. The list is empty for host memory, and if the tasks have one device.
+    /// The copies on other devices. The index in this list is the number of the device. A copy is
+    /// made when a task first needs the copy. The list is empty for host memory, and if the tasks
+    /// have one device.
     copies: Box<[OnceLock<Buffer<T>>]>,
     pub(super) number: u32,
     pub(super) name: DatumName,

@@ -25,8 +25,8 @@ pub(super) trait AnyDatum: Send + Sync {
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody;
 }
 
-/// The name of a datum in texts: the name of its buffer. If the buffer has no name, it is the
-/// number of the datum among the data of its tasks.
+/// The name of a datum in texts: the name of its buffer. If the buffer has no name, the name of the
+/// datum is its number among the data of its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DatumName {
     pub(super) number: u32,

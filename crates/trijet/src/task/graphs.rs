@@ -83,8 +83,8 @@ impl State {
         }
     }
 
-    /// Lets the tasks of open regions be issued that were submitted so far. Called when a thread
-    /// waits for tasks.
+    /// Lets the submitted tasks of open regions be issued, before these regions are closed. Called
+    /// when a thread waits for tasks.
     pub(super) fn end_open(&mut self) {
         let open = self.regions.all.iter().filter(|(_, region)| !region.is_closed);
         let open: Vec<u64> = open.map(|(number, _)| *number).collect();

@@ -1,5 +1,5 @@
-//! The tasks that used the bytes of a datum last. These tasks determine which tasks a new task
-//! comes after.
+//! The tasks that used the bytes of a datum last. A new task comes after some of these tasks,
+//! depending on how the tasks use the bytes.
 #![forbid(unsafe_code)]
 
 use super::task_state::{Hazard, Number, TaskEdge};

@@ -7,8 +7,9 @@ use std::cell::Cell;
 /// functions of all `Tasks`, so it may not wait for any task.
 const DEPTH_MAX: usize = 8;
 
-/// The ids of these `Tasks`, outermost first, each id once. The type has no destructor, so that the
-/// value still exists in destructors of other thread-local values.
+/// The ids of the `Tasks` whose functions the calling thread runs, outermost first, each id once.
+/// The type has no destructor, so that the value still exists in destructors of other thread-local
+/// values.
 #[derive(Clone, Copy)]
 struct Inside {
     all: [u64; DEPTH_MAX],

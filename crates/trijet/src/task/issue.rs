@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Maximum number of ready tasks that are examined to find a task that should continue a stream
-/// instead.
+/// Maximum number of ready tasks that are examined to find another task that should continue the
+/// stream of an earlier task.
 const HEIRS_MAX: usize = 32;
 
 /// The next task, region or run to issue.
@@ -98,8 +98,8 @@ impl State {
         let Some(task) = self.task(number) else { unreachable!("task {number} is ready") };
         let serves = task.serves;
         let own = task.successors.len();
-        // Tasks that reduce into the same bytes should run at the same time, so a task does not
-        // continue the stream of another such task.
+        // Tasks that reduce into the same bytes should run at the same time. So a task of a
+        // reduction does not continue the stream of another task of this reduction.
         let continued = task.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
         let predecessors: SmallVec<[Predecessor; 4]> = continued
             .filter_map(|edge| {

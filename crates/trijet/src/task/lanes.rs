@@ -59,8 +59,8 @@ impl Lanes {
         Self { devices: Arc::clone(devices), most, lanes: Vec::new(), is_given: false }
     }
 
-    /// Streams with one element: `stream`, which belongs to the program. All tasks are issued on
-    /// this stream.
+    /// The list for tasks in a stream of the program. The list has one element, `stream`. All tasks
+    /// are issued on this stream.
     pub(super) fn of_stream(devices: &Arc<[Device]>, stream: Arc<Stream>) -> Self {
         let serves = (0, Group::Work { is_urgent: false });
         let lanes = vec![TaskLane { stream, serves, tail: 0, end: None }];

@@ -503,8 +503,8 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if a task belongs to other tasks, or is forgotten: the last 4096 tasks are
-    /// remembered.
+    /// `InvalidValue` if a task belongs to another [`Tasks`], or is forgotten: the last 4096 tasks
+    /// are remembered.
     pub fn explain(&self, earlier: TaskId, later: TaskId) -> Result<Explanation> {
         calling::refuse("explain")?;
         let [from, to] = [self.number(earlier, "explain")?, self.number(later, "explain")?];

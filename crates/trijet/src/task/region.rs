@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hash};
 use std::sync::{Arc, PoisonError};
 
 /// Maximum number of data per graph. The launch of a graph is an operation with at most 64
-/// accesses, and the memory of the graph itself needs some of them.
+/// accesses, and the memory of the graph itself needs some of these accesses.
 const DATA_MAX: usize = 48;
 
 /// A datum of a region. The data of a region are in the order of their first use.
@@ -78,7 +78,7 @@ pub(super) struct RunIssue {
 /// A run of workers whose end is not known yet.
 pub(super) struct Running {
     pub(super) run: Run,
-    /// The tasks that are nodes of the run, by the number of the node.
+    /// The tasks that are nodes of the run. The index is the number of the node.
     pub(super) members: Vec<Number>,
 }
 

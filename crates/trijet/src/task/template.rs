@@ -19,8 +19,8 @@ const KEPT: usize = 16;
 /// The outcome of a task of a region.
 pub(super) enum RegionOutcome {
     Returned(Result<()>),
-    /// The function did not run. The result is `Err` with the reason. It is `Ok` if the reason is
-    /// that an earlier task of the region has no result.
+    /// The function did not run. The result is `Err` with the reason. The result is `Ok` if the
+    /// reason is that an earlier task of the region has no result.
     Skipped(StreamBody, Result<()>),
 }
 

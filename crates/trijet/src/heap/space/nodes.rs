@@ -17,7 +17,7 @@ pub(crate) const GRANULE: u64 = 256;
 /// The operations that used memory last, with at most one operation per lane.
 pub(crate) type Users = SmallVec<[Position; 2]>;
 
-/// The use of the number of a block.
+/// The state of the block with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::heap) enum State {
     /// The block belongs to an allocation.

@@ -1,5 +1,5 @@
-//! A survey of a space: the free memory, the operations for which it waits, and the block that
-//! waits the longest.
+//! A survey of a space: the free memory, the operations for which the free memory waits, and the
+//! block that waits the longest.
 #![forbid(unsafe_code)]
 
 use super::Space;

@@ -108,7 +108,7 @@ impl Model {
         (count > 0).then(|| self.live.swap_remove(which % count))
     }
 
-    /// The longest run of free granules.
+    /// The length of the longest sequence of free granules.
     fn longest(&self) -> u64 {
         let runs = self.ranges.iter().flat_map(|range| {
             range.split(|granule| !matches!(granule, Granule::Free(_))).map(<[_]>::len)
