@@ -7,7 +7,8 @@ use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A range grows by its size divided by this, within the limits that `GrowingRange::unit` states.
+/// A range grows by its size divided by this number, within the limits that `GrowingRange::unit`
+/// states.
 const PARTS: u64 = 16;
 /// Maximum number of growing ranges per heap. The place of a byte is a number that identifies the
 /// byte in the heap. For a byte of a growing range, the place contains this maximum plus the number
@@ -25,8 +26,8 @@ pub(crate) struct GrowingRange {
     /// under the lock of the heap.
     pub(super) is_parked: AtomicBool,
     /// The end of each mapped piece of memory, in bytes from the start of the range. A thread holds
-    /// the lock while it maps memory into this range or unmaps memory of it. Enqueue calls do not
-    /// take the lock.
+    /// the lock while it maps memory into this range or unmaps memory of this range. Enqueue calls
+    /// do not take the lock.
     pub(super) pieces: Mutex<Vec<u64>>,
     /// The number of bytes, from the start of the range, that the mapper thread was asked to map.
     pub(super) asked: AtomicU64,

@@ -12,8 +12,8 @@ use crate::base::units::Bytes;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Memory;
 
-/// A large heap grows by its size divided by this, so the number of growths is logarithmic in the
-/// size of the heap. The time of a growth hardly depends on the number of bytes (measured:
+/// A large heap grows by its size divided by this number, so the number of growths is logarithmic
+/// in the size of the heap. The time of a growth hardly depends on the number of bytes (measured:
 /// crates/trijet-bench/results/h200/memory.csv).
 const GROWTH_PART: u64 = 64;
 

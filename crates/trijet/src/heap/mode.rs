@@ -5,8 +5,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The mode of the heap of a device. If the stream of an allocation has no memory that it can use
-/// again at once, the mode decides which other memory the allocation gets.
+/// The mode of the heap of a device. If an allocation finds no memory that its stream can use again
+/// at once, the mode decides which other memory the allocation gets.
 ///
 /// Every mode keeps the order: the first write of an allocation follows the pending operations that
 /// use its bytes.

@@ -65,7 +65,7 @@ impl Slabs {
         state.space.give(taken.index, Users::new(), List::Shared);
     }
 
-    /// Frees a block. The operations `users` may still be using it.
+    /// Frees a block. The operations `users` may still be using the block.
     pub(crate) fn give(&self, index: Index, users: Users) {
         let list = match &users[..] {
             [] => List::Shared,

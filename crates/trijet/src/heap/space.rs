@@ -23,8 +23,8 @@ use bins::Bins;
 use nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 
 /// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
-/// position of its key. If that does not suffice, the block gets the key of the block that now
-/// precedes it.
+/// position of its key. If the position is further back, the block gets the key of the block that
+/// now precedes it.
 const MOVED_BACK_MAX: usize = 32;
 /// Maximum number of blocks with pending users that a search in a list skips.
 const PASSED_MAX: usize = 8;
@@ -270,7 +270,7 @@ impl Space {
         all
     }
 
-    /// Frees a live block. The operations `users` used it last.
+    /// Frees a live block. The operations `users` used the block last.
     pub(crate) fn give(&mut self, index: Index, users: Users, list: List) {
         self.live -= self.nodes[index].granules;
         self.frees += 1;
@@ -534,8 +534,8 @@ pub(crate) enum Reuse {
     Own,
     /// All users of the memory were known to be complete.
     Complete,
-    /// The lane of the allocation follows all users of the memory, because it has waited for the
-    /// users in other lanes.
+    /// The lane of the allocation follows all users of the memory, because the lane has waited for
+    /// the users in other lanes.
     Following,
     /// A query found the users of the memory complete.
     Queried,

@@ -229,8 +229,8 @@ impl Plan {
     }
 }
 
-/// The default chunk size for `total` bytes: the optimum of the balanced case in `tune`, for a link
-/// of 50 GB/s and a cost of 4 us per chunk.
+/// The default chunk size for `total` bytes. This size is the optimum of the module `tune` if both
+/// directions are equally busy, for a link of 50 GB/s and a cost of 4 us per chunk.
 pub(super) fn usual_chunk(total: u64) -> Bytes {
     let balanced = total.saturating_mul(200_000).isqrt();
     Bytes(balanced.clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2))
@@ -275,8 +275,8 @@ mod tests {
     }
 
     proptest! {
-        /// The law: the chunks produce every wanted row once and in order. They begin at granules.
-        /// They read their halos as far as the data have such rows.
+        /// The law: the chunks produce every wanted row once and in order. Each chunk begins at a
+        /// granule. Each chunk reads its halos as far as the data have the rows.
         #[test]
         fn chunks_cover_every_row_once_in_order(
             images in 0u64..90, granule in 1u64..5, row_bytes in 1u64..9, chunk in 1u64..200,

@@ -474,11 +474,10 @@ impl Report {
         }
     }
 
-    /// Warnings about the times of operations, each as a sentence. There are warnings about times
-    /// of an engine that include queueing of operations of several streams; about pairs of events
-    /// on more streams than there are hardware queues; about operations without a time; about times
-    /// that do not come from the requested source; and about a trace that was left out because of
-    /// its size.
+    /// Warnings about the times of operations, each as a sentence. There is a warning in each of
+    /// these cases: the times of an engine include queueing of operations of several streams; pairs
+    /// of events are on more streams than there are hardware queues; operations have no time; the
+    /// times do not come from the requested source; the trace was left out because of its size.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut words: Vec<_> = self

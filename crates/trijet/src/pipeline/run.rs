@@ -37,9 +37,9 @@ impl Pipeline<'_> {
     ///
     /// # Errors
     /// `InvalidValue` for parts that do not fit together; `OutOfMemory` if even chunks of the
-    /// smallest size do not fit into memory; `Cancelled`; the error of a source, stage or sink,
-    /// with its chunk. After an error nothing more is enqueued, and the run waits for everything
-    /// that was enqueued.
+    /// smallest size do not fit into memory; `Cancelled` if the run was cancelled; the error of a
+    /// source, stage or sink, with its chunk. After an error nothing more is enqueued, and the run
+    /// waits for everything that was enqueued.
     pub fn run(self) -> Result<Report> {
         let start = Instant::now();
         let mut job = Job::validate(self)?;

@@ -15,10 +15,11 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A pipeline over items of type `I`. The [module](crate::staged) explains it.
+/// A pipeline over items of type `I`. The [module](crate::staged) explains these pipelines.
 pub struct Staged<'a, I> {
     parts: Parts<'a>,
-    /// The description of the first wrong call on this builder. A run returns it as an error.
+    /// The description of the first wrong call on this builder. A run returns an error with this
+    /// description.
     mistake: Option<String>,
     items: PhantomData<fn(I)>,
 }

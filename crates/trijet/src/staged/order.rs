@@ -30,8 +30,8 @@ pub enum Issue {
 pub(super) struct StageShape {
     /// The indices of the stages whose values this stage takes.
     pub(super) inputs: Vec<usize>,
-    /// Whether the stage runs on a thread of the pool. If so, its value exists only some time after
-    /// the issue.
+    /// Whether the stage runs on a thread of the pool. If so, the value of the stage exists only
+    /// some time after the stage was issued.
     pub(super) is_host: bool,
     /// The number of values that the stage reuses in turn. `None` if the stage makes a new value
     /// for each item.
@@ -57,8 +57,8 @@ pub(super) struct StagedOrder {
     /// For each stage: the number of the next item that the stage takes.
     next: Vec<u64>,
     free: Vec<Option<usize>>,
-    /// The recycled stages whose slots an item keeps until it ends. They are the stage of the
-    /// result, and the stages whose values no stage takes.
+    /// The recycled stages whose slots an item keeps until the item ends: the stage of the result,
+    /// and the stages whose values no stage takes.
     kept: Vec<usize>,
     /// The number of the oldest item in flight.
     first: u64,

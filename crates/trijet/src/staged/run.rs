@@ -161,8 +161,8 @@ fn compute<I>(
         let Some(compute) = computes.get(&stage) else { return };
         let side = || format!("item {item}, stage `{}`", names[stage]);
         let outcome = caught(|| compute(item, &values));
-        // When the run gets the message of this stage, it may reuse recycled values at once. So
-        // this thread drops its references to the values before it sends the message.
+        // When the run gets the message of this stage, the run may reuse recycled values at once.
+        // So this thread drops its references to the values before it sends the message.
         drop(values);
         let news = match outcome {
             Ok(Ok(value)) => News::Value { stage, item, value },
@@ -205,8 +205,8 @@ struct StagedRun<'r, 'a> {
     result: usize,
     /// The values of the items in flight. The oldest item comes first.
     values: VecDeque<Values>,
-    /// For each stage, the values that no item uses any more, in the order in which they became
-    /// free. They can be reused.
+    /// For each stage, the values that can be reused, because no item uses them any more. The
+    /// values are in the order in which they became free.
     spare: Vec<VecDeque<HeldValue>>,
     /// For each stage, the number of values that it has made.
     made: Vec<usize>,

@@ -6,7 +6,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The value that a stage made for an item. The item and the threads that use the value share it.
+/// The value that a stage made for an item. The item and the threads that use the value have
+/// references to the same value.
 pub(super) type HeldValue = Arc<dyn Any + Send + Sync>;
 
 /// A handle for the value that a stage makes for each item. Other stages name their inputs with

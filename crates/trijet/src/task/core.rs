@@ -99,7 +99,7 @@ impl Core {
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let region = REGION.replace((0, 0));
-        // The cause of an error may be a value of the program. Here it is replaced by its text,
+        // The cause of an error may be a value of the program. The text replaces the cause here,
         // because values of the program must not be dropped under the lock.
         let body = || body().map_err(|error| error.again());
         let outcome = inside::within(self.id, || caught(body));

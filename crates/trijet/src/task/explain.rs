@@ -120,7 +120,7 @@ fn label(number: Number, task: &TaskState) -> String {
     format!("{} #{number}", task.name)
 }
 
-/// Returns the shortest chain of uses from the task `from` to the task `to`. Without such a chain,
+/// Returns the shortest chain of uses from the task `from` to the task `to`. If there is no chain,
 /// returns whether a stream orders the two tasks. `None` if one of the tasks is forgotten.
 pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
     let (first, last) = (state.task(from)?, state.task(to)?);

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use std::ops::Range;
 
 /// If bytes have at least this number of readers, a new reader removes the readers that are over.
-/// The operations of the removed readers are still in the stamps of the memory.
+/// The operations of the removed readers are still in the stamps of the memory, so later operations
+/// still follow these operations.
 const READERS_KEPT: usize = 32;
 
 /// The tasks that used some bytes last.
@@ -142,8 +143,8 @@ mod tests {
     }
 
     proptest! {
-        /// A task comes after the last writer of each byte that it uses. For bytes that it writes,
-        /// it also comes after all tasks that have read them since that write.
+        /// A task comes after the last writer of each byte that it uses. For bytes that the task
+        /// writes, the task also comes after all readers since the last write.
         #[test]
         fn the_last_users_of_each_byte_come_before(
             steps in vec((0u64..16, 0u64..16, 0usize..3), 1..40)

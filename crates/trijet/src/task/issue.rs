@@ -1,4 +1,4 @@
-//! The issue of tasks: the choice of the next task and of its stream, and notes on how its order
+//! The issue of tasks: chooses the next task and its stream, and notes how the order of the task
 //! after earlier tasks is kept.
 #![forbid(unsafe_code)]
 

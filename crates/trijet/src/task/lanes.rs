@@ -13,7 +13,7 @@ pub(super) enum Group {
         is_urgent: bool,
     },
     /// Copies from the host to the device. All copies in one direction share one copy engine, so
-    /// they have one stream on each device.
+    /// these copies have one stream on each device.
     Upload,
     Download,
     /// Copies from the device with the number `from`.

@@ -172,10 +172,10 @@ impl TaskOptions {
     }
 
     /// Checks that tasks on streams do not write bytes that they declare to read. A kernel may
-    /// write such bytes if its declaration is wrong. The device memory is compared before and after
-    /// each task. [`Tasks::finish`] returns the first difference as an error, with the bytes and
-    /// the line that submitted the task. This check is for tests: all bytes that tasks read are
-    /// copied to the host twice, and regions are issued task by task.
+    /// write these bytes if the declaration of the kernel is wrong. The device memory is compared
+    /// before and after each task. [`Tasks::finish`] returns the first difference as an error, with
+    /// the bytes and the line that submitted the task. This check is for tests: all bytes that
+    /// tasks read are copied to the host twice, and regions are issued task by task.
     pub fn check_reads(mut self) -> Self {
         self.checks_reads = true;
         self
@@ -198,7 +198,7 @@ impl Device {
     /// Tasks that are issued on this stream, in the order of their submission, and are not held
     /// back. The drop of [`Tasks`] does not wait. The stream may belong to another library that
     /// captures the stream into a graph ([`Device::stream_from_raw`]). The functions of tasks may
-    /// then make only the calls that are allowed on such a stream.
+    /// then make only the calls that are allowed on a stream in capture.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -290,11 +290,11 @@ impl Tasks {
         let home = core.devices.iter().position(is_home);
         let given = buffer.given_name().map(Arc::from);
         let name = core.add_datum(given, (buffer.len * size_of::<T>()) as u64, home);
-        // The buffer forgets which streams used it before this call, but the order after their work
-        // stays. So a chain of tasks on one stream needs no events.
+        // The buffer forgets which streams used it before this call. Tasks still come after the
+        // work of these streams. So a chain of tasks on one stream needs no events.
         buffer.forget_lanes();
-        // A thread of the host may read the stamps of its part while another thread enqueues
-        // operations on another part.
+        // A thread of the host may read the stamps (the last users) of its part while another
+        // thread enqueues operations on another part.
         if buffer.is_on_host() {
             buffer.share_in_parts();
         }
@@ -362,10 +362,10 @@ impl Tasks {
         Task::new(self.core(), uses)
     }
 
-    /// Runs `submit`, and issues the tasks that `submit` submits on this thread as one graph. Such
-    /// a group of tasks is a region; use it for tasks that the program repeats. A region launches
-    /// the graph of an earlier region if these facts are the same: the calls, the uses, the sizes
-    /// of the data, the kinds of memory, and the addresses modulo 256 bytes. The functions of the
+    /// Runs `submit`, and issues the tasks that `submit` submits on this thread as one graph. These
+    /// tasks are a region. Use a region for tasks that the program repeats. A region launches the
+    /// graph of an earlier region if these facts are the same: the calls, the uses, the sizes of
+    /// the data, the kinds of memory, and the addresses modulo 256 bytes. The functions of the
     /// tasks run each time. If the operations differ only in values or data, the graph is changed
     /// in place. If there are other operations, a new graph is made. So a region only affects
     /// speed: tasks have the same results as without a region.
@@ -376,10 +376,10 @@ impl Tasks {
     /// data, or memory that they allocate.
     ///
     /// The tasks are issued when `submit` returns. They are issued one by one if the region cannot
-    /// be a graph. A region cannot be a graph if a task of the region runs on the host, or follows
-    /// a task that failed; if the tasks are on several devices; if the region has more than 48
-    /// data; if a thread waited for tasks before the region was complete; or if the tasks are on a
-    /// stream of the program ([`Device::tasks_in`]).
+    /// be a graph. A region cannot be a graph in these cases: a task of the region runs on the
+    /// host; a task of the region follows a task that failed; the tasks are on several devices; the
+    /// region has more than 48 data; a thread waited for tasks before the region was complete; the
+    /// tasks are on a stream of the program ([`Device::tasks_in`]).
     ///
     /// ```
     /// use trijet::kernels::AXPY;

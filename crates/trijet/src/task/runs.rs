@@ -9,8 +9,8 @@ use crate::base::error::Error;
 use std::sync::{Arc, PoisonError};
 
 impl State {
-    /// Notes that a run failed. The tasks of the run were over already, and now they have no
-    /// result.
+    /// Notes that a run failed. The tasks of the run were over already. These tasks have no result
+    /// now.
     fn run_failed(&mut self, running: &Running, error: Error) {
         let node = running.run.reported_task().and_then(|payload| usize::try_from(payload).ok());
         let culprit = node.and_then(|at| running.members.get(at)).or(running.members.first());

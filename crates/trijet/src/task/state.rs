@@ -1,5 +1,5 @@
-//! The state of tasks under their lock: all tasks, for each task the tasks that it comes after, and
-//! the tasks that may be issued.
+//! The state of tasks under their lock: all tasks, the earlier tasks that each task comes after,
+//! and the tasks that may be issued.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, DatumName, DeclaredUse};

@@ -54,7 +54,7 @@ pub trait TaskUses: sealed::Sealed + Send + 'static {
 /// The uses of a task on a thread of the host. All data are in host memory. Only this crate
 /// implements this trait.
 pub trait HostUses: TaskUses {
-    /// Handles of the memory. The thread of the host keeps them while the function runs.
+    /// Handles of the memory. The thread of the host keeps the handles while the function runs.
     type Parts;
     /// The arguments of the body: guards of the elements, valid while the body runs.
     type Guards<'t>;

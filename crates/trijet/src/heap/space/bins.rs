@@ -47,7 +47,7 @@ fn rounded(granules: u64) -> u64 {
 }
 
 impl Bins {
-    /// Adds a free block. The size of the block must not change until it is removed.
+    /// Adds a free block. The size of the block must not change until the block is removed.
     pub(in crate::heap) fn insert(&mut self, nodes: &mut Nodes, index: Index) {
         let (row, cell) = place(nodes[index].granules);
         if self.cells.len() <= row {

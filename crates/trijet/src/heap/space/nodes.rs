@@ -37,7 +37,7 @@ pub(crate) enum List {
     Shared,
     /// The lane follows all users of each block.
     Lane(LaneId),
-    /// Each block has users in several lanes, and no lane follows all of them.
+    /// Each block has users in several lanes, and no lane follows all of these users.
     Mixed,
 }
 
@@ -126,7 +126,7 @@ impl Nodes {
         index
     }
 
-    /// Removes a block that is the last one of its range.
+    /// Removes the last block of a range.
     pub(super) fn remove_last(&mut self, index: Index) {
         let before = self[index].before;
         if before != NONE {

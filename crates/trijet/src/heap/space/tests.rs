@@ -47,8 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug, Clone, PartialEq)]
 enum Granule {
     Live(u32),
-    /// For each lane, by its number: the last incomplete user of the granule. Without users, every
-    /// lane may use the granule at once.
+    /// The last incomplete user of the granule in each lane. The key is the number of the lane.
+    /// Without users, every lane may use the granule at once.
     Free(BTreeMap<u32, u64>),
     Hole,
 }

@@ -242,8 +242,8 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Sets the target of the results: a `&mut Vec`, a `&mut` slice, a function
-    /// ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`]. A `Vec` gets the results
-    /// appended at its end.
+    /// ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`]. A run appends the
+    /// results at the end of a `Vec`.
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
         self.output = Some(Output::Sink(Box::new(sink)));
@@ -462,11 +462,11 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// The plan of a run, provided that there is enough memory for it.
+    /// The plan that a run has if there is enough memory for this plan.
     ///
     /// # Errors
     /// `InvalidValue` when there is no source, the data of the source are not whole rows, the
-    /// options do not fit the data, or a halo has no stage.
+    /// options do not fit the data, or [`halo`](Self::halo) was called before a stage was added.
     pub fn plan(&self) -> Result<Plan> {
         let layout = self.layout()?;
         Plan::new(layout, &self.settings.plan, &self.reach_in(layout), u64::MAX)

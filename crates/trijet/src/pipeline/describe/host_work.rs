@@ -75,7 +75,7 @@ impl SideSpans {
 }
 
 /// The times in which the host read from the source, wrote to the sink, and waited until the
-/// results were on their disk.
+/// results were on the disk.
 #[derive(Debug)]
 pub(in crate::pipeline) struct HostSpans {
     pub(in crate::pipeline) read: SideSpans,

@@ -18,7 +18,7 @@ pub struct Progress {
 
 pub(in crate::pipeline) type OnProgress<'a> = Box<dyn Fn(Progress) + Sync + 'a>;
 
-/// Counts the finished rows of a run, and reports them to the user, one report at a time.
+/// Counts the finished rows of a run, and reports the progress to the user, one report at a time.
 pub(in crate::pipeline) struct Tally<'a> {
     rows_done: Mutex<u64>,
     rows: u64,

@@ -16,9 +16,9 @@ pub enum Sharing {
     /// A small job that should end soon. Its kernels have the highest priority. The job shares a
     /// device best if it works [in place](crate::pipeline::Schedule::InPlace): its kernels then
     /// move the data themselves, so no copy waits in a shared stream. A
-    /// [prepared](crate::Pipeline::prepare) job chooses that schedule if it is the fastest.
-    /// Otherwise the job copies in the shared streams, after at most two copies of each bulk run in
-    /// each direction.
+    /// [prepared](crate::Pipeline::prepare) job chooses this schedule if it is the fastest
+    /// schedule. Otherwise the job copies in the shared streams, after at most two copies of each
+    /// bulk run in each direction.
     Latency,
     /// A large job that leaves time for small jobs. It copies in the shared streams, with at most
     /// two enqueued copies in each direction. While a job with [`Latency`](Self::Latency) copies in

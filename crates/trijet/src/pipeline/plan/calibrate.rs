@@ -1,5 +1,6 @@
 //! Calibration: the rates of the link between host and device, and the cost of each copy beyond the
-//! time of its bytes. Both are measured for each direction alone and for both directions at once.
+//! time of its bytes. The rates and the cost are measured for each direction alone and for both
+//! directions at once.
 //!
 //! The bound of a pipeline that moves bytes in both directions follows from the rate of each
 //! direction while both are busy. This rate is lower than the rate of one direction alone (50.8 and

@@ -1,8 +1,9 @@
 //! Schedules: the stream on which each stage of each chunk runs.
 //!
 //! A schedule is a [`Table`] from (stage, chunk) to stream. A row of the table has the streams of
-//! one stage, and successive chunks use these streams in turn. The rest of a run only looks up
-//! streams, so another schedule, or a pipeline with more stages, only needs another table.
+//! one stage, and successive chunks use these streams in turn. When the table is made, a run only
+//! looks up streams in the table. So another schedule, or a pipeline with more stages, only needs
+//! another table.
 #![forbid(unsafe_code)]
 
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Changes that would make a run faster, and the time that each change saves.
 //!
 //! The saved times are bounds. Most saved times are lower bounds: the change saves at least this
-//! time. The times come from a model of the run: engines that overlap take as long as the busiest
-//! engine, and each other engine adds its work on one chunk.
+//! time. The times come from a model of the run. Engines that overlap take as long as the busiest
+//! engine. Each of the other engines adds its work on one chunk.
 #![forbid(unsafe_code)]
 
 use super::Report;
@@ -29,11 +29,11 @@ const FEW_CALLS: u64 = 64;
 pub enum Change {
     /// Larger chunks, which need fewer calls.
     LargerChunks,
-    /// Smaller chunks, so that more of their work overlaps.
+    /// Smaller chunks, so that more of the work overlaps.
     SmallerChunks,
     /// More slots, so that the work of several chunks overlaps.
     MoreSlots,
-    /// The run ends after the last row without a wait until the results are on their disk.
+    /// The run ends after the last row without a wait until the results are on the disk.
     NoSync,
     /// Faster storage for the input.
     FasterInput,
@@ -120,7 +120,7 @@ impl fmt::Display for Advice {
 struct EngineWork {
     reader: u64,
     copies_and_kernels: [u64; 3],
-    /// The work of the writer, including the time until the results are on their disk.
+    /// The work of the writer, including the time until the results are on the disk.
     writer: u64,
     chunks: u64,
 }
@@ -198,7 +198,7 @@ impl Report {
         let calls: u64 = calls.iter().map(on_path).sum();
         let is_by_caller = plan.chunk_choice == ChunkChoice::Caller;
         // With one slot, the engines may still overlap in part, so the modelled time can be too
-        // long. The elapsed time is its upper limit.
+        // long. A modelled time above the elapsed time is replaced by the elapsed time.
         let now = work.time(work.chunks, plan.depth).min(self.elapsed.0);
         let limits = |engine| self.limit.is_some_and(|limit| limit.includes(engine));
         let mut all = Vec::new();

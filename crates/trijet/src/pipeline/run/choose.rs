@@ -93,8 +93,8 @@ fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
 fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     let end = Instant::now() + BUDGET;
     let sharing = job.settings.sharing;
-    // The probes of the model would copy in their own stream. Beside a bulk run, such copies take
-    // seconds.
+    // The probes of the model would not copy in the shared streams. Beside a bulk run, copies in
+    // other streams take seconds.
     let model = if sharing == Sharing::Latency { None } else { measure(job)? };
     let wanted = (job.settings.plan.chunk, job.settings.plan.depth);
     let depth = wanted.1.unwrap_or(DEPTH);

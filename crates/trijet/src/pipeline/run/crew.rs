@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Maximum number of threads. More threads do not copy faster on a processor with 16 cores.
 const THREADS_MAX: usize = 16;
 /// Minimum size of a part in bytes. A smaller part takes less time than the hand-over to another
-/// thread and the wait for its end.
+/// thread and the wait for the end of the part.
 const PART_MIN: Bytes = Bytes(64 << 10);
 /// Number of chunks on which each number of parts is tried. The least time of these chunks counts.
 const TRIES: usize = 2;
@@ -184,7 +184,7 @@ impl Width {
     }
 
     /// Chooses the smallest number of parts that is nearly as fast as the fastest number. Returns
-    /// its index in `tried`, and the number.
+    /// the index of this number in `tried`, and the number.
     fn best(&self) -> (usize, usize) {
         let least = self.tried.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let tried =

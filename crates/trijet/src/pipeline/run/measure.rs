@@ -1,4 +1,4 @@
-//! The last step of a run: a report from its times and its trace.
+//! The last step of a run: makes the report from the times and the trace of the run.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;

@@ -65,9 +65,9 @@ impl<'a> Pipeline<'a> {
     /// `y`, in rows of `row_len` elements. The pipeline needs no source and no sink. A source or a
     /// sink of the pipeline is ignored.
     ///
-    /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for at most
-    /// 2 seconds, and keeps the fastest way. The content of `y` is then unspecified. One of the
-    /// ways is [`Schedule::InPlace`], which needs no copies. A [chunk size](Self::chunk) or
+    /// A tuned pipeline on a GPU is measured: `prepare` computes `y` from `x` in several ways, for
+    /// at most 2 seconds, and keeps the fastest way. The content of `y` is then unspecified. One of
+    /// the ways is [`Schedule::InPlace`], which needs no copies. A [chunk size](Self::chunk) or
     /// [depth](Self::depth) that was set is kept. A pipeline with another schedule than
     /// [`Schedule::Tuned`] is not measured.
     ///

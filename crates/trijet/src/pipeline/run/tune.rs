@@ -38,8 +38,8 @@ use crate::pipeline::plan::{
 };
 use std::sync::Arc;
 
-/// The sizes of the two probes, which run alone. The line through their times shows the cost per
-/// chunk and per row.
+/// The sizes of the two probes, which run alone. The line through the times of the two probes shows
+/// the cost per chunk and per row.
 const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
 /// Maximum number of chunks of a run for which the model computes the time. A candidate with more
 /// chunks is left out.
