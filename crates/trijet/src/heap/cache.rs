@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const BLOCKS_MAX: usize = 32;
 /// Maximum total size of the blocks that a lane keeps, in granules.
 const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
-/// A kept block may exceed the requested size by at most the requested size divided by this.
+/// A kept block may exceed the requested size by at most the requested size divided by this number.
 const WASTE_PART: u64 = 32;
 
 /// The owner of a block of a heap. The type is defined in the module `memory`, which this module
@@ -42,10 +42,10 @@ pub(crate) struct Kept {
     pub(crate) owner: Arc<dyn Owner>,
 }
 
-/// Blocks that were taken out of a cache. The caller returns them to the heap.
+/// Blocks that were taken out of a cache. The caller returns these blocks to the heap.
 pub(crate) type Leaving = SmallVec<[Kept; 1]>;
 
-/// The blocks that were taken out of all caches. The caller returns them to the heap.
+/// The blocks that were taken out of all caches. The caller returns these blocks to the heap.
 #[derive(Debug)]
 pub(crate) struct Gathered<'c> {
     pub(crate) blocks: Vec<Kept>,

@@ -150,8 +150,8 @@ impl Heap {
         Ok(*self.sizes.get_or_init(|| sizes))
     }
 
-    /// Waits until no other thread makes the heap grow. The caller may keep the result during a
-    /// call of the driver, because threads that find memory do not wait here.
+    /// Waits until no other thread makes the heap grow. The caller may keep the guard during a call
+    /// of the driver, because threads that find memory do not wait here.
     pub(crate) fn turn_to_grow(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,7 +49,7 @@ struct HostJob {
     values: Values,
 }
 
-/// The function that gets the results.
+/// The sink of a run: a function that gets the result of each item.
 pub(super) type ResultSink<'a> = dyn FnMut(&HeldValue) -> Result<ControlFlow<()>> + Send + 'a;
 
 /// Runs all items. Calls `sink` with the value of the stage `result` for each item.

@@ -91,8 +91,8 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Sets the group of tasks with which the task shares streams; `None` for the group of tasks
-    /// that are no copies.
+    /// Sets the group of tasks with which the task shares streams. `None` means the group of the
+    /// tasks that are no copies.
     pub(super) fn in_group(mut self, group: Option<Group>) -> Self {
         self.group = group;
         self

@@ -1,4 +1,4 @@
-//! The second step of a run: its streams, and the memory of its slots.
+//! The second step of a run: opens the streams, and allocates the memory of the slots.
 #![forbid(unsafe_code)]
 
 use super::budget::{fitting, places};
