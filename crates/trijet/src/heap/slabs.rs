@@ -113,7 +113,7 @@ mod tests {
         let blocks: Vec<_> = (0..4).filter_map(|_| slabs.take(Bytes(200))).collect();
         let addresses: Vec<u64> = blocks.iter().map(|(span, _)| span.address()).collect();
         assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] == 256), "{addresses:?}");
-        assert!(slabs.take(Bytes(1)).is_none(), "four blocks of 256 bytes are the slab");
+        assert!(slabs.take(Bytes(1)).is_none(), "four blocks of 256 bytes fill the slab");
         let user = Position { lane: LaneId(3), seq: 7 };
         for (_, index) in &blocks {
             slabs.give(*index, Users::from_slice(&[user]));
@@ -122,15 +122,15 @@ mod tests {
         assert!(slabs.take_idle().is_none());
         assert_eq!(slabs.awaited(4), [Users::from_slice(&[user])]);
         slabs.retire(|other| other == user);
-        let (whole, index) = slabs.take(Bytes(1024)).expect("they are one block again");
+        let (whole, index) = slabs.take(Bytes(1024)).expect("the free blocks are one block again");
         assert_eq!(whole.address(), addresses[0]);
-        assert!(slabs.take_idle().is_none(), "it is in use");
+        assert!(slabs.take_idle().is_none(), "the slab has a block in use");
         slabs.give(index, Users::new());
         assert!(slabs.take_idle().is_some() && slabs.take_idle().is_none());
         assert_eq!(slabs.next_size(Bytes(1)), Bytes(SLAB_MIN));
         assert_eq!(slabs.next_size(Bytes(BLOCK_MAX)), Bytes(BLOCK_MAX));
         (0..3).try_for_each(|_| Memory::pageable(Bytes(3 << 18)).map(|slab| slabs.add(slab)))?;
-        assert_eq!(slabs.next_size(Bytes(1)), Bytes(SLAB_MAX), "never more than that");
+        assert_eq!(slabs.next_size(Bytes(1)), Bytes(SLAB_MAX), "a new slab has at most this size");
         Ok(())
     }
 }

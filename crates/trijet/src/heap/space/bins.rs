@@ -175,7 +175,7 @@ mod tests {
             let at = place(rounded(granules));
             assert!(
                 granules == 1 || place(granules - 1) < at,
-                "{granules}: a smaller block has its cell"
+                "{granules}: the cell of the rounded size has a smaller block"
             );
             assert!(place(granules) <= at && at.0 < 64 && at.1 < CELLS, "{granules}");
             assert!(

@@ -126,7 +126,7 @@ fn check(job: &Job<'_, '_>, plan: &Plan) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "{} slots need {pinned} of the host's memory, and the run may use {limit}",
+        "{} slots need {pinned} of the host's memory, but the run may use {limit}",
         plan.slots()
     );
     Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))

@@ -227,7 +227,7 @@ impl Replayer {
 /// Returns the reason as an error if runs cannot be launches of a graph.
 pub(super) fn check(sharing: Sharing, schedule: Schedule) -> std::result::Result<(), &'static str> {
     match (sharing, schedule) {
-        (Sharing::Bulk, _) => Err("a bulk run waits between its operations; a graph cannot"),
+        (Sharing::Bulk, _) => Err("a bulk run waits between operations; a graph cannot wait"),
         (Sharing::Alone, _) | (Sharing::Latency, Schedule::InPlace) => Ok(()),
         (
             Sharing::Latency,

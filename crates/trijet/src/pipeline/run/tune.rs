@@ -249,7 +249,7 @@ mod tests {
     fn the_recurrences_give_fill_steady_state_and_drain() {
         let model = Model([10.0, 20.0, 5.0].map(|row| CostLine { fixed: -GAP_NS, row }));
         assert_eq!(model.time(&[1, 1, 1, 1], 3), 10.0 + 4.0 * 20.0 + 5.0);
-        assert_eq!(model.time(&[1, 1], 1), 2.0 * 35.0 - 5.0, "one slot of input and of output");
+        assert_eq!(model.time(&[1, 1], 1), 2.0 * 35.0 - 5.0, "an upload and a download overlap");
     }
 
     /// The time of a row of 4 KiB at 51 GB/s, in nanoseconds.
