@@ -98,8 +98,8 @@ pub mod workers;
 use trijet_ledger::base;
 pub use trijet_ledger::{check, laws, trace};
 
-/// The crate `bytemuck`. With its derive macros, types of a program can be elements; see
-/// [`Element`].
+/// The crate `bytemuck`. Its derive macros make types of a program usable as elements of buffers;
+/// see [`Element`].
 pub use bytemuck;
 
 pub use base::dtype::Dtype;

@@ -18,7 +18,7 @@ use std::ops::Range;
 /// ```
 ///
 /// # Errors
-/// `Forked` in such a child.
+/// `Forked` in a child of `fork`, if a device was opened before the `fork`.
 pub fn refuse_in_child(op: &'static str) -> Result<()> {
     fork::refuse(op)
 }

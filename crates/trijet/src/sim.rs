@@ -1,4 +1,4 @@
-//! Host devices, as programs configure them: executors, orders, faults, and the cost model.
+//! The configuration of host devices: executors, orders, faults, and the cost model.
 //!
 //! A host device obeys the laws of streams (docs/semantics.md). It runs on CPU threads or on a
 //! simulated clock. [`Device::host`](crate::Device::host) opens a host device.

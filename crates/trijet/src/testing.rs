@@ -42,7 +42,8 @@ pub fn script(device: &Device, threads: Vec<Script<'_>>) {
 /// Leaves out one wait between streams, to show which results depend on the wait. `number` counts
 /// the waits that follow this call, starting with 1. The results of the program may then be wrong,
 /// but nothing else goes wrong. Waits of the host and waits before frees are never left out. If
-/// `number` is the number of such a wait, the next wait between streams is left out instead.
+/// wait `number` is a wait of the host or a wait before a free, the next wait between streams is
+/// left out instead.
 ///
 /// ```
 /// use trijet::{Device, Select, testing};
@@ -67,8 +68,8 @@ pub fn dropped_wait(device: &Device) -> Option<DroppedWait> {
 }
 
 /// A product of matrices, computed by clusters of blocks. The first block of a cluster loads each
-/// tile of the second matrix. All blocks of the cluster read the tile from the shared memory of
-/// that block.
+/// tile of the second matrix. All blocks of the cluster read the tile from the shared memory of the
+/// first block.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod cluster {
@@ -77,8 +78,8 @@ pub mod cluster {
 
 /// A producer and a consumer for dependent launches
 /// ([`LaunchConfig::dependent`](crate::LaunchConfig::dependent)). Each kernel begins while the
-/// previous kernel still runs, and waits inside for the results of the previous kernel. A chain has
-/// one producer and any number of consumers.
+/// previous kernel still runs. The threads of the kernel then wait for the results of the previous
+/// kernel. A chain of dependent launches has one producer and any number of consumers.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod dependent {
@@ -94,7 +95,7 @@ pub mod multicast {
 }
 
 /// A sum, computed by blocks whose warps have different roles: one warp loads, one warp adds, and
-/// one warp stores. So copies and arithmetic overlap inside a block as well.
+/// one warp stores. So the copies of a block overlap with the arithmetic of the same block.
 ///
 /// Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](crate::kernels::PtxRule::Target).
 pub mod warp_specialized {

@@ -55,7 +55,7 @@ pub(super) fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
-/// Hashes two numbers. The hash is the number of a channel, so each pair of numbers has its own
+/// Returns a hash of two numbers as the number of a channel. So each pair of numbers has its own
 /// channel.
 fn mixed(a: u64, b: u64) -> u64 {
     let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -301,8 +301,9 @@ impl Communicator {
     }
 
     /// Begins a collective by copies and kernels of this library. [`Left::end`] ends the
-    /// collective. If this process leaves the collective before its end, the group ends. Otherwise,
-    /// the other ranks would wait for the missing messages, or take messages of the next collective
+    /// collective. If this process leaves the collective before its end, the group ends. If the
+    /// group stayed, the other ranks would wait for the missing messages, or take messages of the
+    /// next collective instead.
     /// for the missing messages.
     pub(super) fn by_copies(&self, op: &'static str) -> Left<'_> {
         let group = self.mail.as_ref().map(|mail| &*mail.group.0);

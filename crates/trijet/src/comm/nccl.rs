@@ -88,7 +88,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Calls `run` with the context of a device, as work of another library.
 fn foreign<R>(member: &Member, run: impl FnOnce() -> Result<R>) -> Result<R> {
-    // SAFETY: `run` enqueues nothing: the callers below make communicators.
+    // SAFETY: `run` enqueues no work, because the callers below only make communicators.
     unsafe { member.kernels.foreign("NCCL", Uses::new(), |_| run()) }
 }
 
@@ -121,8 +121,8 @@ impl ProcessSide {
         Ok(())
     }
 
-    /// Queries the events in order, and notes the number of collectives that the device has
-    /// reached.
+    /// Queries the events of collectives in the order of the collectives, and notes the number of
+    /// collectives that the device has reached.
     fn look(&self) {
         let mut coming = locked(&self.coming);
         while let Some((number, event)) = coming.front()
@@ -136,7 +136,8 @@ impl ProcessSide {
 }
 
 /// Notes again and again which collectives the device has reached, until the group ends. A separate
-/// thread does this: a query may wait for other calls of the driver, and heartbeats must not wait.
+/// thread calls this function, because a query may wait for other calls of the driver, and
+/// heartbeats must not wait.
 fn watch(nccl: &Weak<Nccl>) {
     while let Some(nccl) = nccl.upgrade() {
         let Some(side) = nccl.side.as_ref().filter(|side| !side.ranks.0.is_losing()) else {
@@ -253,7 +254,8 @@ impl Nccl {
             .collect()
     }
 
-    /// Makes calls of NCCL. If the calls do not complete in time, this ends the group of processes.
+    /// Calls `calls`, which makes calls of NCCL. If they do not complete in time, the group of
+    /// processes ends.
     fn with<R>(&self, calls: impl FnOnce(&mut NcclGroup) -> Result<R>) -> Result<R> {
         let outcome = calls(&mut locked(&self.group));
         // The lock is released here, because the end of the group aborts the communicators, and
@@ -311,9 +313,10 @@ impl Nccl {
             self.is_captured.store(true, Ordering::Relaxed);
             let captured = self.with(|group| {
                 capture(&devices, |streams| {
-                    // SAFETY: each call has the memory of a declared view, as below. This memory is
-                    // an argument of the graph or memory of the graph, and the graph refuses other
-                    // memory, so it is alive in each launch.
+                    // SAFETY: each call uses the memory of a view that this operation declares, as
+                    // in the other call of `run` below. This memory is an argument of the graph or
+                    // memory of the graph. The graph refuses other memory, so the memory is alive
+                    // in each launch.
                     unsafe { group.run(&calls, streams) }
                 })
             })?;
@@ -331,11 +334,12 @@ impl Nccl {
                     if let Some(side) = &self.side {
                         side.note(call.number, &team.members[0])?;
                     }
-                    // SAFETY: each call has the memory that the operation around this one declares,
-                    // with that many elements, because `Communicator` compared the lengths. This is
-                    // false for an address or a count that no declared view has, or for a type of
-                    // NCCL that is larger than the element, which the type of `Reduction::NCCL`
-                    // excludes. The streams live as long as the members.
+                    // SAFETY: each call uses the memory that the enclosing operation declares. The
+                    // number of elements is right, because `Communicator` compared the lengths.
+                    // This does not hold if a call has an address or a length that no declared view
+                    // has. It does not hold either if NCCL's type is larger than the element; the
+                    // type of `Reduction::NCCL` excludes this. The streams live as long as the
+                    // members.
                     unsafe { group.run(&calls, streams) }?;
                     self.settle(group)
                 },
@@ -575,8 +579,8 @@ fn nested<'a>(
         streams.push(stream);
         nested(collective, members, uses, streams, run)
     };
-    // SAFETY: the innermost call enqueues the part of this stream in it. Of the memory of this
-    // library, NCCL accesses only the memory of `own`: false for a call whose memory is not
-    // declared.
+    // SAFETY: the innermost call of `nested` enqueues NCCL's work for this stream in this stream.
+    // NCCL accesses no memory of this library except the memory of `own`. This does not hold if a
+    // call uses memory that `uses` does not declare.
     unsafe { member.kernels.foreign(collective, own, inner) }
 }

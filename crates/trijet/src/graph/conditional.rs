@@ -20,8 +20,9 @@ impl Stream {
     /// may use the condition, but need not. In the recorded graph the copies count as one
     /// operation, which reads the condition and may write everything that `graph` writes.
     ///
-    /// If a launch of the recorded graph has other memory, or if the copied operations change, the
-    /// driver creates the recorded graph again. That takes as long as the first creation.
+    /// If a launch of the recorded graph passes other memory to the copied operations than before,
+    /// or if the copied operations change, the driver creates the recorded graph again. That takes
+    /// as long as the first creation.
     ///
     /// ```
     /// use trijet::Uses;

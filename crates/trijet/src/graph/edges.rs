@@ -10,12 +10,13 @@
 use super::node::{ArgumentRange, Node};
 use crate::base::interval::RangeMap;
 
-/// The nodes that use the bytes of one range of an argument. Also used for the nodes of one stream.
+/// The nodes that use the bytes of one range of an argument. The type also describes the nodes of
+/// one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct RangeUsers {
     /// The last node that writes the bytes.
     writer: Option<usize>,
-    /// The nodes that read the bytes after that write.
+    /// The nodes that read the bytes after `writer` writes them.
     readers: Vec<usize>,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
 /// the graph.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
-/// For each node, the indices of the nodes that it follows. The latest node comes first.
+/// Returns, for each node, the indices of the nodes that it follows, in descending order.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
@@ -76,8 +77,8 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         candidates.dedup();
         let mut before = LastNodes::new();
-        // Goes from the latest candidate to the earliest. A candidate that a later candidate
-        // follows needs no edge.
+        // The candidates are visited from the latest to the earliest. A candidate needs no edge if
+        // an edge to a later candidate implies it.
         candidates.retain(|earlier| {
             let (stream, of) = &last_nodes[*earlier];
             if before.get(*stream).is_some_and(|known| *known >= Some(*earlier)) {
@@ -178,8 +179,9 @@ mod tests {
     }
 
     proptest! {
-        /// The law: a path of edges leads from one node to another exactly if a chain of conflicts
-        /// and streams connects the two nodes. No edge is implied by other edges.
+        /// The law: a path of edges leads from one node to another exactly if a chain of nodes
+        /// connects the two. In this chain, each node conflicts with the next node, or both are in
+        /// one stream. No edge is implied by other edges.
         #[test]
         fn edges_are_those_of_conflicts_and_no_more(
             nodes in prop::collection::vec(

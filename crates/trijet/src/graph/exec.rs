@@ -115,13 +115,13 @@ fn span_of(touch: &ArgumentRange, whole: &Span) -> Span {
     whole.memory().span(first + touch.range.start..first + touch.range.end)
 }
 
-/// The memory of each range, with the access mode of the range.
+/// The memory of each range in `touches`, with the access mode of the range.
 fn touched(touches: &[ArgumentRange], spans: &[Span]) -> Vec<(Span, Mode)> {
     touches.iter().map(|touch| (span_of(touch, &spans[touch.argument]), touch.mode)).collect()
 }
 
-/// The uses of the arguments by the graph as a whole. An argument with too many ranges gets one
-/// range, the whole argument, with the combined access mode.
+/// The uses of the arguments by the graph as a whole. If the nodes use too many ranges of an
+/// argument, the whole argument is one range, with the combined access mode of all these ranges.
 fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
     maps.resize_with(arguments.len(), RangeMap::default);
@@ -217,7 +217,8 @@ impl Graph {
     fn create(&mut self) -> Result<()> {
         let driver = Arc::clone(self.device.domain.driver());
         let handle = driver.graph_create(self.device.id)?;
-        // From here on, the drop of this value destroys the driver's graph.
+        // From here on, the drop of the `Graph` destroys the driver's graph, even if an operation
+        // below fails.
         self.handle = Some(handle);
         for node in &self.nodes {
             let span = |touch: &ArgumentRange| span_of(touch, &self.spans[touch.argument]);
@@ -325,7 +326,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Changes nodes. Each change has the index of a node and the node with new values.
+    /// Changes nodes of the driver's graph. Each change has the index of a node and the node with
+    /// new values.
     fn apply(&mut self, changes: Vec<(usize, Node)>) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
         if changes.iter().any(|(_, node)| node.is_conditional()) {

@@ -123,7 +123,7 @@ impl Heap {
         Ok(Temporary { span, track, home: Arc::<Self>::clone(self) })
     }
 
-    /// Makes the bytes of a buffer available again.
+    /// Frees the range of a block, so that a later buffer of the recording can get the range.
     pub(super) fn release(&self, block: BlockId) {
         let mut state = self.state();
         if let Some((number, range)) = state.used.remove(&block) {
@@ -131,8 +131,8 @@ impl Heap {
         }
     }
 
-    /// Converts a range of a buffer. Returns the index of the chunk that contains the buffer, and
-    /// the range in bytes from the start of the chunk.
+    /// Converts a range of a buffer to a range of a chunk. Returns the index of the chunk that
+    /// contains the buffer, and the range in bytes from the start of the chunk.
     pub(super) fn locate(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
         let state = self.state();
         let (chunk, whole) = state.used.get(&block)?;

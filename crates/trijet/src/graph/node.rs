@@ -140,7 +140,8 @@ pub(super) struct Node {
     is_dependent: bool,
     /// The ranges that the node touches, in the order of [`Action::each_access`].
     pub(super) touches: Vec<ArgumentRange>,
-    /// The indices of the earlier nodes that must be complete first, see [`super::edges::connect`].
+    /// The indices of the earlier nodes that must be complete before this node starts; see
+    /// [`super::edges::connect`].
     pub(super) after: Vec<usize>,
 }
 
@@ -231,7 +232,7 @@ impl Node {
         }
     }
 
-    /// Sets the priority, if the node is a launch without a priority.
+    /// Sets the priority of the node, if the node is a launch that has no priority yet.
     pub(super) fn set_priority(&mut self, priority: Option<i32>) {
         if let NodeWork::Kernel { config, .. } = &mut self.work {
             config.priority = config.priority.or(priority);
@@ -260,7 +261,7 @@ impl Node {
         self.after = after;
     }
 
-    /// Copies the edges of a node that uses the same bytes in the same stream.
+    /// Copies the edges of `other`, a node that uses the same bytes in the same stream.
     pub(super) fn follow_as(&mut self, other: &Self) {
         self.after.clone_from(&other.after);
         self.is_dependent = other.is_dependent;
@@ -283,7 +284,8 @@ impl Node {
         }
     }
 
-    /// The name of the kernel, or of the operation.
+    /// The name of the kernel that the node launches. For another operation, the name of the
+    /// operation.
     pub(super) fn label(&self) -> String {
         self.work.values().label().to_owned()
     }
@@ -315,7 +317,8 @@ impl Node {
         Ok(differs)
     }
 
-    /// Like [`differs`](Self::differs), for an operation of a stream that is not a node yet.
+    /// Like [`differs`](Self::differs), but compares the node with an operation of a stream, which
+    /// is not a node yet.
     pub(super) fn differs_from(
         &self,
         action: &Action<'_>,
@@ -340,8 +343,8 @@ impl Node {
         within: &[usize],
         touches: &[ArgumentRange],
     ) -> std::result::Result<(), String> {
-        // Slices are not compared. On processors with AVX-512, `memcmp` of two empty slices takes
-        // 50 ns, because a masked load of an unmapped address needs an assist.
+        // This code compares iterators and not slices. On processors with AVX-512, `memcmp` of two
+        // empty slices takes 50 ns, because a masked load of an unmapped address needs an assist.
         if self.home != home || !self.within.iter().eq(within) {
             return Err("it is in another stream".to_owned());
         }

@@ -54,8 +54,8 @@ pub(super) struct Nodes {
 struct RecordingState {
     arguments: Vec<RecordedArgument>,
     nodes: Vec<Node>,
-    /// The lanes of the streams, in the order in which the streams were made. `None` for a dropped
-    /// stream, and for a stream of a graph within the graph.
+    /// The lanes of the streams, in the order in which the streams were made. The entry is `None`
+    /// for a dropped stream, and for a stream of a graph within the graph.
     streams: Vec<Option<LaneId>>,
     /// The priority for launches without a priority.
     priority: Option<i32>,
@@ -131,7 +131,7 @@ impl RecordingState {
         first
     }
 
-    /// Adds a node.
+    /// Adds an operation as a node, or compares it with the next node of the existing graph.
     fn add(&mut self, heap: &Heap, lane: RecordedLane, submission: &Submission<'_>) -> Result<()> {
         let label = submission.action.label();
         self.refuse_ended(label)?;
@@ -140,8 +140,8 @@ impl RecordingState {
         if submission.slot.is_some() {
             return Err(unsupported("a host function that runs once"));
         }
-        // If an operation cannot be a node, the error has this reason, whatever its memory. So this
-        // check comes before the check of the memory.
+        // This check comes before the check of the memory. So the error of an operation that cannot
+        // be a node does not depend on the memory of the operation.
         submission.action.as_node().map_err(unsupported)?;
         let mut touches = SmallVec::<[ArgumentRange; 8]>::new();
         for access in submission.uses {
@@ -254,8 +254,8 @@ impl Nodes {
         Recorded { nodes, spans: spans.chain(memory).collect(), elements, heap }
     }
 
-    /// Starts a comparison: operations that are recorded from now on are compared with `nodes`. The
-    /// graph has this number of arguments.
+    /// Starts a comparison: operations that are recorded from now on are compared with `nodes`, the
+    /// nodes of an existing graph. `arguments` is the number of arguments of this graph.
     pub(super) fn compare(&self, nodes: Vec<Node>, arguments: usize) {
         self.discard();
         self.state().comparison = Some(Comparison::new(nodes, arguments));
@@ -380,7 +380,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Adds captured work of another library as one node that uses this memory.
+    /// Adds captured work of another library as one node. `uses` has the memory of the work.
     pub(super) fn add_captured<'u, 'a: 'u>(
         &self,
         lane: RecordedLane,
@@ -439,9 +439,10 @@ impl Nodes {
         Ok(())
     }
 
-    /// For each argument of the inner graph: the range of this recording that replaces it. Next
-    /// come the ranges of this recording's heap that replace the own memory of the inner graph.
-    /// Also returns the blocks of the ranges in the heap.
+    /// Returns the ranges of this recording that replace the memory of the inner graph. The first
+    /// ranges replace the arguments of the inner graph. The next ranges are in this recording's
+    /// heap, and replace the inner graph's own memory. Also returns the blocks of the ranges in the
+    /// heap.
     fn locations(
         &self,
         state: &RecordingState,

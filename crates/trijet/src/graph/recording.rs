@@ -229,9 +229,10 @@ impl Device {
         Graph::new(self, recorded(self, work)?)
     }
 
-    /// Records the operations of a graph again, and changes the graph in place. The scalars and the
-    /// configurations of kernels and the values of fills may be new. Pending launches keep the old
-    /// values. This costs much less than a new graph, which the driver has to prepare.
+    /// Records the operations of a graph again, and changes the graph in place. The new operations
+    /// may have other scalars and other configurations of kernels, and other values of fills.
+    /// Pending launches keep the old values. This costs much less than a new graph, which the
+    /// driver has to prepare.
     ///
     /// ```
     /// use trijet::Uses;

@@ -68,8 +68,8 @@ fn describe(
     )
 }
 
-/// For each node, a bit set of the nodes that precede it. A node precedes another if a path of
-/// edges connects the two.
+/// For each node, the set of the nodes that precede it, as bits. A node precedes another node if a
+/// path of edges leads from it to the other node.
 fn before(nodes: &[Node]) -> Vec<Vec<u64>> {
     let words = nodes.len().div_ceil(64);
     let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());

@@ -14,8 +14,8 @@ fn tile(_: &ArgBlock) -> u64 {
     TILE
 }
 
-/// The cost of an operation that moves each span once. A span that is read and written counts
-/// twice.
+/// The cost of an operation that reads or writes each element of each span once. A span that is
+/// read and written counts twice.
 fn bytes_moved(args: &ArgBlock) -> Cost {
     let bytes = args.spans().iter().map(|arg| {
         let passes = if arg.mode == crate::base::ledger::Mode::Update { 2 } else { 1 };

@@ -3,9 +3,9 @@
 //!
 //! `<name>/<name>.cu` is CUDA C++ without any header. `cargo xtask ptx` generates
 //! `<name>/<name>.ptx` from this source. The PTX contains the hash of the source. `<name>/host.rs`
-//! computes one tile of the output with the same arithmetic in the same order. So both devices
-//! agree bit for bit: the device sources are built with `--fmad=false`, integers wrap, and floats
-//! are rounded after every operation.
+//! computes one tile of the output with the same arithmetic in the same order. So a GPU and a host
+//! device agree bit for bit: the device sources are built with `--fmad=false`, integers wrap, and
+//! floats are rounded after every operation.
 //!
 //! The library compares PTX with its device and its launches: see [`lint`] and [`PtxRule`]. Most
 //! kernels run on compute capability 8.0 and later. The documentation of a kernel states if the

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The time between two heartbeats. The shortest timeout is five times as long.
 pub(crate) const BEAT: Duration = Duration::from_millis(200);
-/// A rank waits for an answer of rank 0 for the timeout and this time. So rank 0 can report which
-/// rank is late before the wait ends.
+/// A rank waits up to the timeout plus this time for an answer of rank 0. So rank 0 can report
+/// which rank is late before the wait ends.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// An object that ends with the group: a communicator.
@@ -248,8 +248,8 @@ impl Group {
         state.is_losing = true;
         drop(state);
         let error = Error::new(ErrorKind::PeerLost, "ranks", cause.clone());
-        // Marks the devices as lost before the work on the devices is aborted. So no result of
-        // aborted work is used.
+        // The devices are marked as lost before their work is aborted. So no result of aborted work
+        // is used.
         self.dependents().iter().for_each(|one| one.lose(&error));
         let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         match self.own.rank {
@@ -288,7 +288,7 @@ impl Group {
                 Ok(Frame::Goodbye) => {
                     self.leave(peer, &stream);
                     // After its goodbye, rank 0 still passes messages on, until the last rank has
-                    // left or the process of rank 0 ends. So keep reading from rank 0.
+                    // left or the process of rank 0 ends. So this thread reads on.
                     if peer != 0 {
                         return;
                     }
@@ -443,8 +443,8 @@ impl Group {
         let outcome = state.steps.arrive(rank, at, step, Instant::now());
         let cause = outcome.as_ref().err().cloned().or_else(|| self.missed(&state));
         drop(state);
-        // The other ranks are told first. This rank may leave as soon as it is told, and its
-        // process may end before it has told the others.
+        // Rank 0 sends the agreement to the other ranks before it notes the agreement for itself.
+        // After this note, rank 0 may leave, and its process may end.
         let waiting = outcome.into_iter().flatten();
         let (own, others): (Vec<_>, Vec<_>) = waiting.partition(|rank| *rank == self.own.rank);
         others.into_iter().for_each(|rank| self.send(rank, &Frame::Agreed(at.0, at.1)));

@@ -2,8 +2,8 @@
 //! belong to the job ([`Token`]). Rank 0 then proves that it belongs to the same job.
 //!
 //! Any program may connect to the port. Rank 0 drops a connection that is not from a rank of this
-//! job, limits the number and the time of such connections, and continues. If a rank is missing at
-//! the end, the error describes some of these connections.
+//! job, limits the number and the time of such connections, and continues. If a rank has not joined
+//! within the timeout, the error describes some of the dropped connections.
 #![forbid(unsafe_code)]
 
 use super::frames::Frame;
@@ -26,8 +26,9 @@ const HELLO: usize = WORD.len() + 8 + ONCE;
 const ANSWER: usize = WORD.len() + ONCE;
 /// The pause between two checks of all connections, and between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The other ranks wait for an answer of rank 0 for the timeout and this time. Rank 0 itself waits
-/// no longer than the timeout. After a contradiction, rank 0 accepts late ranks for this time.
+/// The other ranks wait up to the timeout plus this time for an answer of rank 0. Rank 0 itself
+/// waits no longer than the timeout. After a contradiction, rank 0 accepts late ranks for this
+/// time.
 const GRACE: Duration = Duration::from_secs(1);
 /// Maximum time from a connection to its proof. A rank that is slower connects again.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
@@ -75,12 +76,12 @@ pub(super) fn join(
     Ok(streams)
 }
 
-/// A connection that has not sent a proof.
+/// A connection to rank 0 whose other end has not sent a proof.
 struct Unknown {
     stream: TcpStream,
     from: SocketAddr,
     since: Instant,
-    /// The bytes that the connection has sent: the hello, and then the proof.
+    /// The bytes that the other end has sent so far: the hello, and then the proof.
     said: Vec<u8>,
     /// The answer of rank 0 to the hello; `None` before the hello is complete.
     answer: Option<[u8; ANSWER]>,

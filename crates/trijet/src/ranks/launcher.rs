@@ -106,8 +106,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["PMIX_LOCAL_SIZE"],
         job: &[&["PMIX_NAMESPACE"]],
     },
-    // Only srun sets `SLURM_STEP_NUM_TASKS`. A batch script runs once, and has only the other two
-    // variables, so a batch script has no rank.
+    // Only srun sets `SLURM_STEP_NUM_TASKS`. A batch script runs once, and has only the variables
+    // `SLURM_PROCID` and `SLURM_LOCALID`, so a batch script has no rank.
     Launcher {
         name: "Slurm",
         rank: "SLURM_PROCID",

@@ -65,8 +65,8 @@ impl Ranks {
     ///
     /// Rank 0 resolves the host name of `address`, and listens at the first address of this name
     /// that is its own. With `127.0.0.1`, only processes of the same host can reach rank 0. Rank 0
-    /// drops connections that are not from a rank, such as probes. If a rank is missing at the end,
-    /// the error describes some of these connections.
+    /// drops connections that are not from a rank, such as probes. If a rank has not joined within
+    /// the timeout, the error describes some of the dropped connections.
     ///
     /// # Errors
     /// `InvalidValue` for a rank that is not less than the number of ranks, and for a timeout of
@@ -130,7 +130,7 @@ impl Ranks {
         self.0.own.timeout
     }
 
-    /// The loss of a rank, as soon as this process knows it; `None` if no rank is lost.
+    /// The error of the first loss of a rank. `None` until this process knows of a loss.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.0.failure()

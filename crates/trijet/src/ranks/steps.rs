@@ -238,8 +238,8 @@ impl Steps {
                     ));
                 }
             }
-            // After a rank has dropped the communicator, it no longer reports which collective its
-            // device has reached. So such a rank does not count as late.
+            // After a rank has dropped the communicator, the rank no longer reports which
+            // collective its device has reached. So such a rank does not count as late.
             let last = channel.reached.iter().map(|one| one.0).max().unwrap_or(0);
             let began = channel.reached.iter().filter(|one| one.0 == last).map(|one| one.1).min();
             let is_behind =
@@ -387,13 +387,13 @@ mod tests {
             told.starts_with("the device of rank 2 of 4 has not reached collective 2"),
             "{told}"
         );
-        // The device has reached another collective in the meantime.
+        // The device of rank 2 has reached two collectives in the meantime, so it is not late yet.
         steps.reach(2, 1, 2, later);
         assert_eq!(steps.missing(&left, LIMIT, later), None);
     }
 
-    /// A rank is not late because it drops a communicator. The rank is late if other ranks then
-    /// call a collective of the communicator.
+    /// The drop of a communicator does not make a rank late. The rank is late if other ranks then
+    /// call a collective of this communicator.
     #[test]
     fn a_communicator_that_is_given_up_is_missed_only_by_later_collectives() {
         let now = Instant::now();

@@ -27,7 +27,8 @@ pub struct BucketPlan {
 }
 
 impl Default for BucketPlan {
-    /// The first bucket has 1 MiB, and the others have 25 MiB. The transport is copies.
+    /// The first bucket has 1 MiB, and each other bucket has 25 MiB. The transport is
+    /// [`Transport::Copies`].
     fn default() -> Self {
         Self { transport: Transport::Copies, first: Bytes(1 << 20), rest: Bytes(25 << 20) }
     }

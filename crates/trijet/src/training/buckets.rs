@@ -290,8 +290,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets.len()
     }
 
-    /// The gradients in the order in which their buckets are combined. Enqueue work on the results
-    /// in this order.
+    /// The numbers of the gradients, in the order in which their buckets are combined. Enqueue work
+    /// on the results in this order.
     #[must_use]
     pub fn order(&self) -> &[usize] {
         self.placement.order()
@@ -384,7 +384,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 _ => &self.copies,
             };
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-            // The combination may call code of the program, which may panic.
+            // The combination may call code of the program, which may panic. The flag then stays
+            // set.
             self.has_failed = true;
             communicator.all_reduce(&mut views, self.how)?;
             self.has_failed = false;

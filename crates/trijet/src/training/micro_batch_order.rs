@@ -35,7 +35,8 @@ pub enum MicroBatchOrder {
     /// all micro-batches.
     FillDrain,
     /// One micro-batch forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs
-    /// of at most `p - s` micro-batches. It has memory for one more input, which arrives meanwhile.
+    /// of at most `p - s` micro-batches. The stage has memory for one more input, which may arrive
+    /// at the same time.
     InTurn,
 }
 

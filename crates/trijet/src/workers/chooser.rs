@@ -12,13 +12,13 @@ use crate::stream::{Device, Stream, TimedEvent};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The number of runs of each policy before the choice. The first run warms up, so its time is
-/// replaced by the time of the second run.
+/// The number of runs of each policy before the choice. The first run warms up. The time of the
+/// second run replaces the time of the first run.
 const TRIES: usize = 4;
-/// After the choice, one of this many runs is measured. Not every run is measured, because the
-/// events around a short run take a tenth of the time of the run.
+/// After the choice, one run of every [`EVERY`] runs is measured. Not every run is measured,
+/// because the events around a short run take a tenth of the time of the run.
 const EVERY: usize = 16;
-/// Minimum weight of the latest run in the mean time of a policy.
+/// Minimum weight of the duration of the latest run in the mean over all runs of a policy.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 
 /// The key of a choice: the program, whether it runs a graph, and the base-2 logarithm of the
@@ -29,7 +29,8 @@ type Key = (&'static str, bool, u32);
 /// The trials of one key.
 #[derive(Debug, Default)]
 struct Trials {
-    /// For each policy, the number of measured runs and their weighted mean time in seconds.
+    /// For each policy: the number of measured runs, and the weighted mean of their durations in
+    /// seconds.
     measured: BTreeMap<Policy, (usize, f64)>,
     /// The number of all runs, including runs that were not measured.
     runs: usize,
@@ -54,8 +55,8 @@ impl Trials {
         let (runs, mean) = self.measured.entry(policy).or_insert((0, 0.0));
         *mean = match *runs {
             0 | 1 => time,
-            // After a run with an error, the mean time is infinite. The time of the next run
-            // replaces this mean.
+            // After a run with an error, the mean is infinite. The duration of the next run
+            // replaces the mean.
             _ if mean.is_infinite() => time,
             measured => *mean + (time - *mean) * LAST.max(1.0 / measured as f64),
         };
@@ -159,9 +160,9 @@ impl Chosen<'_> {
         self.run.cancel();
     }
 
-    /// Waits for the end of the run, and notes its time. A run with an error counts as infinitely
-    /// slow, so that the next runs use another policy. For example, the queues may be too small
-    /// with one policy, and large enough with another policy.
+    /// Waits for the end of the run, and notes its duration. A run with an error counts as
+    /// infinitely slow, so that the next runs use another policy. For example, the queues may be
+    /// too small with one policy, and large enough with another policy.
     ///
     /// # Errors
     /// As for [`Run::wait`].

@@ -58,7 +58,7 @@ pub struct TaskGraph {
     /// last node that has fields.
     fields: Vec<[u64; FIELDS]>,
     edges: Vec<(u32, u32)>,
-    /// The declared accesses, each with the number of its resource.
+    /// The declared accesses. Each entry has the number of the resource and the access.
     accesses: Vec<(u64, ResourceAccess)>,
 }
 
@@ -202,8 +202,8 @@ impl TaskGraph {
             edge.expect("a predecessor that is left").0
         };
         let mut node = left.iter().position(|count| *count > 0).expect("a node is left") as u32;
-        // The first loop goes from predecessor to predecessor until `node` is in a cycle. The
-        // second loop goes once around the cycle.
+        // The first loop goes from a node to one of its predecessors until `node` is in a cycle.
+        // The second loop goes once around the cycle.
         for _ in 0..left.len() {
             node = before(node);
         }
@@ -289,8 +289,8 @@ pub struct LoadedGraph {
     pub(super) levels: u32,
     /// The number of nodes in the widest level.
     pub(super) width: u32,
-    /// The index in `words` of the first successor. The next three fields are also indices in
-    /// `words`.
+    /// The index of the first successor in `words`. The next three fields are also indices of words
+    /// in `words`.
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,

@@ -19,8 +19,8 @@ pub enum Policy {
     #[default]
     Stealing,
     /// Each worker gets a range of the initial tasks. All ranges together have three quarters of
-    /// the initial tasks. The rest comes from one counter. Workers may steal the tasks that bodies
-    /// make.
+    /// the initial tasks. Workers take the other initial tasks from one counter. Workers may
+    /// steal the tasks that bodies make.
     Hybrid,
     /// The levels of a graph run one after another, with a barrier after each level. Bodies cannot
     /// make tasks, because there are no queues.
@@ -121,8 +121,8 @@ impl RunOptions {
         self
     }
 
-    /// Sets the maximum number of initial tasks that a worker takes at once. The default is 8. A
-    /// worker takes fewer tasks towards the end.
+    /// Sets the maximum number of initial tasks that a worker takes at once. The default is 8. When
+    /// few initial tasks are left, a worker takes fewer tasks at once.
     pub fn chunk(mut self, tasks: u32) -> Self {
         self.chunk = tasks;
         self

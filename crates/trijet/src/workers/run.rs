@@ -130,9 +130,9 @@ impl Work<'_> {
                 ((graph.nodes > 0).then_some(graph.kinds), initial)
             }
         };
-        // The common counter is raised beyond the last task. With the policy `Static`, each worker
-        // adds the number of workers to the index of its next task. Neither of these numbers may
-        // wrap around.
+        // Workers raise the common counter beyond the number of the last task. With the policy
+        // `Static`, each worker adds the number of workers to the index of its next task. Neither
+        // of these numbers may wrap around.
         if initial > INITIAL_MAX {
             let cause = format!("{initial} initial tasks are too many; the limit is {INITIAL_MAX}");
             return Err(refused(program, &cause));
@@ -292,8 +292,7 @@ pub(super) fn start<K: Kinds, P>(
     let args = args.scalar(setup)?.update(state.view_mut())?.write(tasks.view_mut())?;
     let args = args.read(list)?.read(graph)?.update(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;
-    // From here on, the workers use the words of the host. So the words must not be freed after an
-    // error.
+    // From here on, the workers use the host words. So an error below must not free the words.
     let words = ManuallyDrop::new(words);
     let ticket = stream.ticket()?;
     let host = ManuallyDrop::into_inner(words);

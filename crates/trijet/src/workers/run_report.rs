@@ -82,7 +82,7 @@ pub(super) fn named(task: u64, kinds: &[&str]) -> String {
     }
 }
 
-/// The error of a run that ended with this report.
+/// Returns the error of a run whose end report is `report`.
 pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error {
     let EndReport { code, worker, task, .. } = *report;
     let failed = |kind, cause| Error::new(kind, "run_workers", cause);
@@ -149,7 +149,7 @@ impl RunReport {
             stats.chunks_exact(STATS).map(WorkerReport::read).collect();
         let spans = (0..).zip(spans.chunks_exact(SPAN * setup.traced.max(1) as usize));
         let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerReport)| {
-            // A worker that ran fewer tasks than it has slots has not written the last slots.
+            // If the worker ran fewer tasks than it has slots, the last slots have no times.
             let kept = own.chunks_exact(SPAN).zip(0..counts.ran);
             kept.filter_map(|(words, _)| TaskSpan::read(worker, words, kinds)).collect::<Vec<_>>()
         };

@@ -18,8 +18,7 @@ pub(super) mod host {
     /// Nonzero if the host has asked the workers to leave.
     pub(in crate::workers) const ASKED: usize = 0;
     /// The first word of the report of the end. The report has the code of the end, the worker, the
-    /// number of credits that were given back, the task in two words, and the total of each count
-    /// in two words.
+    /// balance of the credits, the task in two words, and the total of each count in two words.
     pub(in crate::workers) const REPORTED: usize = 1;
     /// The number of tasks that the host has fed.
     pub(in crate::workers) const FED: usize = LINE;

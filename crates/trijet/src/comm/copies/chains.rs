@@ -129,7 +129,8 @@ pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
 ) -> Result<()> {
     let (count, len) = (team.count, from[0].len() / roots.len());
     for range in chunks::<T>(len) {
-        // The partial result of each part; `None` while no device of this process has the result.
+        // For each part, the partial result. `None` while no device of this process has this
+        // result.
         let mut sums: Vec<Option<Buffer<T>>> = roots.iter().map(|_| None).collect();
         for step in 0..count {
             for (part, root) in roots.iter().enumerate() {

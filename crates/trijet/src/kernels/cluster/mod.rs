@@ -119,7 +119,7 @@ pub static MATMUL: Kernel<ClusterParams> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("cluster_matmul_f32", Code::ptx(PTX), shape).check(check);
     // SAFETY: the kernel takes (u32, u32, const float*, u64, const float*, u64, float*, u64), and
-    // compares each index with its length. The shape has a block for each part of y. It has whole
-    // clusters, and all blocks of a cluster reach every barrier.
+    // compares each index with the length of its span. The shape has a block for each part of y,
+    // and only whole clusters. All blocks of a cluster reach every barrier.
     unsafe { Kernel::declare(spec.twin(Twin { tile_elements, run: tile, cost })) }
 };

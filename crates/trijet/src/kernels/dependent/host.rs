@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn the_device_source_gives_the_same_words() {
-        // From dependent.cu, compiled for a CPU and run as one thread.
+        // The expected words come from dependent.cu, compiled for a CPU and run as one thread.
         let (mut x, mut y) = ([0; 5], [0; 5]);
         produce(u32::MAX - 1, 10, 0, &mut x);
         assert_eq!(x, [0x09e2_56f2, 0xa112_ee85, 0x326c_9373, 0x9815_2b6f, 0xfd87_5415]);
@@ -59,7 +59,7 @@ mod tests {
     fn the_consumer_reads_from_the_end() {
         let mut y = [0; 3];
         consume(0, 0, 0, &[0, 0, 1], &mut y);
-        // One round of the hash. Another test checks more rounds.
+        // The expected words come from one round of the hash. Another test checks more rounds.
         assert_eq!(
             y,
             [270_369_u32.wrapping_mul(0x9e37_79b1), 0, 0].map(|v| v.wrapping_add(0x7f4a_7c15))

@@ -1,6 +1,7 @@
 //! A producer and a consumer for dependent launches ([`LaunchConfig::dependent`]). Each kernel
-//! begins while the previous kernel still runs, and waits inside for the results of the previous
-//! kernel. A chain is a producer and any number of consumers.
+//! begins while the previous kernel still runs. The threads of the kernel then wait for the results
+//! of the previous kernel. A chain of dependent launches has one producer and any number of
+//! consumers.
 //!
 //! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
 
@@ -19,7 +20,7 @@ pub(crate) const PTX: &str = include_str!("dependent.ptx");
 /// The parameters of [`CONSUME`]: `(salt, rounds, trigger, x, y)`.
 pub type Consumer = (u32, u32, Trigger, Read<u32>, Write<u32>);
 
-/// Number of instructions of one round of the hash, as in `work.cu`.
+/// Number of instructions of one round of the hash. The round is the same as in `work.cu`.
 const OPS_PER_ROUND: u64 = 7;
 
 /// The time at which a kernel lets the next kernel of its stream begin, if the next kernel is a

@@ -198,10 +198,11 @@ pub static MATMUL: Kernel<GemmParams> = {
     let twin = Twin { tile_elements: |_| 4096, run: tile, cost };
     // SAFETY: the kernel takes (CUtensorMap, CUtensorMap, CUtensorMap, three u32), and accesses
     // global memory only by the copy engine. The copy engine stays within the matrices that the
-    // tilings name, and within their last units. The check demands boxes as large as their tiles
-    // in shared memory, and sides for which every index fits into 31 bits. The shape demands as
-    // much shared memory as the tiles take, and clusters in which all blocks take the same steps,
-    // so each barrier is reached. The thread that loads waits for the kernel before, and barriers
-    // order all other threads of a block after its loads.
+    // tilings name, including the last unit of 16 bytes of each row. The check demands boxes as
+    // large as their tiles in shared memory, and sides for which every index fits into 31 bits. The
+    // shape demands as much shared memory as the tiles take. The shape also demands clusters in
+    // which all blocks take the same steps, so each barrier is reached. The thread that loads waits
+    // for the previous kernel. Barriers order all other threads of a block after the loads of this
+    // thread.
     unsafe { Kernel::declare(spec.twin(twin)) }
 };

@@ -33,7 +33,7 @@ pub type MedianParams<T> = (u32, u32, u64, u64, Read<T>, Write<T>, u32);
 /// A radius alone converts to a window with this radius and [`Edges::Nearest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The number of pixels on each side of the middle, 1 to 7.
+    /// The number of pixels of the window on each side of its middle pixel, 1 to 7.
     pub radius: u32,
     /// The values of the window beyond the edges of the image.
     pub edges: Edges,
@@ -91,11 +91,11 @@ impl MedianPixel for u16 {
 }
 
 /// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
-/// the pixel. A window uses only pixels of one image. Beyond the edges of the image, the values of
-/// a window follow from its [`Edges`]. With a radius alone, these are the values of the nearest
-/// pixels at the edge, as in SciPy's `median_filter(.., mode='nearest')`. `x` has the rows of `y`
-/// and all other rows that the windows of `y` reach. With [`Edges::Wrap`], if a window leaves an
-/// image, `x` has all rows of this image.
+/// the pixel. A window uses only pixels of one image. Beyond the edges of the image, [`Edges`]
+/// determines the values of the window. If `window` is only a radius, these are the values of the
+/// nearest pixels at the edge, as in SciPy's `median_filter(.., mode='nearest')`. `x` has the rows
+/// of `y` and all other rows that the windows of `y` reach. With [`Edges::Wrap`], if a window
+/// leaves an image, `x` has all rows of this image.
 ///
 /// ```
 /// use trijet::kernels::median::{Edges, Rows, Window, median};
@@ -208,8 +208,9 @@ fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
 
 macro_rules! declared {
     ($type:ty, $radius:literal, $name:literal) => {
-        // SAFETY: each `median_r<radius>_<type>` takes (u32, u32, u64, u64, const T*, u64, T*,
-        // u64, u32), holds its reads to `x_len`, writes only `y[..y_len]`, and wants blocks of 256.
+        // SAFETY: each `median_r<radius>_<type>` takes (u32, u32, u64, u64, const T*, u64, T*, u64,
+        // u32). The kernel reads only `x[..x_len]`, writes only `y[..y_len]`, and needs blocks of
+        // 256 threads.
         unsafe {
             let shape = Shape::Computed(shape::<$type, $radius>);
             let (run, cost) = (tile::<$type, $radius>, cost::<$type, $radius>);

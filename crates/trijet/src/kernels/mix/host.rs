@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn the_device_source_gives_the_same_words() {
-        // From mix.cu, compiled for a CPU and run as one thread.
+        // The expected words come from mix.cu, compiled for a CPU and run as one thread.
         let mut y = [5, 0, u64::MAX, 7];
         mix(3, &[0, 1, u64::MAX, 1 << 63], &mut y);
         let expected = [

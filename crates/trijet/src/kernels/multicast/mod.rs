@@ -156,8 +156,8 @@ pub static MATMUL: Kernel<MulticastParams> = {
     let spec = KernelSpec::new("multicast_matmul_f32", Code::ptx(PTX), shape).check(check);
     let twin = Twin { tile_elements: |_| 1024, run: tile, cost };
     // SAFETY: the kernel takes (CUtensorMap, CUtensorMap, float*, u64, three u32), and compares
-    // each index of y with its length. The check demands boxes as large as their tiles in shared
-    // memory, and sides for which every index fits into 31 bits. With the shapes, all blocks of a
-    // cluster take the same steps, so each barrier is reached.
+    // each index of y with the length of y. The check demands boxes as large as their tiles in
+    // shared memory, and sides for which every index fits into 31 bits. With the shapes that are
+    // allowed, all blocks of a cluster take the same steps, so each barrier is reached.
     unsafe { Kernel::declare(spec.twin(twin)) }
 };

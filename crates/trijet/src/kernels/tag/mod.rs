@@ -61,7 +61,8 @@ pub static TAG: Kernel<(u32, u32, Update<u32>, Write<u32>)> =
 /// `ns` nanoseconds. Its arguments are the same as for [`TAG`]. If one of the two words has another
 /// tag at the start or at the end, the kernel adds 1 to `errors`.
 pub static HAS_TAG: Kernel<(u32, u32, Update<u32>, Update<u32>)> =
-    // SAFETY: as for `TAG`; it writes `errors` only.
+    // SAFETY: `has_tag_u32` takes the same parameters and uses the same words as `tag_u32` above.
+    // It writes `errors` only.
     unsafe { Kernel::declare(spec("has_tag_u32", compare)) };
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ impl Kinds for Boards {
 /// The task of the empty board with `n` columns, from 1 to 15.
 ///
 /// # Panics
-/// For another number.
+/// If `n` is not in `1..=15`.
 #[must_use]
 pub const fn root(n: u8) -> WorkerTask {
     assert!(n >= 1 && n <= 15, "a board of 1 to 15 columns");
@@ -109,7 +109,7 @@ pub static QUEENS: Program<Boards, QueensParams> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");
     // SAFETY: the body adds to the first word of `total` only, atomically, and the check demands
-    // one. A payload is a board of at most 15 columns. Each level of the stacks takes a column, and
-    // the stacks have 16 places.
+    // that `total` has a word. A payload is a board of at most 15 columns. Each level of the stacks
+    // takes a column, and each stack has 16 entries.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("queens.ptx"))) }
 };

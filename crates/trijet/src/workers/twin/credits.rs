@@ -1,7 +1,7 @@
 //! The detection of the end of a run. A task has a credit, from before another worker can see the
 //! task until after the task has run. So the run is over when all credits are given back. A worker
 //! uses the credits of tasks that it has run for the tasks that its bodies make. The worker gives
-//! back the rest of its credits before it looks for tasks of other workers. `give_back` and
+//! back the credits that it still has before it looks for tasks of other workers. `give_back` and
 //! `take_credits` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 

@@ -39,7 +39,8 @@ impl Deque {
     /// Adds a task. Returns false if there is no room. Only the owner may call this.
     pub(crate) fn push(&self, task: u64) -> bool {
         let bottom = self.bottom.load(Ordering::Relaxed);
-        // Acquire: if the new task reuses a slot, the thief of the old task has read the slot.
+        // Acquire: if the new task reuses a slot, a thief has already read the old task in this
+        // slot.
         let top = self.top.load(Ordering::Acquire);
         if bottom.wrapping_sub(top) as usize >= self.tasks.len() {
             return false;

@@ -1,14 +1,14 @@
-//! The words from the host to a run on a host device, and the answers of the run. On a GPU, these
-//! words are in host memory that the program and the kernel access. A twin cannot access this
-//! memory, because the program may access it at the same time. So the twin and the program use the
-//! table of this module.
+//! The requests of the host to a run on a host device, the answers of the run, and the report of
+//! its end. On a GPU, these are words in host memory that the program and the kernel access. A twin
+//! cannot access this memory, because the program may access it at the same time. So the twin and
+//! the program use the table of this module.
 #![forbid(unsafe_code)]
 
 use crate::workers::end::EndReport;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// The words and the answers of one run.
+/// For one run: whether the host has asked the run to end, the answers, and the report of the end.
 #[derive(Debug, Default)]
 struct Told {
     is_asked: bool,
@@ -16,7 +16,7 @@ struct Told {
     report: Option<EndReport>,
 }
 
-/// The words and the answers of each run. The key is the address of the host words of the run.
+/// The requests and the answers of each run. The key is the address of the host words of the run.
 static RUNS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
 
 fn runs() -> MutexGuard<'static, BTreeMap<u64, Told>> {

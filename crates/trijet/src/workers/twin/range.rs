@@ -1,8 +1,8 @@
 //! The initial tasks that are left to a worker, as a range of numbers. The worker takes numbers
-//! from the front, and a thief takes the upper half. No two ranges ever have a number in common,
-//! and only its owner changes an empty range. So a compare-and-swap succeeds only if the range is
-//! unchanged since the read. `range_take` and `range_steal` of `scheduler.cuh` do the same on a
-//! GPU.
+//! from the front, and a thief takes the upper half. No two ranges ever have a number in common.
+//! Only the owner of an empty range changes the range. So a compare-and-swap succeeds only if the
+//! range is unchanged since the read. `range_take` and `range_steal` of `scheduler.cuh` do the same
+//! on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
 
@@ -35,9 +35,9 @@ impl Range {
         end.saturating_sub(first)
     }
 
-    /// Takes numbers from the front, and returns the first of these numbers and the end. `count`
-    /// gets the number of tasks that are left, and returns the number of tasks to take. Only the
-    /// owner may call this.
+    /// Takes numbers from the front of the range. Returns the first of these numbers, and the
+    /// number after the last of them. `count` gets the number of tasks that are left, and returns
+    /// the number of tasks to take. Only the owner may call this.
     pub(crate) fn take(&self, count: impl Fn(u32) -> u32) -> Option<(u32, u32)> {
         let mut is = self.0.load(Ordering::Relaxed);
         loop {
@@ -54,7 +54,8 @@ impl Range {
     }
 
     /// Takes the upper half of the numbers, and returns the first number of this half. The other
-    /// numbers of the half go into `own`, the range of the thief, which is empty before.
+    /// numbers of the half go into `own`, the range of the thief. `own` must be empty before the
+    /// call.
     pub(crate) fn steal(&self, own: &Self) -> Option<u32> {
         let is = self.0.load(Ordering::Relaxed);
         let (first, end) = unpack(is);

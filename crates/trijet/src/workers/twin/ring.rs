@@ -1,8 +1,8 @@
-//! A bounded queue that all workers share. To push a task, a worker first reserves room in a
-//! counter. To pop a task, a worker first reserves a task in another counter. Then the worker gets
-//! a ticket, and the ticket selects a slot. The worker may have to wait for another worker that has
-//! an earlier ticket for the same slot. `ring_push` and `ring_pop` of `scheduler.cuh` do the same
-//! on a GPU.
+//! A bounded queue that all workers share. To push a task, a worker first reserves room in the
+//! counter `used`. To pop a task, a worker first reserves a task in the counter `items`. The worker
+//! then gets a ticket, and the ticket selects a slot. The worker may have to wait for another
+//! worker that has an earlier ticket for the same slot. `ring_push` and `ring_pop` of
+//! `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "a place is masked to the length of a ring")]
 

@@ -136,7 +136,8 @@ impl TwinRun<'_> {
         }
     }
 
-    /// Returns a task that this worker's bodies made, or else an initial task of the worker.
+    /// Returns a task that the bodies of this worker made, or else an initial task that this worker
+    /// takes.
     pub(super) fn own_task(&self, worker: usize, state: &mut State) -> Option<u64> {
         if let Some(task) = state.kept.take() {
             return Some(task);
@@ -200,9 +201,9 @@ impl TwinRun<'_> {
         found.or_else(|| self.ring.pop())
     }
 
-    /// Searches once for a task. A worker without a task of its own gives back its credits, and
-    /// stops the run if these were the last credits. With the policy `Static`, such a worker then
-    /// leaves.
+    /// Searches once for a task. If the worker has no task of its own, it gives back its credits.
+    /// If these were the last credits of the run, the run ends. With the policy `Static`, a worker
+    /// without a task of its own then leaves.
     pub(super) fn search(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         if let Some(task) = self.own_task(worker, state) {
             return Some(task);
@@ -217,8 +218,8 @@ impl TwinRun<'_> {
         let found = self.look_around(worker, state, drawn);
         if found.is_none() {
             self.in_vain.set(self.in_vain.get() + 1);
-            // Each worker has searched several times, and no task ran in the meantime. So a credit
-            // is lost.
+            // On average, each worker has searched several times, and no task ran in the meantime.
+            // So a credit is lost.
             if self.in_vain.get() > 8 * u64::from(self.setup.workers) + 64 {
                 self.stop(end::LOST, worker, 0);
             }

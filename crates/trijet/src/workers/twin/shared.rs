@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The elements of a written span, as words of the size of an element.
+/// The elements of a written span, as integers that have the size of an element.
 #[derive(Clone, Copy)]
 enum Cells<'a> {
     Bytes(&'a [Cell<u8>]),
