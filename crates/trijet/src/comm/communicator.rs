@@ -304,7 +304,6 @@ impl Communicator {
     /// collective. If this process leaves the collective before its end, the group ends. If the
     /// group stayed, the other ranks would wait for the missing messages, or take messages of the
     /// next collective instead.
-    /// for the missing messages.
     pub(super) fn by_copies(&self, op: &'static str) -> Left<'_> {
         let group = self.mail.as_ref().map(|mail| &*mail.group.0);
         Left { group, op, cause: String::new() }

@@ -5,8 +5,8 @@ use crate::base::error::Result;
 use crate::graph::Recording;
 use crate::stream::{Device, Stream, StreamOptions};
 
-/// A device of a communicator, and the streams of the communicator on it. Both streams have the
-/// highest priority, because other devices wait for their work.
+/// A device of a communicator, and the streams of the communicator on this device. Both streams
+/// have the highest priority, because other devices wait for the work of these streams.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) device: Device,

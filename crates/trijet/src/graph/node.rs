@@ -367,8 +367,8 @@ impl Node {
             ) if was == function => {
                 let attributes =
                     |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
-                // These values become attributes of the node and of its edge. An update cannot
-                // change the attributes.
+                // The values that `attributes` returns become attributes of the driver's node and
+                // of its edge. An update cannot change these attributes.
                 if attributes(old) != attributes(config) {
                     return Err(
                         "its cluster, cooperative, priority or dependent attribute differs"

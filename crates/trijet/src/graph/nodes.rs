@@ -286,8 +286,8 @@ impl Nodes {
         let own = comparison.arguments;
         let mut nodes = comparison.into_nodes();
         let of_heap = |touch: &mut ArgumentRange| {
-            // In the nodes of an existing graph, the number of a chunk of the heap follows the
-            // number of the last argument.
+            // In the nodes of an existing graph, the numbers of the heap's chunks follow the
+            // numbers of the arguments.
             if (own..HEAP).contains(&touch.argument) {
                 touch.argument = HEAP + touch.argument - own;
             }

@@ -1,8 +1,9 @@
 //! The check of a graph before the graph is created, on devices that are checked. It finds
 //! conflicts that the edges do not order.
 //!
-//! The check compares addresses, and derives the order from the edges alone. It does not use the
-//! knowledge of `edges` about streams and arguments, so it finds mistakes of `edges`.
+//! The check compares addresses, and derives the order from the edges alone. It does not know the
+//! rules for streams and arguments by which the module `edges` makes the edges. So the check finds
+//! mistakes of the module `edges`.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};

@@ -126,8 +126,8 @@ impl MicroBatchProgress {
         Some((direction, m))
     }
 
-    /// Whether the neighbouring stage has already enqueued the work that writes the input of this
-    /// work.
+    /// Whether the neighbouring stage has already enqueued the work that writes the input of
+    /// `stage` for micro-batch `m`.
     fn is_there(&self, direction: Direction, stage: usize, m: usize) -> bool {
         match direction {
             Direction::Forward => stage == 0 || self.forward[stage - 1] > m,

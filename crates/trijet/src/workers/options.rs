@@ -12,7 +12,7 @@ pub enum Policy {
     /// the least overhead for tasks of equal length, and is the worst policy for other tasks.
     Static,
     /// Work sharing: all workers take initial tasks from one counter. Tasks that bodies make are in
-    /// one common queue.
+    /// one common queue. When it is full, a worker keeps such tasks in its own queue.
     Sharing,
     /// Work stealing: each worker has a range of the initial tasks, and a queue of the tasks that
     /// its bodies make. A worker without tasks takes tasks from other workers.

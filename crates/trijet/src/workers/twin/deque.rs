@@ -137,7 +137,7 @@ mod every_order {
     use loom::thread;
 
     /// Returns all tasks, in ascending order: the tasks that thieves took, the tasks that `owner`
-    /// took, and the rest.
+    /// took, and the tasks that are left.
     fn taken(
         deque: &Arc<Deque>,
         owner: impl FnOnce(&Deque) -> Vec<u64>,
