@@ -58,7 +58,7 @@ impl<'a> Team<'a> {
                 }
                 Ok(())
             }
-            _ => unreachable!("without other processes both devices are here"),
+            _ => unreachable!("without other processes, both devices are in this process"),
         }
     }
 }

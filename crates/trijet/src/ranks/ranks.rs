@@ -98,7 +98,8 @@ impl Ranks {
         const OP: &str = "join ranks";
         let ProcessRank { rank, count, timeout } = own;
         if rank >= count || u32::try_from(count).is_err() {
-            return Err(refused(OP, format!("rank {rank} of {count}: ranks are counted from 0")));
+            let cause = format!("there is no rank {rank} of {count}: ranks are counted from 0");
+            return Err(refused(OP, cause));
         }
         if timeout < 5 * BEAT {
             let least = 5 * BEAT;

@@ -318,7 +318,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                     .err()
                     .map(|error| error.to_string()),
                 None => Some(
-                    "NCCL cannot combine these elements like this; use `Transport::Copies`"
+                    "NCCL cannot combine elements of this type in this way; use `Transport::Copies`"
                         .to_owned(),
                 ),
             };

@@ -95,7 +95,7 @@ impl TaskGraph {
     /// # Panics
     /// For more than 2^32 nodes.
     pub fn node(&mut self, kind: u8) -> TaskNode {
-        let number = u32::try_from(self.kinds.len()).expect("fewer than 2^32 nodes");
+        let number = u32::try_from(self.kinds.len()).expect("a graph has fewer than 2^32 nodes");
         self.kinds.push(kind);
         TaskNode(number)
     }
@@ -199,7 +199,7 @@ impl TaskGraph {
         let before = |node: u32| {
             let mut edges = self.edges.iter();
             let edge = edges.find(|(from, to)| *to == node && left[*from as usize] > 0);
-            edge.expect("a predecessor that is left").0
+            edge.expect("each node that is left has a predecessor that is left").0
         };
         let mut node = left.iter().position(|count| *count > 0).expect("a node is left") as u32;
         // The first loop goes from a node to one of its predecessors until `node` is in a cycle.

@@ -279,7 +279,8 @@ pub(super) fn start<K: Kinds, P>(
     let (mut setup, layout) = Setup::new(&options, workers, initial).ok_or_else(|| {
         let (queue, ring) = (options.queue, options.ring);
         let why = format!(
-            "too large: {workers} queues of {queue} tasks, one of {ring}; lower `queue` or `ring`"
+            "the queues are too large: {workers} queues of {queue} tasks, and a common queue of \
+             {ring} tasks; lower `queue` or `ring`"
         );
         refused(program, &why)
     })?;

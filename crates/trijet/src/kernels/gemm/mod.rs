@@ -88,7 +88,7 @@ pub fn config(m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
     let (heights, columns) = (m.div_ceil(SIDE * cluster), n.div_ceil(SIDE));
     let at_once = u64::from((multiprocessors / cluster).max(1));
     let clusters = (u64::from(heights) * u64::from(columns)).min(at_once);
-    let blocks = u32::try_from(clusters).expect("at most the multiprocessors") * cluster;
+    let blocks = u32::try_from(clusters).expect("`at_once` fits into 32 bits") * cluster;
     shaped(blocks, cluster)
 }
 

@@ -185,7 +185,7 @@ fn tile_elements(args: &ArgBlock) -> u64 {
 
 fn tile<T: Median + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     let (width, height, first_out, first_in_row, x, y, edges) = tile.args::<MedianParams<T>>();
-    let edges = Edges::numbered(edges).expect("the check of the declaration knows the number");
+    let edges = Edges::numbered(edges).expect("the check refuses an unknown number");
     let geometry = Geometry { width, height, first_in_row };
     let first = first_out + tile.first as u64 / u64::from(width);
     let rows = y.len() as u64 / u64::from(width);

@@ -48,6 +48,6 @@ mod tests {
         assert_eq!(squared, 0.0, "a fused operation keeps the square of epsilon");
         assert_eq!(product(&[1e8, 1.0, -1e8], &[1.0; 3]), 0.0, "1 is lost in 1e8");
         let nan = product(&[f32::INFINITY], &[0.0]);
-        assert_eq!(nan.to_bits(), 0x7fff_ffff, "the only NaN of a device");
+        assert_eq!(nan.to_bits(), 0x7fff_ffff, "a device makes only this NaN");
     }
 }

@@ -66,7 +66,7 @@ pub fn config(rows: u32, columns: u32, cluster: u32) -> LaunchConfig {
     let clusters = u64::from(rows.div_ceil(SIDE)) * u64::from(groups);
     // A grid with the maximum number of blocks computes any result.
     let most = u64::from(i32::MAX.cast_unsigned() / cluster);
-    let clusters = u32::try_from(clusters.min(most)).expect("at most 2^31 - 1");
+    let clusters = u32::try_from(clusters.min(most)).expect("`most` is less than 2^31");
     LaunchConfig::new([clusters * cluster, 1, 1], [THREADS, 1, 1]).cluster([cluster, 1, 1])
 }
 

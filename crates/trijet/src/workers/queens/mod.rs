@@ -25,7 +25,7 @@ impl Kinds for Boards {
 /// If `n` is not in `1..=15`.
 #[must_use]
 pub const fn root(n: u8) -> WorkerTask {
-    assert!(n >= 1 && n <= 15, "a board of 1 to 15 columns");
+    assert!(n >= 1 && n <= 15, "a board has 1 to 15 columns");
     WorkerTask::new(0, (n as u64) << 52)
 }
 

@@ -49,7 +49,7 @@ impl<'a> Memory<'a> {
     pub(super) fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
         self.inputs.expect::<T>(AskedArgument::Shared, index);
         let found = self.written.iter().find(|(at, _)| *at == index);
-        let (_, words) = *found.expect("an argument of the program, not one of its run");
+        let (_, words) = *found.expect("an argument of the program has this index");
         Shared { words, element: PhantomData }
     }
 }
