@@ -8,10 +8,11 @@
 //! - [`trace`] has times, summaries, timelines and files.
 //! - [`profile`] judges traces of programs that do not use Trijet, from their activities.
 //!
-//! Programs use the first two through the crate `trijet`, which has them under the same names.
+//! Programs use [`check`] and [`trace`] through the crate `trijet`, which exports them under the
+//! same names.
 #![forbid(unsafe_code)]
 
-/// The items that the readers and the library share. `trijet` names those that programs use.
+/// The items that the readers and the library share. `trijet` exports the items that programs use.
 #[doc(hidden)]
 pub mod base;
 pub mod check;

@@ -7,7 +7,8 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The largest number up to which work is known to be complete. It never falls.
+/// The largest number that [`Watermark::raise`] got: the work up to this number is known to be
+/// complete. The number never falls.
 #[derive(Debug, Default)]
 pub struct Watermark(AtomicU64);
 
@@ -49,9 +50,9 @@ impl Pick {
         self.picked.store(picked, Ordering::Relaxed);
     }
 
-    /// Counts one call, and returns whether the call is picked. A call with `able` false is never
-    /// picked. If the call that was chosen is not able, the next call that is able is picked
-    /// instead, even if other threads count calls meanwhile.
+    /// Counts one call, and returns whether this call is picked. A call with `able` false is never
+    /// picked. If the chosen call has `able` false, the next call with `able` true is picked
+    /// instead. Other threads may count calls at the same time.
     #[inline]
     pub fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -85,7 +86,8 @@ impl Stack {
         self.0.load(Ordering::Relaxed) == END
     }
 
-    /// Adds `number`, which must not be in the list and must not be `u32::MAX`.
+    /// Adds `number`, which must not be in the list and must not be `u32::MAX`. `link` is the link
+    /// of `number`.
     #[inline]
     pub fn push(&self, number: u32, link: &AtomicU32) {
         let mut first = self.0.load(Ordering::Relaxed);
@@ -157,9 +159,9 @@ mod every_order {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two threads add numbers while a third one takes them; one number is added again after it was
-    /// taken. The thread that takes a number sees everything that the other thread did before it
-    /// added the number.
+    /// Two threads add numbers while a third thread takes numbers. One number is added again after
+    /// it was taken. The thread that takes a number sees everything that the adding thread did
+    /// before it added the number.
     #[test]
     fn every_number_is_taken_as_often_as_it_was_added() {
         loom::model(|| {

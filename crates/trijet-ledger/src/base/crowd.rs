@@ -16,8 +16,8 @@ use crate::base::units::Nanos;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Maximum gap in nanoseconds between two kernels of a stream in which the stream counts as
-/// running. On a GPU, no other kernel starts in such a short gap.
+/// In a gap of at most this many nanoseconds between two kernels, a stream counts as running a
+/// kernel. On a GPU, no other kernel starts in such a short gap.
 const GAP_MAX: u64 = 5_000;
 
 /// One run of a kernel, and the time at which the kernel was ready.
@@ -38,18 +38,18 @@ pub(crate) struct KernelRun {
 /// The kernels of one device that waited for a hardware queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Crowd {
-    /// The indices of these kernels in the list of all runs.
+    /// For each kernel that waited, its index in the list that [`crowd`] got.
     pub runs: Vec<usize>,
-    /// The numbers of the streams of these kernels.
+    /// The numbers of the streams of the kernels that waited.
     pub streams: BTreeSet<usize>,
     /// The number of streams in which an operation was enqueued before the previous kernel of the
     /// stream ended.
     pub in_row: usize,
-    /// The sum over these kernels of the time for which each waited while exactly as many kernels
-    /// ran as there are queues.
+    /// The sum, over the kernels that waited, of the time for which each kernel waited while
+    /// exactly as many kernels ran as there are queues.
     pub sum: Nanos,
-    /// The time in which at least one of these kernels waited while exactly as many kernels ran as
-    /// there are queues.
+    /// The time in which at least one kernel waited while exactly as many kernels ran as there are
+    /// queues.
     pub waited: Union,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
 }
 
 /// Returns the time in which fewer kernels ran than there are queues, and the time in which exactly
-/// that many ran. Both times begin when the first kernel was ready.
+/// as many kernels ran as there are queues. Both times begin when the first kernel was ready.
 fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
     let mut sorted: Vec<&KernelRun> = runs.iter().collect();
     sorted.sort_by_key(|run| (run.stream, run.ran.start, run.ran.end));

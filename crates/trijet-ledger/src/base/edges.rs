@@ -5,17 +5,17 @@
 //!
 //! | law | from | to | [`Edge`] |
 //! |---|---|---|---|
-//! | A1 | the end of the operation before in the stream | start | `Lane` |
+//! | A1 | the end of the previous operation of the stream | start | `Lane` |
 //! | A2 | the call that enqueues the operation, and what its thread knew | start | `Call` |
-//! | A4, A7 | the ends of what its stream held at a record | start of what waits for it | `Event` |
-//! | A13, A14, A38 | the ends of what the blocking or the legacy stream held | start | `Legacy` |
-//! | A8 to A10 | the ends of what is waited for | return of the wait | `Waited` |
+//! | A4, A7 | the ends of everything that the stream held at a record | start of a wait | `Event` |
+//! | A13, A14, A38 | the ends of the work of the blocking or legacy stream | start | `Legacy` |
+//! | A8 to A10 | the ends of the work that the host waits for | return of the wait | `Waited` |
 //! | A16 to A18 | the trigger or the end of the operation itself | return of its call | `Waited` |
 //! | A31 | the end of the previous launch of the same graph | start of a launch | `Graph` |
-//! | A27 | the start of a host function | what it does inside | - |
+//! | A27 | the start of a host function | each act of the host function | - |
 //!
 //! The trigger of an operation is its end, except for a staged copy. The trigger of a staged copy
-//! is the moment at which the copy has read its source. Its call returns then.
+//! is the moment at which the copy has read its source. The call of the copy returns then.
 //!
 //! A reader takes the entries of a ledger one by one and asks [`Streams`] what each of them
 //! follows. The set of everything that has passed at a point is a type of the reader ([`Past`]).

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     Unsupported,
     /// The requested device does not exist.
     NoDevice,
-    /// An argument is out of range, or contradicts another one.
+    /// An argument is out of range, or contradicts another argument.
     InvalidValue,
     /// Device memory or page-locked memory is exhausted.
     OutOfMemory,
@@ -142,7 +142,7 @@ impl Error {
         self
     }
 
-    /// Adds the error that caused this one.
+    /// Adds the error that caused this error.
     #[must_use]
     pub fn caused_by(
         mut self,
@@ -176,8 +176,8 @@ impl Error {
         self.0.code
     }
 
-    /// The enqueued operation whose failure lost the context. Only host devices know it, and only
-    /// while the calls of the program are traced.
+    /// The enqueued operation whose failure lost the context. Only host devices know this
+    /// operation, and only while the calls of the program are traced.
     #[must_use]
     pub fn culprit(&self) -> Option<Position> {
         self.0.culprit
@@ -190,8 +190,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 
-    /// A copy of the error, for each thread that meets the same failure. The copy has the text of
-    /// the source in place of the source.
+    /// A copy of the error, for each thread that meets the same failure. In the copy, the text of
+    /// the source error replaces the source error.
     ///
     /// ```
     /// use trijet::{Error, ErrorKind};

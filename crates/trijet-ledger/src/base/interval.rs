@@ -1,9 +1,10 @@
 //! A map from byte ranges to values, for example to the operation that last accessed the bytes.
 //!
 //! Entries are disjoint, sorted and not empty, and neighbours with equal values are merged. So the
-//! map of a buffer that is always used as a whole has one entry, and an update of it allocates
-//! nothing. Look-up is a binary search, O(log n + k). An update moves the tail of a vector, which
-//! is cheaper than a tree for the tens of ranges that a buffer has.
+//! map of a buffer that is always used as a whole has one entry, and an update of this map
+//! allocates nothing. Look-up is a binary search: O(log n + k) for a map with n entries and a
+//! result of k entries. An update moves the tail of a vector, which is cheaper than a tree for the
+//! tens of ranges that a buffer has.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -85,8 +86,8 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         });
     }
 
-    /// Replaces an entry and the next one by one entry if they touch and `join` returns a value for
-    /// the two values.
+    /// Replaces two neighbouring entries by one entry if their ranges touch and `join` returns a
+    /// value for their two values.
     pub fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
         self.entries.dedup_by(|right, left| {
             let touches = left.0.end == right.0.start;

@@ -40,7 +40,8 @@ struct LedgerInner {
 pub struct Ledger(Mutex<LedgerInner>);
 
 impl LedgerInner {
-    /// Passes the entry to the reader. Keeps the entry instead while an earlier wait has not ended.
+    /// Passes the entry to the reader. Keeps the entry instead if this entry or an earlier entry is
+    /// a wait that has not ended.
     fn read(&mut self, op: Op, index: usize) {
         if matches!(op.kind, OpKind::Host(HostStep::Sync { outcome: WaitOutcome::Pending, .. })) {
             self.open.insert(index);

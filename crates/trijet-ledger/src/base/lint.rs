@@ -58,9 +58,9 @@ pub enum Rule {
 pub enum FoundIn {
     /// Ledgers, and traces of programs that do not use Trijet.
     Both,
-    /// Ledgers only.
+    /// Only ledgers.
     Ledger,
-    /// Traces of programs that do not use Trijet only.
+    /// Only traces of programs that do not use Trijet.
     Trace,
 }
 
@@ -68,12 +68,12 @@ pub enum FoundIn {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RuleLimits {
     /// Minimum number of operations or calls. In a ledger, all of them come from one line of the
-    /// program. A trace of a foreign program has no lines, so there the limit applies to small
-    /// copies only.
+    /// program. A trace of a foreign program does not have the lines of the calls, so there the
+    /// limit applies to small copies only.
     pub count_min: usize,
     /// Maximum number of bytes of an operation that counts.
     pub bytes_max: u64,
-    /// The habit counts if it costs more than this part of the run.
+    /// The habit counts if it costs more than this fraction of the time of the run.
     pub share_min: f64,
 }
 
@@ -349,7 +349,8 @@ impl Rule {
         self.row().found_in
     }
 
-    /// The reason why a ledger and a foreign trace differ in this habit; empty if they do not.
+    /// The reason why the rule finds the habit in only one kind of input, or differently in the two
+    /// kinds; empty if there is no difference.
     #[must_use]
     pub fn difference(self) -> &'static str {
         self.row().difference

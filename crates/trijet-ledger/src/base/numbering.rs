@@ -1,6 +1,6 @@
 //! Replaces numbers that are unique in the process by numbers that depend only on the run. The
-//! match over the kinds of entries must be in this crate, in which the match is exhaustive: a new
-//! kind with a number cannot be forgotten.
+//! match over the kinds of entries is in this crate, because only here the compiler demands that
+//! the match is exhaustive. So a new kind with a number cannot be forgotten.
 #![forbid(unsafe_code)]
 
 use super::id::BlockId;

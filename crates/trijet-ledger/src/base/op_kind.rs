@@ -129,7 +129,7 @@ pub enum StreamMark {
     Record {
         /// The driver's handle of the event.
         event: u64,
-        /// The program, or the ordering of the library.
+        /// The origin of the record: the program, or the ordering of the library.
         by: Asked,
     },
     /// A wait for an event, enqueued in the lane.
@@ -138,7 +138,7 @@ pub enum StreamMark {
         event: u64,
         /// The position whose completion the event stands for.
         on: Position,
-        /// The program, or the ordering of the library.
+        /// The origin of the wait: the program, or the ordering of the library.
         by: Asked,
     },
 }
@@ -251,8 +251,8 @@ pub enum LedgerNote {
     /// the entry is not in the order of any thread of the program.
     Ran,
     /// The library found this event complete when it assigned a lane to another stream. The work
-    /// before the event is complete. The program did not ask, so no thread of the program knows
-    /// that.
+    /// before the event is complete. The program did not ask for the state of the event, so no
+    /// thread of the program knows that this work is complete.
     Settled {
         /// The driver's handle of the event.
         event: u64,
@@ -266,8 +266,8 @@ pub enum LedgerNote {
     ThreadGone,
 }
 
-/// The kind of an entry. The kinds are grouped, so a reader that treats a group alike needs one arm
-/// for the group.
+/// The kind of an entry. The kinds are grouped, so a reader that handles all kinds of a group alike
+/// needs one arm for the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpKind {

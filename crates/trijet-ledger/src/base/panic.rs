@@ -19,7 +19,7 @@ pub fn caught<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
 /// Calls a function of the program as a part of an operation. A panic is an error of the operation.
 ///
 /// # Errors
-/// The error of `run`; `Panicked` with the message of a panic.
+/// The error of `run`. If `run` panics, an error of kind `Panicked` with the message of the panic.
 pub fn called<T>(operation: &'static str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(run).unwrap_or_else(|words| {
         let cause = format!("it panicked: {words}");

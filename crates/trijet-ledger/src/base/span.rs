@@ -83,7 +83,7 @@ impl Union {
         self.and(&Self::of(gaps))
     }
 
-    /// The length in nanoseconds of the part inside `span`. The time is logarithmic in the number
+    /// The length in nanoseconds of the part inside `span`. The cost is logarithmic in the number
     /// of intervals, and linear in the number of intervals inside `span`.
     #[must_use]
     pub fn overlap(&self, span: &Range<u64>) -> u64 {
@@ -92,7 +92,7 @@ impl Union {
         inside.map(|i| i.end.min(span.end).saturating_sub(i.start.max(span.start))).sum()
     }
 
-    /// The part of the union inside one interval. The time is as for [`Union::overlap`].
+    /// The part of the union inside one interval. The cost is the same as for [`Union::overlap`].
     #[must_use]
     pub fn within(&self, span: &Range<u64>) -> Self {
         let first = self.0.partition_point(|i| i.end <= span.start);

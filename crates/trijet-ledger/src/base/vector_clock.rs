@@ -1,4 +1,4 @@
-//! The vector clock: for each lane, the last position that is known to come before something.
+//! The vector clock: for each lane, the last position that is known to come before a given point.
 //!
 //! A clock is a set of positions. If the set has a position, it has all earlier positions of the
 //! lane, because a lane executes in order (law A1). So a clock keeps one number per lane, and the
@@ -7,10 +7,11 @@
 
 use crate::base::id::{LaneId, Position};
 
-/// A set of positions. With each position it has all earlier ones of the same lane.
+/// A set of positions. With each position, the set has all earlier positions of the same lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VectorClock {
-    /// The last number of each lane. A lane beyond the end has 0.
+    /// The last number of each lane, by the number of the lane. A lane beyond the end of the list
+    /// has the number 0.
     seqs: Vec<u64>,
 }
 
@@ -74,7 +75,7 @@ impl VectorClock {
         self.seqs.extend_from_slice(&other.seqs);
     }
 
-    /// The last position of each lane that has one.
+    /// The last position of each lane that has a position in the clock.
     #[inline]
     pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
         (0u32..)
@@ -105,8 +106,8 @@ mod tests {
     }
 
     proptest! {
-        /// A clock has exactly the positions that it was raised by and all earlier ones, and a
-        /// join is the union.
+        /// A clock has exactly the positions that were added, and all earlier positions. A join is
+        /// the union of two clocks.
         #[test]
         fn a_clock_is_a_downward_closed_set_and_join_is_union(
             a in vec((0u32..5, 0u64..9), 0..12),

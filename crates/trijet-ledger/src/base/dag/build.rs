@@ -20,7 +20,8 @@ type Predecessors = SmallVec<[(DagNode, Edge); 4]>;
 /// A call that has begun and may wait.
 struct BegunCall {
     call: edges::Begun<Nodes>,
-    /// The first node in the tail of the call's stream when the call began.
+    /// The first node in the tail of the call's stream when the call began. If it is still the
+    /// first node when the call returns, no other operation came to the stream meanwhile.
     last: Option<(DagNode, Edge)>,
 }
 
@@ -30,8 +31,8 @@ struct DagBuilder<'a> {
     moments: Vec<Moment>,
     /// The edges: a node, one of its predecessors, and the reason for the edge.
     edges: Vec<(DagNode, DagNode, Edge)>,
-    /// For each entry, by its index: whether its call waits for its own work. If so, the work comes
-    /// before the call. Otherwise the call comes first.
+    /// For each entry, by its index: whether the work node of the entry comes before its call node.
+    /// Otherwise the call node comes first.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
     /// For each lane, the numbers and the nodes of its operations. A wait looks up the work of an
@@ -87,7 +88,7 @@ impl DagBuilder<'_> {
                 continue;
             }
             ready = ready.max(Some(end));
-            // The legacy stream follows itself, as every stream does. That is no barrier.
+            // An edge from the legacy stream to itself is the order of one stream, and no barrier.
             let lane = |node: DagNode| self.ops[node.op()].position.lane;
             let is_own = edge == Edge::Legacy && lane(node) == lane(earlier);
             self.edges.push((node, earlier, if is_own { Edge::Lane } else { edge }));
@@ -106,7 +107,8 @@ impl DagBuilder<'_> {
         self.moments[node.index()] = moment;
     }
 
-    /// Adds the call of an entry. The call follows the previous call of its thread, and `waited`.
+    /// Adds the call of an entry. The call follows the previous call of its thread, and the node
+    /// `waited`, if the call waited for a node.
     fn call(&mut self, index: usize, waited: Option<DagNode>) {
         let op = &self.ops[index];
         let node = DagNode::call(index);
@@ -139,9 +141,9 @@ impl DagBuilder<'_> {
     }
 
     /// The point of the call at which the operation was released to the device. In most cases this
-    /// is the end of the call. If the call was still running when the work ended, it had released
-    /// the work before it returned. Then the point is the start of the call. The same holds if the
-    /// start of the work was measured, and the call was still running at that start.
+    /// is the end of the call. If the call was still running when the work ended, the call had
+    /// released the work before it returned. In this case the point is the start of the call. If
+    /// the start of the work was measured, the start of the work is compared instead of its end.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -165,8 +167,8 @@ impl DagBuilder<'_> {
         self.begun.insert(op.thread, BegunCall { call, last });
     }
 
-    /// The nodes that an operation follows, except for its own call, and whether it follows
-    /// everything that its stream holds.
+    /// The nodes that an operation follows, except for its own call. The second value is whether
+    /// the operation follows everything that its stream holds.
     fn follows(&mut self, lane: usize, op: &Op, role: Role) -> (Nodes, bool) {
         let begun = if op.kind.is_work() { self.begun.remove(&op.thread) } else { None };
         if let Some(BegunCall { call, last }) = begun.filter(|begun| begun.call.lane == lane) {
@@ -194,8 +196,8 @@ impl DagBuilder<'_> {
             let earlier = earlier.map(|call| Nodes::one(call, None));
             earlier.into_iter().for_each(|call| passed.follow(&call, Edge::Call));
         } else {
-            // If the copy was staged, its call waited for everything that the stream holds (law
-            // A17).
+            // If the operation is a staged copy, its call waited for everything that the stream
+            // holds (law A17).
             let held = passed.iter().map(|(node, _)| node).filter(|node| !node.is_call());
             let last_held = held.max_by_key(|node| (self.end(*node), *node));
             let done = |node: &DagNode| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
@@ -330,8 +332,9 @@ impl DagBuilder<'_> {
         }
         let all = (0..moments.len() / 2).flat_map(|op| [DagNode::call(op), DagNode::work(op)]);
         let mut order: Vec<DagNode> = all.filter(|node| moments[node.index()].exists).collect();
-        // Every edge leads to a node that ends at the same time or later. At the same time, the
-        // edge leads to a later entry, or from the first node of an entry to its second node.
+        // Every edge leads to a node that ends at the same time or later. If both nodes end at the
+        // same time, the edge leads to a later entry, or from the first node of an entry to its
+        // second node.
         order.sort_unstable_by_key(|node| {
             let second = node.is_call() == work_first[node.op()];
             (moments[node.index()].end, node.op(), second)
@@ -342,7 +345,8 @@ impl DagBuilder<'_> {
 }
 
 impl Dag {
-    /// The graph of `ops`, which are in the order of the ledger and have times from ready to end.
+    /// The graph of `ops`, which are in the order of the ledger. The times of an operation are from
+    /// the moment at which it was ready to its end ([`TimeSource::EventPairs`]).
     #[must_use]
     pub fn new(ops: &[Op], kernels: Kernels) -> Self {
         Self::with_times(ops, kernels, TimeSource::EventPairs)

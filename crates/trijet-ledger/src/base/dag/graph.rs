@@ -12,10 +12,10 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kernels {
-    /// One at a time, because each kernel fills the device, as in the cost model.
+    /// One kernel and one host function at a time. In the cost model, each kernel fills the device.
     OneAtATime,
-    /// As many as fit. If two kernels were ready at the same time, it is not known which of them
-    /// started first.
+    /// As many kernels and host functions as fit. If two kernels were ready at the same time, it is
+    /// not known which of them started first.
     Several,
 }
 
@@ -62,10 +62,9 @@ impl DagNode {
 /// The times of a node, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
-    /// The start, as it was measured.
+    /// The measured start of the node, even if a predecessor ended later.
     pub(super) called: u64,
-    /// The measured start, or the time at which everything before the node was done if that is
-    /// later.
+    /// The measured start of the node, or the end of its last predecessor if that end is later.
     pub(super) begin: u64,
     pub(super) end: u64,
     /// Whether the graph has the node.
@@ -122,8 +121,8 @@ impl Dag {
         &self.before[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 
-    /// The interval of a node. The start is the measured start, or the time at which everything
-    /// before the node was done if that is later.
+    /// The interval of a node, in nanoseconds. The interval begins at the measured start of the
+    /// node, or at the end of its last predecessor if that end is later.
     #[must_use]
     pub fn span(&self, node: DagNode) -> Range<u64> {
         let moment = self.moments[node.index()];

@@ -10,12 +10,13 @@ use smallvec::SmallVec;
 /// list may get duplicates.
 const COMPARED_MAX: usize = 16;
 
-/// A node that comes before the point, and the edge through which it comes before. Then the stream
-/// of the node, if the order of the stream includes the node.
+/// A node that comes before a point, and the edge through which the node comes before the point.
+/// The third value is the stream of the node. It is `None` if the order of the stream does not
+/// include the node.
 type PassedNode = (DagNode, Edge, Option<LaneId>);
 
-/// The nodes that come before a point. For each stream and kind of edge, the last node is enough
-/// (law A1).
+/// The nodes that come before a point. For each stream and kind of edge, the last node of the
+/// stream is enough (law A1).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
     list: SmallVec<[PassedNode; 2]>,

@@ -33,7 +33,7 @@ pub(crate) fn passed_at_return(op: &Op, laws: Laws) -> Option<Point> {
     }
 }
 
-/// Whether the call may wait for the operation by the laws, guaranteed or not.
+/// Whether, by the laws, the call may wait for the operation. The wait need not be guaranteed.
 pub(crate) fn may_wait(op: &Op) -> bool {
     let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
     let OpKind::Work(work) = op.kind else { return false };

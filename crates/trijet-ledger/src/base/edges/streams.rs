@@ -16,14 +16,15 @@ use crate::base::ledger::{Engine, Op, OpKind, StreamClass, StreamMark, StreamWor
 /// How an entry takes part in the order with the legacy stream (laws A4, A13 and A14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// An operation. In the legacy stream it waits for all blocking streams, and later operations
-    /// of the blocking streams wait for it.
+    /// An operation. In the legacy stream, the operation waits for all blocking streams, and later
+    /// operations of the blocking streams wait for the operation.
     Work,
-    /// A wait for an event that was recorded. In the legacy stream it counts as an operation. In a
-    /// blocking stream it does not wait for the legacy stream.
+    /// A wait for an event that was recorded. In the legacy stream, the wait counts as an
+    /// operation. In a blocking stream, the wait does not follow the legacy stream.
     Wait,
-    /// A record. In the legacy stream the record also waits for the blocking streams, and does not
-    /// hold back their later work. In a blocking stream it does not wait for the legacy stream.
+    /// A record. In the legacy stream, the record follows the work of the blocking streams, and
+    /// does not hold back later work of these streams. In a blocking stream, the record does not
+    /// follow the legacy stream.
     Record,
     /// A stream-ordered allocation, which may put no work into the stream. It has no order with the
     /// legacy stream.
@@ -31,7 +32,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The role of an entry; `None` if it is in no stream.
+    /// The role of an entry; `None` if the entry is in no stream.
     pub(crate) fn of(kind: &OpKind, laws: Laws) -> Option<Self> {
         let role = match kind {
             OpKind::Mark(StreamMark::Record { .. }) => Self::Record,
@@ -76,15 +77,15 @@ impl Role {
 #[derive(Debug)]
 pub(crate) struct Caller<'a, P> {
     pub(crate) thread: usize,
-    /// The version of `known`. It changes whenever `known` changes.
+    /// The version of `known`. The version changes whenever `known` changes.
     pub(crate) version: u64,
     pub(crate) known: &'a P,
 }
 
 /// A call that has begun and may wait. The call holds no lock while it waits, so other threads may
-/// enqueue in its stream until it returns. The operation of the call follows everything that its
-/// stream held at the start of the call. The operation has no order with the entries that came to
-/// the stream after that start (laws A17 and A18).
+/// enqueue in the stream of the call until the call returns. The operation of the call follows
+/// everything that the stream held at the start of the call. The operation has no order with the
+/// entries that came to the stream after that start (laws A17 and A18).
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<P> {
     /// The number of the stream of the call.
@@ -93,8 +94,8 @@ pub(crate) struct Begun<P> {
     pub(crate) before: P,
     /// The set that a wait for the stream would have found complete when the call began.
     pub(crate) held: P,
-    /// For each device other than the device of the call, the set that its blocking streams held
-    /// when the call began.
+    /// For each device other than the device of the call: the set that the blocking streams of that
+    /// other device held when the call began.
     peers: Vec<(DeviceId, P)>,
 }
 
@@ -105,14 +106,14 @@ struct StreamEdges<P> {
     device: DeviceId,
     /// The set of everything that has passed when the last entry of the stream has passed.
     tail: P,
-    /// The thread that enqueued last, and the version of its knowledge at that call. The tail
-    /// includes that knowledge.
+    /// The last thread that enqueued in the stream, and the version of [`Caller::known`] at that
+    /// call. The tail includes that `known`.
     last_caller: (usize, u64),
-    /// The version of the device's barrier that the tail includes.
+    /// The version of the barrier of the stream's device that the tail includes.
     barrier_seen: u64,
-    /// Whether the tail is in the `all` of the device.
+    /// Whether `all` of the stream's device includes the present tail.
     is_joined: bool,
-    /// Whether the tail is in the `blocking` of the device.
+    /// Whether `blocking` of the stream's device includes the present tail.
     is_joined_blocking: bool,
 }
 
@@ -120,7 +121,7 @@ struct StreamEdges<P> {
 #[derive(Debug, Clone, Default)]
 struct Joined<P> {
     past: P,
-    /// The numbers of the streams whose tails have changed since they were added.
+    /// The numbers of the streams whose tails have changed since the tails were added to `past`.
     changed: Vec<usize>,
 }
 
@@ -202,7 +203,8 @@ impl<P: Past> Streams<P> {
         self.by_lane.get(&lane).copied()
     }
 
-    /// Adds an empty stream. Its number is the next unused one, or the number of a former stream.
+    /// Adds an empty stream with this number: the next unused number, or the number of a former
+    /// stream.
     pub(crate) fn enter(&mut self, number: usize, op: &Op) {
         match self.list.get_mut(number) {
             Some(stream) => *stream = StreamEdges::new(op),
@@ -212,8 +214,8 @@ impl<P: Past> Streams<P> {
         self.devices.entry(op.device).or_default().members.push(number);
     }
 
-    /// Opens a stream, which takes a lane. The stream follows only the call that creates it. The
-    /// thread of that call knows `known` to be complete.
+    /// Opens a stream in the lane of `op`. The stream follows only the call that creates the
+    /// stream. The thread of that call knows `known` to be complete.
     pub(crate) fn open(&mut self, number: usize, op: &Op, known: &P) {
         self.enter(number, op);
         self.tail_mut(number).follow(known, Edge::Call);
@@ -257,9 +259,9 @@ impl<P: Past> Streams<P> {
         self.devices.get(&device).map_or(&[], |device| &device.members)
     }
 
-    /// The tail of the stream: the set of everything that has passed when its last entry has
-    /// passed. After [`Streams::begin_entry`] and [`Streams::follow_caller`], it is the set that
-    /// the next entry follows.
+    /// The tail of the stream: the set of everything that has passed when the stream's last entry
+    /// has passed. After [`Streams::begin_entry`] and [`Streams::follow_caller`], the tail is the
+    /// set that the next entry follows.
     #[inline]
     pub(crate) fn tail(&self, lane: usize) -> &P {
         &self.list[lane].tail
@@ -318,9 +320,9 @@ impl<P: Past> Streams<P> {
 
     /// Begins an entry. After this call, the tail of the stream is the set that the entry follows,
     /// without the knowledge of its caller. This set includes everything that the stream holds (law
-    /// A1), and everything that the order with the legacy stream adds (laws A13, A14 and A38). It
-    /// also includes the set `on` that a wait waits for (law A7), and the previous launch of a
-    /// graph (law A31).
+    /// A1), and everything that the order with the legacy stream adds (laws A13, A14 and A38). For
+    /// a wait, the set includes the set `on` that the wait waits for (law A7). For a launch of a
+    /// graph, the set includes the previous launch of the graph (law A31).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let StreamEdges { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
@@ -381,7 +383,8 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// Adds the tail of the legacy stream to the barriers that an entry of this role raises.
+    /// Adds the tail of the legacy stream to the barrier of each device whose blocking streams wait
+    /// for an entry of this role.
     fn hold_back(&mut self, lane: usize, op: &Op, role: Role) {
         if self.list[lane].class != StreamClass::Legacy || !role.holds_back(self.laws) {
             return;
@@ -477,15 +480,15 @@ impl<P: Past> Streams<P> {
         into.follow(past, Edge::Lane);
     }
 
-    /// Replaces the union of everything that the streams of the device hold with `by`, which
-    /// follows all of it. Call this function directly after [`Streams::wait_for_device`].
+    /// Replaces the union of the tails of all streams of the device by `by`. The set `by` follows
+    /// everything in that union. Call this function directly after [`Streams::wait_for_device`].
     pub(crate) fn stand_for_device(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().all.past.copy_from(by);
     }
 
-    /// Replaces the union of everything that the blocking streams of the device hold with `by`,
-    /// which follows all of it. Call this function directly after [`Streams::wait_for_stream`] for
-    /// the legacy stream.
+    /// Replaces the union of the tails of the blocking streams of the device by `by`. The set `by`
+    /// follows everything in that union. Call this function directly after
+    /// [`Streams::wait_for_stream`] for the legacy stream.
     pub(crate) fn stand_for_legacy(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().blocking.past.copy_from(by);
     }
@@ -496,7 +499,8 @@ impl<P: Past> Streams<P> {
         self.launches.retain(|_, launch| !is_known(launch));
     }
 
-    /// The number of blocks with known devices, plus the number of kept launches.
+    /// The number of blocks with known devices, plus the number of graphs whose last launch is
+    /// kept.
     pub(crate) fn held_state(&self) -> usize {
         self.block_devices.len() + self.launches.len()
     }

@@ -153,8 +153,8 @@ fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: 
             assert_eq!(found, model.held(|one| one.device == device));
         }
         2 => {
-            // A host function finds a signal set. From then on, the stream of the host function
-            // follows the set.
+            // A host function finds that a signal was set. From then on, the stream of the host
+            // function follows the call that set the signal.
             streams.tail_mut(at).0.insert(20_000 + number);
             model.stream(lane).tail.0.insert(20_000 + number);
         }
@@ -185,8 +185,8 @@ fn what_an_entry_follows_is_what_the_laws_say_of_all_streams() {
     }
 }
 
-/// Adds an operation to its stream, with its end in the tail. Returns the set that the operation
-/// follows.
+/// Adds an operation to its stream, and adds the end of the operation to the tail of the stream.
+/// Returns the set that the operation follows.
 fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
     let lane = op.position.lane;
     let at = streams.find(lane).unwrap_or_else(|| {
