@@ -17,8 +17,8 @@ use crate::base::ledger::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// While the checker keeps fewer parties than this, it does not drop the state that it no longer
-/// needs.
+/// Minimum number of parties (entries that findings may name) at which the checker drops the state
+/// that it no longer needs.
 const SWEEP_MIN: usize = 4096;
 
 /// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
@@ -54,7 +54,7 @@ pub struct Checker {
     /// The last conflicts, to compare with later waits.
     recent: Recent,
     program_names: ProgramNames,
-    /// The number of findings of each class, including those that were not kept.
+    /// The number of findings of each class, including the findings that were not kept.
     counts: BTreeMap<FindingClass, usize>,
 }
 
@@ -148,7 +148,7 @@ impl Checker {
         }
     }
 
-    /// Runs the checks that do not depend on the accesses of the entry.
+    /// Runs the checks that need no accesses of earlier entries.
     fn check_entry(&mut self, op: &Op, step: &Step, index: u64) {
         if let OpKind::Host(HostStep::Fault { culprit }) = op.kind {
             self.fault(op, step.thread, culprit);
@@ -205,13 +205,14 @@ impl Checker {
         self.parties.len() + self.shadow.held_state() + self.order.held_state()
     }
 
-    /// From now on, collects the doubtful waits. The entries in `known_doubtful` are treated as
-    /// doubtful from the start.
+    /// From now on, collects the entries of the doubtful waits ([`Checker::doubtful_waits`]). The
+    /// waits in `known_doubtful` count as doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.order.search_doubtful_waits(known_doubtful);
     }
 
-    /// The entries of the waits that a later record of their event makes doubtful.
+    /// The entries of the doubtful waits. A wait is doubtful if another thread records the event of
+    /// the wait later, with no order between the two calls (law A45).
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         self.order.doubtful_waits()
     }
@@ -238,7 +239,8 @@ impl Checker {
         // A loop that reads unwritten bytes in each iteration is one mistake.
         let is_known = finding.class == FindingClass::ReadUninit
             && self.verdict.findings.iter().any(|earlier| has_sites_of(earlier, &finding));
-        // At least one of each class is kept, because `is_clean` looks at kept findings only.
+        // At least one finding of each class is kept, because `is_clean` looks at kept findings
+        // only.
         if !is_known && *count <= self.options.findings_max.max(1) {
             self.verdict.findings.push(finding);
         } else {
@@ -274,8 +276,8 @@ impl Checker {
             || op.kind.effect() == Effect::Frees
             || op.kind == OpKind::Host(HostStep::Access);
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
-        // Operations may still use memory when it goes back to a heap, so the return conflicts with
-        // no use.
+        // When memory goes back to a heap, operations may still use the memory. So the return of
+        // the memory conflicts with no use.
         if op.kind != OpKind::Memory(MemoryCall::ToHeap) {
             held.unordered(range, *mode, index, follows, &mut unordered);
         }
@@ -340,8 +342,8 @@ impl Checker {
         }
     }
 
-    /// Adds a finding about two conflicting uses that nothing orders, or adds bytes to such a
-    /// finding.
+    /// Adds a finding about two conflicting uses that nothing orders. If the two entries already
+    /// have such a finding, adds the bytes to that finding.
     fn conflict(&mut self, step: &Step, moment: Moment, access: &Access, found: &Unordered) {
         let Some(first) = find(&self.parties, found.earlier.op) else { return };
         let second = self.parties.last().expect("the current entry was just added");
@@ -426,8 +428,8 @@ impl Checker {
         }
     }
 
-    /// Checks a batch. A batch does not order its copies, so they must not depend on each other
-    /// (law A19).
+    /// Checks a batch. A batch does not order its copies, so the copies must not depend on each
+    /// other (law A19).
     fn batch(&mut self, op: &Op, index: u64) {
         let uses = &op.accesses;
         let mut overlaps = uses.iter().enumerate().flat_map(|(number, access)| {

@@ -12,7 +12,7 @@ pub(super) struct Context<'a> {
     pub(super) order: &'a EntryOrder,
     pub(super) names: &'a Names,
     pub(super) threads: Threads,
-    /// The entries that are kept, in order.
+    /// The entries that the checker keeps, in the order of the ledger.
     pub(super) parties: &'a [Party],
 }
 
@@ -25,7 +25,7 @@ pub(super) struct ConflictingPair<'a> {
     pub(super) place: Place,
     /// The stamp that a clock must cover to follow the first access.
     pub(super) at: Stamp,
-    /// The step of the second access, and the moment of the access in it.
+    /// The position of the second access's entry in the order.
     pub(super) step: &'a Step,
     pub(super) moment: Moment,
 }
@@ -42,8 +42,8 @@ pub(super) struct Explained {
 enum MissingOrder<'a> {
     /// The event of the wait was recorded before the first access.
     Predates(&'a RememberedWait),
-    /// The event of the wait was recorded after the first access, and then recorded again elsewhere
-    /// before the wait.
+    /// The event of the wait was recorded after the first access. Then the event was recorded
+    /// again, in another stream, before the wait.
     Replaced(&'a RememberedWait),
     /// The event of the wait had not been recorded.
     Unrecorded(&'a RememberedWait),
@@ -54,9 +54,9 @@ pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
     parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
 }
 
-/// The wait to name as the cause: the latest wait whose event was recorded again. Without such a
-/// wait, the latest wait whose event was recorded too early. Without either, the latest wait whose
-/// event was not recorded.
+/// The wait that an explanation names as the cause of the missing order: the latest wait whose
+/// event was recorded again. If there is no such wait: the latest wait whose event was recorded too
+/// early. If there is no such wait either: the latest wait whose event was not recorded.
 fn cause(waits: &[RememberedWait], at: Stamp) -> Option<MissingOrder<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();

@@ -28,7 +28,7 @@ pub enum Severity {
     /// In some order that CUDA allows, the program computes another result, hangs, or has undefined
     /// behaviour.
     Error,
-    /// No order is wrong, but the program probably does not do what was intended.
+    /// No order that CUDA allows is wrong, but the program probably does not do what was intended.
     Warning,
 }
 
@@ -45,7 +45,7 @@ pub enum FindingClass {
     ReuseRacesUse,
     /// A free that does not follow a use (laws [A22](crate::laws#a22) and [A24](crate::laws#a24)).
     FreeRacesUse,
-    /// A use that was enqueued after the call that frees (law [A22](crate::laws#a22)).
+    /// A use that was enqueued after the call that frees the memory (law [A22](crate::laws#a22)).
     UseAfterFree,
     /// A second free of one allocation.
     DoubleFree,
@@ -160,7 +160,7 @@ impl FindingClass {
     }
 }
 
-/// An entry of the ledger, as findings name it.
+/// An entry of the ledger that a finding names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Party {

@@ -1,5 +1,5 @@
-//! Waits that come too late. Such a wait comes after a conflict. The wait would have ordered the
-//! two accesses if it had come before the second access.
+//! Waits that come too late: after the second access of a conflict. Such a wait would have ordered
+//! the two accesses of the conflict if it had come before the second access.
 #![forbid(unsafe_code)]
 
 use super::explain::Context;
@@ -26,10 +26,13 @@ struct OpenPair {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recent(VecDeque<OpenPair>);
 
-/// Returns whether work of a stream or a call of a thread waits in this entry. Also returns whether
-/// the program or the library asked for the wait. `None` if the entry is no wait.
+/// Returns [`Moment::Work`] if a stream waits in this entry, and [`Moment::Call`] if a host thread
+/// waits. Also returns whether the program or the library asked for the wait. `None` if the entry
+/// is no wait.
 ///
-/// A wait of a thread is distinguished because a later one tells nothing about a conflict of two
+/// A later wait of a thread tells nothing about a conflict of two operations in streams: in the
+/// end, the threads of every program wait for the device. So the two kinds of waits are
+/// distinguished.
 /// operations in streams: in the end, the threads of every program wait for the device.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     if let OpKind::Mark(StreamMark::Wait { by, .. }) = op.kind {

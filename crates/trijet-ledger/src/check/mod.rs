@@ -1,12 +1,12 @@
 //! The checker: it searches a traced run for conflicts that no documented CUDA edge orders.
 //!
 //! The checker reads the trace of a run (`Device::start_trace`, `Device::take_trace`) and
-//! recomputes the order from the driver's calls in it: streams, events, the legacy stream, waits of
-//! host threads, and what the return of a synchronous copy guarantees. Two declared accesses to the
-//! same bytes, with at least one write, are a finding **iff** the laws allow a schedule that swaps
-//! them. One run is enough, because the order of streams follows from the calls and not from their
-//! timing. Every verdict states its limits: the number of operations that declared no accesses, and
-//! that it does not look inside kernels.
+//! recomputes the order from the driver's calls in the trace: streams, events, the legacy stream,
+//! waits of host threads, and the guarantees of the return of a synchronous copy. Two declared
+//! accesses to the same bytes, with at least one write, are a finding **iff** the laws allow a
+//! schedule that swaps them. One run is enough, because the order of streams follows from the calls
+//! and not from their timing. Every verdict states its limits: the number of operations that
+//! declared no accesses, and that the checker does not look inside kernels.
 //!
 //! Host threads are ordered in two ways. A thread follows what it waited for (law A11). The use of
 //! memory that the library orders also orders threads, because Rust passes such memory from call to

@@ -11,7 +11,7 @@ pub enum Assume {
     #[default]
     Documented,
     /// The documented edges, and edges that a driver was observed to keep but does not promise. A
-    /// bare record in the legacy stream holds back the blocking streams (law
+    /// record in the legacy stream holds back the blocking streams as an operation does (law
     /// [A14](crate::laws#a14)). An asynchronous copy of pageable memory is staged, or complete,
     /// when its call returns (law [A17](crate::laws#a17)).
     DriverObserved,
@@ -21,8 +21,8 @@ pub enum Assume {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Threads {
-    /// Nothing. Threads are ordered only by what they waited for (law [A11](crate::laws#a11)), and
-    /// by memory that the library orders (law [A44](crate::laws#a44)).
+    /// No assumption. Threads are ordered only by the work that they waited for (law
+    /// [A11](crate::laws#a11)), and by memory that the library orders (law [A44](crate::laws#a44)).
     #[default]
     Apart,
     /// The thread of the first entry starts all other threads. When the first thread makes its next

@@ -178,7 +178,8 @@ impl EntryOrder {
         AccessPast { sure: &clock.sure, seen: [&clock.seen, settled] }
     }
 
-    /// Everything that would come before the access if its entry were the next one.
+    /// Everything that would come before an access of the entry of `step` if that entry were the
+    /// next one.
     pub(super) fn before_now(&self, step: &Step, moment: Moment) -> &VectorClock {
         let step = Step { has_own_past: false, ..*step };
         self.before(&step, moment).sure
@@ -204,12 +205,12 @@ impl EntryOrder {
         self.known.settled.covers(stamp) || self.known.threads.any_knows(stamp)
     }
 
-    /// The stream with the index `number`, as in [`Step`].
+    /// The stream with the index `number`: the value of `Step::lane`.
     pub(super) fn lane(&self, number: usize) -> Option<&Lane> {
         self.known.lanes.list.get(number)
     }
 
-    /// The thread with the index `number`, as in [`Step`].
+    /// The thread with the index `number`: the value of `Step::thread`.
     pub(super) fn thread(&self, number: usize) -> Option<&Thread> {
         self.known.threads.list.get(number)
     }
@@ -222,13 +223,14 @@ impl EntryOrder {
         self.known.lanes.in_flight(device, &thread.known.sure)
     }
 
-    /// From now on, collects the doubtful waits. The entries in `known_doubtful` are treated as
-    /// doubtful from the start.
+    /// From now on, collects the entries of the doubtful waits ([`EntryOrder::doubtful_waits`]).
+    /// The waits in `known_doubtful` count as doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.events.search_doubtful_waits(known_doubtful);
     }
 
-    /// The entries of the waits that a later record of their event makes doubtful.
+    /// The entries of the doubtful waits. A wait is doubtful if another thread records the event of
+    /// the wait later, with no order between the two calls (law A45).
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         self.events.doubtful_waits()
     }
@@ -259,15 +261,15 @@ impl EntryOrder {
         self.handovers.signals.host_fn(lane, seq).map(|one| one.op)
     }
 
-    /// Everything that every thread knows to be complete. All later entries follow it, except the
-    /// entries of threads that have made no call yet.
+    /// The stamps that every thread knows to be complete. All later entries follow these stamps,
+    /// except the entries of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         self.known.threads.known_to_all()
     }
 
     /// Forgets the stamps in `complete`, which every thread knows to be complete. Frees the
-    /// components of former streams that nothing names. `named` has the components of the accesses
-    /// that are kept.
+    /// components of the former streams that no kept item names. `named` has the components of the
+    /// accesses that are kept.
     pub(super) fn retire(&mut self, complete: &VectorClock, named: &BTreeSet<LaneId>) {
         let Self { known, events, owned, handovers } = self;
         let signals = &mut handovers.signals;

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Maximum number of freed blocks for which the entry of the free is kept. For blocks that were
-/// freed earlier, only the number is kept.
+/// freed earlier, only the number of the block is kept.
 const FREES_MAX: usize = 1024;
 
 /// A use of bytes: its entry, and the stamp that a clock must cover to follow the use.
@@ -34,7 +34,7 @@ pub(super) struct Touch {
 struct Entry {
     write: Option<Touch>,
     reads: LastReads,
-    /// Whether nothing has been written since the allocation.
+    /// Whether nothing has been written to the bytes since the allocation.
     fresh: bool,
 }
 
@@ -261,8 +261,8 @@ impl Shadow {
         self.free(id, op);
     }
 
-    /// The blocks that the trace allocates and does not free, each with the entry of its
-    /// allocation, in order.
+    /// The blocks that the trace allocates and does not free, in the order of their numbers. Each
+    /// block comes with the entry of its allocation.
     pub(super) fn leaked(&self) -> Vec<(BlockId, u64)> {
         let born = self.blocks.iter().filter_map(|(id, block)| Some((*id, block.born?)));
         let mut leaked: Vec<_> = born.collect();

@@ -85,7 +85,7 @@ impl WitnessReplay {
     }
 }
 
-/// A race, and the two orders of its halves.
+/// A race, and the halves of the entries in the two orders.
 struct Race<'a> {
     ops: &'a [Op],
     steps: Vec<Step>,
@@ -101,7 +101,7 @@ struct Race<'a> {
     /// The racing half of the first operation, and the halves that follow it.
     late: Vec<Piece>,
     /// The half of the first operation that races, and the stamp that a clock must cover to follow
-    /// it.
+    /// that half.
     moved: Option<(Piece, Stamp)>,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// The half of an entry that reads or writes the byte, as the finding states, and the stamp of
-    /// its end.
+    /// The half of an entry that accesses the byte, and the stamp of the end of the access. If
+    /// `writes` is true, the access writes the byte. Otherwise the access reads the byte.
     fn touch(&self, index: usize, step: &Step, writes: bool) -> Option<(Piece, Stamp)> {
         let touches = |access: &&Access| {
             let Access { block, range, mode, .. } = access;

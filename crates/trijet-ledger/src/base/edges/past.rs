@@ -40,9 +40,9 @@ pub enum Edge {
 pub(crate) enum Laws {
     /// No additional edges.
     Documented,
-    /// Edges that a driver was observed to keep but does not promise. A bare record in the legacy
-    /// stream holds the blocking streams back (law A14). A copy of pageable memory is staged, or
-    /// complete, when its call returns (law A17).
+    /// Edges that a driver was observed to keep but does not promise. A record in the legacy stream
+    /// holds the blocking streams back as an operation does (law A14). A copy of pageable memory is
+    /// staged, or complete, when its call returns (law A17).
     Observed,
     /// Edges that an H200 kept in every measurement: records, waits and allocations are in order
     /// with the legacy stream like other work. The times of a call that may wait show whether the

@@ -68,10 +68,10 @@ pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// Many small copies in one direction from one site.
 ///
-/// Saved: the larger of two times, less the share of one copy. The first time is the time in the
-/// calls, because a batch is one call. The second time is the part of the copies' time that their
-/// bytes do not need. A byte needs the time that it takes at the best rate of a bulk copy of the
-/// run in this direction. Without a bulk copy, the second time is 0.
+/// Saved: the larger of two times, minus the average of this time for one copy. The first time is
+/// the time in the calls, because a batch is one call. The second time is the part of the copies'
+/// time that their bytes do not need. A byte needs the time that it takes at the best rate of a
+/// bulk copy of the run in this direction. Without a bulk copy, the second time is 0.
 pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
     let bytes_max = Rule::SmallCopy.limits().bytes_max;
     let wanted = |op: &Op| {

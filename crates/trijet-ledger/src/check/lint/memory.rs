@@ -14,7 +14,8 @@ pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
     let looped = run.by_place(|op| op.kind == OpKind::Memory(MemoryCall::AllocNow));
     let lint = |allocs: Vec<usize>| {
         let (first, last) = (*allocs.first()?, *allocs.last()?);
-        // Without frees in between, the loop only allocates memory that it keeps.
+        // Without frees between the first and the last allocation, the loop only allocates memory
+        // that it keeps.
         let between = |free: &&usize| (first..last).contains(*free);
         let freed: Vec<usize> = frees.iter().filter(between).copied().collect();
         let is_loop = |entries| Rule::SyncAlloc.are_enough(entries);
@@ -64,7 +65,7 @@ pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// A kernel is loaded after the first kernel was enqueued (law A42).
 ///
-/// Saved: the time in these calls.
+/// Saved: the time in the calls that load these kernels.
 pub(super) fn first_use_load(run: &LintRun<'_>) -> Vec<Lint> {
     let is_kernel = |op: &usize| run.ops[*op].kind == OpKind::Work(StreamWork::Kernel);
     let Some(first) = (0..run.ops.len()).find(is_kernel) else { return Vec::new() };

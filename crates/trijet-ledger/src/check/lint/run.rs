@@ -20,7 +20,7 @@ pub(super) struct LintRun<'a> {
     pub(super) engines: Vec<((DeviceId, Engine), Vec<usize>)>,
     /// The times when each engine worked, in the order of `engines`.
     pub(super) busy: Vec<Union>,
-    /// The hardware queues of each device, if their number is known.
+    /// The number of hardware queues of each device, if the number is known.
     pub(super) hardware_queues: Option<u32>,
     /// The time in which the thread of the run waited for engines of the host, if that is known.
     pub(super) host_waited: Option<Nanos>,

@@ -33,7 +33,7 @@ fn conflict(a: &Op, b: &Op) -> bool {
 /// The legacy stream delayed work of another stream, or work of another stream delayed the legacy
 /// stream.
 ///
-/// Saved: for each such operation, the time from the end of everything else that the operation
+/// Saved: for each delayed operation, the time from the end of everything else that the operation
 /// follows to the end of the barrier. If the operation conflicts with the operation that it waited
 /// for, nothing is saved, because without the legacy stream an event would be needed.
 pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
@@ -72,8 +72,8 @@ pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
 ///
 /// Saved: the time in these calls, where it was measured.
 pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
-    // Lanes get new, dense numbers, because the numbers in a damaged file could make a clock of any
-    // length.
+    // Lanes get new, dense numbers, because the numbers in a damaged file could make a vector clock
+    // of any length.
     let mut numbers: HashMap<LaneId, LaneId> = HashMap::new();
     let mut dense = |position: Position| {
         let next = LaneId(u32::try_from(numbers.len()).unwrap_or(u32::MAX));

@@ -1,5 +1,5 @@
-//! Events: the work that each record stands for, the waits for it, and unordered calls of two
-//! threads about one event (law A45).
+//! Events: the work that each record stands for, the waits for this work, and unordered calls of
+//! two threads about one event (law A45).
 //!
 //! Two threads use one event. One thread records the event, and the other thread records it, waits
 //! for it, queries it or synchronises with it. Such a pair of calls is *in doubt*, unless the later
@@ -99,10 +99,10 @@ impl EventState {
 pub(super) struct Events {
     by_id: NumberMap<u64, EventState>,
     doubts: Vec<Doubt>,
-    /// The waits that an earlier pass found to be in doubt with a later record.
+    /// The entries of the waits that an earlier pass found to be in doubt with a later record.
     known_doubtful: BTreeSet<u64>,
-    /// The known doubtful waits, and the ones that this pass finds; `None` if the pass does not
-    /// search for them.
+    /// The entries in `known_doubtful`, and the entries of the doubtful waits that this pass finds.
+    /// `None` if the pass does not search for doubtful waits.
     found_doubtful: Option<BTreeSet<u64>>,
 }
 
@@ -126,7 +126,8 @@ impl Events {
             let waits = if records { other.unknown(known) } else { &[] };
             in_doubt |= record.is_some();
             if let Some(found) = &mut self.found_doubtful {
-                // In another run this record may come first. Then these waits would wait for it.
+                // In another run this record may come first. Then these waits would wait for this
+                // record.
                 found.extend(waits.iter().map(|(_, op)| *op));
             }
             let Some((_, first)) = record.or(waits.first().copied()) else { continue };
@@ -298,7 +299,7 @@ impl Events {
         self.by_id.remove(&event);
     }
 
-    /// Forgets what every thread knows to be complete.
+    /// Forgets the stamps and calls that `known` covers. Every thread knows them to be complete.
     pub(super) fn retire(&mut self, known: &VectorClock) {
         self.by_id.values_mut().for_each(|event| event.retire(known));
     }
@@ -312,14 +313,15 @@ impl Events {
         self.by_id.len()
     }
 
-    /// From now on, collects the doubtful waits. The entries in `known_doubtful` are treated as
-    /// doubtful from the start.
+    /// From now on, collects the entries of the doubtful waits ([`Events::doubtful_waits`]). The
+    /// waits in `known_doubtful` count as doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.found_doubtful = Some(known_doubtful.clone());
         self.known_doubtful = known_doubtful;
     }
 
-    /// The entries of the waits that a later record of their event makes doubtful.
+    /// The entries of the doubtful waits. A wait is doubtful if another thread records the event of
+    /// the wait later, with no order between the two calls (law A45).
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         static NO_WAITS: BTreeSet<u64> = BTreeSet::new();
         self.found_doubtful.as_ref().unwrap_or(&NO_WAITS)

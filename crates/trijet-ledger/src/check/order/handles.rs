@@ -48,7 +48,7 @@ impl Handles {
         self.by_id.values().map(|live| live.len() + 1).sum()
     }
 
-    /// The live handles of a signal; `None` if they are not tracked.
+    /// The live handles of a signal; `None` if the handles are not tracked.
     pub(super) fn live(&self, signal: u64) -> Option<impl Iterator<Item = &Handle>> {
         Some(self.by_id.get(&signal)?.values())
     }

@@ -1,5 +1,5 @@
 //! Hand-overs between host threads and host functions, by signals. One thread or host function sets
-//! a signal, and another one waits for it.
+//! a signal, and another thread or host function waits for the signal.
 //!
 //! A thread or host function that finds a signal set follows the thread or host function that set
 //! the signal first. The waits that may never end are found in [`stuck`](super::stuck).
@@ -17,11 +17,11 @@ use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
 
-/// Maximum number of kept calls that set the same signal. The first of these calls is always kept,
-/// because it ends the waits for the signal.
+/// Maximum number of kept [`Set`]s of one signal: calls that set the signal. The first call is
+/// always kept, because it ends the waits for the signal.
 const SETS_MAX: usize = 8;
-/// Maximum number of needs (waits without an answer) that are kept. Without a limit, waits that
-/// time out would add up for ever.
+/// Maximum number of [`UnansweredWait`]s that are kept. Without a limit, waits that time out would
+/// add up for ever.
 const NEEDS_MAX: usize = 256;
 
 /// All signals, and the findings about waits that may never end.
@@ -33,8 +33,9 @@ pub(super) struct HandOvers {
 }
 
 impl HandOvers {
-    /// Adds a host function that follows `before`, and applies its early acts. The host function
-    /// gets the next number of its stream. The caller counts this number after the call.
+    /// Adds a host function that follows `before`, and applies the acts of the host function whose
+    /// entries came earlier. The host function gets the next number of its stream. After this call,
+    /// the caller counts this number.
     pub(super) fn host_fn(
         &mut self,
         known: &mut Known,
@@ -90,7 +91,7 @@ impl HandOvers {
         }
     }
 
-    /// Reads the return of the host function at the position.
+    /// Reads the return of the host function at the position `at`.
     pub(super) fn ran(&mut self, known: &Known, at: Position, op: u64) {
         match self.signals.host_fn_at(known, at) {
             Some(by) => self.signals.returned_from(by),
@@ -176,8 +177,8 @@ impl HandOvers {
     fn found(&mut self, known: &mut Known, by: Actor, op: u64, signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
-            // A host function set the signal before the entry of the host function came. A thread
-            // learns of the set when the set is applied.
+            // A host function set the signal before the entry of the host function came. The act is
+            // applied when that entry comes, and the thread follows the act from then on.
             if let Actor::Thread(thread) = by {
                 held.found_early.push(thread);
             }
@@ -188,9 +189,10 @@ impl HandOvers {
             Actor::Thread(thread) => self.signals.note_known(known, thread, op),
             Actor::HostFn(lane, _) => known.lanes.edges.tail_mut(lane).join(&first),
         }
-        // In this run, a set answered the wait. In another order of host functions, the wait might
-        // get no answer, which is checked here. A waiter that waited for the signal more than once
-        // keeps its need, because an earlier wait ended without an answer.
+        // In this run, the wait ended because the signal was set. In another order of host
+        // functions, the wait might never end, which is checked here. If `by` waited for the signal
+        // more than once, its unanswered wait is kept, because an earlier wait ended without the
+        // signal.
         let keys = [Patience::Endless, Patience::Limited].map(|patience| (signal, by, patience));
         let needs = keys.iter().filter_map(|key| self.signals.needs.get(key));
         let last = needs.max_by_key(|need| need.last);
@@ -216,7 +218,8 @@ impl HandOvers {
         self.signals.forget(signal);
     }
 
-    /// Drops each need of the signal that some set answers in every run.
+    /// Removes each unanswered wait for the signal that ends in every run, because some [`Set`]
+    /// answers it.
     fn settle(&mut self, known: &Known, signal: u64) {
         let first = (signal, Actor::Thread(0), Patience::Endless);
         let of_signal = self.signals.needs.range(first..);
@@ -229,8 +232,9 @@ impl HandOvers {
         }
     }
 
-    /// Limits the number of needs. Keeps the findings about all needs, and drops the needs of
-    /// signals without handles. If that is not enough, drops the older half of the needs.
+    /// Limits the number of unanswered waits. Makes the findings about all unanswered waits first.
+    /// Then removes the waits for signals without handles. If too many waits remain, removes the
+    /// older half of them.
     fn make_room(&mut self, known: &Known) {
         if self.signals.needs.len() < NEEDS_MAX {
             return;
@@ -260,7 +264,8 @@ impl HandOvers {
         self.found.extend(found);
     }
 
-    /// The needs, with the order that decides which sets may answer them.
+    /// The unanswered waits, with the order of the entries. The order decides which [`Set`]s may
+    /// answer the waits.
     pub(super) fn open<'a>(&'a self, known: &'a Known) -> OpenWaits<'a> {
         OpenWaits { known, signals: &self.signals }
     }

@@ -18,8 +18,8 @@ pub(in crate::check) struct Known {
     pub(in crate::check) threads: HostThreads,
     /// The stamps that the library found complete in this run.
     pub(super) settled: VectorClock,
-    /// If other entries came to the stream of the last entry while its call waited: the past of the
-    /// last entry.
+    /// The past of the last entry, if its call had begun earlier (`HostStep::Begin`). Other entries
+    /// may have come to the stream while the call waited.
     pub(super) own_past: StampClock,
 }
 

@@ -1,10 +1,11 @@
-//! Streams. Each has a component of the clocks, and its last waits, which explanations use.
+//! Streams. Each stream has a component of the clocks, and its last waits, which explanations use.
 //!
 //! A stream has its own component, or continues the numbers in the component of a former stream.
-//! Numbers of one component state that a later operation follows every earlier one, but a stream
-//! does not follow the work of a former stream. So a stream continues the numbers in two cases
-//! only: the thread that creates the stream knows all that work to be complete, or nothing that is
-//! kept names the work.
+//! Within a component, an operation follows every operation with a smaller number. But a stream
+//! does not follow the work of a former stream. So a stream continues the numbers of a former
+//! stream in two cases only:
+//! - The thread that creates the stream knows all work of the former stream to be complete.
+//! - Nothing that is kept names the work of the former stream.
 #![forbid(unsafe_code)]
 
 use super::clock::{Components, Stamp, StampClock};
@@ -84,9 +85,9 @@ pub(in crate::check) struct Lanes {
     /// The legal edges of the streams, by their indices in `list`.
     pub(super) edges: Streams<StampClock>,
     pub(in crate::check) list: Vec<Lane>,
-    /// Streams whose lanes passed to other streams.
+    /// The indices of the streams whose lanes passed to other streams.
     former: Vec<usize>,
-    /// Former streams whose numbers any new stream may continue.
+    /// The indices of former streams whose numbers any new stream may continue.
     vacant: Vec<usize>,
 }
 
@@ -114,8 +115,8 @@ impl Lanes {
         Some(before)
     }
 
-    /// Opens a stream, which takes a lane. The stream follows only the call that creates it. The
-    /// thread of that call knows `known` to be complete.
+    /// Opens a stream in the lane of `op`. The stream follows only the call that creates the
+    /// stream. The thread of that call knows `known` to be complete.
     pub(super) fn open(&mut self, op: &Op, known: &StampClock, components: &mut Components) {
         let number = self.vacant(known).unwrap_or(self.list.len());
         if number == self.list.len() {
@@ -131,8 +132,8 @@ impl Lanes {
         self.edges.open(number, op, known);
     }
 
-    /// A former stream whose numbers a new stream may continue. The thread that creates the new
-    /// stream knows `known` to be complete.
+    /// The index of a former stream whose numbers a new stream may continue. The thread that
+    /// creates the new stream knows `known` to be complete.
     fn vacant(&mut self, known: &StampClock) -> Option<usize> {
         if let Some(number) = self.vacant.pop() {
             return Some(number);
@@ -143,10 +144,10 @@ impl Lanes {
         Some(self.former.remove(first + found))
     }
 
-    /// Frees the components of former streams, and returns these components. Every thread knows the
-    /// work of such a stream to be complete, or nothing names the work. `named` has the components
-    /// of the stamps that are kept elsewhere. `forget` drops the other state of a stream, or
-    /// returns false if that state is still needed.
+    /// Frees the components of the former streams whose work every thread knows to be complete, or
+    /// whose work nothing names. Returns these components. Every thread knows `known` to be
+    /// complete. `named` has the components of the stamps that are kept elsewhere. `forget` drops
+    /// the other state of a stream, or returns false if that state is still needed.
     pub(super) fn retire(
         &mut self,
         known: &VectorClock,

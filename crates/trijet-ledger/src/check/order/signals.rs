@@ -1,9 +1,10 @@
 //! Signals, the host functions that may set them, and the waits that may never end.
 //!
-//! A set *answers* a wait if it ends the wait. A *need* is a wait without a set that answers it in
-//! every run. A set that comes only after the wait has ended can never answer the wait. The driver
-//! may run host functions one after the other (law A28). So a host function that waits for a signal
-//! of another host function may run first, and keep the other host function from running.
+//! A [`Set`] is an act that sets a signal. A set *answers* a wait if the set ends the wait. A
+//! *need* ([`UnansweredWait`]) is a wait that no set answers in every run. A set that comes only
+//! after the wait has ended can never answer the wait. The driver may run host functions one after
+//! the other (law A28). So a host function that waits for a signal of another host function may run
+//! first, and keep the other host function from running.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// Maximum number of host functions that are kept per stream. The latest host functions are kept,
 /// because at most about this many can be pending (law A41).
 pub(super) const HOST_FNS_MAX: usize = 1024;
-/// Maximum number of early acts that are kept.
+/// Maximum number of [`EarlyAct`]s that are kept.
 const EARLY_MAX: usize = 1024;
 
 /// A host thread or a host function that sets a signal or waits for one.
@@ -63,9 +64,10 @@ pub(super) struct HostFns {
     pub(super) list: VecDeque<HostFn>,
     /// Two components of the clocks. `None` if none of the host functions has set a signal or
     /// waited. A host function that has begun raises the first component to its number in the
-    /// stream. The second component counts the sets and waits inside the host functions.
+    /// stream. The second component counts the acts inside the host functions that set a signal or
+    /// wait.
     pub(super) inner: Option<(LaneId, LaneId)>,
-    /// The number of the last set or wait in the second component.
+    /// The number of the last act in the second component.
     pub(super) waits: u64,
 }
 
@@ -78,7 +80,7 @@ pub(super) struct Set {
     pub(super) clock: StampClock,
 }
 
-/// Whether a wait ends even without a set that answers it.
+/// Whether a wait ends even if no [`Set`] answers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Patience {
     /// The wait lasts for ever.
@@ -91,7 +93,7 @@ pub(in crate::check) enum Patience {
 /// host function, and whether the waits have a limit.
 pub(super) type Waiter = (u64, Actor, Patience);
 
-/// A wait without a set that answers it in every run.
+/// A wait that no [`Set`] answers in every run.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct UnansweredWait {
     pub(in crate::check) op: u64,
@@ -110,13 +112,14 @@ pub(in crate::check) struct UnansweredWait {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SignalState {
     pub(super) sets: Vec<Set>,
-    /// The threads that found the signal set before the set was applied.
+    /// The indices of the threads that found that the signal was set before `sets` had the [`Set`].
     pub(super) found_early: Vec<usize>,
     /// Whether the last handle of the signal was dropped.
     pub(super) is_gone: bool,
 }
 
-/// An act of a host function that came before the entry of its enqueue call.
+/// An act of a host function whose entry came before the entry of the call that enqueues the host
+/// function.
 #[derive(Debug, Clone)]
 pub(super) struct EarlyAct {
     /// The position of the host function.
@@ -134,12 +137,12 @@ pub(super) enum Act {
     Return,
 }
 
-/// All signals, the host functions, and the needs.
+/// All signals, the host functions, and the unanswered waits.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, SignalState>,
-    /// The first wait of each waiter for each signal. Later waits follow the first wait, so they
-    /// are not kept.
+    /// The first wait of each waiter for each signal. Later waits of the waiter for the signal
+    /// follow the first wait, so the later waits are not kept.
     pub(super) needs: BTreeMap<Waiter, UnansweredWait>,
     /// The host functions of each stream, by the index of the stream in `Lanes::list`.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
@@ -184,15 +187,15 @@ impl Signals {
         self.lost.insert(device);
     }
 
-    /// Notes that the lane of a stream passes to another stream, so all host functions of the first
-    /// stream have run.
+    /// Notes that the lane of a stream passes to another stream. So all host functions of the
+    /// stream that had the lane have run.
     pub(super) fn lane_gone(&mut self, lane: usize) {
         let list = self.host_fns.get_mut(&lane).into_iter().flat_map(|fns| &mut fns.list);
         list.for_each(|host_fn| host_fn.state = State::Ran);
     }
 
-    /// Forgets the host functions of a former stream, unless one of these host functions has a
-    /// need. Returns whether they were forgotten.
+    /// Forgets the host functions of a former stream, unless one of these host functions has an
+    /// unanswered wait. Returns whether the host functions were forgotten.
     pub(super) fn forget_lane(&mut self, lane: usize) -> bool {
         let waits = |key: &Waiter| matches!(key.1, Actor::HostFn(of, _) if of == lane);
         if self.needs.keys().any(waits) {
@@ -253,8 +256,9 @@ impl Signals {
         self.lost.contains(&known.lanes.edges.device(lane))
     }
 
-    /// The host function with this position. If a damaged trace has several host functions with
-    /// this position, the last one, because only a pending host function can run.
+    /// The host function with this position. A damaged trace may have several host functions with
+    /// this position. Then the last of them is returned, because only a pending host function can
+    /// run.
     pub(super) fn host_fn_at(&self, known: &Known, at: Position) -> Option<Actor> {
         let lane = known.lanes.edges.find(at.lane)?;
         let list = &self.host_fns.get(&lane)?.list;
@@ -262,7 +266,7 @@ impl Signals {
         Some(Actor::HostFn(lane, host_fn.seq))
     }
 
-    /// Forgets a signal that has no handle and no needs.
+    /// Forgets the signal if its last handle was dropped and there is no unanswered wait for it.
     pub(super) fn forget(&mut self, signal: u64) {
         let Self { by_id, needs, .. } = self;
         let is_open = || needs.keys().any(|(other, ..)| *other == signal);
@@ -289,8 +293,8 @@ impl Signals {
         }
     }
 
-    /// Forgets the host functions in `complete`, which every thread knows to be complete, except
-    /// host functions that have a need.
+    /// Forgets the host functions in `complete`, which every thread knows to be complete. Host
+    /// functions with an unanswered wait are not forgotten.
     pub(super) fn retire(&mut self, known: &Known, complete: &VectorClock) {
         let Self { host_fns, needs, .. } = self;
         for (lane, of_lane) in host_fns {

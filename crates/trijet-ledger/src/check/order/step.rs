@@ -29,8 +29,9 @@ pub(in crate::check) struct Step {
     pub(in crate::check) waits_for_nothing: bool,
     /// Whether the call returns only after the operation has read its source.
     pub(super) staged: bool,
-    /// Whether other entries came to the stream while the call waited. Then the entry does not
-    /// follow everything that the stream holds, but has its own past.
+    /// Whether the call of the entry had begun earlier ([`HostStep::Begin`]), so that other entries
+    /// may have come to the stream while the call waited. Such an entry does not follow everything
+    /// that the stream holds, but has its own past (`Known::own_past`).
     pub(super) has_own_past: bool,
 }
 
@@ -39,7 +40,7 @@ pub(in crate::check) struct Step {
 pub(in crate::check) struct AccessPast<'a> {
     /// The stamps that come before the access in every run.
     pub(in crate::check) sure: &'a VectorClock,
-    /// Further stamps that come before the access in this run: the stamps in a clock, and the
+    /// Further stamps that come before the access in this run: the seen part of a clock, and the
     /// stamps that the library found complete.
     pub(super) seen: [&'a VectorClock; 2],
 }

@@ -1,12 +1,15 @@
 //! Waits for signals that can never end, and waits that end only if host functions run in the right
 //! order.
 //!
-//! A set answers a wait unless the set follows a wait that can never end. So a loop removes the
-//! waits that can be answered until there are no more such waits. Each wait that remains waits for
-//! another wait that remains, or for a signal that nothing can set. A signal without a set in the
-//! trace may still be set after the trace ends. A thread that has not ended may set it after the
-//! wait that the thread is in. A host function that has not returned may also set it. The thread or
-//! host function must be one that may have a handle of the signal.
+//! A [`Set`] (an act that sets a signal) answers a wait unless the set follows a wait that can
+//! never end. So a loop removes the waits that can be answered until there are no more such waits.
+//! Each wait that remains waits for another wait that remains, or for a signal that nothing can
+//! set.
+//!
+//! If no entry of the trace sets a signal, the signal may still be set after the trace ends. A
+//! thread that has not ended may set the signal after the wait that the thread is in. A host
+//! function that has not returned may set the signal as well. The thread or host function must be
+//! one that may have a handle of the signal.
 //!
 //! A wait with a limit ends without an answer, so only waits without a limit can hang. The loop
 //! runs twice. The first time it runs over the waits without a limit, to find the waits that hang.
@@ -20,14 +23,14 @@ use crate::base::id::Position;
 use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
 
-/// A wait of a cycle, and the set or the step that could answer it.
+/// A wait of a cycle, and the [`Answer`] that could end the wait.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Hop {
     pub(in crate::check) need: UnansweredWait,
-    /// The entry of the set. If there is no set, the last known entry of `by`, usually the wait
-    /// that `by` is in. `by` would have to set the signal after that entry.
+    /// The entry that sets the signal. If no entry sets the signal: the last known entry of `by`,
+    /// usually the wait that `by` is in. Then `by` would have to set the signal after that entry.
     pub(in crate::check) answer: u64,
-    /// The thread or host function that sets the signal, or would have to.
+    /// The thread or host function that sets the signal, or would have to set the signal.
     pub(in crate::check) by: Actor,
     /// The entry at which `by` learned that the host function of the next wait is complete.
     pub(in crate::check) learned: Option<u64>,
@@ -40,22 +43,23 @@ pub(in crate::check) struct Stuck {
     /// order.
     pub(in crate::check) hops: Vec<Hop>,
     /// If the order of host functions decides whether the wait ends: the entry of the host function
-    /// that has to run before the waiting one.
+    /// that has to run before the waiting host function.
     pub(in crate::check) first: Option<u64>,
 }
 
-/// A set that could answer a wait, or a point from which the signal could still be set.
+/// A [`Set`] that could answer a wait, or a point from which the signal could still be set.
 #[derive(Debug, Clone, Copy)]
 struct Answer<'a> {
     op: u64,
     by: Actor,
     clock: &'a VectorClock,
-    /// Whether the answer is a set in the trace. If not, the answer is a point from which the
+    /// Whether the answer is a [`Set`] in the trace. Otherwise the answer is a point from which the
     /// signal could still be set.
     is_set: bool,
 }
 
-/// The needs, with the order and the signals that decide which sets may answer them.
+/// The unanswered waits in `signals`, with the order in `known`. The order decides which [`Set`]s
+/// may answer the waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWaits<'a> {
     pub(super) known: &'a Known,
@@ -69,9 +73,9 @@ impl<'a> OpenWaits<'a> {
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
-    /// A host function that must run before the set with this clock, although nothing orders it
-    /// before the waiting host function. `None` if there is no such host function, or if a thread
-    /// waits.
+    /// The entry of a host function that must run before the [`Set`] with this clock, although
+    /// nothing orders that host function before the waiting host function. `None` if there is no
+    /// such host function, or if a thread waits.
     fn risk(&self, need: &UnansweredWait, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
@@ -86,11 +90,11 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// Whether some set answers the wait in every run.
+    /// Whether some [`Set`] answers the wait in every run.
     pub(super) fn is_answered(&self, need: &UnansweredWait) -> bool {
         let Some(held) = self.signals.by_id.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
-            // A wait that ends by its limit does not hold a set back for ever.
+            // A wait that ends by its limit does not delay the act that sets the signal for ever.
             let follows = |other: &UnansweredWait| {
                 other.patience <= need.patience && self.follows(&set.clock.sure, other)
             };
@@ -98,8 +102,8 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// The finding about a wait that the first set answered in this run. `None` if the wait would
-    /// also be answered in any other order of the host functions.
+    /// The finding about a wait that the signal's first [`Set`] answered in this run. `None` if the
+    /// wait would be answered in every other order of the host functions as well.
     pub(super) fn risk_of_first(&self, need: &UnansweredWait) -> Option<Stuck> {
         let set = self.signals.by_id.get(&need.signal)?.sets.first()?;
         let first = self.risk(need, &set.clock.sure)?;
@@ -107,8 +111,9 @@ impl<'a> OpenWaits<'a> {
             .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
     }
 
-    /// The sets that could answer a wait. If there is no set, the points from which the signal
-    /// could still be set. `None` if something without a known order may set the signal.
+    /// The [`Set`]s that could answer a wait. If the signal has no set, the points from which the
+    /// signal could still be set. `None` if a host function without a known order may set the
+    /// signal.
     fn answers(&self, need: &UnansweredWait) -> Option<Vec<Answer<'a>>> {
         let held = self.signals.by_id.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
@@ -144,8 +149,8 @@ impl<'a> OpenWaits<'a> {
         Some(threads.chain(waiting).collect())
     }
 
-    /// Whether another host function may still set the signal: one that is in no wait, and that
-    /// does not follow the wait `need`.
+    /// Whether another host function may still set the signal. Only a host function counts that is
+    /// in no wait, and that does not follow the wait `need`.
     fn has_other_host_fn(&self, need: &UnansweredWait) -> bool {
         let waiter = match need.by {
             Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
@@ -181,8 +186,8 @@ impl<'a> OpenWaits<'a> {
         open.iter().any(|key| self.follows(one.clock, &self.signals.needs[key]))
     }
 
-    /// The waits in `open` that nothing answers. Each of them is assumed to hold back everything
-    /// that follows it.
+    /// The waits in `open` that nothing answers. Each of these waits is assumed to hold back
+    /// everything that follows the wait.
     fn unanswered(&self, mut open: BTreeSet<Waiter>) -> BTreeSet<Waiter> {
         loop {
             let is_answered = |key: &&Waiter| {
@@ -211,8 +216,8 @@ impl<'a> OpenWaits<'a> {
         found
     }
 
-    /// The waits of this patience that end only if host functions run in the right order. The waits
-    /// in `open` hold back everything that follows these waits.
+    /// The findings about waits of this patience that end only if host functions run in the right
+    /// order. The waits in `open` hold back everything that follows these waits.
     fn risks(&self, open: &BTreeSet<Waiter>, patience: Patience) -> Vec<Stuck> {
         let closed = self.signals.needs.iter().filter(|(key, need)| {
             need.patience == patience && !open.contains(key) && !need.reported
@@ -318,7 +323,7 @@ impl<'a> OpenWaits<'a> {
             Some(Actor::HostFn(lane, seq)) => {
                 signals.host_fn(lane, seq).is_none_or(|one| one.state == State::Ran)
             }
-            // The entry of its enqueue call may still come.
+            // The entry of the call that enqueues the host function may still come.
             _ => known.lanes.edges.find(at.lane).is_some() && !signals.is_early(at),
         }
     }

@@ -23,9 +23,9 @@ pub(in crate::check) struct Thread {
     pub(super) known: StampClock,
     /// The number of the last counted call of the thread.
     pub(super) seq: u64,
-    /// The version of `known`. It changes whenever `known` changes.
+    /// The version of `known`. The version changes whenever `known` changes.
     pub(super) version: u64,
-    /// Whether the thread has made a call other than an unfinished wait.
+    /// Whether the thread has made a call other than a wait that is pending or has failed.
     has_called: bool,
     pub(in crate::check) waits: Vec<RememberedWait>,
     /// The entry of the last query that found work pending.
@@ -63,7 +63,7 @@ pub(in crate::check) struct HostThreads {
     /// The number of versions that were assigned so far.
     versions: u64,
     /// The forgotten stamps, which every thread knew to be complete. A thread whose first call
-    /// comes later is assumed to know the same.
+    /// comes later is assumed to know these stamps to be complete.
     retired: VectorClock,
     /// The stamps that ended threads knew to be complete. The stamps are kept when the threads are
     /// forgotten.
@@ -195,8 +195,8 @@ impl HostThreads {
         self.list.iter().find(|thread| thread.known.sure.covers(stamp))
     }
 
-    /// Everything that every thread knows to be complete. All later entries follow it, except the
-    /// entries of threads that have made no call yet.
+    /// The stamps that every thread knows to be complete. All later entries follow these stamps,
+    /// except the entries of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         let mut all = VectorClock::new();
         // The first thread has joined the other threads, so they make no more calls.
