@@ -26,14 +26,14 @@ pub(super) fn bytes<'a>(list: impl IntoIterator<Item = &'a Activity>) -> Bytes {
     Bytes(list.into_iter().fold(0, |sum, one| sum.saturating_add(one.bytes)))
 }
 
-/// The time of overhead of the kinds that `of` accepts.
+/// The times of the overhead records whose kind `of` accepts.
 pub(super) fn overhead(trace: &ProcessTrace, of: impl Fn(OverheadKind) -> bool) -> Union {
     let timed = trace.activities.iter().filter(|one| is_timed(one));
     times(timed.filter(|one| matches!(one.kind, ActivityKind::Overhead(kind) if of(kind))))
 }
 
-/// A union of times. It computes how much of an interval it covers, in time logarithmic in the
-/// number of its intervals.
+/// A union of times that computes how much of an interval the union covers. The cost is logarithmic
+/// in the number of intervals of the union.
 #[derive(Debug, Default)]
 pub(super) struct Cover {
     times: Union,

@@ -54,7 +54,7 @@ pub(super) struct Communication {
     pub(super) streams: Vec<Vec<CollectiveKernel>>,
     /// The time of all kernels that are not in `streams`.
     pub(super) others: Union,
-    /// The names of the collectives in `streams`, by the numbers that the collectives have.
+    /// The names of the collectives in `streams`, by the value of `CollectiveKernel::name`.
     names: Vec<String>,
 }
 

@@ -63,8 +63,8 @@ pub struct DeviceProfile {
     pub extent: FiguresOf,
     /// The start of the part `extent`, on the clock of the trace.
     pub began: Nanos,
-    /// The length of the part `extent`: from the start of the first operation, or step, to the end
-    /// of the last one.
+    /// The length of the part `extent`: from the start of the first operation or step to the end of
+    /// the last operation or step.
     pub elapsed: Nanos,
     /// The engines that executed at least one operation.
     pub engines: Vec<EngineTime>,

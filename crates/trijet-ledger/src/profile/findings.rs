@@ -26,7 +26,7 @@ pub struct Habit {
     pub rule: Rule,
     /// The number of operations or calls that the finding is about.
     pub count: usize,
-    /// The time that a fix may gain.
+    /// The time that a fix may save.
     pub cost: Nanos,
     /// The longest intervals of the cost, on the clock of the trace, the longest first.
     pub places: Vec<Range<u64>>,
@@ -231,8 +231,8 @@ fn over_sync(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit>
     (count > 0).then(|| Habit::new(Rule::OverSync, count, &caused, seen))
 }
 
-/// The cause of the largest part of the idle time as text, and its fix. If another rule finds this
-/// cause, the fix is the fix of that rule.
+/// A cause of idle time as text, and its fix. If another rule finds this cause, the fix is the fix
+/// of that rule.
 fn idle_words(cause: IdleCause, has_staged: bool) -> (&'static str, &'static str) {
     match cause {
         IdleCause::Waits => ("while the host waited for the GPU", Rule::OverSync.fix()),

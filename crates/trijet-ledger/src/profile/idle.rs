@@ -35,7 +35,7 @@ pub(super) enum IdleCause {
 /// A part of the idle time of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdlePart {
-    /// The name for filters, which does not change between versions.
+    /// The name of the part for filters, which does not change between versions.
     pub key: &'static str,
     /// The activity of the host, in words that follow "the host was".
     pub host: &'static str,
@@ -121,8 +121,8 @@ impl Idle {
 
 /// The idle time that these waits cause. For each wait, the idle time starts with the call, or with
 /// the end of the last operation if that end is later. The idle time ends with the next operation.
-/// It counts for at most the length of the wait, because without the wait the host would be ahead
-/// by no more than that length. A gap that ends before the call returns is not caused by the wait,
+/// At most the length of the wait counts, because without the wait the host would be ahead by no
+/// more than that length. A gap that ends before the call returns is not caused by the wait,
 /// because the GPU had work in its queue.
 pub(super) fn caused_by(idle: &Union, calls: &[Range<u64>]) -> Union {
     let gaps = idle.intervals();

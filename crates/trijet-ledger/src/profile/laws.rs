@@ -34,15 +34,15 @@ const FASTEST_BYTES_PER_NS: u64 = 100_000;
 const TICK_NS: u64 = 2_000;
 /// Maximum number of grids that run on a device at once, by the CUDA C++ Programming Guide.
 const GRIDS_MAX: usize = 128;
-/// Maximum number of operations of a group that are marked one after the other. A comparison of an
-/// operation with later ones has the same limit. Without these limits, a damaged file could take
-/// hours.
+/// Maximum number of operations of a group that are marked one after the other. Without this limit
+/// and [`OVERLAPS_MAX`], a damaged file could take hours.
 const ROUNDS_MAX: usize = 64;
+/// Maximum number of later operations with which an operation of a group is compared.
 const OVERLAPS_MAX: usize = 1024;
 /// Maximum number of records that are named for each law.
 const EXAMPLES_MAX: usize = 3;
 
-/// A law, in the order in which contradictions are reported.
+/// The laws, in the order in which contradictions are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Law {
     Start,
@@ -164,7 +164,7 @@ impl Life {
 
 /// The law of speed that a copy or a fill violates.
 fn speed(one: &Activity) -> Option<Law> {
-    // A copy of other memory may take longer, because the host may read its pages from a disk.
+    // A copy from or to other memory may take longer, because the host may read pages from a disk.
     let is_near =
         |memory| matches!(memory, MemoryKind::Pinned | MemoryKind::Device | MemoryKind::Array);
     let is_near = match one.kind {
@@ -254,8 +254,9 @@ impl OperationKind {
     }
 }
 
-/// Marks operations that overlap other operations of their stream. Among operations that exclude
-/// each other, the operation that excludes the most others is marked.
+/// Marks operations that overlap other operations of their stream. Two operations exclude each
+/// other if they overlap and the laws do not allow the overlap. Among operations that exclude each
+/// other, the operation that excludes the most others is marked.
 fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
     let list = &trace.activities;
     let stream = |at: usize| (list[at].device, list[at].context, list[at].stream);
@@ -340,7 +341,7 @@ fn excluded(group: &[Operation<'_>]) -> Vec<usize> {
     counts
 }
 
-/// The time since the trace began; 0 for a time before that.
+/// The time from the start of the trace to `time`; 0 if `time` is before the start of the trace.
 fn since(trace: &ProcessTrace, time: Nanos) -> Nanos {
     Nanos(time.0.saturating_sub(trace.began.0))
 }

@@ -135,8 +135,8 @@ fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each kernel of `a`, by its index: the index of the kernel of `b` with the nearest end.
-/// `None` if two kernels of `b` are equally near.
+/// For each kernel of `a`, by its index: the index of the kernel of `b` whose end is nearest to the
+/// end of the kernel of `a`. `None` if two kernels of `b` are equally near.
 fn nearest(a: &[CollectiveKernel], b: &[CollectiveKernel]) -> Vec<Option<usize>> {
     let mut after = 0;
     let nearest = a.iter().map(|one| {
@@ -156,8 +156,8 @@ fn nearest(a: &[CollectiveKernel], b: &[CollectiveKernel]) -> Vec<Option<usize>>
 }
 
 /// For each kernel of `a`, by its index: the index of the kernel of `b` that can be the same
-/// collective. Each of these two kernels is nearest to the other by its end, and the names are the
-/// same.
+/// collective. The two kernels have the same name, and each of them has the end that is nearest to
+/// the end of the other.
 fn partners(a: &RankSequence<'_>, b: &RankSequence<'_>) -> Vec<Option<usize>> {
     let back = nearest(b.list, a.list);
     let mut found = nearest(a.list, b.list);

@@ -3,8 +3,8 @@
 //!
 //! Every length is the length of a union of intervals, never a sum of durations. The cost of a
 //! finding is an estimate of the gain of its fix. The cost is the time in which no kernel ran while
-//! the operations or calls of the finding ran. For some findings, it is the idle time that these
-//! calls caused. Costs of findings may overlap, so they do not add up.
+//! the operations or calls of the finding ran. For some findings, the cost is the idle time that
+//! the calls of the finding caused. Costs of findings may overlap, so the costs do not add up.
 //!
 //! The figures of a device are about the steps of the program: named ranges that repeat, or the part
 //! of the run in which the names of the kernels repeat.

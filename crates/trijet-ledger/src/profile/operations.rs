@@ -15,7 +15,7 @@ pub(super) struct Operations<'a> {
     /// The operations with known times.
     pub(super) all: Vec<&'a Activity>,
     /// The interval in nanoseconds that the figures are about: from the start of the first
-    /// operation, or step, to the end of the last one.
+    /// operation or step to the end of the last operation or step.
     pub(super) window: Range<u64>,
     /// The time in which kernels computed. Kernels that communicate do not count.
     pub(super) kernels: Union,
@@ -25,8 +25,8 @@ pub(super) struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    /// The operations of `device` that have a part inside `window`, or all operations without a
-    /// window. `None` if no operation has known times.
+    /// The operations of `device` that have a part inside `window`. Without a window, all
+    /// operations of `device`. `None` if no operation has known times.
     pub(super) fn of(
         device: u32,
         mut all: Vec<&'a Activity>,

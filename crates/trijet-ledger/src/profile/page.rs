@@ -24,9 +24,9 @@ use std::ops::Range;
 
 /// Maximum number of tracks of a timeline. Further streams and threads have none.
 const TRACKS_MAX: usize = 600;
-/// Maximum number of all tracks. Beyond [`TRACKS_MAX`], only engines get tracks.
+/// Maximum number of all tracks of a timeline. Beyond [`TRACKS_MAX`], only engines get tracks.
 const ALL_TRACKS_MAX: usize = 2 * TRACKS_MAX;
-/// Maximum number of names of kernels that communicate.
+/// Maximum number of names of communicating kernels that a page lists.
 const KERNELS_MAX: usize = 10;
 /// Maximum number of devices whose figures a page has.
 const SECTIONS_MAX: usize = 64;
@@ -36,8 +36,8 @@ const SECTIONS_MAX: usize = 64;
 pub struct PageOptions {
     /// The title of the page, such as the traced command.
     pub title: String,
-    /// The part of the trace that the timeline shows, counted from its first activity. The default
-    /// is the whole trace.
+    /// The part of the trace that the timeline shows, as times since the first activity of the
+    /// trace. The default is the whole trace.
     pub window: Option<Range<Nanos>>,
 }
 
@@ -393,7 +393,8 @@ impl TimelineBuilder {
         number
     }
 
-    /// The time of an activity on the clock of the page, if a part of it is in the window.
+    /// The start and the end of an activity in nanoseconds, on the clock of the page. `None` if no
+    /// part of the activity is in the window.
     fn time(&self, one: &Activity) -> Option<(u64, u64)> {
         is_timed(one).then(|| self.on_page(&(one.begin.0..one.end.0))).flatten()
     }

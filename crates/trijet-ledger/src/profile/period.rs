@@ -19,8 +19,8 @@ const STEPS_MIN: usize = 8;
 const SEARCHED_MAX: usize = 1 << 18;
 /// The lengths of rows that are tried, as powers of two: 1 to 32.
 const LEVELS: u32 = 6;
-/// A piece that is no step counts as minus this many steps. So fewer than one piece in ten may be
-/// no step.
+/// A piece that is no step counts as minus this many steps. So fewer than one piece in ten of a
+/// repetition may be no step.
 const DIFFERENT: i64 = 9;
 /// Maximum part of the names by which a step may differ if no steps are equal: one in four.
 const VARIED: usize = 4;
@@ -145,8 +145,9 @@ struct Fit {
     has_last: bool,
 }
 
-/// A sequence with the sums of the keys of its names. The sums show whether two parts have the same
-/// names.
+/// A sequence with the sums of the keys of its names. The key of a name is a number that [`mixed`]
+/// computes. If the sums of two parts are equal, the parts have the same names, except with
+/// negligible probability.
 struct NameSequence<'a> {
     names: &'a [u32],
     /// For each position in `names`, the sum of the keys of all names before it.
@@ -169,7 +170,7 @@ impl<'a> NameSequence<'a> {
         self.sums[part.end].wrapping_sub(self.sums[part.start])
     }
 
-    /// The steps that start at these positions, if they have equal names.
+    /// The steps that start at these positions, if the steps have equal names.
     fn equal_steps(&self, places: &[usize]) -> Option<Fit> {
         if places.len() < STEPS_MIN {
             return None;
@@ -188,7 +189,7 @@ impl<'a> NameSequence<'a> {
         self.fit(places, length, |part| self.sum(part) == sum)
     }
 
-    /// The steps that start at these positions, if they have similar names.
+    /// The steps that start at these positions, if the steps have similar names.
     fn similar_steps(&self, places: &[usize], counts: &mut NameCounts) -> Option<Fit> {
         let usual = usual_length(places)?;
         counts.set(&self.names[usual.clone()]);
@@ -207,8 +208,8 @@ impl<'a> NameSequence<'a> {
         })
     }
 
-    /// The longest stretch of pieces in which nearly all are steps, if it covers enough of the
-    /// sequence.
+    /// The longest stretch of pieces in which nearly all pieces are steps. `None` if the stretch
+    /// does not cover enough of the sequence.
     fn fit(
         &self,
         places: &[usize],
@@ -285,8 +286,8 @@ fn stretch(is_regular: &[bool]) -> Range<usize> {
     dense.start - before..dense.end + after
 }
 
-/// The number of pieces from the start with the largest excess: the regular pieces among them
-/// outnumber the other pieces by the most.
+/// The number of pieces, counted from the first piece, for which the regular pieces outnumber the
+/// other pieces by the most.
 fn with_excess<'a>(pieces: impl Iterator<Item = &'a bool>) -> usize {
     let (mut best, mut most, mut sum) = (0, 0, 0_i64);
     for (piece, is_regular) in pieces.enumerate() {
@@ -321,7 +322,7 @@ struct NameCounts {
 }
 
 impl NameCounts {
-    /// Counts of no names. The names to count are numbers below `count`.
+    /// Counts without names. The names that will be counted are numbers below `count`.
     fn new(count: usize) -> Self {
         Self { of: vec![0; count], length: 0 }
     }

@@ -42,7 +42,7 @@ pub struct RankJob {
 pub struct Rank {
     /// The name, such as `rank 0`, or `process 17, GPU 0` if the number is unknown.
     pub name: String,
-    /// The number of the rank. `None` unless every process of the job has a different one.
+    /// The number of the rank. `None` unless every process of the job has a different number.
     pub number: Option<u32>,
     /// The number of the process.
     pub process: u32,
@@ -57,7 +57,7 @@ pub struct Rank {
     pub waiting: Nanos,
     /// The part of `exposed` in which a collective had started on all ranks.
     pub transfer: Nanos,
-    /// The rest of `exposed`.
+    /// The part of `exposed` that is neither in `waiting` nor in `transfer`. Its cause is unknown.
     pub unknown: Nanos,
     /// The number of collectives in which this rank alone was the last to start.
     pub last: usize,
@@ -66,8 +66,8 @@ pub struct Rank {
     pub late: Nanos,
     /// The total exposed time for which the other ranks waited for this rank alone.
     pub awaited: Nanos,
-    /// The waits of this rank for exactly one other rank, as the exposed time for each other rank.
-    /// The longest time is first.
+    /// The exposed waits of this rank for one other rank alone, added up for each other rank. The
+    /// longest time is first.
     pub waited: Vec<AwaitedRank>,
     /// The exposed time for which this rank waited for several other ranks at once.
     pub several: Nanos,
@@ -78,14 +78,14 @@ pub struct Rank {
 pub struct AwaitedRank {
     /// The index of the other rank in the job.
     pub rank: usize,
-    /// The number of collectives with such an exposed wait.
+    /// The number of collectives in which the rank had an exposed wait for the other rank alone.
     pub collectives: usize,
     /// The exposed time of these waits.
     pub time: Nanos,
 }
 
-/// The position of a device in the profile of a program: the index of its process, and its index in
-/// that process.
+/// The position of a device in the profile of a program: the index of its process, and the index of
+/// the device in that process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeviceIndex {
     pub(super) process: usize,

@@ -15,7 +15,7 @@ use std::ops::Range;
 /// The part of a run that figures are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FiguresOf {
-    /// The steps. Without steps, the whole run.
+    /// The steps of the program. If the program has no steps, the whole run.
     Steps,
     /// The whole run.
     Whole,
@@ -26,11 +26,11 @@ pub enum FiguresOf {
 pub struct StepTimes {
     /// The shortest of the times.
     pub least: Nanos,
-    /// A tenth of the times are at most this.
+    /// A tenth of the times are at most this long.
     pub tenth: Nanos,
-    /// Half of the times are at most this.
+    /// Half of the times are at most this long.
     pub median: Nanos,
-    /// Nine tenths of the times are at most this.
+    /// Nine tenths of the times are at most this long.
     pub ninetieth: Nanos,
     /// The longest of the times.
     pub most: Nanos,
@@ -141,8 +141,8 @@ impl ProgramSteps {
     }
 }
 
-/// The kernels that repeat, sorted by their starts. Then the number of their stream, if only the
-/// kernels of one of several streams repeat. Then their steps.
+/// First the kernels that repeat, sorted by their starts. Second the number of their stream, if
+/// only the kernels of one of several streams repeat. Third the steps of these kernels.
 type RepeatedKernels<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
 /// The kernels among the operations, sorted by their starts.

@@ -29,8 +29,8 @@ pub fn text(profile: &Profile) -> String {
     text
 }
 
-/// Whether the section of a process can be left out if another process used a GPU. This is so if
-/// the process did nothing on a GPU and has nothing else to report.
+/// Whether a process did nothing on a GPU and has nothing else to report. The section of such a
+/// process can be left out if another process used a GPU.
 fn is_launcher(process: &ProcessProfile) -> bool {
     process.devices.is_empty()
         && process.troubles.is_empty()

@@ -29,7 +29,9 @@ impl Arrival {
     pub(super) fn of(times: &[Range<u64>]) -> Self {
         let Some(span) = RankSpan::of(times) else { return Self::Unclear };
         let (begun, apart) = (span.last_begin, span.begins());
-        // The ends show how far apart the ranks of one collective may be for other reasons.
+        // The ends of one collective's kernels differ for other reasons than a late rank. The
+        // starts may differ for these reasons too. A difference of the starts counts only if it is
+        // at least twice the difference of the ends.
         let error = CLOCKS_NS.max(span.ends().saturating_mul(2));
         if apart < CLOCKS_NS {
             return Self::Together;
@@ -110,7 +112,7 @@ impl ExposedParts {
 pub(super) struct Split {
     /// The time in which at least one collective had started on all of its ranks.
     pub(super) transfer: Union,
-    /// Of the remaining time, the part in which at least one kernel without a match ran.
+    /// The part of the remaining time in which at least one kernel ran that matches no collective.
     pub(super) unknown: Union,
     /// The time in which all running communication kernels waited for a later rank.
     pub(super) waiting: Union,

@@ -93,9 +93,9 @@ impl OverheadKind {
 /// The API that a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Api {
-    /// The CUDA runtime; its names start with `cuda`.
+    /// The CUDA runtime; the names of its functions start with `cuda`.
     Runtime,
-    /// The CUDA driver; its names start with `cu`.
+    /// The CUDA driver; the names of its functions start with `cu`.
     Driver,
 }
 
@@ -151,7 +151,7 @@ pub struct Activity {
     /// The end, on the clock of the trace; 0 if the operation was unfinished when the trace ended.
     /// A wrong end may lie before the start.
     pub end: Nanos,
-    /// The bytes that were copied or filled.
+    /// The number of bytes that were copied or filled.
     pub bytes: u64,
     /// The name of the kernel, of the called function, or of the range that a mark starts.
     pub name: Option<NameId>,

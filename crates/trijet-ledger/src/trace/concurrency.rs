@@ -2,11 +2,11 @@
 //! time, and if not, the reason.
 //!
 //! Times can mislead in two ways. First, two intervals that touch do not overlap: one ends when the
-//! other begins. Second, pairs of events measure from ready to end. So two kernels that queue for a
-//! busy device look concurrent although one runs after the other. Isolated times, measured while
-//! nothing else runs, can decide the second case. An operation takes at least its isolated time,
-//! whatever else runs. So the operation certainly ran during the last part of its interval, for as
-//! long as its isolated time.
+//! other begins. Second, a pair of events measures the time from the moment at which an operation
+//! is ready to its end. So two kernels that queue for a busy device look concurrent although one
+//! runs after the other. Isolated times, measured while nothing else runs, can decide the second
+//! case. An operation takes at least its isolated time, whatever else runs. So the operation
+//! certainly ran during the last part of its interval, for as long as its isolated time.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, DagNode, Edge};
@@ -26,7 +26,8 @@ pub enum UnusableTimes {
     /// The interval of the operation has no length.
     Empty,
     /// The operation began at an unknown time after it was ready. Another operation may have had
-    /// the engine. The isolated times of the two operations are unknown, or do not decide.
+    /// the engine. The isolated times of the two operations are unknown, or do not show whether the
+    /// operations ran at the same time.
     ReadyToEnd,
 }
 
@@ -36,7 +37,7 @@ pub enum UnusableTimes {
 pub enum Concurrency {
     /// The operations worked at the same time.
     Overlap {
-        /// The time for which they certainly worked at the same time.
+        /// The time for which the operations certainly worked at the same time.
         together: Nanos,
         /// `together` divided by the duration of the shorter operation.
         share: f64,
@@ -46,7 +47,7 @@ pub enum Concurrency {
     /// One operation was ordered before the other.
     Ordered {
         /// The first edge of the path that is not the order of a stream. If the path has no such
-        /// edge, its first edge.
+        /// edge, the first edge of the path.
         edge: Edge,
         /// The operation or call that the edge leads to.
         at: usize,
@@ -136,7 +137,7 @@ fn shared(a: &Range<u64>, b: &Range<u64>) -> u64 {
 }
 
 impl TracedRun<'_> {
-    /// The interval of an operation, if it can be used.
+    /// The interval of an operation, if its times can be used.
     fn usable(&self, op: usize) -> Result<Range<u64>, Concurrency> {
         let Some(span) = self.dag.work(op) else {
             return Err(Concurrency::Unusable { op, why: UnusableTimes::Missing });
@@ -148,7 +149,7 @@ impl TracedRun<'_> {
     }
 
     /// Whether the operations `a` and `b` worked at the same time. `isolated` has the isolated time
-    /// of each.
+    /// of each of the two operations.
     #[must_use]
     pub fn concurrency(&self, a: usize, b: usize, isolated: Option<[Nanos; 2]>) -> Concurrency {
         let (first, second) = match (self.usable(a), self.usable(b)) {
@@ -202,8 +203,9 @@ impl TracedRun<'_> {
     }
 
     /// Whether two streams worked at the same time. The answer is about one operation of each
-    /// stream: the pair that overlaps for the longest time. If no pair overlaps, it is the pair
-    /// that is the shortest time apart. `None` if one of the streams has no operations with times.
+    /// stream: the pair that overlaps for the longest time. If no pair overlaps, the answer is
+    /// about the pair that is the shortest time apart. `None` if one of the streams has no
+    /// operations with times.
     #[must_use]
     pub fn concurrency_of_streams(&self, a: LaneId, b: LaneId) -> Option<Concurrency> {
         let of = |lane| self.timed(move |op| op.position.lane == lane);
@@ -226,8 +228,8 @@ impl TracedRun<'_> {
         timed
     }
 
-    /// The answer for the pair that overlaps for the longest time. If no pair overlaps, for the
-    /// pair that is the shortest time apart. Merges the two lists in order of time.
+    /// The answer for the pair that overlaps for the longest time. If no pair overlaps, the answer
+    /// for the pair that is the shortest time apart. Merges the two lists in order of time.
     fn nearest(&self, first: &[usize], second: &[usize]) -> Option<Concurrency> {
         let (mut i, mut j) = (0, 0);
         let mut best: Option<(i128, usize, usize)> = None;
@@ -272,10 +274,10 @@ fn settle(
     }
     let (late, later, earlier) =
         if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
-    // Compares the time from the end of the earlier operation to the end of the later one with the
-    // isolated time of the later one. If it is not longer, the later operation ran after the
-    // earlier one. If it is longer, the later operation either waited, or ran at the same time and
-    // was slowed down.
+    // Compares the time from the end of the earlier operation to the end of the later operation
+    // with the isolated time of the later operation. If the time is not longer than the isolated
+    // time, the later operation ran after the earlier one. If the time is longer, the later
+    // operation either waited, or ran at the same time and was slowed down.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {
         return Concurrency::OneEngine(engine);

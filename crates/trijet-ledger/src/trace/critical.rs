@@ -35,15 +35,17 @@ pub enum Category {
     Copy,
     /// Loading a kernel.
     Load,
-    /// The program, between its calls.
+    /// The code of the program, between calls of the host.
     User,
-    /// The time from ready to start, up to the latency of a launch.
+    /// The time from the moment at which an operation was ready to its start, up to the latency of
+    /// a launch.
     Launch,
-    /// The rest of the time from ready to start.
+    /// The part of the time from ready to start that exceeds the latency of a launch. Its cause is
+    /// unknown.
     Unknown,
     /// The time from the start of the window to the first node of the path.
     Start,
-    /// The time from the last end to the end of the window.
+    /// The time from the end of the last node of the path to the end of the window.
     Tail,
 }
 

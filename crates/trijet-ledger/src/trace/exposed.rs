@@ -71,7 +71,7 @@ pub struct RouteMetrics {
     pub route: Route,
     /// The number of copies in the window.
     pub copies: usize,
-    /// The number of bytes. A copy that the window cuts counts whole.
+    /// The number of bytes of these copies. A copy that the window cuts counts with all its bytes.
     pub bytes: u64,
     /// The time of the copies.
     pub time: Exposure,

@@ -91,7 +91,7 @@ impl fmt::Display for Cause {
 pub struct Gap {
     /// The engine that was idle.
     pub engine: DeviceEngine,
-    /// The time in nanoseconds, on the clock of the device.
+    /// The interval of the gap in nanoseconds, on the clock of the device.
     pub span: Range<u64>,
     /// The operation that ended the gap; `None` at the end of the window.
     pub op: Option<usize>,
@@ -110,7 +110,7 @@ pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
 }
 
 /// Adds the time `span` to `parts`. The part of `span` in which the host waited for one of its
-/// engines counts for that engine. The rest counts for `cause`.
+/// engines counts for that engine. The remaining part of `span` counts for `cause`.
 fn add(host: &[HostWorked], span: Range<u64>, cause: Cause, parts: &mut BTreeMap<Cause, u64>) {
     let mut rest = Union::of([span.clone()]);
     for one in host {

@@ -116,7 +116,7 @@ impl Limit {
     }
 }
 
-/// The part of a run that needs the most time, and the next one.
+/// The part of a run that needs the most time, and the part that needs the second most time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     /// The part that needs the most time.

@@ -1,8 +1,9 @@
 //! Queueing that pairs of events count as work: operations of several streams were ready for one
 //! engine at the same time.
 //!
-//! A pair of events measures from ready to end. If another operation has the engine during that
-//! time, the pair includes the time of the other operation.
+//! A pair of events measures the time from the moment at which an operation is ready to its end. If
+//! another operation has the engine during that time, the pair includes the time of the other
+//! operation.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
@@ -27,8 +28,8 @@ pub struct Queued {
     /// The number of streams of these operations.
     pub streams: usize,
     /// The sum of the durations of these operations, minus the length of the union of their times.
-    /// If the engine executes one operation at a time, the sum exceeds the work of the engine by
-    /// this difference.
+    /// If the engine executes one operation at a time, the sum of the durations exceeds the work of
+    /// the engine by this difference.
     pub counted_again: Nanos,
 }
 
@@ -44,8 +45,8 @@ impl fmt::Display for Queued {
     }
 }
 
-/// The engines for which operations of several streams queued. Expects times that reach from ready
-/// to end.
+/// The engines for which operations of several streams queued. The times of an operation must be
+/// from the moment at which it is ready to its end.
 ///
 /// ```
 /// assert!(trijet::trace::queued::queued(&[]).is_empty());

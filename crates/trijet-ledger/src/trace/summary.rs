@@ -55,19 +55,19 @@ pub struct Settings<'a> {
     pub latency: Nanos,
     /// The values besides the trace on which the figures depend.
     pub parameters: Parameters<'a>,
-    /// The part of the run that needs the most time, if the caller knows the part. It limits the
-    /// run if the critical path agrees. If the caller does not know it, the link limits if the
-    /// bound exceeds the work of every engine. Otherwise the engine with the most work limits.
+    /// The part of the run that needs the most time, if the caller knows it. This part limits the
+    /// run if the critical path agrees. If `need` is `None`, the link limits if the bound exceeds
+    /// the work of every engine. Otherwise the engine with the most work limits.
     pub need: Option<Need>,
     /// The busy times of the engines of the host.
     pub host: Vec<HostWorked>,
-    /// The time that the copies of both directions together need, with the cost of each copy, if it
-    /// is known.
+    /// The time that the copies of both directions together need; `None` if it is not known. The
+    /// time includes the cost of each copy beyond the time of its bytes.
     pub link: Option<Nanos>,
     /// The number of hazards that the checker found; `None` if the checker did not run.
     pub hazards: Option<usize>,
-    /// The known error between the clocks of the host and of the devices. Times that contradict an
-    /// edge by no more than that are not counted.
+    /// The known error between the clocks of the host and of the devices. An edge that the times
+    /// contradict by at most this error is not counted as a contradiction.
     pub clock_error: Nanos,
     /// The reader of the summary.
     pub audience: Audience,
@@ -129,8 +129,8 @@ pub struct Summary {
     pub time_kind: TimeKind,
     /// The limit of the run; `None` if nothing was measured.
     pub limit: Option<Limit>,
-    /// The time that the copies of both directions together need, with the cost of each copy, if it
-    /// is known.
+    /// The time that the copies of both directions together need; `None` if it is not known. The
+    /// time includes the cost of each copy beyond the time of its bytes.
     pub link: Option<Nanos>,
     /// The engines that worked.
     pub engines: Vec<EngineSummary>,
@@ -138,9 +138,9 @@ pub struct Summary {
     pub host: Vec<HostSummary>,
     /// All pairs of engines of one device that both worked.
     pub pairs: Vec<Pair>,
-    /// The idle time of the limiting engine, the most time first. If the link limits, it is the
-    /// idle time of the copy engine with the most work. If no engine limits, it is the idle time of
-    /// the engine with the most work.
+    /// The idle time of the limiting engine, the most time first. If the link limits, this is the
+    /// idle time of the copy engine with the most work. If no engine limits, this is the idle time
+    /// of the engine with the most work.
     pub losses: Vec<Loss>,
     /// The critical path of the window.
     pub critical: CriticalPath,
@@ -402,7 +402,7 @@ impl Summary {
         }
     }
 
-    /// The source of the bound, and the limit of the run if that is different.
+    /// The source of the bound, and the limit of the run if the limit is another one.
     fn bound_name(&self, limit: Limit) -> String {
         let bound = self.metrics.bound;
         // The work of operations is rounded, so a difference of one thousandth is no difference.
@@ -516,8 +516,8 @@ impl Summary {
         text
     }
 
-    /// The copies and the communication of a device, if there are several devices and this one had
-    /// any.
+    /// The copies and the communication of a device. `None` if there is only one device, or if the
+    /// device had neither copies nor communication.
     pub(super) fn of_device(&self, device: DeviceId) -> Option<&DeviceMetrics> {
         let devices = &self.metrics.devices;
         let mine = devices.iter().find(|one| one.device == device && devices.len() > 1);

@@ -49,8 +49,8 @@ fn kernel(trace: &mut ProcessTrace, name: &str, stream: u32, [begin, end]: [u64;
     });
 }
 
-/// Adds a collective: a kernel on each rank in `of`. `of` has the indices of the ranks and their
-/// starts. All these kernels end at `end`.
+/// Adds a collective: a kernel on each rank in `of`. `of` has the indices of the ranks and the
+/// starts of their kernels. All these kernels end at `end`.
 fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stream: u32, end: u64) {
     for &(rank, begin) in of {
         kernel(&mut traces[rank], name, stream, [begin, end]);
@@ -392,8 +392,8 @@ fn devices_of_one_process_are_ranks_too() {
     assert_eq!(late(&profile, 0), Some((10, 2000)));
 }
 
-/// A drawn step: the start on each rank, relative to the start of the step, and the time of the
-/// transfer, both in microseconds.
+/// A drawn step: the start of the collective on each rank, relative to the start of the step, and
+/// the time of the transfer, both in microseconds.
 type Step = (Vec<u64>, u64);
 
 /// The naive evaluation of the steps, collective by collective. Each result has a value for each

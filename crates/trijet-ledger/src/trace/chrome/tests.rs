@@ -12,8 +12,8 @@ fn events(ops: &[Op]) -> Vec<Value> {
     read["traceEvents"].as_array().unwrap().clone()
 }
 
-/// The category and the name of the slice on the device, if there is one. Then the same of the
-/// slice of the call.
+/// First the category and the name of the slice of the operation on the device. Second the category
+/// and the name of the slice of the call. `None` if there is no such slice.
 fn slices(op: Op) -> [Option<(String, String)>; 2] {
     let events = events(&[op]);
     let word = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();

@@ -8,8 +8,9 @@
 //! block has new names, which are numbered from 0 over the whole file. An `Ops` block has
 //! operations. The times of an operation are differences from the times of the previous operation.
 //! The `End` block has the totals of the file, so a reader notices that a file was cut. A reader
-//! reads one block at a time, and refuses a block that is larger than a writer makes. It checks a
-//! length before it allocates memory for it. An error names the byte.
+//! reads one block at a time, and refuses a block that is larger than a writer makes. The reader
+//! checks a length before it allocates memory of this length. An error names the position of the
+//! wrong byte.
 //!
 //! A reader accepts all versions, because the kinds of operations keep their numbers:
 //!

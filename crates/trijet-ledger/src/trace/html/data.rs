@@ -138,7 +138,7 @@ fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<TimelineRo
     readers.chain(engines).chain(others).chain(rest).collect()
 }
 
-/// The properties of the operations that are not times.
+/// The properties of the operations, except their times.
 fn more(
     page: &Page<'_>,
     tracks: &[tracks::Track],

@@ -33,16 +33,16 @@ pub(crate) struct Bar {
     pub(crate) parts: Vec<BarPart>,
 }
 
-/// The words after the time of an entry.
+/// The words after the time of a [`Note`].
 #[derive(Debug, Clone)]
 pub(crate) enum NoteName {
     /// The name of a rule.
     Rule(&'static str),
-    /// The share of the run.
+    /// The share of the run that the time takes, as text.
     Share(String),
 }
 
-/// A link of an entry to a place of the timeline.
+/// A link from a [`Note`] to a place of the timeline.
 #[derive(Debug, Clone)]
 pub(crate) struct NoteLink {
     /// The position in the timeline, as the script of the page reads it.
@@ -58,7 +58,7 @@ impl NoteLink {
     }
 }
 
-/// An entry of a list of times that a change would save: a loss, a remark.
+/// An entry of a list of times that a change would save. The entry is a loss or a remark.
 #[derive(Debug, Clone)]
 pub(crate) struct Note {
     /// The time that the change would save, as text.

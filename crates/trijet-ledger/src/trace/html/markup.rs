@@ -32,7 +32,7 @@ pub(super) fn none(words: &str) -> String {
     format!("<p class=\"none\">{words}</p>")
 }
 
-/// The heading of a device, or of several.
+/// The heading of one device, or of several devices.
 pub(super) fn heading(title: &str) -> String {
     format!("<h3 class=\"device\">{}</h3>", escaped(title))
 }

@@ -78,7 +78,7 @@ fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Merges short neighbours until about `wanted` items are left. Bisection finds the smallest grain
-/// with so few items.
+/// ([`Merged::grain`]) that leaves so few items.
 pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
     // A call and its operation have different neighbours, so they become separate items first.
     let whole = Detached::of(items, named);
@@ -91,7 +91,7 @@ pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
         if count(1 << middle) <= wanted { high = middle } else { low = middle }
     }
     let grain = if high == u64::BITS { u64::MAX } else { 1 << high };
-    // The grain lies between this power of two and the next smaller one.
+    // The smallest such grain lies between this power of two and the next smaller one.
     let (mut under, mut grain) = (grain / 2, grain);
     for _ in 0..3 {
         let middle = under.midpoint(grain);

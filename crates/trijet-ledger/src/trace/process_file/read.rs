@@ -34,7 +34,7 @@ const OTHERS_MAX: usize = 1 << 16;
 ///
 /// # Errors
 /// `Io` if reading fails, or if the file is damaged or exceeds a limit of the reader. The error
-/// names the byte. A file with bytes after the end of its last trace is refused.
+/// names the position of the byte. A file with bytes after the end of its last trace is refused.
 ///
 /// If the last block is cut, the file is read up to that block: the process was killed while it
 /// wrote, or the disk was full. Activities beyond the limit of 2^25 are counted and left out
