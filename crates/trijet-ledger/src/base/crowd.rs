@@ -3,12 +3,13 @@
 //!
 //! The driver does not tell which streams share a queue, so the times are the only evidence.
 //! Kernels also wait for a GPU that is full. The times cannot tell this cause from shared queues if
-//! a full GPU runs exactly as many kernels as there are queues. So these waits count only if
+//! a full GPU runs exactly as many kernels as there are queues. So the waits of ready kernels count
+//! only if
 //! - in more streams than there are queues, an operation was enqueued before the previous kernel of
 //!   the stream ended (only such a stream keeps its queue),
 //! - exactly as many kernels ran as there are queues for at least half of the time for which ready
 //!   kernels waited, and
-//! - fewer kernels ran for at most a tenth of that time.
+//! - fewer kernels ran for at most a tenth of the time for which ready kernels waited.
 #![forbid(unsafe_code)]
 
 use crate::base::span::Union;
@@ -25,8 +26,8 @@ const GAP_MAX: u64 = 5_000;
 pub(crate) struct KernelRun {
     /// The number of the stream that the kernel is in.
     pub stream: usize,
-    /// The time in nanoseconds at which the kernel was ready: it was enqueued, and everything that
-    /// it follows was done.
+    /// The time in nanoseconds at which the kernel was ready: the kernel was enqueued, and
+    /// everything that the kernel follows was done.
     pub ready: u64,
     /// The interval in which the kernel ran, in nanoseconds.
     pub ran: Range<u64>,

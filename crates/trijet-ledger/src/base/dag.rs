@@ -6,7 +6,7 @@
 //! waits for it (A4, A7), and the barriers of the legacy stream (A13, A14). There is also the order
 //! of the calls of a host thread. The end of work comes before the return of a call that waited for
 //! the work (A8 to A10). An engine that does one operation at a time adds an edge from each of its
-//! operations to the next one.
+//! operations to the next operation.
 //!
 //! Pairs of events measure an operation from the moment at which it was ready to its end. In the
 //! graph, the operation starts when its call is over, everything before it is done, and its engine

@@ -66,7 +66,7 @@ impl Dtype {
             Self::F16 => facts("f16", 2, "f2", "float16"),
             Self::F32 => facts("f32", 4, "f4", "float32"),
             Self::F64 => facts("f64", 8, "f8", "float64"),
-            // NumPy has no bf16. The package ml_dtypes writes the code `V2` for it: two bytes.
+            // NumPy has no bf16. The package ml_dtypes writes the code `V2` for bf16: two bytes.
             Self::BF16 => facts("bf16", 2, "V2", "bfloat16"),
         }
     }

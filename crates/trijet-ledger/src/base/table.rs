@@ -43,7 +43,7 @@ impl<T> NumberTable<T> {
     /// Sets the value with this number, unless it is set, and returns the value that is set.
     ///
     /// # Panics
-    /// If `number` exceeds 2^32. Numbers count up from 0, so no number does.
+    /// If `number` exceeds 2^32. The numbers count up from 0, so no number is that large.
     #[inline]
     pub fn set(&self, number: usize, value: T) -> &T {
         let (segment, at) = place(number);

@@ -24,12 +24,12 @@ const SWEEP_MIN: usize = 4096;
 /// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
 ///
 /// The checker keeps the accesses that a later access may conflict with, and a clock for each
-/// stream and thread. Its memory does not grow with the length of the program. It grows with the
-/// streams, the threads, the events and the byte ranges of live allocations that are in use. The
-/// checker forgets a use when every thread knows that the use is complete. It assumes that a thread
-/// whose first call comes later follows the forgotten uses. A thread that makes no more calls, but
-/// has not ended, learns nothing. So the uses that such a thread does not know to be complete are
-/// kept.
+/// stream and thread. The memory of the checker does not grow with the length of the program. This
+/// memory grows with the streams, the threads, the events and the byte ranges of live allocations
+/// that are in use. The checker forgets a use when every thread knows that the use is complete. The
+/// checker assumes that a thread whose first call comes later follows the forgotten uses. A thread
+/// that makes no more calls, but has not ended, learns nothing. So the uses that such a thread does
+/// not know to be complete are kept.
 ///
 /// ```
 /// use trijet::check::{CheckOptions, Checker};

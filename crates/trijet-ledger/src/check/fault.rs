@@ -20,8 +20,8 @@ pub(super) struct ContextFault {
 }
 
 impl Context<'_> {
-    /// The finding about a loss of the context (law A40). `this` is the current entry. It reported
-    /// the loss to the thread with the index `thread`.
+    /// The finding about a loss of the context (law A40). `this` is the current entry. This entry
+    /// reported the loss to the thread with the index `thread`.
     pub(super) fn fault(
         &self,
         this: Party,

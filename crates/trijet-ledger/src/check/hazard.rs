@@ -59,8 +59,8 @@ pub enum FindingClass {
     FreeInFlight,
     /// A stream waited for an event that had not been recorded (law [A5](crate::laws#a5)).
     WaitUnrecorded,
-    /// Two threads use one event, at least one of them records it, and nothing orders the two calls
-    /// (law [A45](crate::laws#a45)).
+    /// Two threads use one event, and at least one of the threads records the event. Nothing orders
+    /// the two calls (law [A45](crate::laws#a45)).
     EventUnordered,
     /// Copies of one batch depend on each other (law [A19](crate::laws#a19)).
     BatchDependent,

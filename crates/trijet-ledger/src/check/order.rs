@@ -136,7 +136,8 @@ impl EntryOrder {
     }
 
     /// Reads an entry that is outside of the order of threads: a thread of the driver may have made
-    /// it, or its thread does not matter. Returns whether the entry is outside of that order.
+    /// the entry, or the thread of the entry does not matter. Returns whether the entry is outside
+    /// of that order.
     fn step_outside_threads(&mut self, op: &Op, index: u64) -> bool {
         let Self { known, events, handovers, .. } = self;
         let last = known.threads.last;

@@ -84,11 +84,12 @@ pub(super) struct Block {
     pub(super) born: Option<u64>,
     /// The entry of the block's first use.
     pub(super) first_use: Option<u64>,
-    /// If the block is memory of a heap: the device, and the position in the heap.
+    /// If the block is memory of a heap: the device of the heap, and the offset of the block's
+    /// first byte in the heap.
     place: Option<(DeviceId, u64)>,
 }
 
-/// An earlier use that conflicts with the current access and is not ordered before it.
+/// An earlier use that conflicts with the current access and is not ordered before this access.
 #[derive(Debug, Clone)]
 pub(super) struct Unordered {
     pub(super) earlier: Touch,
@@ -144,7 +145,7 @@ impl Block {
     }
 
     /// Adds an allocation outside of streams: the bytes have no content yet, and any stream may use
-    /// them at once.
+    /// the bytes immediately.
     pub(super) fn appear(&mut self, range: &Range<u64>) {
         self.entries.update(range.clone(), Entry::default, |entry| entry.fresh = true);
     }
@@ -172,7 +173,7 @@ pub(super) struct Shadow {
     /// The blocks that were freed last, each with the entry of its free.
     frees: VecDeque<(BlockId, u64)>,
     /// For each device, the last uses of the free memory of its heap. The keys of each map are
-    /// positions in the heap.
+    /// offsets in the heap.
     heaps: BTreeMap<DeviceId, RangeMap<Entry>>,
 }
 

@@ -3,8 +3,8 @@
 //! and named, and no figure includes it.
 //!
 //! A law allows for everything that a correct record may do. The clocks of host and device differ.
-//! A dependent kernel starts before the previous kernel has ended. The branches of a graph run at
-//! the same time. Another process may use the device meanwhile.
+//! A dependent kernel may start before the previous kernel has ended. The branches of a graph may
+//! run at the same time. Another process may use the device at any time.
 #![forbid(unsafe_code)]
 
 use super::activities::is_timed;
@@ -32,7 +32,8 @@ const SLOWEST_NS_PER_BYTE: u64 = 20;
 const FASTEST_BYTES_PER_NS: u64 = 100_000;
 /// The shortest time that the clock of a device can distinguish from zero, in nanoseconds.
 const TICK_NS: u64 = 2_000;
-/// Maximum number of grids that run on a device at once, by the CUDA C++ Programming Guide.
+/// Maximum number of grids that run on a device at the same time, by the CUDA C++ Programming
+/// Guide.
 const GRIDS_MAX: usize = 128;
 /// Maximum number of operations of a group that are marked one after the other. Without this limit
 /// and [`OVERLAPS_MAX`], a damaged file could take hours.

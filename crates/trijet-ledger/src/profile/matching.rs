@@ -18,7 +18,8 @@ const COLLECTIVES_MIN: usize = 4;
 /// The maximum part of the kernels without a partner: one kernel in this many. A record may be
 /// lost, or the ends of two kernels may be too far apart.
 const MISSING_SHARE: usize = 20;
-/// Maximum number of streams that are compared. The time is quadratic in their number.
+/// Maximum number of streams that are compared. The time of the comparison is quadratic in the
+/// number of streams.
 const STREAMS_MAX: usize = 256;
 
 /// The first and the last start, and the first and the last end, of the kernels of a collective.

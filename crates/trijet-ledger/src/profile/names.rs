@@ -10,7 +10,7 @@ const LENGTH_MAX: usize = 96;
 /// a few thousand bytes.
 const MANGLED_MAX: usize = 16 << 10;
 /// Maximum number of bytes of a demangled name that are kept. A mangled name may repeat its parts,
-/// so that each byte of it doubles the length of the demangled name.
+/// so that each byte of the mangled name doubles the length of the demangled name.
 const DEMANGLED_MAX: usize = 64 << 10;
 /// The depth at which a mangled name is refused. This is the limit of the demangler. Such a depth
 /// fits on the stack of any Rust thread.

@@ -26,7 +26,7 @@ pub struct ProcessProfile {
     pub rank: Option<u32>,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
-    /// The reasons why the trace has no activities, or not all of them.
+    /// The reasons why the trace has no activities, or lacks some activities.
     pub troubles: Vec<String>,
     /// Facts about the tracing that a reader should know.
     pub notes: Vec<String>,
@@ -40,7 +40,8 @@ pub struct ProcessProfile {
     pub calls: usize,
     /// The records that violate the laws of CUDA. No figure includes them.
     pub contradictions: Vec<Contradiction>,
-    /// The number of operations without times, because they were unfinished when the process ended.
+    /// The number of operations that have no times, because the operations were unfinished when the
+    /// process ended.
     pub untimed: usize,
     /// The time that CUPTI reports as its own overhead.
     pub overhead: Nanos,

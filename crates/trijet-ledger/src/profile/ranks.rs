@@ -69,7 +69,7 @@ pub struct Rank {
     /// The exposed waits of this rank for one other rank alone, added up for each other rank. The
     /// longest time is first.
     pub waited: Vec<AwaitedRank>,
-    /// The exposed time for which this rank waited for several other ranks at once.
+    /// The exposed time for which this rank waited for several other ranks at the same time.
     pub several: Nanos,
 }
 

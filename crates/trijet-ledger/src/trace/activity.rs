@@ -83,7 +83,7 @@ pub enum OverheadKind {
 }
 
 impl OverheadKind {
-    /// Whether tracing causes the overhead: without it, the program would not spend this time.
+    /// Whether tracing causes the overhead: without tracing, the program would not spend this time.
     #[must_use]
     pub fn is_caused_by_tracing(self) -> bool {
         matches!(self, Self::Flush | Self::Instrumentation | Self::Resource | Self::BufferRequest)
@@ -254,7 +254,8 @@ pub struct End {
     pub dropped: u64,
     /// The number of CUPTI's records that the tracing library could not read.
     pub unknown: u64,
-    /// The number of buffers that the tracing library did not give to CUPTI because of its limit.
+    /// The number of buffers that the tracing library did not give to CUPTI because of the limit of
+    /// the library.
     pub declined: u64,
     /// The time of the tracing library's own code, which reads CUPTI's records and writes
     /// activities.

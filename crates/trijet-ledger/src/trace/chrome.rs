@@ -158,7 +158,7 @@ fn category(op: &Op) -> &'static str {
     }
 }
 
-/// The name of an operation on the device: Kineto's name if there is one, else the label.
+/// The name of an operation on the device: Kineto's name if there is one, and the label otherwise.
 fn device_name(op: &Op) -> String {
     let host = op.accesses.iter().map(|access| access.place).find(|p| *p != Place::Device);
     let host = if host == Some(Place::Pageable) { "Pageable" } else { "Pinned" };

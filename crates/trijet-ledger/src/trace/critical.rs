@@ -117,7 +117,7 @@ pub struct CriticalStep {
     pub op: Option<usize>,
     /// The activity that took the time of the step.
     pub category: Category,
-    /// The time of the step in nanoseconds, on the clock of the device.
+    /// The interval of the step in nanoseconds, on the clock of the device.
     pub span: Range<u64>,
 }
 

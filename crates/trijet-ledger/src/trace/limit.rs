@@ -24,8 +24,8 @@ use std::cmp::Reverse;
 /// as a share of the run.
 pub const MARGIN: f64 = 0.15;
 
-/// The name of the limit leaves out the writer or the synchronisation if its time is small: at most
-/// the time of both divided by this number.
+/// The name of the limit leaves out the writer or the synchronisation if the time of that part is
+/// small: at most the time of both parts, divided by this number.
 const OUTPUT_LEAST: u64 = 10;
 
 /// The part of a run that limits it: no run with the same work takes less time than this part
@@ -88,7 +88,7 @@ impl Limit {
     }
 
     /// The limit of a run that its output limits: the writer, the synchronisation or both. `writer`
-    /// and `sync` are their busy times.
+    /// and `sync` are the busy times of the two.
     #[doc(hidden)]
     pub fn of_output(writer: Nanos, sync: Nanos) -> Self {
         let least = (writer.0 + sync.0) / OUTPUT_LEAST;

@@ -95,8 +95,8 @@ pub struct EngineMetrics {
     pub work: Nanos,
     /// Whether `work` is the isolated work.
     pub isolated: bool,
-    /// The observed time divided by the isolated time, if both are known. If this is above 1.05,
-    /// the bound is too low.
+    /// The sum of the observed durations of the operations divided by the sum of their isolated
+    /// times, if all isolated times are known. If this is above 1.05, the bound is too low.
     pub contention: Option<f64>,
     /// The number of operations of the engine in the window.
     pub ops: usize,

@@ -2,7 +2,7 @@
 //! files and pages that show them.
 //!
 //! A trace is the operations of a ledger, with their times. This module reads, writes, summarizes
-//! and draws traces; it makes none.
+//! and draws traces, but takes no traces of programs.
 #![forbid(unsafe_code)]
 
 pub mod activity;

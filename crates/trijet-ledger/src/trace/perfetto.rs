@@ -224,7 +224,8 @@ impl PacketWriter {
         event
     }
 
-    /// Writes a mark with the report of each finding, at the start of its second operation.
+    /// Writes a mark for each finding, with the report of the finding, at the start of the second
+    /// operation of the finding.
     fn findings(&mut self, ops: &[Op], findings: &[HazardNote]) {
         if findings.is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! The trace file of processes: little-endian blocks, each with a tag, a length and a payload.
 //!
-//! The tracing library (`trijet-cupti`, which defines the format) appends whole blocks only. If its
-//! process is killed, the file has no `END`. If the process is killed while it writes, or the disk
-//! is full, the last block is cut. Then a reader ends before the last block. The files of several
-//! processes may be joined: each `HEADER` begins the trace of another process.
+//! The tracing library (`trijet-cupti`, which defines the format) appends whole blocks only. If the
+//! traced process is killed, the file has no `END`. If the process is killed while it writes, or
+//! the disk is full, the last block is cut. In this case a reader ends before the last block. The
+//! files of several processes may be joined: each `HEADER` begins the trace of another process.
 //!
 //! The reader trusts no length: a block has at most 64 KiB, and everything that the reader keeps
 //! has a limit. An error names the byte at which the file contradicts itself.

@@ -58,7 +58,7 @@ pub fn staircase(ops: &[Op], window: Range<u64>, width: usize) -> String {
 }
 
 /// The drawing of [`staircase`] with a row for each stream, in the order of their first operations.
-/// Kernels that run at once have rows of their own here.
+/// Kernels that run at the same time in several streams have rows of their own here.
 #[must_use]
 pub fn rows_of_streams(ops: &[Op], window: Range<u64>, width: usize) -> String {
     let mut rows: Vec<(LaneId, Vec<&Op>)> = Vec::new();

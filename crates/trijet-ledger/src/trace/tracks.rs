@@ -2,9 +2,10 @@
 //! An operation is drawn in the track of its engine and in the track of its stream. The call of the
 //! operation is drawn in the track of the host thread.
 //!
-//! Operations of one track may overlap: pairs of events measure from ready to end, and a dependent
-//! kernel begins before its predecessor ends. No format can draw overlapping operations in one row.
-//! So a track has as many rows as it needs, and an operation takes the first free row.
+//! Operations of one track may overlap: a pair of events measures the time from the moment at which
+//! an operation is ready to its end, and a dependent kernel may begin before its predecessor ends.
+//! No format can draw overlapping operations in one row. So a track has as many rows as it needs,
+//! and an operation takes the first free row.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 

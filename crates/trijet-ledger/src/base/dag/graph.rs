@@ -137,7 +137,7 @@ impl Dag {
         ends.max().unwrap_or(self.span(node).start)
     }
 
-    /// The interval in which an operation of the device ran, if it was measured.
+    /// The interval in which an operation of the device ran, if the interval was measured.
     #[must_use]
     pub fn work(&self, op: usize) -> Option<Range<u64>> {
         let node = DagNode::work(op);
@@ -172,7 +172,8 @@ impl Dag {
         settled.collect()
     }
 
-    /// The interval in which the host was in the call of an operation, if it was measured.
+    /// The interval in which the host was in the call of an operation, if the interval was
+    /// measured.
     #[must_use]
     pub fn call(&self, op: usize) -> Option<Range<u64>> {
         let moment = self.moments[DagNode::call(op).index()];

@@ -6,8 +6,8 @@
 pub(crate) enum Point {
     /// The start: everything that the operation or the call follows has passed.
     Begin,
-    /// A point before the end, from which later operations may start. For a staged copy, it is the
-    /// moment at which the copy has read its source.
+    /// A point before the end, from which later operations may start. For a staged copy, this point
+    /// is the moment at which the copy has read its source.
     Trigger,
     /// The end: the operation or the call is complete.
     End,

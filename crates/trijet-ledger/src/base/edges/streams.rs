@@ -26,8 +26,8 @@ pub(crate) enum Role {
     /// does not hold back later work of these streams. In a blocking stream, the record does not
     /// follow the legacy stream.
     Record,
-    /// A stream-ordered allocation, which may put no work into the stream. It has no order with the
-    /// legacy stream.
+    /// A stream-ordered allocation. The allocation may put no work into the stream, and has no
+    /// order with the legacy stream.
     Allocation,
 }
 
@@ -137,7 +137,7 @@ struct StreamsOfDevice<P> {
     blocking: Joined<P>,
     /// The set that later work of blocking streams waits for because of the legacy stream.
     barrier: P,
-    /// The version of the barrier. It changes whenever the barrier changes.
+    /// The version of the barrier. The version changes whenever the barrier changes.
     barrier_version: u64,
 }
 

@@ -29,7 +29,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// The waits that are not complete by `known`.
+    /// The waits that `known` does not cover.
     fn unknown(&self, known: &VectorClock) -> &[(Stamp, u64)] {
         let first = self.waits.partition_point(|(at, _)| known.covers(*at));
         &self.waits[first..]

@@ -28,10 +28,10 @@ pub(in crate::check) struct Thread {
     /// Whether the thread has made a call other than a wait that is pending or has failed.
     has_called: bool,
     pub(in crate::check) waits: Vec<RememberedWait>,
-    /// The entry of the last query that found work pending.
+    /// The entry of the last wait or query that is pending or has failed.
     pub(in crate::check) pending: Option<u64>,
-    /// If the last call of the thread is a wait that has not ended: the entry of that call, and the
-    /// stamps that the thread will know to be complete when the wait ends.
+    /// If the last call of the thread waits and has not ended: the entry of that call, and the
+    /// stamps that the thread will know to be complete when the call has waited.
     pub(super) blocked: Option<(u64, StampClock)>,
     /// The call that the thread is in, if the call may wait.
     pub(super) begun: Option<Box<Begun>>,

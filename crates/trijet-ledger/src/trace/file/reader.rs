@@ -11,8 +11,8 @@ use crate::base::ledger::Op;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Reads the operations of a ledger file one after the other. It keeps one block and all names in
-/// memory.
+/// Reads the operations of a ledger file one after the other. The reader keeps one block and all
+/// names in memory.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,

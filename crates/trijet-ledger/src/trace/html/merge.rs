@@ -77,8 +77,8 @@ fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Merges short neighbours until about `wanted` items are left. Bisection finds the smallest grain
-/// ([`Merged::grain`]) that leaves so few items.
+/// Merges short neighbours until about `wanted` items are left. Bisection finds a grain
+/// ([`Merged::grain`]) that leaves so few items, and is close to the smallest such grain.
 pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
     // A call and its operation have different neighbours, so they become separate items first.
     let whole = Detached::of(items, named);
