@@ -57,7 +57,9 @@ impl Context<'_> {
         let said = open.iter().map(|(lane, known)| self.suspect(*lane, *known));
         let said: Vec<String> = said.collect();
         if said.is_empty() {
-            return "the thread knew that all operations of the trace were complete".to_owned();
+            return "the thread that met the loss knew that all traced operations of the device \
+                    were complete"
+                .to_owned();
         }
         format!(
             "one of these operations failed, or a later operation of the same stream: {}",

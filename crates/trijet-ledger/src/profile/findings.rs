@@ -321,7 +321,9 @@ fn allocations(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habi
     let count = calls.count_in(Class::Alloc, &operations.window);
     let cover = calls.cover(Class::Alloc);
     let host = Nanos(cover.within(&operations.window));
-    let seen = format!("page-locking included; the calls took {host} of the host's time");
+    let seen = format!(
+        "calls that page-lock memory are included; the calls took {host} of the host's time"
+    );
     let time = cover.and(&operations.idle);
     (count > 0).then(|| Habit::new(Rule::SyncAlloc, count, &time, seen))
 }

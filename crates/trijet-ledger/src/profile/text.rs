@@ -96,8 +96,8 @@ impl Display for ProcessProfile {
             writeln!(
                 f,
                 "  INCOMPLETE: the end of the trace is missing, because the process still runs, was \
-                 killed, aborted, called _exit or exec, or because the disk was full; at most its \
-                 last second is missing"
+                 killed, aborted, called _exit or exec, or because the disk was full; at most the \
+                 last second of the trace is missing"
             )?;
         }
         if self.left_out > 0 {
