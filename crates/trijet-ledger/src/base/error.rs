@@ -29,7 +29,7 @@ pub enum ErrorKind {
     NoTwin,
     /// A kernel faulted or could not run. The context is lost, so later calls fail too.
     Launch,
-    /// The driver reported an error that makes its context unusable (law [A40](crate::laws#a40)).
+    /// The driver reported an error that makes the context unusable (law [A40](crate::laws#a40)).
     ContextLost,
     /// The stream is being captured into a graph, and a capture does not allow the call (law
     /// [A33](crate::laws#a33)).

@@ -479,7 +479,7 @@ impl TimelineBuilder {
                     group: format!("process {}, host", trace.process),
                     name: format!("thread {}", one.thread),
                 });
-                // The calls are sorted by thread.
+                // The calls are sorted by thread, so each thread without a track is counted once.
                 if thread == NO_TRACK && missing.replace(one.thread) != Some(one.thread) {
                     self.hidden += 1;
                 }

@@ -32,7 +32,8 @@ pub struct ProcessProfile {
     pub notes: Vec<String>,
     /// The number of activities in the trace.
     pub activities: u64,
-    /// The number of activities in the file that were left out because of the limit of its reader.
+    /// The number of activities in the file that were left out because of the limit of the file's
+    /// reader.
     pub left_out: u64,
     /// The end of the trace; `None` if the process ended without its exit handlers.
     pub end: Option<End>,

@@ -125,7 +125,7 @@ pub struct Metrics {
     /// T_lb: the measured bound if there is one, otherwise max W_e.
     pub bound: Nanos,
     /// The engine with the most work. If both copy directions share the engine with the most work,
-    /// the first of the two in `engines`.
+    /// this is the direction that is first in `engines`.
     pub limiting: Option<DeviceEngine>,
     /// n: the number of chunks.
     pub chunks: u64,

@@ -19,14 +19,14 @@ use crate::base::ledger::{Declared, Engine, Op};
 use std::collections::BTreeMap;
 use wire::Message;
 
-/// Fields of `Trace` and `TracePacket`.
+/// Field numbers of `Trace` and `TracePacket`.
 const PACKET: u32 = 1;
 const TIMESTAMP: u32 = 8;
 const SEQUENCE: u32 = 10;
 const TRACK_EVENT: u32 = 11;
 const TRACK_DESCRIPTOR: u32 = 60;
 
-/// Fields of `TrackDescriptor`, and of the `CounterDescriptor` in it.
+/// Field numbers of `TrackDescriptor`, and of the `CounterDescriptor` in a `TrackDescriptor`.
 const UUID: u32 = 1;
 const NAME: u32 = 2;
 const PARENT: u32 = 5;
@@ -37,11 +37,11 @@ const UNIT: u32 = 3;
 
 /// `CHILD_TRACKS_ORDERING_EXPLICIT`: child tracks are sorted by their rank.
 const EXPLICIT: u64 = 3;
-/// `UNIT_COUNT` and `UNIT_SIZE_BYTES`.
+/// The units `UNIT_COUNT` and `UNIT_SIZE_BYTES` of a counter.
 const OPERATIONS: u64 = 2;
 const BYTES: u64 = 3;
 
-/// Fields of `TrackEvent`.
+/// Field numbers of `TrackEvent`.
 const ANNOTATION: u32 = 4;
 const TYPE: u32 = 9;
 const TRACK: u32 = 11;
@@ -51,13 +51,13 @@ const COUNTER_VALUE: u32 = 30;
 const FLOW: u32 = 47;
 const FLOW_END: u32 = 48;
 
-/// Types of a `TrackEvent`.
+/// Values of the field `type` of a `TrackEvent`.
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER_SAMPLE: u64 = 4;
 
-/// Fields of `DebugAnnotation`.
+/// Field numbers of `DebugAnnotation`.
 const UINT: u32 = 3;
 const DOUBLE: u32 = 5;
 const STRING: u32 = 6;

@@ -142,8 +142,9 @@ impl DagBuilder<'_> {
 
     /// The point of the call at which the operation was released to the device. In most cases this
     /// is the end of the call. If the call was still running when the work ended, the call had
-    /// released the work before it returned. In this case the point is the start of the call. If
-    /// the start of the work was measured, the start of the work is compared instead of its end.
+    /// released the work before the call returned. In this case the point is the start of the call.
+    /// If the start of the work was measured, the end of the call is compared with that start, and
+    /// not with the end of the work.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }

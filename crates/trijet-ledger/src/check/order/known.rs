@@ -80,8 +80,8 @@ impl Known {
         self.lanes.open(op, known, &mut self.components);
     }
 
-    /// Counts the work of a call that waited while other work came to its stream. Returns the stamp
-    /// of the work.
+    /// Gives a number to the work of a call that waited while other work came to the stream of the
+    /// call. Returns the stamp of the work.
     pub(super) fn count_concurrent(&mut self, lane: usize, thread: usize) -> Stamp {
         self.lanes.count_concurrent(lane, thread, &mut self.components)
     }

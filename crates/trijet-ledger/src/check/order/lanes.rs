@@ -171,15 +171,16 @@ impl Lanes {
         freed
     }
 
-    /// Counts an operation of the stream, and adds it to the tail. Returns its stamp.
+    /// Gives the next number of the stream to an operation, and adds the operation to the tail.
+    /// Returns the stamp of the operation.
     pub(super) fn count(&mut self, lane: usize, op: &Op) -> Stamp {
         let stamp = self.list[lane].count(op);
         self.edges.tail_mut(lane).raise(stamp);
         stamp
     }
 
-    /// Counts the work of a call that waited while other work came to its stream. Returns the stamp
-    /// of the work.
+    /// Gives a number to the work of a call that waited while other work came to the stream of the
+    /// call. The number is in a component of its own. Returns the stamp of the work.
     pub(super) fn count_concurrent(
         &mut self,
         lane: usize,

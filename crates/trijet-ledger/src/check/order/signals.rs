@@ -43,7 +43,7 @@ pub(super) enum State {
 #[derive(Debug, Clone)]
 pub(super) struct HostFn {
     pub(super) op: u64,
-    /// The number of the host function in its lane, as in the trace.
+    /// The number of the host function in its lane, as the trace counts.
     pub(super) number: u64,
     /// The number of the host function in its stream, as the checker counts.
     pub(super) seq: u64,

@@ -217,7 +217,7 @@ impl<'a> OpenWaits<'a> {
     }
 
     /// The findings about waits of this patience that end only if host functions run in the right
-    /// order. The waits in `open` hold back everything that follows these waits.
+    /// order. The waits in `open` hold back everything that follows a wait in `open`.
     fn risks(&self, open: &BTreeSet<Waiter>, patience: Patience) -> Vec<Stuck> {
         let closed = self.signals.needs.iter().filter(|(key, need)| {
             need.patience == patience && !open.contains(key) && !need.reported
