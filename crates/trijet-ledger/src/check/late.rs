@@ -33,7 +33,6 @@ pub(super) struct Recent(VecDeque<OpenPair>);
 /// A later wait of a thread tells nothing about a conflict of two operations in streams: in the
 /// end, the threads of every program wait for the device. So the two kinds of waits are
 /// distinguished.
-/// operations in streams: in the end, the threads of every program wait for the device.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     if let OpKind::Mark(StreamMark::Wait { by, .. }) = op.kind {
         return Some((Moment::Work, by));
