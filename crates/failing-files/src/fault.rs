@@ -1,7 +1,8 @@
-//! The call that fails, the calls that a file system lacks, and the log of all calls.
+//! The fault at one watched call, the calls that a file system lacks, and the log of all watched
+//! calls.
 //!
-//! Settings that cannot be read end the program. Otherwise a test would see a run in which nothing
-//! fails.
+//! An environment variable that cannot be parsed ends the program. Otherwise a test would see a run
+//! in which nothing fails.
 
 use crate::target::Target;
 use libc::{AT_FDCWD, c_int, c_long, c_void};
@@ -10,7 +11,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The fault of the call.
+/// The fault at the call with the number `FAILING_FILES_AT`.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -19,9 +20,10 @@ enum Fault {
     Tear,
     Before,
     After,
-    /// The process stops before this call and all later ones, and continues after `SIGCONT`.
+    /// The process stops before this call, and again before each later call. `SIGCONT` continues
+    /// it.
     Stop,
-    /// A file appears under this name after the call.
+    /// After the call, a file with this path appears.
     Appear(&'static CStr),
 }
 
@@ -30,7 +32,7 @@ struct Settings {
     log: c_long,
     at: u64,
     fault: Fault,
-    /// Pairs `NAME=ERROR`, separated by commas.
+    /// The calls that the file system lacks: pairs `NAME=ERROR`, separated by commas.
     without: &'static [u8],
 }
 
@@ -38,10 +40,10 @@ struct Settings {
 const REFUSED: c_int = 99;
 
 static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
-/// The number of the last watched call.
+/// The number of watched calls so far.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// The value of an environment variable, which the program does not change.
+/// The value of an environment variable. The program does not change this variable.
 pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: `name` is a string of C.
     let value = unsafe { libc::getenv(name.as_ptr()) };
@@ -95,8 +97,8 @@ fn fault_of(text: &'static CStr) -> Fault {
     }
 }
 
-/// Whether the file is watched and its file system lacks the call. If so, sets `errno` for the
-/// call.
+/// Whether the file `target` is watched and its file system lacks the call `name`. If so, sets
+/// `errno` to the error of this call.
 pub(crate) fn lacks(name: &str, target: &Target) -> bool {
     let Some(settings) = settings() else { return false };
     if target.below(settings.root).is_none() {
@@ -122,8 +124,9 @@ pub(crate) fn number<T: FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Makes a call, or makes it fail. `real` makes the system call. If the call moves bytes, the
-/// argument of `real` is their number.
+/// Makes a call, or makes it fail. `real` makes the system call. For a call that moves bytes,
+/// `bytes` is their number. `real` gets the number of bytes to move, which is smaller after a
+/// fault.
 pub(crate) fn call(
     name: &str,
     target: &Target,
@@ -162,7 +165,8 @@ pub(crate) fn call(
             die()
         }
         Fault::Stop => {
-            // SAFETY: the signal stops the whole process, and this thread before the call returns.
+            // SAFETY: `raise` sends the signal to this thread. The signal stops the whole process,
+            // and this thread before the call returns.
             unsafe { libc::raise(libc::SIGSTOP) };
             real(whole)
         }
@@ -177,7 +181,7 @@ pub(crate) fn call(
     }
 }
 
-/// Creates a file with the bytes `mine`, if no file has its name.
+/// Creates the file `path` with the bytes `mine`. Does nothing if `path` already exists.
 fn appear(path: &CStr) {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: the path is a string of C.
@@ -208,7 +212,8 @@ fn die() -> ! {
     }
 }
 
-/// Appends a line with one call, so that lines of threads do not mix.
+/// Appends one line about a call to the log. One system call writes the line, so that lines of
+/// several threads do not mix.
 fn log(settings: &Settings, name: &str, below: &[u8]) {
     let mut line = [0; 512];
     let mut length = 0;

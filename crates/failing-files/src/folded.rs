@@ -1,12 +1,12 @@
-//! A folder whose file system keeps names in lower case, so that names that differ in case mean one
-//! file.
+//! A folder of a simulated file system that converts file names to lower case. Names that differ
+//! only in case then mean the same file.
 
 use crate::fault::variable;
 use crate::target::{PATH_BYTES, Target};
 use libc::{AT_FDCWD, c_char, c_int};
 
-/// The path of a file below the folder that `FAILING_FILES_FOLDED` names. The part below this
-/// folder is in lower case. `None` for any other file, and without the variable.
+/// The path of a file below the folder that `FAILING_FILES_FOLDED` names. The part of the path
+/// below this folder is in lower case. `None` for any other file, and if the variable is not set.
 pub(crate) struct Folded(Option<[u8; PATH_BYTES + 1]>);
 
 impl Folded {
@@ -20,7 +20,8 @@ impl Folded {
         Self(Some(folded))
     }
 
-    /// The folder and the path for the system call.
+    /// The folder and the path to pass to the system call. `folder` and `path` are the arguments of
+    /// the caller.
     pub(crate) fn name(&self, folder: c_int, path: *const c_char) -> (c_int, *const c_char) {
         match &self.0 {
             Some(folded) => (AT_FDCWD, folded.as_ptr().cast()),

@@ -1,21 +1,24 @@
-//! Functions of the C library that work on files. One call of these functions fails. `LD_PRELOAD`
-//! loads them before the functions of the C library. Environment variables control them:
+//! A library that replaces the functions of the C library that work on files. It makes one call of
+//! these functions fail. `LD_PRELOAD` loads this library before the C library. Environment
+//! variables control it:
 //!
-//! - `FAILING_FILES_ROOT`: the folder whose files are watched, or the one watched file, without
-//!   links.
-//! - `FAILING_FILES_LOG`: the file to which each watched call appends a line, with its name and its
-//!   file.
-//! - `FAILING_FILES_AT`: the number of the watched call that fails, counted from 1.
+//! - `FAILING_FILES_ROOT`: the folder whose files are watched, or the one watched file. The path
+//!   must not contain symbolic links.
+//! - `FAILING_FILES_LOG`: the file to which each watched call appends a line, with the name of the
+//!   call and the path of its file.
+//! - `FAILING_FILES_AT`: the number of the watched call that fails. The first watched call has the
+//!   number 1.
 //! - `FAILING_FILES_FAULT`: `error=N` with the number of an error; `short`: only a part of the
-//!   bytes is moved; `tear`: a part of the bytes is moved, then the process dies; `before` and
-//!   `after`: the process dies before or after the call; `stop`: the process stops before this call
-//!   and all later ones; `appear=PATH`: after the call, another program creates a file there.
+//!   bytes is moved; `tear`: a part of the bytes is moved, and after that the process dies;
+//!   `before` and `after`: the process dies before or after the call; `stop`: the process stops
+//!   before this call and before each later call; `appear=PATH`: after the call, a file appears at
+//!   PATH, as if another program had created it.
 //! - `FAILING_FILES_WITHOUT`: calls that the file system of the watched files lacks, each with its
-//!   error: `lock=38,link=1`. `noreplace` is a rename that replaces nothing.
-//! - `FAILING_FILES_FOLDED`: a folder without upper case: in its file system, names that differ in
-//!   case mean one file.
-//! - `FAILING_FILES_THREADS`: the number of the first thread that cannot be started, counted from
-//!   1.
+//!   error: `lock=38,link=1`. The name `noreplace` means a rename with `RENAME_NOREPLACE`.
+//! - `FAILING_FILES_FOLDED`: a folder whose simulated file system has no upper case. In this
+//!   folder, names that differ only in case mean the same file.
+//! - `FAILING_FILES_THREADS`: the number of the first thread that cannot be started. Later threads
+//!   cannot be started either. The first thread that the program starts has the number 1.
 //!
 //! Every function on files makes the system call itself, so that it needs no function of the C
 //! library.
@@ -34,10 +37,11 @@ use target::Target;
 
 macro_rules! opens {
     ($($name:ident $at:ident)*) => {$(
-        /// Opens a file. If the caller gives no mode, `mode` is garbage, and is not used.
+        /// Opens a file. Without `O_CREAT` or `O_TMPFILE`, the caller passes no mode. In this case,
+        /// `mode` has an arbitrary value, which the system does not use.
         ///
         /// # Safety
-        /// As in C.
+        /// The same as for the C function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
             // SAFETY: the promise of this function.
@@ -47,7 +51,7 @@ macro_rules! opens {
         /// Opens a file in a folder.
         ///
         /// # Safety
-        /// As in C.
+        /// The same as for the C function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $at(
             folder: c_int,
@@ -75,12 +79,12 @@ macro_rules! transfers {
         /// Moves bytes between a file and memory.
         ///
         /// # Safety
-        /// As in C.
+        /// The same as for the C function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(file: c_int, buffer: $buffer, bytes: size_t $(, $at: off_t)?) -> ssize_t {
             let moved = call($label, &Target::open(file), Some(bytes), |bytes| {
-                // SAFETY: the buffer holds as many bytes as the caller states, and `bytes` is no
-                // more.
+                // SAFETY: the buffer has as many bytes as the caller states, and `bytes` is at most
+                // this number.
                 unsafe { libc::syscall(libc::$system, file, buffer, bytes $(, $at)?) }
             });
             isize::try_from(moved).unwrap_or(-1)
@@ -102,11 +106,11 @@ macro_rules! on_open_files {
         /// Acts on an open file.
         ///
         /// # Safety
-        /// As in C.
+        /// The same as for the C function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(file: c_int $(, $argument: $type)*) -> c_int {
             let done = call($label, &Target::open(file), None, |_| {
-                // SAFETY: the arguments pass through as they came.
+                // SAFETY: the caller passes the arguments of this system call.
                 unsafe { libc::syscall(libc::$system, file $(, $argument)*) }
             });
             number(done)
@@ -128,10 +132,10 @@ on_open_files! {
 macro_rules! on_names {
     ($($name:ident $label:literal ($($argument:ident: $type:ty),*)
         [$folder:expr, $path:ident $(, $replaces:expr)?] $system:ident($($passed:expr),*);)*) => {$(
-        /// Acts on a name.
+        /// Acts on the file with a name, without opening the file.
         ///
         /// # Safety
-        /// As in C.
+        /// The same as for the C function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: the path is a string of C.
@@ -143,7 +147,7 @@ macro_rules! on_names {
                 }
             )?
             let done = call($label, &target, None, |_| {
-                // SAFETY: the call is the one that the C library makes.
+                // SAFETY: the C library makes the same system call in the function of this name.
                 unsafe { libc::syscall(libc::$system, $($passed),*) }
             });
             number(done)
@@ -171,10 +175,10 @@ on_names! {
 
 macro_rules! states {
     ($($name:ident)*) => {$(
-        /// The state of a file in a folder.
+        /// Writes the state of a file in a folder to `state`.
         ///
         /// # Safety
-        /// As in C.
+        /// The same as for the C function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             folder: c_int,
@@ -197,7 +201,7 @@ macro_rules! states {
 
 states! { fstatat fstatat64 }
 
-/// The result of a call whose values are small.
+/// Converts the result of a system call to `c_int`. The results of the calls above are small.
 fn number(result: c_long) -> c_int {
     c_int::try_from(result).unwrap_or(-1)
 }

@@ -1,4 +1,4 @@
-//! The file of a call: whether it is watched, and its name below the watched folder.
+//! The file of a call: its path, and the part of the path below the watched folder.
 
 use libc::{AT_FDCWD, c_char, c_int};
 use std::ffi::CStr;
@@ -6,15 +6,16 @@ use std::ffi::CStr;
 /// Maximum number of bytes of a path (`PATH_MAX`).
 pub(crate) const PATH_BYTES: usize = 4096;
 
-/// The path of a file. The path is not on the heap, because the program may be inside a call of its
-/// allocator.
+/// The path of a file. The path is not on the heap, because the call may come from the allocator of
+/// the program.
 pub(crate) struct Target {
     path: [u8; PATH_BYTES],
     bytes: usize,
 }
 
 impl Target {
-    /// The file that is open as `file`.
+    /// The path of the file that is open under the descriptor `file`. Empty if the path cannot be
+    /// read.
     pub(crate) fn open(file: c_int) -> Self {
         let mut target = Self { path: [0; PATH_BYTES], bytes: 0 };
         let mut link = [0; 32];
@@ -35,8 +36,9 @@ impl Target {
         target
     }
 
-    /// The file `name` in a folder, or the folder itself if the name is empty. A null name means no
-    /// file: programs use it to test whether the system has a call.
+    /// The path of the file `name` in the folder `folder`, or the path of the folder itself if
+    /// `name` is empty. If `name` is null, the path is empty. Programs pass a null name to test
+    /// whether the system has a call.
     ///
     /// # Safety
     /// `name` is null, or a string of C.
@@ -67,14 +69,14 @@ impl Target {
         &self.path[..self.bytes]
     }
 
-    /// The name below `root`; `None` for a file outside `root`.
+    /// The part of the path below `root`. `None` for a file outside `root`.
     pub(crate) fn below(&self, root: &[u8]) -> Option<&[u8]> {
         let rest = self.path().strip_prefix(root)?;
         if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }
     }
 }
 
-/// The name of the link to an open file.
+/// The name of the symbolic link below `/proc/self/fd` that leads to the open file.
 fn number(file: c_int, into: &mut [u8; 32]) -> &[u8] {
     const START: &[u8] = b"/proc/self/fd/";
     into[..START.len()].copy_from_slice(START);

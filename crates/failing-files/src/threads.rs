@@ -1,4 +1,4 @@
-//! Threads that cannot be started, as under a limit of the system.
+//! Threads that cannot be started, as if the system had reached its limit of threads.
 
 use crate::fault::{number, refuse, variable};
 use libc::{EAGAIN, c_int, c_void, pthread_attr_t, pthread_t};
@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `pthread_create` of the C library.
+/// The type of `pthread_create` of the C library.
 type Create = unsafe extern "C" fn(
     *mut pthread_t,
     *const pthread_attr_t,
@@ -14,7 +14,7 @@ type Create = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The number of the first thread that cannot be started; 0 for none.
+/// The number of the first thread that cannot be started. 0 if all threads can be started.
 static FIRST: OnceLock<u64> = OnceLock::new();
 /// The number of threads that the program has asked for so far.
 static THREADS: AtomicU64 = AtomicU64::new(0);
@@ -29,10 +29,11 @@ fn first() -> u64 {
     *FIRST.get_or_init(read)
 }
 
-/// Starts a thread, or returns `EAGAIN`, as at a limit of the system.
+/// Starts a thread. Returns `EAGAIN` from the thread with the number `FIRST` on, as the C library
+/// does at the limit of threads.
 ///
 /// # Safety
-/// As in C.
+/// The same as for the C function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut pthread_t,
@@ -49,8 +50,8 @@ pub unsafe extern "C" fn pthread_create(
     if real.is_null() {
         refuse("the C library has no `pthread_create`");
     }
-    // SAFETY: the symbol is the function of this name, and it has the type of this function: false
-    // for another library before the C library, which would have to keep the type as well.
+    // SAFETY: the symbol is the function `pthread_create`, and has the documented type of this
+    // function. This does not hold if another preloaded library exports the name with another type.
     let real = unsafe { std::mem::transmute::<*mut c_void, Create>(real) };
     // SAFETY: the promise of this function.
     unsafe { real(thread, attributes, start, argument) }

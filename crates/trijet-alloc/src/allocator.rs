@@ -1,10 +1,10 @@
 //! An allocator over the heap of one device.
 //!
 //! An allocation may get bytes that earlier users still use. If the stream of the allocation does
-//! not follow these users yet, it waits for them. A free notes the current position of its stream
-//! and of each recorded stream, and returns the bytes to the heap with these positions. The library
-//! later records events for the positions. If the next owner uses another stream, it waits for
-//! these events.
+//! not follow these users yet, the stream waits for them. A free notes the current positions of its
+//! stream and of each recorded stream. It returns the bytes to the heap together with these
+//! positions. The library later records events for the positions. If the next owner of the bytes
+//! uses another stream, that stream waits for the events.
 #![forbid(unsafe_code)]
 
 use crate::table::{Block, Table};
@@ -33,7 +33,7 @@ pub struct Allocator {
     live: Table,
 }
 
-/// The memory of the heap of a device, and the number of driver calls for it.
+/// The memory that the heap of a device has and uses, and the number of driver calls for the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -46,9 +46,11 @@ pub struct Statistics {
     /// The maximum of [`Statistics::reserved`] so far.
     pub reserved_high: Bytes,
     /// The number of driver calls that took memory from the device, recorded events or made streams
-    /// wait. For a device that allocates from a pool of the driver, calls of the pool do not count.
+    /// wait. If the device allocates from a memory pool of the driver, the calls for this pool do
+    /// not count.
     pub driver_calls: u64,
-    /// The number of these calls that made a stream wait.
+    /// The number of driver calls that made a stream wait. [`Statistics::driver_calls`] includes
+    /// them.
     pub waits: u64,
 }
 
@@ -69,14 +71,14 @@ impl Allocator {
         &self.device
     }
 
-    /// Allocates `bytes`, and returns their address. Work that is enqueued in `stream` after this
-    /// call can use the memory. Work in other streams can use the memory if it waits for this point
-    /// of `stream`. If there is no memory, the call waits for all work of the device and tries once
-    /// more. After such a wait, separate pieces of freed memory can be joined.
+    /// Allocates `bytes` bytes, and returns their address. Work that is enqueued in `stream` after
+    /// this call can use the memory. Work in another stream can use the memory if that stream first
+    /// waits for this point of `stream`. If the device has no memory left, the call waits for all
+    /// work of the device, and tries once more. After this wait, separate pieces of freed memory
+    /// can be joined.
     ///
-    /// # Errors
-    /// `InvalidValue` for 0 bytes, and for more than half of the address space; `OutOfMemory`;
-    /// `Capturing` while the stream is being captured into a graph; an error of the driver.
+    /// `InvalidValue` if `bytes` is 0 or more than `isize::MAX`; `OutOfMemory`; `Capturing` while
+    /// the stream is being captured into a graph; an error of the driver.
     pub fn alloc(&self, bytes: usize, stream: &Stream) -> Result<u64> {
         if bytes == 0 || isize::try_from(bytes).is_err() {
             let cause = format!("{bytes} bytes asked for; 1 to {} are possible", isize::MAX);
@@ -108,13 +110,12 @@ impl Allocator {
         })
     }
 
-    /// Frees the allocation of `bytes` at `address`. All work that was enqueued before this call in
-    /// `stream` and in each recorded stream may use the memory. The next owner of the memory
-    /// follows that work. If the call returns an error, the allocation stays live.
+    /// Frees the allocation of `bytes` bytes at `address`. Work that was enqueued before this call
+    /// in `stream` or in a recorded stream may still use the memory. The next owner of the memory
+    /// waits for that work. If the call returns an error, the allocation stays live.
     ///
-    /// # Errors
     /// `InvalidValue` if no live allocation begins at the address, if the allocation has another
-    /// size, and for a stream of another driver.
+    /// size, or if `stream` belongs to another driver.
     pub fn free(&self, address: u64, bytes: usize, stream: &Stream) -> Result<()> {
         let block = match self.live.shard(address).entry(address) {
             Entry::Vacant(_) => return Err(unknown("free", address)),
@@ -129,14 +130,15 @@ impl Allocator {
         let noted = users.try_for_each(|user| user.note_user(&block.buffer));
         drop(users);
         if noted.is_err() {
-            // It is not known which work uses the memory, so the memory stays allocated.
+            // The users of the memory are not all noted, so the memory stays allocated.
             self.live.insert(address, block);
         }
         noted
     }
 
-    /// Declares that work of another stream uses the allocation at `address`. The declaration
-    /// covers all work that is enqueued in `stream` before the allocation is freed.
+    /// Declares that work in `stream` uses the allocation at `address`. `stream` is another stream
+    /// than the one that frees the allocation. The declaration covers all work that is enqueued in
+    /// `stream` before the allocation is freed.
     ///
     /// # Errors
     /// `InvalidValue` if no live allocation begins at the address.
@@ -151,9 +153,9 @@ impl Allocator {
         Ok(())
     }
 
-    /// Forgets a recorded stream. Call this before the stream is destroyed. For allocations with
-    /// which the stream was recorded, the work that the stream has now still counts as a user.
-    /// Later work does not count.
+    /// Forgets a recorded stream. Call this before the stream is destroyed. The next owner of an
+    /// allocation with which the stream was recorded still waits for the work that the stream has
+    /// now. It does not wait for later work of the stream.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver.
@@ -173,7 +175,8 @@ impl Allocator {
         self.live.has(address)
     }
 
-    /// The statistics of the device. Allocations through other handles of the device are included.
+    /// The statistics of the device's heap. They include the allocations through other handles of
+    /// the device.
     ///
     /// # Errors
     /// An error of the driver.

@@ -1,5 +1,5 @@
-//! The C interface, which `include/trijet_alloc.h` describes. It converts the numbers and pointers
-//! of C to devices, streams and addresses.
+//! The C interface that `include/trijet_alloc.h` describes. The functions convert the numbers and
+//! pointers of C to devices, streams and addresses.
 
 use crate::failure::{self, Shown};
 use crate::opened::{HOST_DEVICE, Opened, all, existing, opened};
@@ -7,12 +7,12 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use trijet::{Device, Error, ErrorKind, Result, Stream};
 
-/// `cudaStreamLegacy`: another handle of the legacy default stream, which also has the handle 0.
+/// `cudaStreamLegacy`: a handle of the legacy default stream. 0 is a second handle of this stream.
 const LEGACY: usize = 1;
 /// `cudaStreamPerThread`: the handle of the per-thread default stream.
 const PER_THREAD: usize = 2;
 
-/// The structure `trijet_alloc_statistics` of the header.
+/// The structure `trijet_alloc_statistics` of the C header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TrijetAllocStatistics {
@@ -27,7 +27,7 @@ pub struct TrijetAllocStatistics {
     /// The number of driver calls that took memory from the device, recorded events or made streams
     /// wait.
     pub driver_calls: u64,
-    /// The number of these calls that made a stream wait.
+    /// The number of driver calls that made a stream wait. `driver_calls` includes them.
     pub waits: u64,
 }
 
@@ -39,11 +39,11 @@ fn key(device: c_int, stream: *mut c_void) -> usize {
     }
 }
 
-/// The stream with the handle `raw`. If the handle is not known yet, `check` runs before the driver
-/// gets the handle.
+/// The stream with the handle `raw` on the device with the number `number`. If the handle is not
+/// known yet, `check` runs before the driver gets the handle.
 ///
 /// # Safety
-/// `raw` is a live stream of the device, and stays one until it is forgotten.
+/// `raw` is a live stream of the device, and stays live until [`trijet_forget_stream`] forgets it.
 unsafe fn stream(
     opened: &Opened,
     number: c_int,
@@ -60,9 +60,9 @@ unsafe fn stream(
                 Err(Error::new(ErrorKind::InvalidValue, "stream", cause))
             }
             _ => {
-                // SAFETY: by this function's contract the handle is a live stream until
-                // `trijet_forget_stream` drops the adopted one. The branches above handle the
-                // default streams.
+                // SAFETY: by the contract of this function, the handle is a live stream until
+                // `trijet_forget_stream` drops the adopted stream. The other branches of this match
+                // handle the default streams.
                 unsafe { device.stream_from_raw(raw, ()) }
             }
         }
@@ -86,10 +86,11 @@ fn not_of(device: c_int, address: u64) -> Error {
     Error::new(ErrorKind::InvalidValue, "trijet_free", cause)
 }
 
-/// Allocates device memory, see the header. Returns null if there is no memory.
+/// Allocates device memory. The C header describes the function. Returns null if the allocation
+/// fails.
 ///
 /// # Safety
-/// `stream` is 0 or a live stream of the device, and stays one until [`trijet_forget_stream`].
+/// `stream` is 0 or a live stream of the device, and stays live until [`trijet_forget_stream`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trijet_alloc(
     size: usize,
@@ -111,10 +112,11 @@ pub unsafe extern "C" fn trijet_alloc(
     })
 }
 
-/// Frees an allocation, see the header.
+/// Frees an allocation. The C header describes the function.
 ///
 /// # Safety
-/// As for [`trijet_alloc`]. After this call, nothing is enqueued that uses the memory.
+/// `stream` meets the conditions of [`trijet_alloc`]. After this call, no work that uses the memory
+/// is enqueued.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trijet_free(
     ptr: *mut c_void,
@@ -133,19 +135,20 @@ pub unsafe extern "C" fn trijet_free(
             true => Ok(()),
             false => Err(not_of(device, address)),
         };
-        // SAFETY: `trijet_free` demands a live stream, as `self::stream` does.
+        // SAFETY: the contract of `trijet_free` demands a live stream. `self::stream` demands the
+        // same.
         let stream = unsafe { self::stream(opened, device, stream, check) }?;
         let freed = opened.allocator.free(address, size, &stream);
-        // Other errors name their cause. But if no allocation begins at the address, another device
-        // may have the address.
+        // If no allocation begins at the address, another device may have the address, and the
+        // error names that device. Other errors already name their cause.
         freed.map_err(|error| if check().is_ok() { error } else { not_of(device, address) })
     });
 }
 
-/// Declares that work of `stream` uses an allocation, see the header.
+/// Declares that work of `stream` uses an allocation. The C header describes the function.
 ///
 /// # Safety
-/// As for [`trijet_alloc`].
+/// `stream` meets the conditions of [`trijet_alloc`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trijet_record_stream(ptr: *mut c_void, stream: *mut c_void) {
     static SHOWN: Shown = Shown::new("trijet_record_stream");
@@ -159,14 +162,15 @@ pub unsafe extern "C" fn trijet_record_stream(ptr: *mut c_void, stream: *mut c_v
             let cause = format!("no live allocation begins at {address:#x}");
             return Err(Error::new(ErrorKind::InvalidValue, "trijet_record_stream", cause));
         };
-        // SAFETY: the caller of `trijet_record_stream` keeps the stream alive until it is
+        // SAFETY: the caller of `trijet_record_stream` keeps the stream alive until the stream is
         // forgotten.
         let stream = unsafe { self::stream(opened, device, stream, || Ok(())) }?;
         opened.allocator.record_stream(address, &stream)
     });
 }
 
-/// Forgets a stream before it is destroyed, see the header. Returns 0, or 1 after an error.
+/// Forgets a stream before the stream is destroyed. The C header describes the function. Returns 0,
+/// or 1 after an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn trijet_forget_stream(device: c_int, stream: *mut c_void) -> c_int {
     static SHOWN: Shown = Shown::new("trijet_forget_stream");
@@ -177,10 +181,11 @@ pub extern "C" fn trijet_forget_stream(device: c_int, stream: *mut c_void) -> c_
     })
 }
 
-/// Writes the statistics of a device, see the header. Returns 0, or 1 after an error.
+/// Writes the statistics of a device to `out`. The C header describes the function. Returns 0, or 1
+/// after an error.
 ///
 /// # Safety
-/// `out` is null or points to a structure.
+/// `out` is null or points to a `trijet_alloc_statistics` that this function may overwrite.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trijet_alloc_stats(
     device: c_int,
@@ -202,8 +207,8 @@ pub unsafe extern "C" fn trijet_alloc_stats(
             driver_calls: found.driver_calls,
             waits: found.waits,
         };
-        // SAFETY: `out` is not null, so it points to a structure of the caller, by this function's
-        // contract.
+        // SAFETY: `out` is not null. By the contract of this function, `out` then points to a
+        // structure of the caller.
         unsafe { out.write(written) };
         Ok(0)
     })

@@ -1,5 +1,5 @@
-//! The errors of calls that cannot return them. Each thread keeps the message of its last error.
-//! For each kind of call, the first error is printed on standard error.
+//! The errors of C functions, which cannot return a Rust error. Each thread stores the message of
+//! its last error. For each C function, the first error is printed on standard error.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ thread_local! {
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// A kind of call. Only its first error is printed.
+/// A C function. Only the first error of this function is printed.
 #[derive(Debug)]
 pub(crate) struct Shown {
     call: &'static str,
@@ -30,7 +30,8 @@ impl Shown {
 fn keep(error: &Error) {
     let text = error.to_string().replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();
-    // If the thread is ending, the variable no longer exists, and the message is dropped.
+    // If the thread is ending, the thread-local variable no longer exists, and the message is
+    // discarded.
     drop(LAST.try_with(|last| last.replace(Some(text))));
 }
 
@@ -42,9 +43,9 @@ pub(crate) fn last() -> *const c_char {
     found.unwrap_or(std::ptr::null())
 }
 
-/// Runs a call of C code, and returns `refused` if the call fails. A panic becomes an error. The
-/// first error of each kind of call is printed, because callers such as PyTorch do not ask for the
-/// message.
+/// Runs the body `run` of a C function, and returns `refused` if `run` fails. A panic becomes an
+/// error. The first error of each C function is printed, because callers such as PyTorch do not ask
+/// for the message.
 pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result<R>) -> R {
     let call = || {
         probe::refuse_in_child(shown.call)?;
@@ -65,16 +66,16 @@ pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result
     };
     keep(&error);
     if !shown.printed.swap(true, Ordering::Relaxed) {
-        // If standard error is closed, there is no other place for the message. So an error of the
-        // write is ignored.
+        // If standard error is closed, there is no other place for the message. An error of the
+        // write is therefore ignored.
         let call = shown.call;
         drop(writeln!(std::io::stderr(), "{error} (further errors of {call} are not shown)"));
     }
     refused
 }
 
-/// Stores an error without printing it, and returns `refused`. Used for requests of 0 bytes,
-/// because PyTorch makes such requests for empty tensors.
+/// Stores an error without printing it, and returns `refused`. This is for requests of 0 bytes,
+/// which PyTorch makes for empty tensors.
 pub(crate) fn quiet<R>(refused: R, error: &Error) -> R {
     keep(error);
     refused

@@ -1,5 +1,5 @@
-//! The devices from which C code allocates, by number. A device is opened at its first call and
-//! never closed, so nothing calls the driver when the process ends.
+//! The devices from which C code allocates, each with its number. The first call with a number
+//! opens the device. The device is never closed, so nothing calls the driver when the process ends.
 #![forbid(unsafe_code)]
 
 use crate::allocator::Allocator;
@@ -13,8 +13,8 @@ pub(crate) const HOST_DEVICE: c_int = -1;
 /// Maximum number of CUDA devices.
 const DEVICES_MAX: usize = 64;
 
-/// An open device, and the streams of the caller that are known so far. The key of a stream is its
-/// handle, or 0 for the legacy default stream.
+/// An open device, and the streams that C code has named so far. The key of a stream is its handle,
+/// or 0 for the legacy default stream.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) allocator: Allocator,
@@ -58,7 +58,8 @@ pub(crate) fn all() -> impl Iterator<Item = (c_int, &'static Opened)> {
 }
 
 impl Opened {
-    /// The stream with the key `key`. If the key is unknown, `adopt` makes the stream.
+    /// The stream with the key `key`. If the key is unknown, `adopt` makes the stream, and the
+    /// stream is stored under the key.
     pub(crate) fn stream(
         &self,
         key: usize,
@@ -78,8 +79,8 @@ impl Opened {
         Ok(stream)
     }
 
-    /// Forgets the stream with the key `key`, if it is known. For allocations with which the stream
-    /// was recorded, the work that the stream has now still counts as a user.
+    /// Forgets the stream with the key `key`, if there is one. The next owner of an allocation with
+    /// which the stream was recorded still waits for the work that the stream has now.
     pub(crate) fn forget(&self, key: usize) -> Result<()> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let stream = streams.remove(&key);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trijet::{Buffer, Result, Stream};
 
-/// The number of parts of the table, a power of two. Each part has its own lock.
+/// The number of shards of the table, a power of two. Each shard has its own lock.
 const SHARDS: usize = 64;
 /// The number of low address bits that are 0 for every block of a heap, because blocks begin at
 /// multiples of 256 bytes.
@@ -15,8 +15,8 @@ const GRANULE_BITS: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) buffer: Buffer<u8>,
-    /// The streams that were recorded for the allocation. Their work may use the memory, and so may
-    /// the work of the stream in which the allocation is freed.
+    /// The streams that were recorded for the allocation. Work in these streams may use the memory,
+    /// and work in the stream that frees the allocation may use it too.
     pub(crate) others: Vec<Arc<Stream>>,
 }
 
@@ -33,9 +33,10 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Locks the part of the table that has an address. No code of the caller runs under the lock.
+    /// Locks the shard for an address. No code of the caller runs under the lock.
     pub(crate) fn shard(&self, address: u64) -> MutexGuard<'_, Shard> {
-        // Neighbouring blocks differ in low bits. The product moves these bits to the top.
+        // The addresses of neighbouring blocks differ in low bits. The multiplication moves these
+        // bits to the top.
         let mixed = (address >> GRANULE_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (mixed >> (u64::BITS - SHARDS.ilog2())) as usize;
         self.0[index].lock().unwrap_or_else(PoisonError::into_inner)

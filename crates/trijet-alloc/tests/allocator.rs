@@ -1,5 +1,5 @@
-//! The allocator on host devices. In these tests, the code that uses the memory has its own handles
-//! for the same streams and the same bytes. The allocator does not know these handles.
+//! Tests of the allocator on host devices. The code that uses the memory has its own handles of the
+//! streams and of the bytes. The allocator does not know these handles.
 
 use std::sync::Arc;
 use trijet::sim::{Executor, HostConfig, Order};
@@ -14,7 +14,8 @@ fn allocator(order: Order, memory: usize) -> Result<Allocator> {
     Ok(Allocator::new(Device::host(config)?.remove(0)))
 }
 
-/// A stream of the code that uses the memory, and the handle of the allocator for the same stream.
+/// One stream with two handles. The code that uses the memory has `theirs`, and the allocator gets
+/// `ours`.
 struct Caller {
     theirs: Stream,
     ours: Arc<Stream>,
@@ -36,8 +37,8 @@ impl Caller {
         landed: &mut PinnedBuffer<u8>,
     ) -> Result<()> {
         let len = landed.len();
-        // SAFETY: a live allocation of this length. The allocator orders its owners; these tests
-        // check that.
+        // SAFETY: `address` is a live allocation of `len` bytes. The allocator orders the owners of
+        // these bytes, and these tests check this order.
         let mut bytes = unsafe { device.buffer_from_raw::<u8>(address, len, ())? };
         self.theirs.fill_bytes(&mut bytes, value)?;
         self.theirs.copy(&bytes, landed)
@@ -118,8 +119,8 @@ fn a_recorded_stream_is_followed() -> Result<()> {
     Ok(())
 }
 
-/// An allocation in a captured stream fails, because the graph would need the memory for its whole
-/// life. A free is possible, because it is not a part of the graph.
+/// An allocation in a captured stream fails, because the graph would need the memory for as long as
+/// the graph exists. A free succeeds, because the free is not a part of the graph.
 #[test]
 fn a_captured_stream_gets_no_memory_and_may_free() -> Result<()> {
     let allocator = allocator(Order::Greedy, SIZE)?;
@@ -143,8 +144,8 @@ struct Live {
     users: Vec<usize>,
 }
 
-/// Random programs on three streams with little memory. Whatever the order of users, each user of
-/// an allocation finds its own values.
+/// Random programs on three streams with little memory. Whatever the order in which the executor
+/// runs the work, each user of an allocation finds its own values.
 #[test]
 fn random_programs_find_their_values_in_memory_that_passes_from_stream_to_stream() -> Result<()> {
     for seed in 0..60 {
@@ -167,7 +168,8 @@ fn random_programs_find_their_values_in_memory_that_passes_from_stream_to_stream
                     live.swap_remove(pick(live.len()));
                 let bytes = mine.len();
                 if pick(2) == 0 {
-                    // A second use on another stream. The caller orders it after the first use.
+                    // A second use of the allocation in another stream. The caller orders the
+                    // second use after the first one.
                     let event = device.event()?;
                     event.record(&callers[users[0]].theirs)?;
                     callers[on].theirs.wait(&event)?;
@@ -233,9 +235,9 @@ fn a_size_that_does_not_fit_is_out_of_memory_and_the_next_one_that_does_is_not()
     Ok(())
 }
 
-/// Memory before and after a live allocation is freed while work on it is pending. After a wait,
-/// the two pieces are mapped side by side.
-///
+/// The memory before and after a live allocation is freed while work that uses it is pending. The
+/// next allocation waits for this work. After the wait, the two freed pieces are mapped side by
+/// side.
 #[test]
 fn memory_in_pieces_that_are_in_use_is_joined() -> Result<()> {
     const PIECE: usize = 1 << 20;
@@ -264,7 +266,8 @@ fn memory_in_pieces_that_are_in_use_is_joined() -> Result<()> {
     Ok(())
 }
 
-/// Threads that allocate and free at the same time, each in its stream, share no byte.
+/// Threads allocate and free at the same time, each in its own stream. No two live allocations
+/// share a byte.
 #[test]
 fn threads_share_no_byte_and_lose_none() -> Result<()> {
     let config = HostConfig::new().memory(Bytes(64 << 20));

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-// Cargo builds the shared library before a program that depends on the crate.
+// Cargo builds the shared library before this test program, because the program depends on the
+// crate.
 use trijet_alloc as _;
 
 fn here(path: &str) -> PathBuf {

@@ -30,18 +30,18 @@ macro_rules! symbols {
         }
 
         impl CuptiApi {
-            /// Looks up each symbol.
+            /// Looks up the address of each function with `find`.
             ///
             /// # Safety
-            /// `find` returns the address of the symbol in a CUPTI library that stays loaded for as
-            /// long as this table is used, or null.
+            /// For each symbol, `find` returns null, or the address of the symbol in a CUPTI
+            /// library. This library stays loaded for as long as this table is used.
             pub unsafe fn load(find: impl Fn(&CStr) -> *const c_void) -> Self {
                 Self {
                     $($field: {
                         let address = find($symbol);
-                        // SAFETY: `Option` of a function has the size of a pointer and is `None`
-                        // for null. The type is the documented signature of the symbol: false for a
-                        // library that exports the name with another meaning.
+                        // SAFETY: `Option` of a function pointer has the size of a pointer, and
+                        // null is `None`. The type is the documented signature of the symbol. This
+                        // does not hold if the library exports the name with another meaning.
                         unsafe {
                             std::mem::transmute::<
                                 *const c_void,
@@ -68,13 +68,13 @@ macro_rules! symbols {
 symbols! {
     /// The version of CUPTI.
     version = c"cuptiGetVersion": fn(*mut u32);
-    /// The time now, on the clock of the records.
+    /// The present time on the clock of CUPTI's records.
     timestamp = c"cuptiGetTimestamp": fn(*mut u64);
     /// Subscribes to CUPTI. CUPTI before version 13.3 accepts one subscriber.
     subscribe = c"cuptiSubscribe": fn(*mut *mut c_void, Subscriber, *mut c_void);
     /// Registers the callbacks for buffers.
     register = c"cuptiActivityRegisterCallbacks": fn(Request, Complete);
-    /// Starts to collect a kind of record.
+    /// Starts the collection of one kind of record.
     enable = c"cuptiActivityEnable": fn(u32);
     /// Ends the collection of a kind of record.
     disable = c"cuptiActivityDisable": fn(u32);
@@ -82,17 +82,17 @@ symbols! {
     runtime_function = c"cuptiActivityEnableRuntimeApi": fn(u32, u8);
     /// Chooses whether calls of a function of the driver are collected.
     driver_function = c"cuptiActivityEnableDriverApi": fn(u32, u8);
-    /// Begins a tag for the calls of this thread.
+    /// Begins a tag for the following calls of this thread.
     push = c"cuptiActivityPushExternalCorrelationId": fn(u32, u64);
-    /// Ends the last tag of this thread.
+    /// Ends the tag that this thread began last.
     pop = c"cuptiActivityPopExternalCorrelationId": fn(u32, *mut u64);
     /// Finds the next record in a buffer.
     next = c"cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
     /// Counts the records that CUPTI lost because it had no buffer for them.
     dropped = c"cuptiActivityGetNumDroppedRecords": fn(*mut c_void, u32, *mut usize);
-    /// Returns buffers that are not full.
+    /// Makes CUPTI return buffers that are not full.
     flush = c"cuptiActivityFlushAll": fn(u32);
-    /// The name of a function, by its number.
+    /// Looks up the name of a function of CUDA by its number.
     name = c"cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
     /// Sets the functions in the NVTX tables of a program to functions of CUPTI.
     named_ranges = c"cuptiNvtxInitialize2": fn(Option<NvtxTables>);
@@ -119,30 +119,31 @@ impl CuptiApi {
         if code == 0 { version } else { 0 }
     }
 
-    /// The time now in nanoseconds, on the clock of the records; 0 if CUPTI does not report it.
+    /// The present time in nanoseconds on the clock of CUPTI's records. 0 if CUPTI does not report
+    /// it.
     #[must_use]
     pub fn now(&self) -> u64 {
         let mut now = 0;
         let Some(call) = self.timestamp else { return 0 };
-        // SAFETY: the call writes the local variable `now`, whether or not CUPTI collects records:
-        // false only in a child of a fork, where every call is refused before this one.
+        // SAFETY: the call writes the local variable `now`, whether or not CUPTI collects records.
+        // This does not hold in a child of a fork. There, every call is refused before this one.
         let code = unsafe { call(&raw mut now) };
         if code == 0 { now } else { 0 }
     }
 
-    /// Calls `each` with every record of a buffer that CUPTI returned. The argument of `each` is
-    /// the bytes from the start of the record to the end of the buffer.
+    /// Calls `each` with every record of a buffer that CUPTI returned. The argument of `each`
+    /// starts with the record, and ends at the end of the buffer.
     pub fn walk(&self, buffer: &[u8], mut each: impl FnMut(&[u8])) {
         let Some(next) = self.next else { return };
         let mut record: *mut c_void = std::ptr::null_mut();
         let mut last = None;
         loop {
-            // SAFETY: CUPTI filled the buffer up to its length here. The call reads it and writes
-            // `record`. False for a buffer that is read a second time after it was lent again.
+            // SAFETY: CUPTI filled the buffer up to this length. The call reads the buffer and
+            // writes `record`. This does not hold if the buffer was lent to CUPTI again.
             let code = unsafe { next(buffer.as_ptr().cast_mut(), buffer.len(), &raw mut record) };
             let at = record.addr().wrapping_sub(buffer.as_ptr().addr());
-            // Stops unless the next record starts after the last record and inside the buffer. So
-            // the loop ends.
+            // The loop stops unless this record starts after the last record and inside the buffer.
+            // So the loop always ends.
             if code != 0 || at >= buffer.len() || last.is_some_and(|last| at <= last) {
                 break;
             }
@@ -151,34 +152,36 @@ impl CuptiApi {
         }
     }
 
-    /// The number of records that CUPTI lost since the last call, because it had no buffer for
-    /// them.
+    /// The number of records that CUPTI lost since the last call of this function, because CUPTI
+    /// had no buffer for them.
     #[must_use]
     pub fn dropped_number(&self) -> u64 {
         let mut dropped = 0;
         let Some(call) = self.dropped else { return 0 };
-        // SAFETY: null and 0 stand for all contexts and streams; the call writes `dropped`.
+        // SAFETY: null and 0 mean all contexts and all streams. The call writes the local variable
+        // `dropped`.
         let code = unsafe { call(std::ptr::null_mut(), 0, &raw mut dropped) };
         if code == 0 { dropped as u64 } else { 0 }
     }
 
-    /// The name of a function, by its number.
+    /// The name of the CUDA function with this number. `None` if CUPTI does not know the number.
     #[must_use]
     pub fn function(&self, api: Api, number: u32) -> Option<&'static CStr> {
-        // `CUpti_CallbackDomain`.
+        // The values of `CUpti_CallbackDomain`.
         let domain = match api {
             Api::Driver => 1,
             Api::Runtime => 2,
         };
         let mut name: *const c_char = std::ptr::null();
-        // SAFETY: the call writes the local variable `name`, and refuses a domain or a number that
-        // it does not know.
+        // SAFETY: the call writes the local variable `name`. CUPTI refuses an unknown domain and an
+        // unknown number.
         let code = unsafe { (self.name?)(domain, number, &raw mut name) };
         if code != 0 || name.is_null() {
             return None;
         }
-        // SAFETY: on success `name` is a static, terminated string of the library: false once the
-        // library is unloaded, and the caller of `load` promised that it is not.
+        // SAFETY: after success, `name` is a static, terminated string of the library. This does
+        // not hold after the library is unloaded. The caller of `load` has promised that the
+        // library stays loaded.
         Some(unsafe { CStr::from_ptr(name) })
     }
 }

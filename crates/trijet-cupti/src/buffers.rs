@@ -1,20 +1,21 @@
 //! Buffers for the records of CUPTI. CUPTI asks for a buffer, fills it and returns it.
 //!
-//! A request that cannot be served is declined: CUPTI then drops records, and counts them. A failed
-//! allocation never ends the process.
+//! A request for a buffer is declined if no buffer is free and no new one can be allocated. CUPTI
+//! then drops records, and counts them. A failed allocation never ends the process.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The size of a buffer, enough for about forty thousand kernels. CUPTI exchanges full buffers on a
-/// thread of the program. So buffers of only 1 MiB slow a program down by 1 %.
+/// The size of a buffer, enough for the records of about forty thousand kernels. CUPTI exchanges
+/// full buffers on a thread of the program. Buffers of only 1 MiB would therefore slow a program
+/// down by 1 %.
 const BUFFER_BYTES: usize = 8 << 20;
-/// The alignment of a buffer. CUPTI asks for 8.
+/// The alignment of a buffer. CUPTI demands a multiple of 8.
 const ALIGN: usize = 64;
 /// Maximum number of buffers, 256 MiB in total.
 pub const BUFFERS_MAX: usize = 32;
-/// Maximum number of buffers that are kept for later use.
+/// Maximum number of spare buffers, which are used again for later requests.
 const SPARE_MAX: usize = 4;
 
 const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
@@ -22,14 +23,14 @@ const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
     Err(_) => panic!("the size or the alignment of a buffer is invalid"),
 };
 
-/// The address and the length with which a request for a buffer is declined.
+/// The address and the length that decline a request of CUPTI for a buffer.
 pub const NONE: (*mut u8, usize) = (std::ptr::null_mut(), 0);
 
 /// A buffer that this process owns. Every byte is initialised.
 #[derive(Debug)]
 pub struct Buffer(*mut u8);
 
-// SAFETY: the pointer is the only one to its allocation, like the pointer of a box.
+// SAFETY: the pointer is the only one to its allocation, as in a `Box`.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -40,11 +41,11 @@ impl Buffer {
         (!bytes.is_null()).then_some(Self(bytes))
     }
 
-    /// The first `valid` bytes. If the buffer is shorter, all of its bytes.
+    /// The first `valid` bytes of the buffer. If the buffer has fewer bytes, all of them.
     #[must_use]
     pub fn bytes(&self, valid: usize) -> &[u8] {
-        // SAFETY: the allocation has at least this length, is initialised, and is borrowed as the
-        // buffer is. False if CUPTI still wrote into a buffer that it has returned.
+        // SAFETY: the allocation has at least this length, and is initialised. The slice borrows
+        // the buffer. This does not hold if CUPTI still writes to a buffer that it has returned.
         unsafe { std::slice::from_raw_parts(self.0, valid.min(BUFFER_BYTES)) }
     }
 }
@@ -62,7 +63,7 @@ pub struct Buffers {
     spare: Mutex<Vec<Buffer>>,
     /// The addresses of the buffers that CUPTI has.
     lent: Mutex<Vec<usize>>,
-    /// The number of buffers that exist.
+    /// The number of buffers that exist: spare buffers, buffers that CUPTI has, and full buffers.
     made: AtomicUsize,
     /// The number of requests for a buffer that were declined.
     declined: AtomicU64,
@@ -101,16 +102,16 @@ impl Buffers {
     pub fn warm(&self) {
         if let Some(buffer) = self.empty() {
             for page in (0..BUFFER_BYTES).step_by(4096) {
-                // SAFETY: the byte is inside of the allocation, which this thread owns. The write
-                // is volatile, because the pages of fresh zeros do not exist before they are
-                // written, and the compiler must not leave it out.
+                // SAFETY: the byte is inside the allocation, which this thread owns. The pages of
+                // zeros exist only after they are written. The write is volatile, so that the
+                // compiler does not leave it out.
                 unsafe { buffer.0.wrapping_add(page).write_volatile(0) };
             }
             self.keep(buffer);
         }
     }
 
-    /// Keeps a buffer for later use, or frees it.
+    /// Stores the buffer for later use. If there are already `SPARE_MAX` spare buffers, frees it.
     pub fn keep(&self, buffer: Buffer) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_MAX {
@@ -124,7 +125,7 @@ impl Buffers {
     pub fn lend(&self) -> (*mut u8, usize) {
         let Some(buffer) = self.empty() else { return NONE };
         let buffer = std::mem::ManuallyDrop::new(buffer);
-        // There are at most `BUFFERS_MAX` buffers, for which the list has room.
+        // The list has room for `BUFFERS_MAX` addresses, and there are at most that many buffers.
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(buffer.0.addr());
         (buffer.0, BUFFER_BYTES)
     }
@@ -134,7 +135,8 @@ impl Buffers {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let place = lent.iter().position(|&other| other == buffer.addr())?;
         lent.swap_remove(place);
-        // The address was removed from the list just now, so the buffer has one owner.
+        // The address was just removed from the list, so the returned buffer is the only owner of
+        // the memory.
         Some(Buffer(buffer))
     }
 

@@ -1,9 +1,9 @@
 //! The trace file of this process on the disk.
 //!
-//! The traced program may close any descriptor and get the same number for its own file. So the
-//! recorder has no descriptor in the table of the program. Instead, the thread of the recorder has
-//! its own table. If the system has no such tables, the file is opened for each write, and compared
-//! with the file that was created.
+//! The traced program may close any descriptor, and may then get the same number for its own file.
+//! So the recorder has no descriptor in the descriptor table of the program. Instead, the thread of
+//! the recorder has its own descriptor table. If the system does not support such tables, the file
+//! is opened for each write, and its identity is compared with the file that was created.
 
 use crate::system;
 use std::ffi::CString;
@@ -14,18 +14,17 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The name of a file in the folder of a trace. `trijet trace` keeps this file locked while it
-/// runs.
+/// The name of the file in the folder of a trace that `trijet trace` keeps locked while it runs.
 pub const TRACER: &str = "tracer";
-/// The extension of the file of a process.
+/// The extension of the trace file of a process.
 pub const EXTENSION: &str = "trijet";
 /// The name of the tracing library in the folder of a trace.
 pub const LIBRARY: &str = "libtrijet_trace.so";
 
-/// Minimum number of bytes that the recorder leaves free on the disk, because the traced program
-/// may need them.
+/// Minimum number of bytes that the recorder leaves free on the disk. The traced program may need
+/// them.
 const FREE_BYTES_MIN: u64 = 256 << 20;
-/// `O_NOFOLLOW` of Linux: the opening of a symbolic link fails.
+/// `O_NOFOLLOW` of Linux. With this flag, opening a symbolic link fails.
 const NO_FOLLOW: i32 = 0o400_000;
 
 /// The reason why the recorder writes nothing more.
@@ -46,10 +45,11 @@ pub(crate) struct Disk {
     path: PathBuf,
     folder_name: CString,
     identity: (u64, u64),
-    /// The open file, which this process keeps locked. `None` if this process has no private table
-    /// of descriptors.
+    /// The open trace file, which this process keeps locked. `None` if the thread of the recorder
+    /// has no descriptor table of its own.
     kept: Option<File>,
-    /// The open file that `trijet trace` keeps locked. `None` in the same case as `kept`.
+    /// The open file [`TRACER`], which `trijet trace` keeps locked. `None` in the same case as
+    /// `kept`.
     tracer: Option<File>,
 }
 
@@ -58,8 +58,9 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 impl Disk {
-    /// Creates the file. A process may run another program (`exec`), and process numbers are
-    /// reused. So the file name has the number of the process and a time, which makes it unique.
+    /// Creates the trace file, and writes `first` to it. The name of the file contains the number
+    /// of the process and the present time. The time is needed because a process may replace its
+    /// program (`exec`), and because process numbers are reused.
     pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));
@@ -82,8 +83,8 @@ impl Disk {
         })
     }
 
-    /// Opens and locks the file for as long as this process lives. The calling thread has its own
-    /// table of files. `trijet trace` waits while the file is locked.
+    /// Opens and locks the trace file for as long as this process lives. Must be called on a thread
+    /// with its own descriptor table. `trijet trace` waits while the file is locked.
     pub(crate) fn keep_open(&mut self) {
         let opened = append(&self.path).and_then(|file| {
             file.try_lock()?;
@@ -93,7 +94,7 @@ impl Disk {
         self.tracer = File::open(self.folder.join(TRACER)).ok();
     }
 
-    /// Appends whole blocks.
+    /// Appends whole blocks to the trace file, if enough space on the disk stays free.
     pub(crate) fn append(&mut self, blocks: &[u8]) -> Result<(), Stop> {
         if system::free_bytes(&self.folder_name)
             .is_some_and(|free| free < FREE_BYTES_MIN.saturating_add(blocks.len() as u64))
@@ -103,7 +104,8 @@ impl Disk {
         self.append_now(blocks)
     }
 
-    /// Appends whole blocks even if the disk is nearly full. Used for the end of a trace.
+    /// Appends whole blocks to the trace file, even if the disk is nearly full. This is for the end
+    /// of a trace.
     pub(crate) fn append_now(&mut self, blocks: &[u8]) -> Result<(), Stop> {
         if let Some(file) = &mut self.kept {
             return file.write_all(blocks).map_err(|_| Stop::Lost);
@@ -116,8 +118,8 @@ impl Disk {
         file.write_all(blocks).map_err(|_| Stop::Lost)
     }
 
-    /// Whether `trijet trace` still runs and so keeps a file of the folder locked. If that file
-    /// exists but cannot be opened, the result is `true`.
+    /// Whether `trijet trace` still runs. While it runs, it keeps the file [`TRACER`] locked. If
+    /// that file exists but cannot be opened, the result is `true`.
     pub(crate) fn is_wanted(&self) -> bool {
         if let Some(tracer) = &self.tracer {
             return tracer.try_lock_shared().is_err();
@@ -128,8 +130,8 @@ impl Disk {
         }
     }
 
-    /// Removes the file. If the folder has no trace of another process, also removes the files of
-    /// `trijet trace` and the folder. A file that cannot be removed stays.
+    /// Removes the trace file. If the folder has no trace file of another process, removes the
+    /// files of `trijet trace` and the folder as well. A file that cannot be removed stays.
     pub(crate) fn remove(&self) {
         let is_trace = |file: &std::fs::DirEntry| {
             file.path().extension().is_some_and(|extension| extension == EXTENSION)

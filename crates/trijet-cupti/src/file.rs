@@ -1,16 +1,16 @@
-//! The trace file of a process: its blocks, and functions that append one block each to a vector.
+//! The trace file of a process. The functions below append one block each to a vector.
 //!
-//! A block is a tag, a byte of zero, the length of its payload in two bytes, and the payload. All
-//! numbers are little-endian. Only whole blocks are appended. If the process is killed while it
-//! writes, or the disk is full, the last block is incomplete, and the file has no [`END`].
+//! A block consists of a tag, a zero byte, the length of its payload in two bytes, and the payload.
+//! All numbers are little-endian. Only whole blocks are appended. If the process is killed while it
+//! writes, or if the disk is full, the last block is incomplete, and the file has no [`END`].
 
-/// The first bytes of the payload of a header.
+/// The first bytes of the payload of a [`HEADER`].
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
 /// The version of the format. Version 4 added the tag [`RANK`], version 5 the kind [`kind::MARK`].
 pub const VERSION: u32 = 5;
-/// The oldest version that a reader of this version reads.
+/// The oldest version that the reader of version [`VERSION`] accepts.
 pub const VERSION_OLDEST: u32 = 3;
-/// The number of bytes of a block before its payload.
+/// The number of bytes of a block that precede its payload.
 pub const HEAD_BYTES: usize = 4;
 
 /// Maximum number of bytes of a name or a text. Longer names, which occur with templates, are cut
@@ -18,39 +18,39 @@ pub const HEAD_BYTES: usize = 4;
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Maximum number of names of a process.
 pub const NAMES_MAX: usize = 1 << 20;
-/// Maximum number of activities of a process: about 2 GiB on the disk. The tracing library stops at
-/// this number.
+/// Maximum number of activities, allocations and frees of a process: about 2 GiB on the disk. The
+/// tracing library writes no more of them.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
 
-/// The tag of the header of a trace, and the length of its payload. A tag without a length has
-/// payloads of any length.
+/// The tag of the header of a trace, and the length of the payload in bytes. For a tag below
+/// without a length, the payload may have any length.
 pub const HEADER: (u8, usize) = (1, 32);
-/// A name: its number and its text.
+/// The tag of a name. The payload is the number of the name, and its text.
 pub const NAME: u8 = 2;
-/// A context.
+/// The tag of a context.
 pub const CONTEXT: (u8, usize) = (3, 12);
-/// A stream.
+/// The tag of a stream.
 pub const STREAM: (u8, usize) = (4, 12);
-/// An activity.
+/// The tag of an activity.
 pub const ACTIVITY: (u8, usize) = (5, 56);
-/// A reason why something was not traced.
+/// The tag of a reason why something was not traced.
 pub const TROUBLE: u8 = 6;
-/// The totals.
+/// The tag of the [`Totals`], which are the end of a trace.
 pub const END: (u8, usize) = (7, 48);
-/// The command line of the process.
+/// The tag of the command line of the process.
 pub const COMMAND: u8 = 8;
-/// A fact about the tracing that a reader of the trace should know.
+/// The tag of a fact about the tracing that a reader of the trace should know.
 pub const NOTE: u8 = 9;
-/// An allocation or a free of memory.
+/// The tag of an allocation or a free of memory.
 pub const ALLOCATION: (u8, usize) = (10, 44);
-/// The rank of the process in its job.
+/// The tag of the rank of the process in its job.
 pub const RANK: (u8, usize) = (11, 4);
 
-/// The number of the name of an activity that has no name.
+/// The value of [`Row::name`] for an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
 
 /// The first byte of [`Row::kind`](crate::file::Row::kind). It determines the meaning of the other
-/// bytes.
+/// three bytes.
 pub mod kind {
     /// A kernel.
     pub const KERNEL: u8 = 1;
@@ -63,7 +63,7 @@ pub mod kind {
     pub const SYNC: u8 = 4;
     /// A call. The next byte is 0 for the runtime and 1 for the driver.
     pub const CALL: u8 = 5;
-    /// An overhead. The next byte is its cause.
+    /// An overhead of the tracing itself. The next byte is the cause of the overhead.
     pub const OVERHEAD: u8 = 6;
     /// A mark of a named range. The next byte is one of the constants in [`mark`](super::mark).
     pub const MARK: u8 = 7;
@@ -79,10 +79,11 @@ pub mod mark {
     pub const MOMENT: u8 = 3;
 }
 
-/// An activity, as it is in the file.
+/// An activity with the fields of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Row {
-    /// One of the constants in [`kind`], and further bytes whose meaning depends on this constant.
+    /// One of the constants in [`kind`], followed by three bytes whose meaning depends on this
+    /// constant.
     pub kind: [u8; 4],
     /// The device of an operation.
     pub device: u32,
@@ -92,62 +93,65 @@ pub struct Row {
     pub stream: u32,
     /// The host thread of a call or a mark. 0 for a mark without a thread.
     pub thread: u32,
-    /// A number that an operation shares with the call that enqueued it, and the end of a named
-    /// range with its start.
+    /// The correlation number. An operation shares it with the call that enqueued the operation, and
+    /// the end of a named range with the start of the range.
     pub correlation: u32,
-    /// The number of the name, or [`NO_NAME`].
+    /// The number of the name of the activity, or [`NO_NAME`].
     pub name: u32,
     /// The number of bytes that were copied or filled.
     pub bytes: u64,
-    /// The start in nanoseconds, on the clock of the trace.
+    /// The start of the activity in nanoseconds, on the clock of the trace.
     pub begin: u64,
-    /// The end in nanoseconds, on the clock of the trace. 0 for an operation that has not ended.
+    /// The end of the activity in nanoseconds, on the clock of the trace. 0 for an operation that
+    /// has not ended.
     pub end: u64,
 }
 
-/// An allocation or a free, as it is in the file.
+/// An allocation or a free with the fields of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allocated {
     /// 1 for an allocation, 2 for a free.
     pub what: u8,
-    /// The kind of memory. The codes are the same as for copies.
+    /// The kind of memory, with the codes that [`kind::COPY`] has for the memory of a copy.
     pub memory: u8,
     /// Whether the allocation or free is stream-ordered.
     pub in_order: bool,
-    /// The device.
+    /// The number of the device.
     pub device: u32,
-    /// The context. 0 for memory that belongs to no context.
+    /// The number of the context. 0 for memory that belongs to no context.
     pub context: u32,
-    /// The stream.
+    /// The number of the stream.
     pub stream: u32,
-    /// A number that the allocation or free shares with the call that made it.
+    /// The correlation number, which the allocation or free shares with the call that made it.
     pub correlation: u32,
-    /// The address.
+    /// The address of the memory.
     pub address: u64,
-    /// The size in bytes.
+    /// The size of the memory in bytes.
     pub bytes: u64,
-    /// The time in nanoseconds, on the clock of the trace.
+    /// The time of the allocation or free in nanoseconds, on the clock of the trace.
     pub at: u64,
 }
 
 /// The totals of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// The number of activities that were written.
+    /// The number of activities in the file.
     pub activities: u64,
-    /// The number of records that CUPTI lost because it had no buffer.
+    /// The number of records that CUPTI lost because it had no buffer, and of activities that the
+    /// recorder discarded because the disk was nearly full.
     pub dropped: u64,
-    /// The number of records that could not be read.
+    /// The number of records that were not written for one of these reasons: they could not be
+    /// read, the process had no memory for them, or [`ACTIVITIES_MAX`] was reached.
     pub unknown: u64,
     /// The number of requests for a buffer that were declined.
     pub declined: u64,
-    /// The time in nanoseconds that the tracing library itself took.
+    /// The time in nanoseconds that the tracing library itself took from the program.
     pub own_time: u64,
-    /// The end of the trace in nanoseconds, on the clock of the trace.
+    /// The time at which the trace ended, in nanoseconds on the clock of the trace.
     pub at: u64,
 }
 
-/// Appends the start of a block: the tag, and the length of the payload, which is `length` bytes.
+/// Appends the start of a block: the tag, and the length of the payload in bytes.
 fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
     let length = u16::try_from(length).expect("a payload has at most 65,535 bytes");
     out.extend([tag, 0]);
@@ -160,7 +164,7 @@ fn words<const N: usize>(out: &mut Vec<u8>, tag: (u8, usize), words: [u32; N]) {
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));
 }
 
-/// Appends a block of text. A text of more than [`NAME_BYTES_MAX`] bytes is cut off.
+/// Appends a block of text. The text is cut off after [`NAME_BYTES_MAX`] bytes.
 fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
     let mut length = text.len().min(NAME_BYTES_MAX);
     while !text.is_char_boundary(length) {
@@ -170,8 +174,9 @@ fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
     out.extend(&text.as_bytes()[..length]);
 }
 
-/// Begins the trace of a process. `interface` is the version of CUPTI. `began` is the time of the
-/// start in nanoseconds, on the clock of the trace.
+/// Appends the header, which begins the trace of a process. `process` is the number of the process.
+/// `interface` is the version of CUPTI. `began` is the time at which the trace began, in
+/// nanoseconds on the clock of the trace.
 pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: u64) {
     start(out, HEADER.0, HEADER.1);
     out.extend(MAGIC);
@@ -191,8 +196,8 @@ pub fn rank(out: &mut Vec<u8>, rank: u32) {
     words(out, RANK, [rank]);
 }
 
-/// Appends the name with the number `id`. The names have consecutive numbers, starting with 0. A
-/// name of more than [`NAME_BYTES_MAX`] bytes is cut off.
+/// Appends the name with the number `id`. The names of a file have consecutive numbers, starting
+/// with 0. The text is cut off after [`NAME_BYTES_MAX`] bytes.
 pub fn name(out: &mut Vec<u8>, id: u32, text: &[u8]) {
     let text = &text[..text.len().min(NAME_BYTES_MAX)];
     start(out, NAME, 4 + text.len());
@@ -200,7 +205,8 @@ pub fn name(out: &mut Vec<u8>, id: u32, text: &[u8]) {
     out.extend(text);
 }
 
-/// Appends a context, its device, and its legacy default stream.
+/// Appends a context: its number, the number of its device, and the number of its legacy default
+/// stream.
 pub fn context(out: &mut Vec<u8>, context: u32, device: u32, null_stream: u32) {
     words(out, CONTEXT, [context, device, null_stream]);
 }
@@ -247,7 +253,7 @@ pub fn note(out: &mut Vec<u8>, words: &str) {
     text(out, NOTE, words);
 }
 
-/// Ends the trace of a process.
+/// Appends the totals, which end the trace of a process.
 pub fn end(out: &mut Vec<u8>, totals: &Totals) {
     start(out, END.0, END.1);
     let Totals { activities, dropped, unknown, declined, own_time, at } = *totals;

@@ -1,20 +1,20 @@
 //! The offsets of the fields in CUPTI's records.
 //!
-//! A record of a later version has additional fields only at its end. For the fields below,
-//! `CUpti_ActivityKernel9` of CUDA 12.0 is a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. The C
-//! compiler printed the offsets of the fields from the headers of CUDA 12.0, 12.4, 13.0 and 13.4.
+//! A later version of a record has additional fields only at its end. For the fields below,
+//! `CUpti_ActivityKernel9` of CUDA 12.0 is a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. A C
+//! compiler computed the offsets of the fields from the headers of CUDA 12.0, 12.4, 13.0 and 13.4.
 //! The offsets are the same in all four versions. So records are read by offset, never as a struct
-//! of one version, and never beyond the end of the shortest version. A library with a version
-//! outside of [`VERSIONS`] is not used, because a field that is used as a pointer might be
-//! elsewhere.
+//! of one version, and never beyond the end of the shortest version. A CUPTI library with a version
+//! outside of [`VERSIONS`] is not used. In its records, a field that is used as a pointer might
+//! have another offset.
 
 use crate::api::Api;
 use crate::file::{Allocated, NO_NAME, Row, kind, mark};
 
-/// `CUPTI_API_VERSION` of the headers that were compared: CUDA 12.0 to 13.4.
+/// The values of `CUPTI_API_VERSION` from CUDA 12.0 to CUDA 13.4, whose headers were compared.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
 
-/// `CUpti_ActivityKind`: the kinds of records that are collected.
+/// Values of `CUpti_ActivityKind`: the kinds of records that are read.
 pub mod kinds {
     /// Copies.
     pub const MEMCPY: u32 = 1;
@@ -28,8 +28,8 @@ pub mod kinds {
     pub const RUNTIME: u32 = 5;
     /// Contexts.
     pub const CONTEXT: u32 = 9;
-    /// Concurrent kernels. The collection of `KERNEL` instead would make kernels run one after
-    /// another.
+    /// Kernels that may run concurrently. If `KERNEL` were collected instead, CUPTI would make
+    /// kernels run one after another.
     pub const CONCURRENT_KERNEL: u32 = 10;
     /// Marks: the starts and ends of NVTX ranges, and single moments.
     pub const MARKER: u32 = 12;
@@ -41,7 +41,7 @@ pub mod kinds {
     pub const STREAM: u32 = 37;
     /// Waits.
     pub const SYNCHRONIZATION: u32 = 38;
-    /// Tags of calls.
+    /// Tags of calls. A tag is called external correlation id in CUPTI.
     pub const EXTERNAL_CORRELATION: u32 = 39;
     /// Allocations and frees.
     pub const MEMORY2: u32 = 49;
@@ -57,7 +57,7 @@ pub mod kinds {
         (DRIVER, "driver calls"),
     ];
 
-    /// The kinds of records for a trace of another program, each with a name for messages.
+    /// The kinds of records for a trace of a foreign program, each with a name for messages.
     pub const ALL: [(u32, &str); 12] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
@@ -74,14 +74,14 @@ pub mod kinds {
     ];
 }
 
-/// A record, before its name is looked up.
+/// The content of a record. The name of a kernel or of a called function is not looked up yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
-    /// An activity without a name.
+    /// An activity that has no name.
     Plain(Row),
-    /// A kernel, and the address of its name.
+    /// A kernel, and the address of its name in memory.
     Kernel(Row, u64),
-    /// A call, and the number of its function.
+    /// A call, the API of the called function, and the number of this function.
     Call(Row, Api, u32),
     /// The start or the end of a named range, or a named moment: `CUpti_ActivityMarker2`.
     Mark {
@@ -107,7 +107,8 @@ pub enum Record {
         context: u32,
         /// The number of the stream.
         stream: u32,
-        /// The class of the stream, with the codes of the trace file.
+        /// The class of the stream: 0 to 3, with the meaning that
+        /// [`file::stream`](crate::file::stream) documents.
         class: u32,
     },
     /// An allocation or a free. The record is `CUpti_ActivityMemory3` of CUDA 12.0, or a later
@@ -115,14 +116,14 @@ pub enum Record {
     Allocation(Allocated),
     /// The tag under which a call was made: `CUpti_ActivityExternalCorrelation`.
     Tag {
-        /// The number of the call.
+        /// The correlation number of the call.
         correlation: u32,
         /// The tag.
         tag: u64,
     },
 }
 
-/// The bytes of a record. Its fields are read by their offsets.
+/// The bytes of a record. The methods read the field that starts at the offset `at`.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a [u8]);
 
@@ -143,16 +144,16 @@ impl Fields<'_> {
         self.0.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// An activity with the start and the end that are at these offsets. The times are not checked.
-    /// The activity has no name, and its other fields are 0.
+    /// An activity whose start and end are at the offsets `begin` and `end`. The times are not
+    /// checked. The activity has no name, and its other fields are 0.
     fn timed(self, kind: [u8; 4], [begin, end]: [usize; 2]) -> Option<Row> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
         Some(Row { kind, begin, end, name: NO_NAME, ..Row::default() })
     }
 
     /// An activity with its times, its correlation number, its device, its context and its stream.
-    /// The device, the context and the stream are adjacent fields that start at the offset
-    /// `device`.
+    /// The arguments are the offsets of these fields. The device, the context and the stream are
+    /// adjacent, and start at the offset `device`.
     fn operation(
         self,
         kind: [u8; 4],
@@ -170,8 +171,8 @@ impl Fields<'_> {
     }
 }
 
-/// Reads the record at the start of `bytes`. Other bytes may follow the record. `None` if the kind
-/// of the record is not collected, or if the record is incomplete.
+/// Reads the record at the start of `bytes`. Other records may follow it. `None` if the record is
+/// incomplete, or if this library does not read its kind.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Record> {
     let fields = Fields(bytes);
@@ -187,8 +188,9 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
             Some(Record::Plain(Row { bytes: fields.long(8)?, ..row }))
         }
         kinds::SYNCHRONIZATION => {
-            // `CUpti_ActivitySynchronizationType`: event, a stream's wait for an event, stream,
-            // context.
+            // The values 1 to 4 of `CUpti_ActivitySynchronizationType`: synchronization with an
+            // event, a stream's wait for an event, synchronization with a stream, synchronization
+            // with a context.
             let of = u8::try_from(fields.word(4)?).ok().filter(|of| *of <= 4).unwrap_or(0);
             let row = fields.timed([kind::SYNC, of, 0, 0], [8, 16])?;
             Some(Record::Plain(Row {
@@ -218,11 +220,11 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
         kinds::STREAM => Some(Record::Stream {
             context: fields.word(4)?,
             stream: fields.word(8)?,
-            // `CUpti_ActivityStreamFlag`: default, non-blocking, null.
+            // The values 1 to 3 of `CUpti_ActivityStreamFlag`: default, non-blocking, null.
             class: Some(fields.word(16)?).filter(|class| *class <= 3).unwrap_or(0),
         }),
         kinds::MEMORY2 => Some(Record::Allocation(Allocated {
-            // `CUpti_ActivityMemoryOperationType`.
+            // The values 1 and 2 of `CUpti_ActivityMemoryOperationType`: allocation, release.
             what: u8::try_from(fields.word(4)?).ok().filter(|what| matches!(what, 1 | 2))?,
             memory: memory(u8::try_from(fields.word(8)?).unwrap_or(0)),
             in_order: fields.word(72)? != 0,
@@ -241,8 +243,8 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
     }
 }
 
-/// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, except for
-/// the correlation number.
+/// Reads a copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, but
+/// the correlation number has different offsets.
 fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
     let direction = match fields.byte(4)? {
         1 | 3 => 1,
@@ -279,7 +281,8 @@ fn mark(fields: Fields<'_>) -> Option<Record> {
     Some(Record::Mark { row, name: fields.long(40)?, domain: fields.long(48)? })
 }
 
-/// `CUpti_ActivityMemoryKind`. Static device memory counts as device memory.
+/// The code in the trace file for a value of `CUpti_ActivityMemoryKind`. Static device memory
+/// counts as device memory, and static managed memory as managed memory.
 fn memory(code: u8) -> u8 {
     match code {
         1 => 1,
@@ -291,7 +294,7 @@ fn memory(code: u8) -> u8 {
     }
 }
 
-/// `CUpti_ActivityOverheadKind`.
+/// The code in the trace file for a value of `CUpti_ActivityOverheadKind`.
 fn overhead(code: u32) -> u8 {
     match (code & 0xffff, code >> 16) {
         (1, 0) => 1,
@@ -304,7 +307,7 @@ fn overhead(code: u32) -> u8 {
 mod tests {
     use super::*;
 
-    /// A record with fields at these offsets, as a C program would have it in memory.
+    /// A record of `size` bytes. Each of `fields` is an offset and the bytes at this offset.
     fn record(size: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
         let mut bytes = vec![0; size];
         for (at, field) in fields {
@@ -480,7 +483,8 @@ mod tests {
         assert!(read(&record(64, &[(0, &word(15))])).is_none(), "the data of a mark");
     }
 
-    /// The reader of a trace counts and names records of this kind.
+    /// The times of a record are not checked here. The reader of the trace file counts the
+    /// activities whose times are wrong.
     #[test]
     fn times_are_read_as_they_are() {
         for (begin, end) in [(9, 6), (0, 6), (9, 0), (0, 0)] {

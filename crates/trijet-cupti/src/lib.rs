@@ -1,11 +1,12 @@
 //! The binding of Trijet to CUPTI, NVIDIA's profiling interface. The crate is also the library that
 //! traces a foreign CUDA program.
 //!
-//! - [`api`], [`buffers`] and [`layout`] call CUPTI, lend it memory and read its records by offset.
+//! - [`api`], [`buffers`] and [`layout`] call CUPTI, lend CUPTI memory for records, and read the
+//!   records by offset.
 //! - [`file`](mod@file) writes the trace file of a process. `trijet::trace::process_file` reads it.
 //! - [`recorder`] traces the process that it runs in, for `trijet trace`.
 //! - `named_ranges` makes the program report its NVTX ranges to CUPTI.
-//! - [`search`] lists the files in which a library of CUDA may be.
+//! - [`search`] lists the files that may be a library of CUDA.
 //!
 //! The crate has no dependencies. A second compilation, with `--cfg injected`, makes the dynamic
 //! library that the CUDA driver loads into a traced program: see the build script of `trijet-cli`.

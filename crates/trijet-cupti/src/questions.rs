@@ -1,7 +1,6 @@
 //! The functions of CUDA that a trace leaves out, because they only query or set something.
 
-/// The prefixes of the names of these functions. In a name, the suffix of a version may follow the
-/// prefix.
+/// The prefixes of the names of these functions. A suffix with a version may end the name.
 const PREFIXES: [&str; 39] = [
     "cudaGet",
     "cudaPeek",

@@ -1,32 +1,33 @@
-//! The recorder of a foreign program, by CUPTI's activity records.
+//! The recorder of a foreign program. It uses CUPTI's activity records.
 //!
-//! When the CUDA driver initialises itself, it loads the library named by `CUDA_INJECTION64_PATH`,
-//! and calls its entry point, which is [`record_this_process`]. From then on CUPTI asks for empty
-//! buffers and returns full buffers. A thread of the recorder reads the records in these buffers.
-//! Once per second, it writes them to a file of the process, in the folder that the environment
-//! names.
+//! When the CUDA driver initialises itself, it loads the library that `CUDA_INJECTION64_PATH`
+//! names, and calls the entry point of the library. The entry point calls [`record_this_process`].
+//! From then on CUPTI asks for empty buffers and returns full buffers. A thread of the recorder
+//! reads the records in these buffers, and writes them to the trace file of the process at least
+//! once per second. The file is in the folder that the environment names.
 //!
-//! The program comes first:
+//! The traced program has priority over the recording:
 //!
-//! - The recorder's thread has its own table of files and blocks all signals ([`crate::disk`],
+//! - The recorder's thread has its own descriptor table and blocks all signals ([`crate::disk`],
 //!   `system`). Callbacks on threads of the program only move buffers from one list to another.
-//! - Every refusal becomes a warning in the file. An allocation that fails loses records, which are
-//!   counted. No panic leaves a callback.
-//! - At a limit, on a nearly full disk, and when `trijet trace` has ended, the recorder disables
-//!   CUPTI's records and ends its thread.
+//! - If CUPTI refuses a call, the file gets a warning. If an allocation of memory fails, records
+//!   are lost and counted. No panic leaves a callback.
+//! - When a limit is reached, when the disk is nearly full, or when `trijet trace` has ended, the
+//!   recorder disables CUPTI's records and ends its thread.
 //!
 //! The end of a recording depends on the process:
 //!
 //! - The process returns from `main` or calls `exit`: an exit handler makes CUPTI return every
-//!   buffer, and writes the end of the file. The handler is registered in the driver's
-//!   initialisation, so it runs before the handlers of libraries that were loaded earlier.
+//!   buffer, and the end of the file is written. The handler is registered while the driver
+//!   initialises itself. So the handler runs before the exit handlers of libraries that were loaded
+//!   earlier.
 //! - The process is killed, aborts, calls `_exit`, or replaces its program (`exec`): the records of
-//!   the last second are lost, and the file has no end, which its reader reports. The new program
-//!   of the process is recorded in a separate file.
+//!   the last second are lost. The file has no end, and the reader of the file reports this. The
+//!   new program of the process is recorded in a separate file.
 //! - The process forks: the child has no CUDA and no thread of the recorder, and writes nothing.
 //!
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
-//! of the program with an error. Otherwise the profiler could take buffers of the recorder.
+//! of the program with an error. Without this, the profiler could take buffers of the recorder.
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxTables};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
@@ -45,13 +46,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The environment variable that names the folder for recordings of processes.
+/// The environment variable that names the folder for the trace files of processes.
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
-/// The variables in which programs that start ranks give each rank its number: torchrun, Open MPI,
-/// MVAPICH2, MPICH and its relatives, PMIx, Slurm. If several variables are set, the first one
+/// The environment variables in which launchers give each process its rank: torchrun, Open MPI,
+/// MVAPICH2, MPICH and related launchers, PMIx, Slurm. If several variables are set, the first one
 /// counts, because the processes of torchrun may run inside one task of another launcher. A test of
-/// `trijet` compares these variables with its table of launchers.
+/// `trijet` compares these variables with the table of launchers in `trijet`.
 pub const RANKS: [&str; 6] = [
     "RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -61,17 +62,18 @@ pub const RANKS: [&str; 6] = [
     "SLURM_PROCID",
 ];
 
-/// The time between two writes to the file.
+/// The time between two requests to CUPTI to return the buffers whose records are complete.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum time for which the exit of the program waits for the last write.
 const EXIT_WAIT: Duration = Duration::from_secs(10);
 /// The stack size of the recorder's thread.
 const STACK_BYTES: usize = 256 << 10;
-/// If this many bytes are staged, they are written before the end of the period.
+/// When the staged blocks have this number of bytes, they are written to the file, even if more
+/// full buffers are to be read.
 const STAGED_BYTES: usize = 4 << 20;
-/// Maximum number of bytes of a command line in a file.
+/// Maximum number of bytes of the command line in the trace file.
 const COMMAND_BYTES: usize = 512;
-/// An upper limit of the number of functions of an API of CUDA.
+/// An upper limit of the numbers of the functions of an API of CUDA.
 const FUNCTIONS_MAX: u32 = 4096;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
@@ -81,9 +83,9 @@ struct Recorder {
     api: CuptiApi,
     process: u32,
     buffers: Buffers,
-    /// The file, until the recording ends.
+    /// The trace file. `None` before the thread starts and after the recording has ended.
     disk: Mutex<Option<Disk>>,
-    /// The full buffers and the progress, which callbacks and the thread of the recorder share.
+    /// The full buffers and the progress. The callbacks and the thread of the recorder share them.
     handed: Mutex<Handed>,
     changed: Condvar,
     /// The time spent in the code of the recorder, in nanoseconds.
@@ -92,7 +94,7 @@ struct Recorder {
 
 #[derive(Debug)]
 struct Handed {
-    /// Full buffers, each with the number of its bytes that are records.
+    /// Full buffers, each with the number of its first bytes that are records.
     full: Vec<(Buffer, usize)>,
     progress: Progress,
 }
@@ -100,27 +102,27 @@ struct Handed {
 /// The progress of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// The thread has not opened its file.
+    /// The thread has not opened the trace file yet.
     Starting,
     Running,
-    /// The process exits. The thread writes the remaining records and the end of the file.
+    /// The process exits. The thread writes the remaining records and the end of the trace file.
     Ending,
     /// The thread has ended, or was never started.
     Done,
 }
 
-/// Runs `body`, and catches a panic of `body`, because the caller is not Rust code.
+/// Runs the body of a callback, and catches a panic of `body`, because the caller is not Rust code.
 fn guarded(body: impl FnOnce()) {
-    // After a panic, records are missing and the file has no end. The reader of the file reports
-    // this.
+    // After a panic, records are missing, and the trace file has no end. The reader of the file
+    // reports this.
     drop(catch_unwind(AssertUnwindSafe(body)));
 }
 
-/// Records this process until it exits, into a file in the folder that the environment names. The
+/// Records this process until it exits, into a file in the folder that [`RECORDINGS`] names. The
 /// driver calls this function through the entry point of the library. The function does nothing if
 /// the variable is not set, and at a second call.
 ///
-/// The function returns no error, because the program must continue in any case: failures become
+/// The function returns no error, because the program must continue in any case. Failures become
 /// warnings in the file.
 pub fn record_this_process() {
     guarded(|| {
@@ -151,7 +153,7 @@ pub unsafe fn take_ranges(tables: NvtxTables) -> bool {
     taken
 }
 
-/// The command line of this process, cut to [`COMMAND_BYTES`].
+/// The command line of this process, cut off after [`COMMAND_BYTES`] bytes.
 fn command() -> String {
     let arguments: Vec<_> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -159,15 +161,16 @@ fn command() -> String {
     line.chars().take(COMMAND_BYTES / 4).collect()
 }
 
-/// The rank of this process, from the environment variables of the program that started it.
+/// The rank of this process, from the environment variables [`RANKS`].
 fn rank() -> Option<u32> {
     let number = |name: &&str| std::env::var(name).ok()?.trim().parse().ok();
     RANKS.iter().find_map(number)
 }
 
-/// Opens CUPTI. If the environment does not name a file, a library that the program itself has
-/// loaded is preferred. PyTorch brings its own CUPTI, and two CUPTI libraries in one process do not
-/// work together. The second value states whether the program has loaded the library.
+/// Opens CUPTI. If the environment does not name a CUPTI library, a CUPTI library that the program
+/// has already loaded is preferred. PyTorch brings its own CUPTI, and two CUPTI libraries in one
+/// process do not work together. The second value states whether the program had already loaded the
+/// library.
 fn open() -> Result<(Library, bool), String> {
     let names = search::CUPTI;
     if std::env::var_os(names.variable).is_none() {
@@ -190,8 +193,8 @@ fn open() -> Result<(Library, bool), String> {
     ))
 }
 
-/// Opens CUPTI and checks that its records can be read. The second value states whether the program
-/// has loaded CUPTI.
+/// Opens CUPTI, and checks that the layout of its records is known. The second value states whether
+/// the program had already loaded CUPTI.
 fn usable() -> Result<(CuptiApi, bool), String> {
     let (library, own) = open()?;
     // SAFETY: the library stays open until the process ends.
@@ -224,7 +227,7 @@ fn start(folder: PathBuf) {
     if let Some(rank) = rank() {
         file::rank(&mut first, rank);
     }
-    // Without the file, a warning cannot be written.
+    // Without the trace file, a warning cannot be written.
     let Ok(mut disk) = Disk::create(folder, &first) else { return };
     let mut words = Vec::new();
     match found {
@@ -238,7 +241,7 @@ fn start(folder: PathBuf) {
         Err(trouble) => file::trouble(&mut words, &trouble),
     }
     file::end(&mut words, &file::Totals::default());
-    // If the disk is full, the file has no end. The reader of the file reports this.
+    // If the disk is full, the trace file has no end. The reader of the file reports this.
     let _written = disk.append_now(&words);
 }
 
@@ -262,9 +265,10 @@ impl Recorder {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes CUPTI collect records. Returns whether CUPTI does so. Adds the refusals of CUPTI to
-    /// `words`. `own` states that the program has loaded CUPTI itself. In this case, adds a note
-    /// that the profiler of the program gets no records.
+    /// Makes CUPTI collect records. Returns whether CUPTI accepts the buffers of the recorder.
+    /// Appends a warning to `words` for each call that CUPTI refuses. `own` states that the program
+    /// has loaded CUPTI itself. In this case, appends a note that the profiler of the program gets
+    /// no records.
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
         let mut check = |what: &str, code: Option<Code>| match code {
             Some(0) => true,
@@ -280,25 +284,26 @@ impl Recorder {
         };
         let mut subscriber: *mut c_void = std::ptr::null_mut();
         let subscribed = self.api.subscribe.map(|call| {
-            // SAFETY: the call writes the local variable. The callback does nothing, and its code
-            // is mapped until the process ends.
+            // SAFETY: the call writes the local variable `subscriber`. The callback `called` does
+            // nothing, and its code is mapped until the process ends.
             unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
         });
         if !check("a subscription", subscribed) {
             return false;
         }
         let registered = self.api.register.map(|call| {
-            // SAFETY: both functions have the documented signatures, and find the recorder in a
-            // static that is set by now. CUPTI calls them until the process ends: false in a
-            // library that is unloaded before, and the driver never unloads this one.
+            // SAFETY: both callbacks have the documented signatures. They find the recorder in a
+            // static that is set before this call. CUPTI calls them until the process ends. This
+            // does not hold if this library is unloaded before. The driver never unloads it.
             unsafe { call(requested, completed) }
         });
         if !check("buffers for records", registered) {
             return false;
         }
         for (kind, what) in kinds::ALL {
-            // SAFETY: the call takes a number and refuses one that it does not know. The callbacks
-            // for the buffers that CUPTI asks for from here on are registered: false otherwise.
+            // SAFETY: the call takes the number of a kind, and CUPTI refuses an unknown number.
+            // CUPTI then asks for buffers through the callbacks that were registered above. This
+            // does not hold without the registration.
             check(what, self.api.enable.map(|call| unsafe { call(kind) }));
         }
         self.leave_out_questions();
@@ -313,8 +318,8 @@ impl Recorder {
         true
     }
 
-    /// Makes CUPTI leave out the calls that neither enqueue nor wait. A training step of PyTorch
-    /// makes ten such calls for each kernel.
+    /// Makes CUPTI leave out the calls of functions that neither enqueue, wait nor allocate. A
+    /// training step of PyTorch makes ten such calls for each kernel.
     fn leave_out_questions(&self) {
         for (api, choose) in
             [(Api::Runtime, self.api.runtime_function), (Api::Driver, self.api.driver_function)]
@@ -323,8 +328,8 @@ impl Recorder {
             for number in 1..FUNCTIONS_MAX {
                 let name = self.api.function(api, number);
                 if name.and_then(|name| name.to_str().ok()).is_some_and(is_question) {
-                    // SAFETY: the call takes a number that CUPTI itself has named. If CUPTI refuses
-                    // the number, the calls of that function are recorded.
+                    // SAFETY: the call takes the number of a function, which CUPTI itself has
+                    // named. If CUPTI refuses the number, the calls of that function are recorded.
                     unsafe { choose(number, 0) };
                 }
             }
@@ -344,8 +349,8 @@ impl Recorder {
         });
         match started {
             Ok(_) => {
-                // The program waits until the thread has opened the file, because the program may
-                // later set a limit on open files.
+                // Waits until the thread has opened the trace file, because the program may later
+                // set a limit on open files.
                 let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
                 let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
             }
@@ -377,8 +382,9 @@ impl Recorder {
                 && !ending
                 && let Some(flush) = self.api.flush
             {
-                // SAFETY: 0 requests buffers whose records are complete. The call calls
-                // `completed`, which takes the lock of `handed`: a deadlock if it were held here.
+                // SAFETY: 0 requests the buffers whose records are complete. During this call,
+                // CUPTI calls `completed`, which takes the lock of `handed`. If this thread held
+                // the lock here, it would be a deadlock.
                 unsafe { flush(0) };
             }
             let written = self.write_full(&mut sink);
@@ -420,7 +426,7 @@ impl Recorder {
         self.changed.notify_all();
     }
 
-    /// Waits until there are buffers to read, the period has ended, or the process exits. Returns
+    /// Waits until there are full buffers, [`PERIOD`] has passed, or the process exits. Returns
     /// whether the process exits.
     fn wait(&self) -> bool {
         let handed = self.handed();
@@ -431,13 +437,13 @@ impl Recorder {
         handed.progress != Progress::Running
     }
 
-    /// Reads the records of all full buffers, and writes them.
+    /// Reads the records of all full buffers, and writes them to the trace file.
     fn write_full(&self, sink: &mut Sink) -> Result<(), Stop> {
         let mut disk = self.disk();
         let Some(disk) = disk.as_mut() else { return Err(Stop::Lost) };
         loop {
-            // `while let` would hold the lock during its body, so that a callback would have to
-            // wait for the lock.
+            // `while let` would hold the lock of `handed` during its body, and a callback would
+            // have to wait for the lock.
             let Some((buffer, valid)) = self.handed().full.pop() else { break };
             self.api.walk(buffer.bytes(valid), |bytes| {
                 if sink.is_full() {
@@ -460,7 +466,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the recording.
+    /// Ends the recording. `stopped` is the reason if the process does not exit and no limit was
+    /// reached.
     fn finish(&self, stopped: Option<Stop>, mut sink: Sink) {
         if stopped == Some(Stop::Full) {
             let words = "the disk is nearly full; later activities were not traced";
@@ -478,7 +485,7 @@ impl Recorder {
             match stopped {
                 None | Some(Stop::Full) => {
                     // If the end of the file cannot be written, the reader of the file reports that
-                    // it is missing.
+                    // the end is missing.
                     let _written = disk.append_now(&sink.staged);
                 }
                 Some(Stop::Ended) => disk.remove(),
@@ -492,18 +499,18 @@ impl Recorder {
         self.changed.notify_all();
     }
 
-    /// Ends the collection, so that the program continues as if it were not traced.
+    /// Ends CUPTI's collection of records. The program then continues as if it were not traced.
     fn disable(&self) {
         for (kind, _) in kinds::ALL {
             if let Some(call) = self.api.disable {
-                // SAFETY: the call takes a number. CUPTI keeps the buffers that have records until
-                // it returns them, and the recorder exists until the process ends.
+                // SAFETY: the call takes the number of a kind. CUPTI returns the buffers that it
+                // still has later, and the recorder exists until the process ends.
                 unsafe { call(kind) };
             }
         }
     }
 
-    /// Whether this is the recorded process. A forked child is another process.
+    /// Whether this process is the recorded process. A forked child is another process.
     fn is_at_home(&self) -> bool {
         std::process::id() == self.process
     }
@@ -514,7 +521,7 @@ impl Recorder {
     }
 }
 
-/// The callback of the subscription. No domain is enabled, so CUPTI does not call it.
+/// The callback of the subscription. CUPTI does not call it, because no callback domain is enabled.
 extern "C" fn called(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
 
 /// The callback with which CUPTI asks for an empty buffer.
@@ -525,14 +532,15 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
             given = recorder.buffers.lend();
         }
     });
-    // SAFETY: CUPTI passes the address of its variable for the buffer, which is valid during this
-    // call only. A null pointer in it refuses the request.
+    // SAFETY: CUPTI passes the address of its variable for the address of the buffer. The variable
+    // is valid during this call. A null pointer in the variable declines the request.
     unsafe { buffer.write(given.0) };
-    // SAFETY: CUPTI's variable for the length of the buffer, 0 for a refused request; it is written
-    // during the call and its address is not kept.
+    // SAFETY: CUPTI passes the address of its variable for the length of the buffer, which is 0 if
+    // the request is declined. The variable is valid during this call, and its address is not
+    // stored.
     unsafe { size.write(given.1) };
-    // SAFETY: CUPTI's variable for the maximum number of records, also valid during the call only;
-    // 0 means as many as fit.
+    // SAFETY: CUPTI passes the address of its variable for the maximum number of records. The
+    // variable is valid during this call. 0 means as many records as the buffer can hold.
     unsafe { records.write(0) };
 }
 
@@ -549,14 +557,14 @@ extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid
             drop(handed);
             return recorder.buffers.keep(buffer);
         }
-        // The list has room for every buffer.
+        // The list has room for every buffer, so this does not allocate.
         handed.full.push((buffer, valid));
         drop(handed);
         recorder.changed.notify_one();
     });
 }
 
-/// The handler for the exit of the process.
+/// The handler that runs at the exit of the process.
 extern "C" fn ended() {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
@@ -564,10 +572,11 @@ extern "C" fn ended() {
             return;
         }
         if let Some(flush) = recorder.api.flush {
-            // SAFETY: 1 also requests buffers with unfinished records. The call calls `completed`,
-            // which takes the lock of `handed`: a deadlock if it were held here. CUPTI is still
-            // usable, since its own exit handlers were registered before and run after this one. If
-            // the call is refused, the last records are missing.
+            // SAFETY: 1 also requests the buffers with incomplete records. During this call, CUPTI
+            // calls `completed`, which takes the lock of `handed`. If this thread held the lock
+            // here, it would be a deadlock. CUPTI is still usable. Its own exit handlers were
+            // registered before this handler, so they run after it. If CUPTI refuses the call, the
+            // last records are missing.
             unsafe { flush(1) };
         }
         let mut handed = recorder.handed();
@@ -576,7 +585,7 @@ extern "C" fn ended() {
         }
         recorder.changed.notify_all();
         let writing = |handed: &mut Handed| handed.progress != Progress::Done;
-        // After this time the process exits in any case, and the end of the file may be missing.
+        // After `EXIT_WAIT` the process exits in any case, and the end of the file may be missing.
         drop(recorder.changed.wait_timeout_while(handed, EXIT_WAIT, writing));
     });
 }

@@ -1,15 +1,15 @@
-//! The files in which a library of CUDA may be: files of the system, of a toolkit, and of the
-//! wheels of a Python environment.
+//! The files that may be a library of CUDA: files of the system, of a toolkit, and of the wheels of
+//! a Python environment.
 
 use std::path::PathBuf;
 
-/// The names of a library.
+/// The names under which a library is searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
     /// The environment variable that names the file of the library. If the variable is set, there
     /// is no search.
     pub variable: &'static str,
-    /// The file names. Names with a version come first.
+    /// The file names of the library. Names with a version come first.
     pub files: &'static [&'static str],
     /// The folders of the library's Python wheels, below a `site-packages` folder.
     pub wheels: &'static [&'static str],
@@ -23,9 +23,10 @@ pub const CUPTI: Names = Names {
 };
 
 impl Names {
-    /// The files to try, in this order. If the environment names a file, it is the only file.
-    /// Otherwise the files are: plain names for the loader, files in the folder of the toolkit, and
-    /// files in the wheels of the active Python environment.
+    /// The files to try, in the order of the result. If the environment names a file, this file is
+    /// the only one. Otherwise the files are, in this order: file names without a folder for the
+    /// loader, files in the folder of the toolkit, and files in the wheels of the active Python
+    /// environment.
     #[must_use]
     pub fn candidates(&self) -> Vec<PathBuf> {
         if let Some(file) = std::env::var_os(self.variable) {

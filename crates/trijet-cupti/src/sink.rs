@@ -1,5 +1,5 @@
-//! The staged blocks of a process's trace file. If an allocation fails, the process continues, and
-//! the activity is counted as unknown.
+//! The staged blocks of the trace file of a process. If an allocation of memory fails, the process
+//! continues, and the record is counted in [`Totals::unknown`].
 
 use crate::api::{Api, CuptiApi};
 use crate::file::{self, ACTIVITIES_MAX, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
@@ -10,12 +10,12 @@ use std::ffi::{CStr, c_char};
 /// Maximum number of bytes of a block.
 const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
 
-/// The texts to which records refer.
+/// Looks up the names to which records refer.
 pub(crate) trait Texts {
     /// The text at an address from a record: the name of a kernel, a range or a domain. Empty for
     /// the address 0.
     fn text(&self, address: u64) -> &[u8];
-    /// The name of a function, by its number.
+    /// The name of the function with the number `number`. `None` if the number is unknown.
     fn function(&self, api: Api, number: u32) -> Option<&[u8]>;
 }
 
@@ -27,8 +27,8 @@ impl Texts for CuptiApi {
             return b"";
         }
         // SAFETY: the record of a kernel or a mark holds the address of a terminated string, which
-        // CUPTI keeps until it is finalised. False for records of an unknown layout, and the recorder
-        // refuses versions of CUPTI whose layout was not compared.
+        // CUPTI keeps until CUPTI is finalised. This does not hold if the layout of the record is
+        // unknown. The recorder refuses versions of CUPTI whose layout was not compared.
         unsafe { CStr::from_ptr(name) }.to_bytes()
     }
 
@@ -37,22 +37,23 @@ impl Texts for CuptiApi {
     }
 }
 
-/// The blocks of a process that are not in its file yet.
+/// The blocks of a process that are not in the trace file yet.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     pub(crate) staged: Vec<u8>,
     names: HashMap<Box<[u8]>, u32>,
-    /// The number of the name of each function that was looked up.
+    /// For each function that was looked up, the number of its name.
     functions: HashMap<(Api, u32), u32>,
     pub(crate) totals: Totals,
     /// The number of activities in the staged blocks.
     staged_activities: u64,
-    /// The number of allocations and frees so far.
+    /// The number of staged allocations and frees since the start of the trace.
     pub(crate) allocations: u64,
 }
 
 impl Sink {
-    /// Reserves space for a name and a row. If there is no space, nothing is staged.
+    /// Reserves memory for the blocks of one name and one record. Returns `false` if there is no
+    /// memory.
     fn has_room(&mut self) -> bool {
         self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
             && self.names.try_reserve(1).is_ok()
@@ -64,14 +65,14 @@ impl Sink {
         self.totals.activities + self.allocations >= ACTIVITIES_MAX
     }
 
-    /// Notes that the staged blocks are in the file.
+    /// Removes the staged blocks after they were written to the file.
     pub(crate) fn written(&mut self) {
         self.staged.clear();
         self.staged_activities = 0;
     }
 
-    /// Discards the staged blocks. Their activities count as dropped, because the end of a trace
-    /// has the number of activities in the file.
+    /// Discards the staged blocks. Their activities count as dropped, because the totals of a trace
+    /// have the number of activities in the file.
     pub(crate) fn discard(&mut self) {
         self.totals.activities -= self.staged_activities;
         self.totals.dropped += self.staged_activities;
@@ -86,7 +87,7 @@ impl Sink {
         }
         let out = &mut self.staged;
         let row = match record {
-            // The recorder does not collect tags.
+            // The recorder does not make CUPTI collect tags.
             None | Some(Record::Tag { .. }) => {
                 self.totals.unknown += 1;
                 return;
@@ -98,8 +99,8 @@ impl Sink {
                 return file::stream(out, context, stream, class);
             }
             Some(Record::Allocation(one)) => {
-                // Allocations count towards the maximum number in a file, but are not counted as
-                // activities.
+                // Allocations count towards `ACTIVITIES_MAX`, but are not counted as activities in
+                // the totals.
                 self.allocations += 1;
                 return file::allocation(out, &one);
             }
@@ -169,7 +170,7 @@ mod tests {
     use crate::file::kind;
     use std::cell::Cell;
 
-    /// Texts for tests. The cell counts the look-ups of functions.
+    /// Names for tests. The cell counts how often a function was looked up.
     struct Numbers(Cell<u32>);
 
     impl Texts for Numbers {
