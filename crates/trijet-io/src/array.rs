@@ -6,14 +6,14 @@ use trijet::{Dtype, Error, ErrorKind, Result};
 
 /// Maximum number of axes of an array, as in numpy (`NPY_MAXDIMS`, since numpy 2.0).
 const AXES_MAX: usize = 64;
-/// Maximum size of an array in bytes. A file offset is a signed 64-bit number, and the file also
-/// has a header before the data.
+/// Maximum size of an array in bytes. A file offset is a signed 64-bit number, and a file may also
+/// have a header before the data.
 const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
 
-/// The types of elements that files have.
+/// The element types that files can have.
 const TYPES: [Dtype; 3] = [Dtype::U8, Dtype::U16, Dtype::F32];
 
-/// The description of an array in C order. The size of the array fits in a file.
+/// The element type and the shape of an array in C order. The size of the array fits in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
     dtype: Dtype,
@@ -21,7 +21,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of this shape, slowest axis first.
+    /// Describes an array with elements of `dtype`. `shape` has the lengths of the axes, slowest
+    /// axis first.
     ///
     /// ```
     /// use trijet_io::{Array, Dtype};
@@ -71,8 +72,9 @@ impl Array {
         product(&self.shape).map_or(0, |elements| elements * self.dtype.bytes())
     }
 
-    /// The rows of the array. A stack has the rows of all its images, one after another, so a chunk
-    /// may start in the middle of an image. An array without elements has no rows.
+    /// The rows of the array. The rows of a stack are the rows of all its images, one image after
+    /// another. So a chunk may start in the middle of an image. An array without elements has no
+    /// rows.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
@@ -80,7 +82,8 @@ impl Array {
         Layout::rows(self.bytes() / row_bytes, row_bytes)
     }
 
-    /// The width, height and number of images of a two-dimensional or three-dimensional array.
+    /// The width and height of an image, and the number of images. `None` unless the array has two
+    /// or three axes.
     #[must_use]
     pub fn image(&self) -> Option<(u64, u64, u64)> {
         match self.shape[..] {
@@ -97,8 +100,8 @@ impl fmt::Display for Array {
     }
 }
 
-/// The number of elements. `None` when the number overflows. If one axis is 0, the number is 0,
-/// even if the product of the other axes overflows.
+/// The number of elements of an array with this shape. `None` if the number overflows. If one axis
+/// is 0, the number is 0, even if the product of the other axes overflows.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -1,4 +1,4 @@
-//! The damaged images of an input that a run skips.
+//! The damaged images of an input. A run that uses this list skips them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,30 +8,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A damaged image of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedImage {
-    /// The file name.
+    /// The file name of the image.
     pub name: OsString,
-    /// The damage, in words.
+    /// A description of the damage, for messages.
     pub why: String,
 }
 
-/// The damaged images of an input. Several threads read the input, and add the damaged images that
-/// they find.
+/// The damaged images of an input that were found so far. Several threads read the input, and add
+/// the damaged images that they find.
 #[derive(Debug)]
 pub(crate) struct DamagedImages {
     image_rows: u64,
-    /// The damaged images. The keys are the indices of the images in the stack.
+    /// The damaged images. The key of an image is its index in the stack.
     found: Mutex<BTreeMap<u64, DamagedImage>>,
 }
 
 impl DamagedImages {
-    /// An empty list for a stack whose images have `image_rows` rows each. An `image_rows` of 0
-    /// counts as 1.
+    /// An empty list for a stack of images with `image_rows` rows each. An `image_rows` of 0 counts
+    /// as 1.
     pub(crate) fn new(image_rows: u64) -> Self {
         Self { image_rows: image_rows.max(1), found: Mutex::default() }
     }
 
     fn found(&self) -> MutexGuard<'_, BTreeMap<u64, DamagedImage>> {
-        // An entry is added as a whole, so the map is valid even after a panic.
+        // Each insertion is complete or has not happened, so the map is valid even after a panic.
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,17 +39,18 @@ impl DamagedImages {
         self.found().insert(index, image);
     }
 
-    /// The damaged images with rows among `rows`, in the order of the stack.
+    /// The damaged images that have at least one row in `rows`, in the order of the stack.
     pub(crate) fn among(&self, rows: &Range<u64>) -> Vec<DamagedImage> {
         self.found().range(self.images_of(rows)).map(|(_, image)| image.clone()).collect()
     }
 
-    /// The indices of the images with rows among `rows`.
+    /// The indices of the images that have at least one row in `rows`.
     fn images_of(&self, rows: &Range<u64>) -> Range<u64> {
         rows.start / self.image_rows..rows.end.div_ceil(self.image_rows)
     }
 
-    /// Cuts `rows` into sound and damaged parts, and returns the parts in ascending order.
+    /// Cuts `rows` into parts of sound rows and parts of damaged rows, and returns the parts in
+    /// ascending order.
     pub(crate) fn parts(&self, rows: &Range<u64>) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut start = rows.start;
@@ -66,7 +67,7 @@ impl DamagedImages {
     }
 }
 
-/// Rows that are all sound, or that all belong to one damaged image.
+/// A range of rows that are all sound, or that all belong to one damaged image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) rows: Range<u64>,

@@ -1,7 +1,8 @@
 //! Errors about files. Every message starts with the path of the file.
 //!
-//! A file that cannot be read or written, or that is damaged, is an `Io` error. An intact file that
-//! this program does not accept is an `InvalidValue` error: a repair of the file would not help.
+//! The error is `Io` if a file cannot be read or written, or is damaged. The error is
+//! `InvalidValue` if a file is intact, but this program does not accept it. A repair of such a file
+//! would not help.
 
 use crate::shown::shown;
 use std::fmt::Display;
@@ -9,7 +10,8 @@ use std::io;
 use std::path::Path;
 use trijet::{Error, ErrorKind};
 
-/// The error of an operation `op` on `path` that the operating system refused.
+/// The error for an operation `op` on the file `path`. `error` is the error of the operating
+/// system.
 #[must_use]
 pub fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
     let cause = match error.kind() {

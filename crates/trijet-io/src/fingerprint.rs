@@ -1,4 +1,4 @@
-//! The identity of a run.
+//! The identity of a run, which decides whether a new run may continue a partial output.
 
 use crate::input::Input;
 use crate::item::{Item, Sameness};
@@ -14,17 +14,17 @@ use trijet::Source;
 use trijet::pipeline::Layout;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Maximum number of files that a message names.
+/// Maximum number of input files that a message names.
 const NAMES_MAX: usize = 3;
 
-/// The fields that identify a job. The other fields describe the circumstances of a run, which may
-/// change from one run of the job to the next.
+/// The names of the fields that identify a job. The other fields describe the circumstances of a
+/// run. The circumstances may change from one run of the job to the next.
 const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
-/// The identity of a run: its job, and the circumstances on which the output depends. A partial
-/// output is used only by the same job. A run of that job continues the partial output under two
-/// conditions: the circumstances are the same, and the files on which the rows depend have not
-/// changed. Other files may have changed.
+/// The identity of a run: its job, and the circumstances on which the output depends. Only a run of
+/// the same job uses a partial output. That run continues the partial output under two conditions.
+/// The circumstances are the same as before. The input files on which the written rows depend have
+/// not changed. Other input files may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
@@ -40,18 +40,20 @@ pub struct Fingerprint {
     is_same_input: bool,
 }
 
-/// The indices of the input files that differ from an earlier state.
+/// The result of a comparison of the input files with their earlier states.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
+    /// The indices of the files that differ in more than `ctime`.
     pub(crate) changed: BTreeSet<usize>,
     /// The indices of the files that differ only in `ctime`. The bytes of these files may have
-    /// changed as well.
+    /// changed as well. Empty if [`Fingerprint::same_input`] was called.
     pub(crate) doubtful: BTreeSet<usize>,
 }
 
 impl Fingerprint {
-    /// The run that applies `operation` to `input` and writes `target`. `operation` describes
-    /// everything else that the output depends on: the operation and its parameters.
+    /// Identifies the run that applies `operation` to `input` and writes `target`. `operation` is a
+    /// text with the operation and its parameters, so that it covers everything else that the
+    /// output depends on.
     #[must_use]
     pub fn new(input: &Input, operation: &str, target: &Target) -> Self {
         let Layout { rows, row_bytes, granule, .. } = input.layout();
@@ -92,8 +94,8 @@ impl Fingerprint {
         }
     }
 
-    /// Declares that a row of the output depends on the `rows` rows of the input before it, and on
-    /// the `rows` rows after it.
+    /// Declares a halo: each row of the output depends on `rows` rows of the input before it, and
+    /// on `rows` rows after it.
     #[must_use]
     pub fn halo(mut self, rows: u64) -> Self {
         self.halo = rows;
@@ -101,9 +103,9 @@ impl Fingerprint {
     }
 
     /// Declares that a file of the input has the same bytes as in an earlier run of the job if its
-    /// name, size, time of modification and inode are the same. Without this call, a file is
-    /// refused if only its `ctime` has changed. The reason is that a program may have changed the
-    /// bytes and restored the old time of modification.
+    /// name, size, time of modification and inode are the same. Without this call, the run is
+    /// refused if only the `ctime` of a file has changed, because a program may have changed the
+    /// bytes and then restored the old time of modification.
     #[must_use]
     pub fn same_input(mut self) -> Self {
         self.is_same_input = true;
@@ -132,8 +134,8 @@ impl Fingerprint {
         if more == 0 { names } else { format!("{names} and {more} more") }
     }
 
-    /// The present state of the input file with this index, as a value of the journal. `None` if
-    /// there is no such file.
+    /// The state of the input file with this index when the input was opened, as a JSON value for
+    /// the journal. `None` if there is no such file.
     pub(crate) fn stamp(&self, index: usize) -> Option<Value> {
         self.items.get(index).map(Item::stamp)
     }
@@ -155,25 +157,25 @@ impl Fingerprint {
         self.items.iter().enumerate().filter(move |(index, _)| own.contains(index))
     }
 
-    /// The fields of the job and of the circumstances, for the first line of the journal.
+    /// The fields of the job and of the circumstances, for the header of the journal.
     pub(crate) fn fields(&self) -> Value {
         Value::Object(self.fields.clone())
     }
 
-    /// The operation of the run.
+    /// The text that describes the operation of the run.
     pub(crate) fn operation(&self) -> &str {
         &self.operation
     }
 
-    /// Whether the output has these rows and the format can write them. For a format that accepts
+    /// Whether `rows` are rows of the output that one write can write. For a format that accepts
     /// only whole images, `rows` must be whole images.
     pub(crate) fn has(&self, rows: &Range<u64>) -> bool {
         let is_edge = |row: u64| row.is_multiple_of(self.granule);
         rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
     }
 
-    /// The files of the input that differ from the states `earlier` of a journal. An entry of
-    /// `earlier` has the index of a file and its state.
+    /// Compares files of the input with earlier states from a journal. Each entry of `earlier` has
+    /// the index of a file and its earlier state. Returns the files that differ.
     pub(crate) fn changes_since<'s>(
         &self,
         earlier: impl Iterator<Item = (usize, &'s Value)>,
@@ -186,7 +188,8 @@ impl Fingerprint {
         changes
     }
 
-    /// The files of the input that have changed since the input was opened.
+    /// Compares the files of the input with their states when the input was opened. Returns the
+    /// files that differ.
     pub(crate) fn changes_of_run(&self) -> Changes {
         let mut changes = Changes::default();
         for (index, item) in self.items() {
@@ -204,31 +207,31 @@ impl Fingerprint {
         if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
     }
 
-    /// A number that identifies the job, and the files on which the output depends. The number does
-    /// not depend on the `ctime` of these files.
+    /// A hash of the job, and of the states of the files on which the output depends. The `ctime`
+    /// of these files does not change the hash.
     pub(crate) fn job_hash(&self) -> u128 {
         let stamp = |item: &Item| Item { changed: (0, 0), ..item.clone() }.stamp();
         let stamps: Vec<Value> = self.items().map(|(_, item)| stamp(item)).collect();
         let mut fields = self.fields.clone();
-        // The output does not depend on this field.
+        // The content of the output does not depend on the number of shards.
         fields.remove("shards");
         xxh3_128(json!([fields, stamps]).to_string().as_bytes())
     }
 
-    /// A number that identifies the `ctime` of all files on which the output depends.
+    /// A hash of the `ctime` of all files on which the output depends.
     pub(crate) fn state_hash(&self) -> u128 {
         let states: Vec<_> = self.items().map(|(_, item)| item.changed).collect();
         xxh3_128(json!(states).to_string().as_bytes())
     }
 
-    /// A text with the first field in which `header` differs from this job, and both values. `None`
-    /// if `header` belongs to this job.
+    /// A text with the first field in which the journal header `header` and this job differ, and
+    /// both values of the field. `None` if `header` belongs to this job.
     pub(crate) fn other_job(&self, header: &Value) -> Option<String> {
         self.difference(header, |name| JOB.contains(&name))
     }
 
-    /// A text with the first circumstance that has changed since `header` was written, and both
-    /// values. `None` if no circumstance has changed.
+    /// A text with the first circumstance that has changed since the journal header `header` was
+    /// written, and both values of the circumstance. `None` if no circumstance has changed.
     pub(crate) fn changed(&self, header: &Value) -> Option<String> {
         self.difference(header, |name| !JOB.contains(&name))
     }

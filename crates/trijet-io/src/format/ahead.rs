@@ -1,13 +1,15 @@
-//! The pages of a new file. A thread creates them in advance.
+//! A thread that creates the pages of a new file in advance.
 //!
-//! A new file has no pages. The creation of its pages takes most of the time of the writes. In
-//! memory, any number of threads write a new file at 5 GB/s, and a file whose pages exist at 20 to
-//! 30 GB/s (`files-ways.txt`). A run has other work before its first row, such as starting CUDA. So
-//! the file is created without a name, and a thread starts to create its pages. When the first row
-//! arrives, the file gets its name. If the process dies earlier, no file remains.
+//! A new file has no pages. The creation of its pages takes most of the time of the writes. In a
+//! file system in memory, any number of threads together write a new file at 5 GB/s. They write a
+//! file whose pages exist at 20 to 30 GB/s (`files-ways.txt`). A run has other work before its
+//! first row, such as starting CUDA. So the file is created without a name at once, and a thread
+//! starts to create its pages. When the first row arrives, the file gets its name. If the process
+//! dies before that, no file remains.
 //!
-//! The thread is never more than a limited number of bytes ahead of the rows. On a disk, pages that
-//! were created too early would be written twice, and would displace the input from the page cache.
+//! The thread creates at most a limited number of bytes before the rows arrive. On a disk, pages
+//! that were created too early would be written twice, and would displace the input from the page
+//! cache.
 
 use memmap2::{Advice, MmapOptions};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatfs, fstatvfs, linkat};
@@ -20,50 +22,50 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// The number of bytes whose pages are created at once. In a file system in memory, a call that
-/// writes the file waits until these pages are created.
+/// The number of bytes whose pages are created by one call of the system. In a file system in
+/// memory, a write to the file waits until this call has ended.
 const STEP_BYTES: u64 = 32 << 20;
-/// Maximum number of bytes that the thread is ahead of the rows. In half a second, the time in
-/// which CUDA starts, the thread creates this number of bytes.
+/// Maximum number of bytes of pages that the thread creates before their rows arrive. The thread
+/// creates this number of bytes in half a second, which is the time in which CUDA starts.
 const AHEAD_BYTES: u64 = 4 << 30;
-/// Minimum size of a file with such a thread. A smaller file would be written before the thread has
-/// started.
+/// Minimum size of a file for which the thread is started. A smaller file would be complete before
+/// the thread has started.
 const FILE_MIN: u64 = 64 << 20;
 /// The type of a file system in memory, as `statfs` reports it.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// How the pages of a file are created.
+/// The call of the system that creates the pages of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
-    /// By `fallocate`. On a file system in memory, this creates pages. On a disk, it only reserves
-    /// space.
+    /// `fallocate`. On a file system in memory, this call creates pages. On a disk, it only
+    /// reserves space.
     Allocate,
-    /// By a populated mapping, which creates pages on any file system.
+    /// A mapping with `MADV_POPULATE_WRITE`, which creates pages on any file system.
     Populate,
 }
 
-/// The number of bytes that were written, and whether no more pages are needed.
+/// The number of bytes of rows that were written to the file, and whether the thread is to end.
 #[derive(Debug, Default)]
 struct WrittenAhead {
     bytes: u64,
     is_over: bool,
 }
 
-/// The next step of the thread.
+/// The next step of the thread that creates pages.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Make(Range<u64>),
-    /// The thread is far enough ahead of the rows.
+    /// The thread has created as many pages as it may, and waits for more rows.
     Wait,
     End,
 }
 
 impl WrittenAhead {
-    /// The next step of the thread after it has created the pages of the first `at` bytes, in a
-    /// file of `bytes` bytes.
+    /// The next step of the thread after it has created the pages of the first `at` bytes. The file
+    /// has `bytes` bytes.
     fn next(&self, at: u64, bytes: u64) -> Next {
-        // Rows arrive approximately in order, and the write of a row creates its pages. So the
-        // thread starts after the rows that have arrived.
+        // Rows arrive approximately in order, and writing a row creates its pages. So the thread
+        // continues after the rows that have arrived.
         let start = at.max(self.bytes / STEP_BYTES * STEP_BYTES);
         if self.is_over || start >= bytes {
             Next::End
@@ -83,7 +85,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A new file. A thread creates its pages until this value is dropped.
+/// A new file, and the thread that creates its pages. The thread ends when this value is dropped.
 #[derive(Debug)]
 pub struct Ahead {
     shared: Arc<Shared>,
@@ -92,9 +94,10 @@ pub struct Ahead {
 
 impl Ahead {
     /// Creates a file of `bytes` bytes without a name in `folder`, and starts the thread that
-    /// creates its pages. `None` if this is not possible, or would not make the run faster. On a
-    /// disk, the thread is useful only for a run that does not wait for the disk. A wait would
-    /// write the pages before their rows.
+    /// creates its pages. `None` if this is not possible, or would not make the run faster.
+    /// `waits_for_disk` states that the run waits for the disk while it writes. On a disk, the
+    /// thread is useless for such a run, because each wait would write pages to the disk before
+    /// their rows arrive.
     pub(super) fn start(folder: &Path, bytes: u64, waits_for_disk: bool) -> Option<Self> {
         if bytes < FILE_MIN {
             return None;
@@ -133,7 +136,7 @@ impl Ahead {
         Ok(file)
     }
 
-    /// Counts bytes that were written.
+    /// Adds the number of bytes of rows that were written to the file.
     pub(super) fn wrote(&self, bytes: u64) {
         self.shared.written().bytes += bytes;
         self.shared.changed.notify_one();
@@ -145,7 +148,7 @@ impl Drop for Ahead {
         self.shared.written().is_over = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // The thread reports no error: see `make_pages`.
+            // The thread returns no error; `make_pages` explains the reason.
             drop(thread.join());
         }
     }
@@ -156,8 +159,8 @@ impl Shared {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the pages that do not exist yet. Stops at an error. The write of rows that need the
-    /// missing pages then reports the cause.
+    /// Creates the pages that do not exist yet. Stops at an error without reporting it. If pages
+    /// are missing for this reason, the write of their rows reports the cause.
     fn make_pages(&self, make: Make) {
         let mut at = 0;
         while let Some(pages) = self.wait(at) {
@@ -172,8 +175,8 @@ impl Shared {
         }
     }
 
-    /// Waits until more pages are needed, and returns the byte range of these pages. The range
-    /// starts at `at` or later. `None` if no more pages are needed.
+    /// Waits until more pages may be created, and returns the byte range of these pages. The range
+    /// starts at `at` or later. `None` if no more pages are to be created.
     fn wait(&self, at: u64) -> Option<Range<u64>> {
         let mut written = self.written();
         loop {
@@ -187,10 +190,10 @@ impl Shared {
     }
 }
 
-/// Reserves the space of a new file on a disk in one piece, so that the file is written faster.
-/// Errors are ignored, because an error that matters occurs again when the rows are written. If the
-/// file takes more than half of the free space, nothing is reserved. Other programs can then use
-/// the space until the file needs it.
+/// Reserves the space of a new file on a disk in one piece. This makes the writes to the file
+/// faster. Errors are ignored, because an error that matters occurs again when the rows are
+/// written. If the file takes more than half of the free space, nothing is reserved. Other programs
+/// can then use this space until the rows are written.
 pub(super) fn reserve(file: &File, bytes: u64) {
     let free = fstatvfs(file).map(|state| state.f_bavail.saturating_mul(state.f_frsize));
     if free.is_ok_and(|free| bytes <= free / 2) {
@@ -213,7 +216,8 @@ mod tests {
     use rustix::fs::fstat;
     use std::os::unix::fs::MetadataExt;
 
-    /// Whatever becomes of the file later, the folder is empty until the first row.
+    /// Whatever happens to the file without a name, the folder stays empty until the first row
+    /// arrives.
     #[test]
     fn a_file_without_a_name_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
@@ -279,8 +283,8 @@ mod tests {
         assert_eq!(written(0, false).next(AHEAD_BYTES, file), Next::Wait);
         let after = AHEAD_BYTES..AHEAD_BYTES + STEP_BYTES;
         assert_eq!(written(1, false).next(AHEAD_BYTES, file), Next::Make(after));
-        // Writing rows has created their pages, so the next step starts after the pages of these
-        // rows.
+        // The writes of rows have created the pages of these rows, so the next step starts after
+        // these pages.
         let far = 2 * AHEAD_BYTES;
         assert_eq!(written(far + 7, false).next(0, file), Next::Make(far..far + STEP_BYTES));
         assert_eq!(written(file - 2, false).next(0, file), Next::Make(file - 5..file));

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trijet::{Error, Result};
 
-/// A file format. The documentation of the crate lists the laws that every implementation keeps.
+/// A file format. The documentation of the crate lists the laws that every implementation obeys.
 pub trait Format: fmt::Debug + Sync {
     /// The name of the format in messages and journals.
     fn name(&self) -> &'static str;
@@ -28,29 +28,30 @@ pub trait Format: fmt::Debug + Sync {
     /// Whether an output with this name is of this format.
     fn claims_output(&self, path: &Path) -> bool;
 
-    /// Opens an input. `plain` is the description of the array, if the user has given one.
+    /// Opens the input at `path`. `plain` is the description of the array, if the user has given
+    /// one.
     ///
-    /// # Errors
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a file that is not
-    /// supported, and if the description is missing or not allowed.
+    /// supported, for a format that needs a description if `plain` is `None`, and for a format that
+    /// has its own description if `plain` is `Some`.
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened>;
 
-    /// Prepares an output of `array` at `path`, and writes nothing. `names` are the names of the
-    /// files of the input. Only a format with several files uses `names`.
+    /// Prepares an output of `array` at `path`, and writes nothing. `names` are the file names of
+    /// the input's images. Only a format with several files uses `names`.
     ///
     /// # Errors
     /// `InvalidValue` for an array that the format cannot hold.
     fn plan(&self, path: &Path, array: &Array, names: &[OsString]) -> Result<Arc<dyn Plan>>;
 }
 
-/// The facts about an input before it is opened.
+/// The facts about an input that are known before a format opens it.
 #[derive(Debug, Clone)]
 pub struct Found<'a> {
     /// The path of the input.
     pub path: &'a Path,
     /// Whether the input is a folder.
     pub is_folder: bool,
-    /// The first bytes of a regular file, enough to distinguish formats.
+    /// The first bytes of a regular file, enough to distinguish formats. Empty for anything else.
     pub start: Vec<u8>,
 }
 
@@ -58,7 +59,7 @@ pub struct Found<'a> {
 const START_BYTES: u64 = 32;
 
 impl<'a> Found<'a> {
-    /// Looks at the input at `path`.
+    /// Reads the facts about the input at `path`.
     ///
     /// # Errors
     /// `Io` when the input does not exist or cannot be read.
@@ -66,7 +67,7 @@ impl<'a> Found<'a> {
         let io = |error| file_error::io("open", path, error);
         let metadata = fs::metadata(path).map_err(io)?;
         let mut start = Vec::new();
-        // Opening a pipe would wait for its writer.
+        // Opening a pipe would wait for a program that writes to the pipe.
         if metadata.is_file() {
             let file = File::open(path).map_err(io)?;
             file.take(START_BYTES).read_to_end(&mut start).map_err(io)?;
@@ -74,19 +75,19 @@ impl<'a> Found<'a> {
         Ok(Self { path, is_folder: metadata.is_dir(), start })
     }
 
-    /// Whether the name has this extension, in upper or lower case.
+    /// Whether the file name has this extension, in upper or lower case.
     #[must_use]
     pub fn has_extension(&self, extension: &str) -> bool {
         has_extension(self.path, extension)
     }
 }
 
-/// Whether the name has this extension, in upper or lower case.
+/// Whether the file name of `path` has this extension, in upper or lower case.
 pub(super) fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
-/// Whether a path ends with a slash, and so names a folder.
+/// Whether a path ends with a slash or `/.`, and so means a folder.
 pub(super) fn names_folder(path: &Path) -> bool {
     let path = path.as_os_str().as_encoded_bytes();
     path.ends_with(b"/") || path.ends_with(b"/.")
@@ -101,23 +102,25 @@ pub struct Opened {
     pub granule: u64,
     /// The files of the input, in the order of their rows. All files have the same number of rows.
     pub items: Vec<Item>,
-    /// Parts of the input that are not in the array, and names that are missing in a sequence. Each
-    /// text is a part of a sentence.
+    /// The parts of the input that are not in the array, and the file names that are missing in a
+    /// numbered sequence. Each text is a part of a sentence for a message.
     pub left_out: Vec<String>,
-    /// The reader of the rows.
+    /// The reader of the rows of the input.
     pub reader: Box<dyn Reader>,
 }
 
 /// Reads the rows of an open input, from several threads at once.
 pub trait Reader: fmt::Debug + Send + Sync {
-    /// Reads `rows`, which are multiples of the granule, into a buffer of their length.
+    /// Reads `rows` into the buffer `into`, which has the length of these rows. `rows` start and
+    /// end at multiples of the granule.
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 }
 
-/// An output that is not written yet.
+/// A planned output. [`create`](Self::create), [`reuse`](Self::reuse) or [`reopen`](Self::reopen)
+/// makes the writer of its rows.
 pub trait Plan: fmt::Debug + Send + Sync {
     /// The granule of writes: a write starts and ends at multiples of this number of rows.
     fn granule(&self) -> u64;
@@ -127,9 +130,9 @@ pub trait Plan: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Starts to create the pages of a new output in `folder`. If the returned value is dropped and
-    /// not passed to [`create`](Self::create), the pages are deleted. `waits_for_disk` states
-    /// whether the rows are brought to the disk while other rows are written. `None` if this is not
+    /// Starts to create the pages of a new output in `folder`. If the returned value is dropped
+    /// without a call of [`create`](Self::create), the pages are deleted. `waits_for_disk` states
+    /// whether the run brings rows to the disk while it writes other rows. `None` if this is not
     /// possible, or would not make the run faster.
     fn begin_ahead(&self, _folder: &Path, _waits_for_disk: bool) -> Option<Ahead> {
         None
@@ -145,12 +148,12 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// Checks whether [`reuse`](Self::reuse) could write over the output at `path`. If nothing is
     /// at `path`, the check succeeds.
     ///
-    /// # Errors
-    /// `InvalidValue` for anything else than an output of this format. `Io`.
+    /// `InvalidValue` if something else than an output of this format is at `path`. `Io`.
     fn check_reuse(&self, path: &Path) -> Result<()>;
 
     /// Opens the complete output of an earlier run to write all of its rows again. The output now
-    /// has the name `partial`. Changes nothing before [`Writer::reset`].
+    /// has the path `partial`. This function changes nothing; [`Writer::reset`] is the first
+    /// change.
     ///
     /// # Errors
     /// Errors of [`check_reuse`](Self::check_reuse).
@@ -159,11 +162,11 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// Opens the partial output of an earlier run.
     ///
     /// # Errors
-    /// `Io` when the partial output cannot have the rows `done`. The format checks this without
+    /// `Io` if the partial output cannot have the rows `done`. The format checks this without
     /// reading the rows.
     fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>>;
 
-    /// Checks whether [`discard`](Self::discard) would delete the partial output at `partial`.
+    /// Checks whether [`discard`](Self::discard) can delete the partial output at `partial`.
     ///
     /// # Errors
     /// `InvalidValue` when `partial` is, or contains, something else than a partial output. `Io`.
@@ -172,23 +175,23 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// Deletes the partial output of an earlier run, if there is one.
     ///
     /// # Errors
-    /// Errors of [`check_discard`](Self::check_discard), after which nothing is changed. `Io` when
-    /// a file cannot be deleted.
+    /// Errors of [`check_discard`](Self::check_discard). After such an error, nothing is changed.
+    /// `Io` if a file cannot be deleted.
     fn discard(&self, partial: &Path) -> Result<()>;
 }
 
-/// Writes the rows of a partial output, in any order, from several threads at once.
+/// Writes the rows of a partial output, in any order and from several threads at once.
 pub trait Writer: fmt::Debug + Send + Sync {
-    /// Writes `rows`, which are multiples of the granule. Rows that were written before are
-    /// replaced. No two threads write the same rows at once.
+    /// Writes `rows`, which start and end at multiples of the granule. Rows that were written
+    /// before are replaced. No two threads write the same rows at the same time.
     ///
     /// # Errors
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// Leaves out `rows`, which are multiples of the granule. If an earlier output has these rows,
-    /// they are discarded. A format with one file writes `zeros`, which have the length of the
-    /// rows.
+    /// Leaves out `rows`, which start and end at multiples of the granule. If an earlier run has
+    /// written these rows, they are discarded. A format with one file writes `zeros` instead, which
+    /// has the length of the rows.
     ///
     /// # Errors
     /// `Io`.
@@ -196,11 +199,12 @@ pub trait Writer: fmt::Debug + Send + Sync {
         self.write(rows, zeros)
     }
 
-    /// Limits the memory that the writer takes in addition to the rows. Called before the first row
-    /// is written.
+    /// Limits the memory that the writer uses in addition to the rows to `_bytes` bytes. Called
+    /// before the first row is written.
     fn limit_memory(&self, _bytes: u64) {}
 
-    /// Restores all parts of a reused output except its rows, such as its length and its header.
+    /// Restores everything in a reused output except its rows, for example the length and the
+    /// header of the file.
     ///
     /// # Errors
     /// `Io`.
@@ -208,38 +212,36 @@ pub trait Writer: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Reads `rows`, which are multiples of the granule and were written, into a buffer of their
-    /// length. Several threads may read at once.
+    /// Reads `rows` into the buffer `into`, which has the length of these rows. `rows` start and
+    /// end at multiples of the granule, and were written before. Several threads may read at once.
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 
-    /// The open file or folder that is the partial output. A change of its name does not change the
-    /// result.
+    /// The open file or folder that is the partial output. It stays the same if the partial output
+    /// is renamed.
     fn root(&self) -> &File;
 
-    /// Waits until everything that was written before the call is on the disk, including the names
-    /// of files in the output. Other threads may write during the call.
+    /// Waits until everything that was written before this call is on the disk, including the names
+    /// of the files in the output. Other threads may write during this call.
     ///
-    /// # Errors
-    /// `Io`. Rows that were written since the last successful call may then be lost, even if a
-    /// later call succeeds.
+    /// `Io`. After an error, the rows that were written since the last successful call may be lost,
+    /// even if a later call succeeds.
     fn sync(&self) -> Result<()>;
 
-    /// Closes files that are kept open for [`sync`](Self::sync). Nothing may be written after this
+    /// Closes files that are open only for [`sync`](Self::sync). Nothing may be written after this
     /// call.
     fn close(&self) {}
 
-    /// Checks whether a partial output without missing rows is a complete output.
+    /// Checks that a partial output to which all rows were written is a complete output.
     ///
-    /// # Errors
-    /// `InvalidValue` when the partial output contains something that is not part of the output.
-    /// `Io`.
+    /// `InvalidValue` if the partial output contains something that does not belong to it. `Io`.
     fn check_complete(&self) -> Result<()>;
 }
 
-/// Refuses a description of the array, because the files of the format describe it.
+/// Refuses a description of the array that the user has given, because the files of the format
+/// describe the array.
 pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<()> {
     if plain.is_some() {
         let cause = "the file defines its own shape and dtype; remove --shape and --dtype";
@@ -248,20 +250,20 @@ pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<(
     Ok(())
 }
 
-/// The flag that makes opening a symbolic link fail.
+/// The flag with which opening a symbolic link fails.
 pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
-/// The reason to refuse a path at which there is something else than a partial output.
+/// The reason to refuse a path at which there is something that is not a partial output.
 pub(super) const NOT_PARTIAL: &str = "is not a partial output of this job; move it elsewhere";
 
-/// The error for a partial output that lacks rows, although they had been written.
+/// The error for a partial output in which rows are missing that an earlier run had written.
 pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {
     let cause = format!("{cause}; --restart discards the partial output and starts over");
     file_error::damaged("resume", path, cause)
 }
 
 /// Checks a file of a partial output before its bytes are replaced. Refuses a file that is not a
-/// regular file. Also refuses a file with a second name, because under that name it may be a
+/// regular file. Also refuses a file with a second name, because the second name may belong to a
 /// backup.
 pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Result<()> {
     if !state.is_file() {
@@ -275,8 +277,8 @@ pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Resu
     Ok(())
 }
 
-/// The state of the file or folder at `path`, without following links. `None` if nothing is at
-/// `path`.
+/// The state of the file or folder at `path`. If `path` is a symbolic link, the state of the link.
+/// `None` if nothing is at `path`.
 pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
@@ -285,7 +287,7 @@ pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>
     }
 }
 
-/// Whether `path` leads to the open file or folder `file`, without following links.
+/// Whether `path` is the open file or folder `file`, and not a symbolic link.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     match fs::symlink_metadata(path) {
@@ -295,8 +297,9 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Waits until the names in a folder are on the disk. Some file systems do not support this call,
-/// and bring names to the disk in another way.
+/// Waits until the file names in a folder are on the disk. If the file system does not support this
+/// call, the function does nothing, because such file systems bring names to the disk in another
+/// way.
 pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
     match folder.sync_all() {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -304,8 +307,8 @@ pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
     }
 }
 
-/// Opens a regular file. The kind is checked first, because opening a pipe would wait for its
-/// writer.
+/// Opens a regular file. The kind of the file is checked first, because opening a pipe would wait
+/// for a program that writes to the pipe.
 pub(super) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     let metadata = fs::metadata(path).map_err(|error| file_error::io("open", path, error))?;
     if metadata.is_dir() {

@@ -1,23 +1,24 @@
-//! The types of elements, by the names that numpy has for them.
+//! Element types, by the names that numpy gives them.
 //!
-//! A header names a type in a form that `numpy.dtype` accepts. The form is a code with an order of
-//! bytes, such as `<u2`, or a name, such as `uint16`. The number in a code counts bytes.
+//! The header of an `.npy` file names a type in a form that `numpy.dtype` accepts. The form is a
+//! name, such as `uint16`, or a code, such as `u2`. A character for the byte order may precede the
+//! code, as in `<u2`. The number in a code is a number of bytes.
 
 use trijet::Dtype;
 
-/// The type of the elements of a file, from its header.
+/// The element type that the header of a file names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     /// The elements can be read without conversion.
     Read(Dtype),
-    /// The elements are numbers of another type or byte order. The Python text is appended to the
-    /// expression of the array, and converts the elements.
+    /// The elements are numbers of another type or byte order. This Python text, appended to the
+    /// expression of the array, converts the elements.
     Converted(&'static str),
     /// The elements are not numbers, or their type is not known.
     Unknown,
 }
 
-/// For each type: its codes, its names, and how its elements are read or converted.
+/// For each element type: its codes, its names, and whether its elements are read or converted.
 const TYPES: [(&[&str], &[&str], Elements); 16] = [
     (&["u1", "B"], &["uint8", "ubyte"], Elements::Read(Dtype::U8)),
     (&["u2", "H"], &["uint16", "ushort"], Elements::Read(Dtype::U16)),
@@ -44,7 +45,7 @@ const TYPES: [(&[&str], &[&str], Elements); 16] = [
 const TO_F32: Elements = Elements::Converted(".astype('<f4')");
 
 impl Elements {
-    /// The elements that `descr` names.
+    /// The element type that the text `descr` of a header names.
     pub(super) fn of(descr: &str) -> Self {
         let code = descr.trim_start_matches(['<', '>', '=', '|']);
         let prefix = &descr[..descr.len() - code.len()];
@@ -67,7 +68,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// The list is what `numpy.dtype` of numpy 2.4 accepts.
+    /// The lists below have the names that `numpy.dtype` of numpy 2.4 accepts.
     #[test]
     fn a_type_has_every_name_that_numpy_takes() {
         let read = |dtype, names: &[&str]| {
@@ -78,7 +79,7 @@ mod tests {
         read(Dtype::U8, &["|u1", "<u1", ">u1", "=u1", "u1", "B", ">B", "uint8", "ubyte"]);
         read(Dtype::U16, &["<u2", "=u2", "|u2", "u2", "H", "<H", "uint16", "ushort"]);
         read(Dtype::F32, &["<f4", "=f4", "|f4", "f4", "f", "=f", "float32", "single"]);
-        // In a code such as `u8`, the 8 is a number of bytes.
+        // The 8 in a code such as `u8` is a number of bytes.
         for name in ["u8", "f8", "float", "<i2", "int16", "L", "e", "half"] {
             assert_eq!(Elements::of(name), TO_F32, "{name}");
         }

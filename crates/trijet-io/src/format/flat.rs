@@ -1,6 +1,6 @@
-//! A file with a header, followed by the rows one after another.
+//! A file that consists of a header and the rows of one array.
 //!
-//! The size of the file is exactly what the array needs. All threads share one file descriptor,
+//! The file has exactly the size of the header and the rows. All threads share one file descriptor,
 //! because `pread` and `pwrite` do not use the position of the file.
 
 use super::ahead::{Ahead, reserve};
@@ -30,7 +30,7 @@ pub(super) struct FlatReader {
 }
 
 impl FlatReader {
-    /// The input whose rows begin at byte `data_start` of `file`.
+    /// Describes the input `file`, whose rows begin at the byte `data_start`.
     pub(super) fn opened(
         file: File,
         path: &Path,
@@ -61,7 +61,7 @@ pub(super) struct FlatPlan {
 }
 
 impl FlatPlan {
-    /// A file with this header and the rows of `array`.
+    /// Plans a file with this header and the rows of `array`.
     pub(super) fn new(header: Vec<u8>, array: &Array) -> Self {
         Self { header, data_bytes: array.bytes(), row_bytes: array.layout().row_bytes }
     }
@@ -83,14 +83,15 @@ impl FlatPlan {
     }
 }
 
-/// Creates the file at `path`: the file of `ahead`, or another new file if the file of `ahead`
-/// cannot get the name.
+/// Creates a file at `path`. This is the file of `ahead`, or another new file if the file of
+/// `ahead` cannot get the name.
 fn create(path: &Path, ahead: Option<Ahead>) -> io::Result<(File, Option<Ahead>)> {
     if let Some(ahead) = ahead {
         match ahead.name(path) {
             Ok(file) => return Ok((file, Some(ahead))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            // The file of `ahead` gets its name through /proc, which some systems do not have.
+            // The file of `ahead` gets its name through `/proc`, which does not exist on some
+            // systems.
             Err(_) => drop(ahead),
         }
     }
@@ -183,7 +184,7 @@ impl Plan for FlatPlan {
     }
 }
 
-/// Opens a file whose bytes are about to be replaced.
+/// Opens a file whose bytes the caller is about to replace.
 fn open_own(op: &'static str, path: &Path) -> Result<File> {
     let io = |error| file_error::io(op, path, error);
     let mut options = File::options();
@@ -201,7 +202,8 @@ struct FlatWriter {
     file_bytes: u64,
     row_bytes: u64,
     ways: Ways,
-    /// Creates the pages of a new output until the output is complete.
+    /// The thread that creates the pages of a new output. `None` if there is none, or if the output
+    /// is complete.
     ahead: Mutex<Option<Ahead>>,
 }
 
@@ -244,12 +246,14 @@ impl Writer for FlatWriter {
     }
 
     fn sync(&self) -> Result<()> {
-        // The name is not brought to the disk here. The output synchronizes the folder.
+        // This call does not bring the file name to the disk. The caller does that for the folder
+        // of the output.
         self.file.sync_all().map_err(|error| file_error::io("synchronize", &self.path, error))
     }
 
     fn check_complete(&self) -> Result<()> {
-        // A page that the thread created after this call would change the time of the last change.
+        // If the thread created a page after this call, the time of the file's last change would
+        // become later.
         drop(self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }

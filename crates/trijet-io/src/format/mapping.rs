@@ -1,13 +1,13 @@
-//! Writing a file through mappings of it.
+//! Writes a file through mappings of the file.
 //!
 //! A write call locks the whole file, so several threads write a file no faster than one or two
-//! threads. Through a mapping, all threads write at the same time. But if the file was cut off or
-//! the disk is full, an access to mapped memory raises a signal, which ends the process. So the
-//! kernel copies the bytes, with `process_vm_writev` from this process to itself. That call returns
-//! an error instead.
+//! threads. Through a mapping, all threads write at the same time. But an access to mapped memory
+//! raises a signal if the file was cut off or the disk is full, and the signal ends the process. So
+//! the kernel copies the bytes, with `process_vm_writev` from this process to itself. In these
+//! cases, that call returns an error instead of raising a signal.
 //!
-//! A file is mapped in windows. A window is unmapped when it is full, because otherwise every page
-//! of the file would count as memory of the process.
+//! A file is mapped in windows. When all bytes of a window are written, the window is unmapped.
+//! Otherwise every page of the file would count as memory of the process.
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
@@ -19,14 +19,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The size of a window if memory is not limited. To map or unmap a window, the system waits for
-/// all copies in progress, so small windows cost time. Over existing pages, 16 threads wrote 17
+/// The size of a window if memory is not limited. When the system maps or unmaps a window, it waits
+/// for all copies in progress, so small windows cost time. Over existing pages, 16 threads wrote 17
 /// GB/s through windows of 16 MiB, and 22 GB/s through windows of 128 MiB (`files-ways.txt`).
 const WINDOW_BYTES: u64 = 64 << 20;
 /// The size of the smallest window, a multiple of the size of any page.
 const WINDOW_MIN: u64 = 1 << 20;
-/// Maximum number of mapped windows. A resumed run writes only some rows, so some windows never
-/// become full.
+/// Maximum number of windows that are mapped at the same time. A resumed run writes only some rows,
+/// so some windows never become full.
 const WINDOWS_MAX: usize = 8;
 
 /// A mapped part of a file, and the number of its bytes that were written.
@@ -34,14 +34,14 @@ const WINDOWS_MAX: usize = 8;
 struct Window {
     map: Arc<MmapRaw>,
     written: u64,
-    /// The number of the last write to this window. The writes to all windows are numbered
-    /// together.
+    /// The number of the last write to this window. All writes to the file are numbered in one
+    /// sequence.
     used: u64,
 }
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The mapped windows. The keys are the numbers of the windows in the file, counted from 0.
+    /// The mapped windows. The key of a window is its index in the file, counted from 0.
     windows: BTreeMap<u64, Window>,
     writes: u64,
 }
@@ -60,8 +60,8 @@ impl Mapping {
         Self { file_bytes, window_bytes: AtomicU64::new(WINDOW_BYTES), open: Mutex::default() }
     }
 
-    /// Limits the size of all windows together to `bytes` bytes. Returns whether that is possible.
-    /// Must be called before a window is mapped.
+    /// Limits the total size of all mapped windows to `bytes` bytes. Returns whether such a limit
+    /// is possible. Must be called before a window is mapped.
     pub(super) fn limit_memory(&self, bytes: u64) -> bool {
         let most = bytes / WINDOWS_MAX as u64;
         let size = (1 << most.max(1).ilog2()).clamp(WINDOW_MIN, WINDOW_BYTES);
@@ -69,10 +69,11 @@ impl Mapping {
         most >= WINDOW_MIN
     }
 
-    /// Writes `bytes` at `offset`, within the size of the file.
+    /// Writes `bytes` at the offset `offset` of the file. All bytes lie within the size of the
+    /// file.
     ///
     /// # Errors
-    /// Errors of the system. The file cannot be mapped, or a page of the file cannot be written,
+    /// Errors of the system: the file cannot be mapped, or a page of the file cannot be written
     /// because the file was cut off or the disk is full.
     pub(super) fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut rest = bytes;
@@ -92,7 +93,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The bytes of a window.
+    /// The byte range of the window with this number.
     fn range(&self, number: u64) -> Range<u64> {
         let bytes = self.window_bytes.load(Ordering::Relaxed);
         let start = number * bytes;
@@ -111,7 +112,7 @@ impl Mapping {
         if open.windows.len() == WINDOWS_MAX {
             let oldest = open.windows.iter().min_by_key(|(_, window)| window.used);
             let oldest = oldest.map(|(number, _)| *number);
-            // If a write still uses the window, the window is unmapped when that write ends.
+            // If a write still uses this window, the window is unmapped when that write ends.
             oldest.and_then(|number| open.windows.remove(&number));
         }
         let range = self.range(number);
@@ -121,7 +122,8 @@ impl Mapping {
         Ok(map)
     }
 
-    /// Counts the bytes that were written in a window, and drops a window that is full.
+    /// Adds `bytes` to the number of bytes that were written to a window, and unmaps the window if
+    /// it is full.
     fn wrote(&self, number: u64, bytes: u64) {
         let range = self.range(number);
         let mut open = self.open();
@@ -130,8 +132,8 @@ impl Mapping {
             window.written >= range.end - range.start
         });
         let unmapped = full.then(|| open.windows.remove(&number));
-        // To unmap a window takes milliseconds. Other threads should not wait for the lock that
-        // long.
+        // Unmapping a window takes milliseconds. Other threads should not wait for the lock during
+        // this time.
         drop(open);
         drop(unmapped);
     }
@@ -141,7 +143,7 @@ impl Mapping {
     }
 }
 
-/// Copies `bytes` to `offset` in a mapping that has room for them.
+/// Copies `bytes` into a mapping, at the offset `offset`. The mapping must have room for the bytes.
 fn copy(bytes: &[u8], map: &MmapRaw, offset: usize) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
@@ -225,7 +227,7 @@ mod tests {
         assert!(!Mapping::new(1 << 30).limit_memory((8 << 20) - 1));
     }
 
-    /// An access to the memory would raise SIGBUS, which ends the process.
+    /// A direct access to the mapped memory would raise SIGBUS, which ends the process.
     #[test]
     fn a_file_that_was_cut_is_an_error() {
         let file = file(1 << 20);

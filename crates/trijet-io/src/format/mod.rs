@@ -1,4 +1,4 @@
-//! The file formats: their contract, their table, and a file for each format.
+//! The file formats: their contract, the table of formats, and a module for each format.
 
 mod ahead;
 mod contract;

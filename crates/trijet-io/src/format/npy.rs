@@ -1,9 +1,9 @@
 //! An `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0): a header, then the elements.
 //!
-//! The header is a Python literal. The parser accepts only what numpy itself writes: a dictionary
-//! of `descr`, `fortran_order` and `shape`. The `npyz` crate is not used for two reasons. It
-//! multiplies the axes without a check. It also trusts a length field of up to 4 GiB before it
-//! looks at the size of the file.
+//! The header is a Python literal. The parser accepts only headers as numpy writes them: a
+//! dictionary with `descr`, `fortran_order` and `shape`. The `npyz` crate is not used for two
+//! reasons. It multiplies the lengths of the axes without checking for overflow. It also trusts a
+//! header length of up to 4 GiB before it looks at the size of the file.
 
 use super::contract::{
     Format, Found, Opened, Plan, has_extension, names_folder, open_regular, refuse_description,
@@ -25,9 +25,10 @@ use trijet::Dtype;
 use trijet::Result;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Maximum length of a header: the limit of version 1.0. numpy itself reads at most 10,000 bytes.
+/// Maximum length of a header that is read, which is the limit of version 1.0. numpy itself reads
+/// at most 10,000 bytes.
 const TEXT_BYTES_MAX: u64 = 65_535;
-/// The data start at a multiple of this number (specification of the format).
+/// The data start at a multiple of this number of bytes (specification of the format).
 const ALIGN_BYTES: usize = 64;
 
 #[derive(Debug)]
@@ -118,8 +119,8 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
 }
 
 impl Array {
-    /// The header of an `.npy` file of this array, as numpy writes the header. In the file, the
-    /// elements follow the header in little-endian byte order, with the last axis fastest.
+    /// The header of an `.npy` file of this array, as numpy writes it. In the file, the elements
+    /// follow the header in little-endian byte order, with the last axis fastest.
     ///
     /// ```
     /// use trijet_io::{Array, Dtype};
@@ -130,14 +131,14 @@ impl Array {
     /// ```
     ///
     /// # Panics
-    /// Never: the axes of an array fit into the header.
+    /// This function does not panic: the shape of every array fits into the header.
     #[must_use]
     pub fn npy_header(&self) -> Vec<u8> {
         header_bytes(self)
     }
 }
 
-/// The header of an `.npy` file of `array`, as numpy writes the header.
+/// The header of an `.npy` file of `array`, as numpy writes it.
 fn header_bytes(array: &Array) -> Vec<u8> {
     let order = if array.dtype().bytes() == 1 { '|' } else { '<' };
     let code = array.dtype().numpy_code();
@@ -158,7 +159,7 @@ fn header_bytes(array: &Array) -> Vec<u8> {
     bytes
 }
 
-/// The value of `descr`.
+/// The value of `descr` in a header.
 enum Descr {
     /// One type.
     Named(String),
@@ -173,7 +174,7 @@ struct Header {
 }
 
 impl Header {
-    /// The type of the elements, or the reason why the array cannot be read.
+    /// The element type, or the reason why the array cannot be read.
     fn dtype(&self) -> std::result::Result<Dtype, String> {
         let Descr::Named(descr) = &self.descr else {
             return Err("each element has several fields (a structured dtype)".to_owned());
@@ -191,8 +192,8 @@ impl Header {
         }
     }
 
-    /// The Python expression that reads the array of a file, and converts it if necessary. `None`
-    /// if the type of the elements is not known.
+    /// The Python expression that reads the array of a file, and converts the array if necessary.
+    /// `None` if the element type is not known.
     fn conversion(&self) -> Option<String> {
         let array = match &self.descr {
             Descr::Fields => "numpy.load({})['FIELD']".to_owned(),
@@ -208,8 +209,8 @@ impl Header {
         })
     }
 
-    /// Whether the elements are in another order than C order. With one axis, C order and Fortran
-    /// order are the same.
+    /// Whether the file has the elements in another order than C order. With one long axis, C order
+    /// and Fortran order are the same.
     fn is_transposed(&self) -> bool {
         let is_empty = self.shape.contains(&0);
         let long_axes = self.shape.iter().filter(|axis| **axis > 1).count();
@@ -217,10 +218,10 @@ impl Header {
     }
 }
 
-/// The types that are read, for messages.
+/// The element types that can be read, for messages.
 const TYPES_READ: &str = "only uint8, uint16 and float32 are supported ('|u1', '<u2', '<f4')";
 
-/// A parser of the header, from left to right, without backtracking and recursion.
+/// A parser of the header. It reads from left to right, without backtracking and without recursion.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -237,7 +238,7 @@ impl Parser<'_> {
             self.expect(b':')?;
             match key.as_str() {
                 "descr" if self.peek() == Some(b'[') => {
-                    // The rest is not parsed, because the file is refused in any case.
+                    // The remaining header is not parsed, because the file is refused in any case.
                     return Ok(Header {
                         descr: Descr::Fields,
                         fortran_order: false,
@@ -265,7 +266,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The next byte that is not white space.
+    /// Skips white space, and returns the next byte without consuming it.
     fn peek(&mut self) -> Option<u8> {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
@@ -327,7 +328,7 @@ impl Parser<'_> {
         let number = digits
             .parse()
             .map_err(|_| format!("expected the length of an axis below 2^64 at byte {start}"))?;
-        // Python 2 wrote long integers with a suffix.
+        // Python 2 wrote a long integer with the suffix `L`.
         if self.text.get(self.at) == Some(&b'L') {
             self.at += 1;
         }

@@ -1,28 +1,31 @@
-//! Recognition of formats by the name of a file or by its first bytes.
+//! Recognizes the format of a file by its name or by its first bytes.
 //!
-//! The table lists the formats that Trijet can read, and formats that it can neither read nor
-//! write. If possible, a format that Trijet cannot read has a Python expression that reads it. A
-//! file whose extension does not mean plain bytes is neither read nor written as headerless bytes.
+//! The table lists the formats that Trijet can read, and formats that Trijet can neither read nor
+//! write. Where possible, a format that Trijet cannot read has a Python expression that reads such
+//! a file. A file with an extension of another format is neither read nor written as headerless
+//! bytes.
 
 use super::contract::Found;
 use crate::python::line;
 use std::path::Path;
 
-/// A format, and how its files are recognized.
+/// A format, and the properties by which its files are recognized.
 #[derive(Debug)]
 struct Known {
-    /// The words before "files" in a message.
+    /// The name of the format. In a message, the word "files" follows the name.
     name: &'static str,
     extensions: &'static [&'static str],
-    /// The byte sequences with which such a file may start. Sequences of fewer than three bytes are
-    /// too likely to be the first pixels of an image.
+    /// The byte sequences with which a file of the format may start. Sequences of fewer than three
+    /// bytes are not listed, because the first pixels of an image are too likely to have the same
+    /// bytes.
     starts: &'static [&'static [u8]],
-    /// The Python expression that reads such a file as an array. `None` if the file has no array.
+    /// The Python expression that reads a file of the format as an array. `None` if the file has no
+    /// array.
     python: Option<Python>,
 }
 
-/// A Python expression of an array, and the modules that the expression needs in addition to numpy.
-/// In the expression, `{}` stands for the name of the file.
+/// A Python expression whose value is an array, and the modules that the expression needs in
+/// addition to numpy. In the expression, `{}` means the name of the file.
 #[derive(Debug, Clone, Copy)]
 struct Python {
     modules: &'static str,
@@ -128,11 +131,11 @@ const KNOWN: &[Known] = &[
     ),
 ];
 
-/// The extensions of files of plain bytes.
+/// The extensions of files with plain bytes.
 const PLAIN: [&str; 3] = ["raw", "bin", "dat"];
 
-/// Formats of images except PNG. If a folder of images has a file of such a format, the file is
-/// reported as left out.
+/// The names of all image formats except PNG. If a folder of images has a file of such a format, a
+/// message reports that the file is left out.
 const IMAGES: [&str; 13] = [
     "TIFF",
     "JPEG",
@@ -174,7 +177,7 @@ fn known_by_start(start: &[u8]) -> Option<&'static Known> {
     KNOWN.iter().find(promises)
 }
 
-/// The name of the format that the extension of a file means.
+/// The name of the format to which the extension of a file belongs.
 pub(crate) fn by_name(path: &Path) -> Option<&'static str> {
     known_by_name(path).map(|known| known.name)
 }
@@ -184,27 +187,27 @@ pub(crate) fn by_start(start: &[u8]) -> Option<&'static str> {
     known_by_start(start).map(|known| known.name)
 }
 
-/// Whether a file with this name is an image of another format than PNG.
+/// Whether the extension of a file belongs to an image format other than PNG.
 pub(super) fn is_other_image(name: &Path) -> bool {
     by_name(name).is_some_and(|format| IMAGES.contains(&format))
 }
 
-/// A line of Python that converts an input that cannot be read to an `.npy` file. `None` if the
-/// input has no array.
+/// A line of Python that converts an input, which Trijet cannot read, to an `.npy` file. `None` if
+/// the format has no array, or is not known.
 pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
     let known = known_by_name(found.path).or_else(|| known_by_start(&found.start));
     let Python { modules, array } = known?.python?;
     Some(line(found.path, modules, array))
 }
 
-/// Whether the extension of a file means plain bytes.
+/// Whether a file has an extension for plain bytes.
 #[must_use]
 pub fn is_plain(path: &Path) -> bool {
     path.extension().is_some_and(|own| PLAIN.iter().any(|plain| own.eq_ignore_ascii_case(plain)))
 }
 
-/// Whether a file may be headerless bytes. Its extension must mean plain bytes or be absent, and
-/// its first bytes must not be the first bytes of a known format.
+/// Whether a file may be headerless bytes. The file must have an extension for plain bytes or no
+/// extension. Its first bytes must not be the first bytes of a known format.
 pub(super) fn is_free(found: &Found<'_>) -> bool {
     let is_named = found.path.extension().is_none() || is_plain(found.path);
     is_named && by_start(&found.start).is_none()

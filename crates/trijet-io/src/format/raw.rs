@@ -1,5 +1,5 @@
-//! A raw file: the elements of an array, little-endian, and nothing else. The user describes the
-//! array. The extension of the file is `.raw`, `.bin` or `.dat`.
+//! A raw file: the elements of an array in little-endian byte order, and nothing else. The user
+//! describes the array. The extension of the file is `.raw`, `.bin` or `.dat`.
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, open_regular};
 use super::flat::{FlatPlan, FlatReader};
@@ -36,8 +36,8 @@ impl Format for Raw {
         };
         let (array, header) = (plain.array(), plain.header_bytes());
         if let Some(mismatch) = mismatch(array, header, metadata.len()) {
-            // If the file has a known format, the bytes before the pixels are not a header that can
-            // be skipped.
+            // If the file has a known format, the message does not suggest to skip the surplus
+            // bytes. In such a file, they are not a header that can be skipped.
             let way = match (python_line(&Found::at(path)?), surplus(array, header, metadata.len()))
             {
                 (Some(line), _) => {
@@ -60,7 +60,7 @@ impl Format for Raw {
 }
 
 /// The reason why a file of `found` bytes does not consist of a header of `header` bytes and this
-/// array. `None` if the file has exactly these parts.
+/// array. `None` if the file has exactly this size.
 fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     let wanted = array.bytes();
     let after = if header == 0 { String::new() } else { format!(" after a header of {header}") };
@@ -68,7 +68,8 @@ fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     (!is_exact).then(|| format!("{array} needs {wanted} bytes{after}, but the file has {found}"))
 }
 
-/// The number of bytes that the file has in addition to the header and the array.
+/// The number of bytes that the file has in addition to the header and the array. `None` if the
+/// file is too short.
 fn surplus(array: &Array, header: u64, found: u64) -> Option<u64> {
     found.checked_sub(header)?.checked_sub(array.bytes())
 }

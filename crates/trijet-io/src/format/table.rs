@@ -6,10 +6,11 @@ use super::npy::Npy;
 use super::raw::Raw;
 use std::path::Path;
 
-/// All formats. No two formats claim the same file.
+/// All formats. At most one format claims a given file.
 pub static FORMATS: [&dyn Format; 3] = [&Images, &Npy, &Raw];
 
-/// The format of a file that is read as headerless bytes, whatever its name or its first bytes are.
+/// The format of a file that is read or written as headerless bytes, whatever its name or its first
+/// bytes are.
 pub static HEADERLESS: &dyn Format = &Raw;
 
 /// The format that claims an input; `None` if no format does.

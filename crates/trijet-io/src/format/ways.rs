@@ -1,8 +1,10 @@
-//! The ways to write rows to a file, and the choice between them by measurement.
+//! Writes rows to a file in one of two ways: by write calls, or through a mapping. A measurement
+//! chooses the faster way.
 //!
 //! The faster way depends on the file system, on whether the pages of the file exist, and on the
-//! number of threads. Calls are faster for a new file on most disks. A mapping is faster for a file
-//! in memory and over existing pages. The advantage of a mapping grows with the number of threads.
+//! number of threads. Write calls are faster for a new file on most disks. A mapping is faster for
+//! a file system in memory and over existing pages. The advantage of a mapping grows with the
+//! number of threads.
 
 use super::mapping::Mapping;
 use std::fs::File;
@@ -12,26 +14,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The first bytes of a run are written in blocks of this size. The two ways write the blocks
-/// alternately.
+/// The size of a block of the trial at the start of a run. The two ways write the blocks of the
+/// trial alternately.
 const BLOCK_BYTES: u64 = 16 << 20;
-/// The number of blocks of the trial. Files with fewer bytes are written by calls.
+/// The number of blocks of the trial. A file with fewer bytes than these blocks is written by calls
+/// only.
 const BLOCKS: u64 = 8;
 
 /// A way to write rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// `pwrite`.
+    /// A `pwrite` call.
     Call,
-    /// Into a mapping of the file.
+    /// A copy into a mapping of the file.
     Mapping,
 }
 
 const WAYS: [Way; 2] = [Way::Call, Way::Mapping];
 
-/// The measurement of both ways. `bytes` is the number of bytes for which a way was chosen. `done`
-/// has a pair for each of [`WAYS`]: the bytes that were written, and the seconds that the threads
-/// took to write them.
+/// The measurement of both ways. `bytes` is the number of bytes for which a way was chosen so far.
+/// `done` has a pair for each of [`WAYS`]: the number of bytes that were written in this way, and
+/// the seconds that all threads together took for them.
 #[derive(Debug, Default)]
 struct Trial {
     bytes: u64,
@@ -39,15 +42,15 @@ struct Trial {
 }
 
 impl Trial {
-    /// Chooses how the next `bytes` bytes are written.
+    /// Chooses the way in which the next `bytes` bytes are written.
     fn next(&mut self, bytes: u64) -> Way {
         let block = self.bytes / BLOCK_BYTES;
         self.bytes += bytes;
         if block < BLOCKS { WAYS[usize::from(block % 2 == 1)] } else { self.fastest() }
     }
 
-    /// The way that writes the most bytes per second and thread. For calls, this number is lower if
-    /// threads wait for the lock of the file.
+    /// The way that has written more bytes per second of a thread. For write calls, the time
+    /// includes the waits of threads for the lock of the file.
     fn fastest(&self) -> Way {
         let [calls, mapping] = self.done.map(|(bytes, seconds)| bytes as f64 / seconds);
         if mapping > calls { Way::Mapping } else { Way::Call }
@@ -64,7 +67,8 @@ impl Trial {
 pub(super) struct Ways {
     file_bytes: u64,
     mapping: Mapping,
-    /// Whether a mapping may be used at all.
+    /// Whether the mapping may be used. False for a small file, for a small limit of memory, and
+    /// after an error of the mapping.
     can_map: AtomicBool,
     trial: Mutex<Trial>,
 }
@@ -77,8 +81,8 @@ impl Ways {
         Self { file_bytes, mapping, can_map, trial: Mutex::default() }
     }
 
-    /// Limits the mapped parts of the file together to `bytes` bytes. Must be called before the
-    /// first write.
+    /// Limits the total size of the mapped parts of the file to `bytes` bytes. Must be called
+    /// before the first write.
     pub(super) fn limit_memory(&self, bytes: u64) {
         if !self.mapping.limit_memory(bytes) {
             self.can_map.store(false, Ordering::Relaxed);
@@ -88,7 +92,7 @@ impl Ways {
     /// Writes `bytes` at `offset`. Several threads may write at once.
     ///
     /// # Errors
-    /// Errors of the system; `UnexpectedEof` for a file that was cut.
+    /// Errors of the system; `UnexpectedEof` for a file that another program has cut off.
     pub(super) fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if !self.can_map.load(Ordering::Relaxed) {
             return file.write_all_at(bytes, offset);
@@ -103,15 +107,15 @@ impl Ways {
         Ok(())
     }
 
-    /// Writes through the mapping. If this fails, writes by a call. The call succeeds or returns
-    /// the cause.
+    /// Writes through the mapping. After an error of the mapping, writes by a call, which succeeds
+    /// or returns the cause of the error.
     fn map(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.mapping.write_at(file, bytes, offset).is_ok() {
             return Ok(());
         }
         self.can_map.store(false, Ordering::Relaxed);
-        // The file was cut off. A call would make the file longer again, with a hole in place of
-        // the rows that were cut off.
+        // Another program has cut the file off. A write call would make the file longer again, and
+        // the rows that were cut off would be a hole of zeros.
         if file.metadata()?.len() < self.file_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -127,8 +131,8 @@ impl Ways {
 mod tests {
     use super::*;
 
-    /// Runs a trial in which a thread writes `calls` bytes per second by calls, and `mapping` bytes
-    /// per second through the mapping. Returns the way that is used after the trial.
+    /// Runs a trial in which a thread writes `calls` bytes per second by write calls, and `mapping`
+    /// bytes per second through the mapping. Returns the way that is used after the trial.
     fn chosen(calls: f64, mapping: f64) -> Way {
         let mut trial = Trial::default();
         for piece in 0..2 * BLOCKS * 16 {

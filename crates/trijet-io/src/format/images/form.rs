@@ -1,5 +1,5 @@
-//! The size and the element type of gray PNG images. 16-bit samples are big-endian in a PNG file,
-//! and little-endian in rows.
+//! The size and the element type of gray PNG images. The 16-bit samples of a PNG file are
+//! big-endian, and the samples of rows in memory are little-endian.
 
 use crate::file_error;
 use png::{BitDepth, ColorType, Compression, DecodingError, Encoder, EncodingError};
@@ -9,7 +9,7 @@ use std::{fmt, io};
 use trijet::Dtype;
 use trijet::{Error, Result};
 
-/// The size and the element type of a gray image. PNG stores the sides as 32-bit numbers.
+/// The size and the element type of a gray image. PNG stores width and height as 32-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// The number of columns.
@@ -27,7 +27,7 @@ impl fmt::Display for Form {
 }
 
 impl Form {
-    /// The form of an image that is being read.
+    /// The form that the header `info` of the image at `path` describes.
     pub(super) fn of(op: &'static str, path: &Path, info: &png::Info<'_>) -> Result<Self> {
         let colour = match info.color_type {
             ColorType::Grayscale => None,
@@ -56,10 +56,10 @@ impl Form {
         u64::from(self.width) * u64::from(self.height) * self.dtype.bytes()
     }
 
-    /// Encodes `pixels`, whose samples are little-endian, as a PNG file.
+    /// Encodes `pixels` as a PNG file. The samples of `pixels` are little-endian.
     ///
     /// # Errors
-    /// When `pixels` is not exactly one image.
+    /// If `pixels` is not exactly one image.
     pub fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
         let is_wide = self.dtype == Dtype::U16;
         let mut file = Vec::new();
@@ -81,14 +81,14 @@ impl Form {
     }
 }
 
-/// Converts 16-bit samples between big and little endian.
+/// Converts 16-bit samples from big to little endian, or back.
 pub(super) fn swap_bytes(samples: &mut [u8]) {
     for sample in samples.chunks_exact_mut(2) {
         sample.swap(0, 1);
     }
 }
 
-/// The error of a file that cannot be decoded.
+/// The error for a file that cannot be decoded.
 pub(super) fn decoding(op: &'static str, path: &Path, error: DecodingError) -> Error {
     match (damage(&error), error) {
         (Some(damage), error) => file_error::damaged(op, path, damage).caused_by(error),
@@ -97,7 +97,8 @@ pub(super) fn decoding(op: &'static str, path: &Path, error: DecodingError) -> E
     }
 }
 
-/// The damage of a file, in words. `None` for an error that does not mean a damaged file.
+/// A description of the damage of a file. `None` if the error does not mean that the file is
+/// damaged.
 fn damage(error: &DecodingError) -> Option<String> {
     match error {
         DecodingError::IoError(error) => {
@@ -105,12 +106,13 @@ fn damage(error: &DecodingError) -> Option<String> {
             is_cut.then(|| "the file ends early".to_owned())
         }
         DecodingError::Parameter(_) => None,
-        // Some texts of the decoder end with a full stop.
+        // Some messages of the decoder end with a full stop.
         error => Some(format!("damaged PNG: {}", error.to_string().trim_end_matches('.'))),
     }
 }
 
-/// The damage of an image, in words. `None` for an error that does not mean a damaged image.
+/// A description of the damage of an image. `None` if the error does not mean that the image is
+/// damaged.
 pub(super) fn damage_of(error: &Error) -> Option<String> {
     damage(error.source()?.downcast_ref()?)
 }

@@ -1,20 +1,21 @@
 //! Numbers that are missing in a numbered sequence of files.
 //!
-//! Names belong to one sequence if they differ in one number only. The step of a sequence is the
-//! greatest common divisor of the differences of its numbers. If more numbers than files are
-//! missing, the numbers are probably times or identifiers, so no gaps are reported.
+//! Two file names belong to one sequence if they differ in one number only. The step of a sequence
+//! is the greatest common divisor of the differences between its numbers. If more numbers are
+//! missing than there are files, the numbers are probably times or identifiers, and no gaps are
+//! reported.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// A number in a name, and the number of its digits.
+/// A number in a file name, and the number of its digits.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     value: u64,
     digits: usize,
 }
 
-/// A name: its numbers, and the texts before, between and after the numbers.
+/// A file name: its numbers, and the texts before, between and after the numbers.
 #[derive(Debug, Clone)]
 struct Name {
     texts: Vec<String>,
@@ -22,7 +23,7 @@ struct Name {
 }
 
 impl Name {
-    /// Parses a name. `None` if the name is not UTF-8, or if its numbers are too large.
+    /// Parses a file name. `None` if the name is not UTF-8, or if one of its numbers is too large.
     fn of(name: &OsString) -> Option<Self> {
         let (mut texts, mut numbers) = (Vec::new(), Vec::new());
         let mut rest = name.to_str()?;
@@ -61,8 +62,8 @@ pub(super) fn missing(names: &[OsString]) -> Vec<String> {
     alike.into_values().flat_map(missing_among).collect()
 }
 
-/// The missing names of a group of `names` that differ only in their numbers. Of the numbers that
-/// differ between the names, the last one counts the files of a sequence.
+/// The missing names of a group of `names` that differ only in their numbers. If the names differ
+/// in several numbers, the last of these numbers counts the files of a sequence.
 fn missing_among(names: Vec<Name>) -> Vec<String> {
     let Some(first) = names.first().cloned() else { return Vec::new() };
     let differs = |place: &usize| {

@@ -9,33 +9,36 @@ use std::io::{self, ErrorKind, Read, Seek};
 use std::path::Path;
 use trijet::trace::count;
 
-/// The length of the signature of a PNG file in bytes.
+/// The length in bytes of the signature at the start of a PNG file.
 const SIGNATURE_BYTES: i64 = 8;
 /// Maximum number of names in a message.
 const NAMES_MAX: usize = 3;
 
-/// Files and parts of files that are not in the stack.
+/// The files of a folder, and the parts of files, that are not in the stack.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     others: Vec<OsString>,
     animations: usize,
-    /// The number of images with chunks beside their pixels, and the names of the chunks.
+    /// The number of images that have ancillary chunks before their pixels, and the names of these
+    /// chunks.
     with_chunks: usize,
     chunks: BTreeSet<String>,
 }
 
 impl LeftOut {
-    /// Notes the name of a file, if it is an image of another format, which is not in the stack.
+    /// Adds the name of a file if the file is an image of another format. Such an image is not in
+    /// the stack.
     pub(super) fn see_file(&mut self, name: OsString) {
         if is_other_image(Path::new(&name)) {
             self.others.push(name);
         }
     }
 
-    /// Notes the chunks that are before the pixels in an image file.
+    /// Adds the names of the ancillary chunks that precede the pixels in an image file.
     pub(super) fn see_chunks(&mut self, file: &mut (impl Read + Seek)) -> io::Result<()> {
         let at = i64::try_from(file.stream_position()?).map_err(io::Error::other)?;
-        // In most cases these bytes are still in the buffer of the reader.
+        // The position is near the start, so these bytes are usually still in the buffer of the
+        // reader.
         file.seek_relative(SIGNATURE_BYTES - at)?;
         let (mut names, mut is_animation) = (BTreeSet::new(), false);
         loop {
@@ -63,8 +66,8 @@ impl LeftOut {
         Ok(())
     }
 
-    /// The parts that are not in the stack, and the names that are missing in the sequence `names`.
-    /// Each text is an entry of a list in a message.
+    /// The parts that are not in the stack, and the names that are missing in the sequence of
+    /// `names`. Each text is an item of a list in a message.
     pub(super) fn words(mut self, names: &[OsString]) -> Vec<String> {
         let mut words = Vec::new();
         self.others.sort();

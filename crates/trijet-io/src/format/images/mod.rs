@@ -1,5 +1,5 @@
-//! A folder of gray PNG images of one size and depth (8 or 16 bits), as one stack. The order of the
-//! images is the natural order of their names; hidden files are skipped.
+//! A folder of gray PNG images that all have one size and one depth (8 or 16 bits). The images are
+//! one stack, in the natural order of their file names. Hidden files are skipped.
 
 mod form;
 mod gaps;

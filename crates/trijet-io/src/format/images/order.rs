@@ -1,4 +1,5 @@
-//! The natural order of file names. Numbers in names compare as numbers, so `im2` precedes `im10`.
+//! The natural order of file names. Numbers in names are compared by value, so `im2` precedes
+//! `im10`.
 //!
 //! The crate `alphanumeric-sort` is not used, because it reverses the order of some characters
 //! after equal numbers.
@@ -6,8 +7,8 @@
 use std::ffi::{OsStr, OsString};
 
 /// A part of a name: one byte that is not a digit, or a whole number. The fields are the byte, the
-/// number of digits, and the digits without leading zeros. The byte of a number is `0`, so a number
-/// sorts among other bytes like a digit.
+/// number of digits, and the digits, without leading zeros. For a number, the byte is `0`, so a
+/// number is sorted among other bytes like a digit.
 type Token = (u8, usize, Vec<u8>);
 
 /// Sorts names in their natural order. Names that differ only in leading zeros are in the order of

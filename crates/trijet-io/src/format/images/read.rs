@@ -1,6 +1,6 @@
-//! Reading a folder of images.
+//! Reads a folder of images.
 //!
-//! Chunks hold whole images, because a PNG file can only be decoded as a whole.
+//! A chunk has whole images, because a PNG file can only be decoded as a whole.
 
 use super::form::{Form, damage_of, decoding, is_damaged_image, swap_bytes};
 use super::left_out::LeftOut;
@@ -27,24 +27,24 @@ struct ImagesReader {
     names: Vec<OsString>,
     items: Vec<Item>,
     form: Form,
-    /// The damaged images that were found; `None` if a damaged image is an error.
+    /// The damaged images that were found so far. `None` if a damaged image is an error.
     damaged: Option<Arc<DamagedImages>>,
 }
 
-/// The treatment of a damaged image.
+/// The treatment of damaged images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
     Refused,
     Skipped,
 }
 
-/// Reads the header of every image.
+/// Opens a folder of images, and reads the header of every image.
 pub(super) fn open(folder: &Path) -> Result<Opened> {
     opened(folder, Damage::Refused).map(|(opened, _)| opened)
 }
 
-/// Opens a folder as [`open`] does, but accepts damaged images. The reader returns zeros for a
-/// damaged image, and adds the image to the returned list.
+/// Opens a folder as [`open`] does, but accepts damaged images. For a damaged image, the reader
+/// returns zeros, and adds the image to the returned list.
 pub(crate) fn open_skipping(folder: &Path) -> Result<(Opened, Arc<DamagedImages>)> {
     opened(folder, Damage::Skipped)
 }
@@ -99,8 +99,8 @@ fn opened(folder: &Path, damage: Damage) -> Result<(Opened, Arc<DamagedImages>)>
     Ok((opened, damaged))
 }
 
-/// The names of the images in their natural order. Files whose names start with a dot are skipped,
-/// because some systems keep their own notes in such files, for example `._a.png` beside `a.png`.
+/// The names of the images in their natural order. A file whose name starts with a dot is skipped,
+/// because some systems store metadata in such files, for example in `._a.png` beside `a.png`.
 fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -118,8 +118,8 @@ fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>>
     Ok(names)
 }
 
-/// A reader that repeats a read if a signal has interrupted it. The decoder would treat the
-/// interruption as an error.
+/// A reader that repeats a read after a signal has interrupted it. Without this, the decoder would
+/// return the interruption as an error.
 struct Whole<R>(R);
 
 impl<R: Read> Read for Whole<R> {
@@ -139,7 +139,7 @@ impl<R: Seek> Seek for Whole<R> {
     }
 }
 
-/// The form of an image, from its header.
+/// Reads the form of an image from its header.
 fn header(path: &Path, file: File, left_out: &mut LeftOut) -> Result<Form> {
     let mut file = BufReader::new(Whole(file));
     let mut decoder = Decoder::new(&mut file);
@@ -150,7 +150,7 @@ fn header(path: &Path, file: File, left_out: &mut LeftOut) -> Result<Form> {
 }
 
 /// Reads the images `names` of the folder `path`, one after another. Each image must have the form
-/// `form`. `open` opens an image by its name and its path.
+/// `form`. `open` opens an image, by its name and its path.
 pub(super) fn decode(
     path: &Path,
     names: &[OsString],
@@ -170,7 +170,7 @@ fn decode_one(path: &Path, file: impl Read + Seek, form: Form, into: &mut [u8]) 
     let damaged = |error| decoding("read", path, error);
     let file = BufReader::new(Whole(file));
     let mut reader = Decoder::new(file).read_info().map_err(damaged)?;
-    // The file may have been replaced since it was opened.
+    // The file may have been replaced since the header was read.
     if Form::of("read", path, reader.info())? != form {
         let cause = format!("the file has changed: it was {form} before");
         return Err(file_error::damaged("read", path, cause));
@@ -184,7 +184,7 @@ fn decode_one(path: &Path, file: impl Read + Seek, form: Form, into: &mut [u8]) 
 }
 
 impl ImagesReader {
-    /// Reads the image of this index.
+    /// Reads the image with this index in the stack.
     fn read_one(&self, index: usize, into: &mut [u8]) -> Result<()> {
         let name = &self.names[index];
         let path = self.folder.join(name);
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    /// A reader. A signal interrupts every other read.
+    /// A reader for a test. A signal interrupts every other read.
     struct Interrupted(Cursor<Vec<u8>>, bool);
 
     impl Read for Interrupted {

@@ -1,4 +1,4 @@
-//! Writing a folder with a PNG file for each image of the stack.
+//! Writes a folder with a PNG file for each image of the stack.
 
 use super::form::Form;
 use super::read::decode;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trijet::Dtype;
 use trijet::{Error, Result};
 
-/// The names of the images, and the form that they share.
+/// The file names of the images, and the form of all images.
 #[derive(Debug, Clone)]
 pub(super) struct ImagesPlan {
     names: Arc<[OsString]>,
@@ -32,8 +32,8 @@ pub(super) struct ImagesPlan {
 }
 
 impl ImagesPlan {
-    /// Images with these `names` if there is a name for each image, otherwise with numbers as
-    /// names.
+    /// Plans images with the given `names` if there is one name per image. Otherwise the names are
+    /// numbers.
     pub(super) fn new(path: &Path, array: &Array, names: &[OsString]) -> Result<Self> {
         let refused = |cause: String| Err(file_error::refused("create", path, cause));
         let dtype = array.dtype();
@@ -57,7 +57,7 @@ impl ImagesPlan {
         Ok(Self { names, form: Form { width, height, dtype } })
     }
 
-    /// The indices of the images that hold `rows`, which are whole images.
+    /// The indices of the images that have the rows `rows`, which must be whole images.
     fn indices_of(&self, rows: &Range<u64>) -> Range<usize> {
         let whole = [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.granule()));
         assert!(whole, "the rows of a write must be whole images: see `Target::granule`");
@@ -68,13 +68,13 @@ impl ImagesPlan {
         index(rows.start)..index(rows.end)
     }
 
-    /// The names of the images that hold `rows`, which are whole images.
+    /// The names of the images that have the rows `rows`, which must be whole images.
     fn names_of(&self, rows: &Range<u64>) -> &[OsString] {
         &self.names[self.indices_of(rows)]
     }
 
-    /// Checks that nothing is at `path`, or a folder that has only images of this plan. Otherwise
-    /// returns an error with `cause`.
+    /// Checks that nothing is at `path`, or that `path` is a folder with only images of this plan.
+    /// Otherwise returns an error with the text `cause`.
     fn check_images(&self, op: &'static str, path: &Path, cause: &'static str) -> Result<()> {
         match state_of(op, path)? {
             None => return Ok(()),
@@ -92,7 +92,7 @@ impl ImagesPlan {
         Ok(())
     }
 
-    /// The writer of the folder at `path`, which is not a link.
+    /// The writer of the folder at `path`, which must not be a symbolic link.
     fn writer(&self, op: &'static str, path: &Path) -> Result<ImagesWriter> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))
@@ -149,8 +149,8 @@ impl Plan for ImagesPlan {
         self.check_images("overwrite", path, cause)
     }
 
-    /// Opens the existing folder and changes nothing. When the rows of an image arrive, its file is
-    /// created again.
+    /// Opens the existing folder and changes nothing. The file of an image is created again when
+    /// the rows of the image arrive.
     fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         self.check_reuse(partial)?;
         let writer = self.writer("overwrite", partial)?;
@@ -176,8 +176,8 @@ impl Plan for ImagesPlan {
     }
 }
 
-/// A writer of images to a folder. All calls are relative to the open folder, so they still reach
-/// the folder after it is renamed.
+/// A writer of images to a folder. All calls are relative to the open folder. So they still work on
+/// the same folder after it is renamed.
 #[derive(Debug)]
 struct ImagesWriter {
     folder: File,
@@ -186,21 +186,22 @@ struct ImagesWriter {
     plan: ImagesPlan,
     /// For each image, in the order of the plan: whether this run or an earlier run has created the
     /// image under exactly its name. Only such a file is replaced. Some file systems treat two
-    /// names as the same name, for example if they differ only in case. There, a file that is found
-    /// under the second name is the image with the first name.
+    /// names as the same name, for example if they differ only in case. On such a file system, a
+    /// file that is found under the second name is the image with the first name.
     ours: Mutex<Vec<bool>>,
-    /// The images that may not be on the disk yet. The keys are their names. Some of these files
-    /// are kept open, because the system may forget a write error of a closed file.
+    /// The images that may not be on the disk yet, by file name. The value is the open file of the
+    /// image, or `None` if the file is closed. Some of these files stay open, because the system
+    /// may forget a write error of a closed file.
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
-    /// Maximum number of images in `unsynced` that are kept open.
+    /// Maximum number of open files in `unsynced`.
     open_max: usize,
 }
 
-/// Maximum number of images that are kept open until they are on the disk.
+/// Maximum number of images whose files stay open until they are on the disk.
 const OPEN_MAX: usize = 128;
 
-/// The number of images that this process keeps open: at most a quarter of the files that it may
-/// open (`ulimit -n`).
+/// The number of images whose files this process keeps open until they are on the disk. The number
+/// is at most a quarter of the limit of open files (`ulimit -n`).
 fn open_max() -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     files.map_or(OPEN_MAX, |files| OPEN_MAX.min(files / 4))
@@ -243,9 +244,9 @@ impl ImagesWriter {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets `ours` to the images that the folder already has. `done` are the images that an earlier
-    /// run has written. A file system that changes names may list a done image under the name of
-    /// another image.
+    /// Sets `ours` for the images that the folder already has. `done` are the names of the images
+    /// that an earlier run has written. A file system that changes names may list a written image
+    /// under the name of another image. `ours` stays false for that other image.
     fn find_ours<'n>(
         &self,
         op: &'static str,
@@ -262,14 +263,14 @@ impl ImagesWriter {
         Ok(())
     }
 
-    /// A number that is the same for all names of one file.
+    /// The device and inode number of a file, which are the same for all names of the file.
     fn number(&self, name: &OsStr) -> Option<(u64, u64)> {
         let state = self.state_of("write", name).ok().flatten()?;
         Some((state.st_dev, state.st_ino))
     }
 
-    /// Creates the image with this index. An image of an earlier run is deleted and not
-    /// overwritten, because it may have a second name, under which it is a backup.
+    /// Creates the file of the image with this index. If an earlier run has written the image, its
+    /// file is deleted and not overwritten, because the file may have a second name as a backup.
     fn create(&self, index: usize) -> Result<File> {
         let name = &self.plan.names[index];
         let io = |error| file_error::io("write", &self.path.join(name), error);
@@ -333,7 +334,7 @@ impl Writer for ImagesWriter {
         Ok(())
     }
 
-    /// Deletes the images of these rows that this run or an earlier run has created.
+    /// Deletes those images of `rows` that this run or an earlier run has created.
     fn leave_out(&self, rows: Range<u64>, _zeros: &[u8]) -> Result<()> {
         for index in self.plan.indices_of(&rows) {
             let name = &self.plan.names[index];
@@ -349,7 +350,7 @@ impl Writer for ImagesWriter {
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let open = |name: &OsStr, path: &Path| {
-            // Opening a pipe would wait for its writer.
+            // Without `NONBLOCK`, opening a pipe would wait for a program that writes to the pipe.
             let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK);
             let file = file.map_err(|error| file_error::io("read", path, error))?;
             match file.metadata() {
@@ -382,7 +383,7 @@ impl Writer for ImagesWriter {
     fn check_complete(&self) -> Result<()> {
         let ours: HashSet<&OsStr> = self.plan.names.iter().map(OsString::as_os_str).collect();
         for name in self.names("finish")? {
-            // Some systems keep their own hidden notes in a folder.
+            // Some systems store hidden metadata files in a folder.
             if !name.as_bytes().starts_with(b".") && !ours.contains(&*name) {
                 let cause = "is not part of this output; move it elsewhere and use --resume";
                 return Err(file_error::refused("finish", &self.path.join(name), cause));
