@@ -1,7 +1,7 @@
-//! Inputs: arrays in files, as sources of pipelines.
+//! Inputs: arrays in files. An input is the source of a pipeline.
 //!
-//! A damaged or unreadable file is an `Io` error; an intact file that is not supported is
-//! `InvalidValue`.
+//! A damaged or unreadable file is an `Io` error. An intact file that is not supported is an
+//! `InvalidValue` error.
 
 use crate::array::Array;
 use crate::damaged::{DamagedImage, DamagedImages};
@@ -18,39 +18,39 @@ use std::sync::Arc;
 use trijet::pipeline::Layout;
 use trijet::{Result, Source};
 
-// Kernels read the bytes of a row as elements, without conversion.
+// Kernels read the bytes of rows as elements, without a conversion of the byte order.
 const _: () = assert!(cfg!(target_endian = "little"), "all formats here are little-endian");
 
-/// An open input. Several threads may read it at once.
+/// An open input. Several threads may read the input at the same time.
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
     canonical: PathBuf,
     format: &'static dyn Format,
     opened: Opened,
-    /// The number of bytes before the data, as the user has given it. 0 if the user has given no
-    /// number.
+    /// The number of header bytes before the data that the user has given for a file of plain
+    /// bytes. Otherwise 0.
     header: u64,
     slice: Slice,
     names: Vec<OsString>,
     granule: u64,
-    /// The damaged images that were found. `None` if damaged images are not skipped.
+    /// The damaged images that were found so far. `None` if the input does not skip damaged images.
     damaged: Option<Arc<DamagedImages>>,
 }
 
-/// The part of an input that is processed.
+/// The part of an input that a run processes.
 #[derive(Debug, Clone)]
 struct Slice {
-    /// The processed indices of the first axis. `None` for the whole input.
+    /// The indices of the first axis that are processed. `None` for the whole input.
     indices: Option<Range<u64>>,
     array: Array,
     first_row: u64,
 }
 
 impl Input {
-    /// Opens the input at `path`. A folder holds images, and an `.npy` file describes its own
-    /// array. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no extension), `array` describes
-    /// the array.
+    /// Opens the input at `path`. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no
+    /// extension), `array` describes the array. Any other input has its own description: an `.npy`
+    /// file, or a folder of images.
     ///
     /// ```
     /// use trijet::Source;
@@ -67,17 +67,18 @@ impl Input {
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a format that is not
-    /// supported. Also `InvalidValue` if `array` is missing for a file of plain bytes, or given for
-    /// any other file.
+    /// supported, if `array` is missing for a file of plain bytes, and if `array` is given for any
+    /// other input.
     pub fn open(path: &Path, array: Option<Array>) -> Result<Self> {
         Self::of_any(path, array.map(Plain::new))
     }
 
-    /// Opens an input whose files have their own shape and element type: an `.npy` file or a folder
-    /// of images.
+    /// Opens an input that describes its own shape and element type: an `.npy` file or a folder of
+    /// images.
     ///
     /// # Errors
-    /// Errors of [`open`](Self::open). Their messages do not mention the options for plain bytes.
+    /// Errors of [`open`](Self::open). Their messages do not mention the options for files of plain
+    /// bytes.
     pub fn self_described(path: &Path) -> Result<Self> {
         refuse_stream(path)?;
         let found = Found::at(path)?;
@@ -101,12 +102,11 @@ impl Input {
         }
     }
 
-    /// Opens a folder of images, and reads zeros for a damaged image (see
-    /// [`damaged`](Self::damaged)). An image that the system cannot read is still an error, and so
-    /// is an image that has another form than the other images.
+    /// Opens a folder of images. For a damaged image, the input reads zeros (see
+    /// [`damaged`](Self::damaged)). It is still an error if the system cannot read an image, or if
+    /// an image has another form than the other images.
     ///
-    /// # Errors
-    /// Errors of [`open`](Self::open); `InvalidValue` for an input that is not a folder of images;
+    /// Errors of [`open`](Self::open). `InvalidValue` for an input that is not a folder of images.
     /// `Io` if the headers of all images are damaged.
     pub fn skipping_damaged(path: &Path) -> Result<Self> {
         refuse_stream(path)?;
@@ -135,9 +135,8 @@ impl Input {
 
     /// Opens the file of plain bytes at `path`.
     ///
-    /// # Errors
-    /// Errors of [`open`](Self::open); `InvalidValue` if the file has more or fewer bytes than
-    /// described.
+    /// Errors of [`open`](Self::open). `InvalidValue` if the file has more or fewer bytes than
+    /// `plain` describes.
     pub fn plain(path: &Path, plain: Plain) -> Result<Self> {
         if !plain.has_any_name() {
             return Self::of_any(path, Some(plain));
@@ -168,13 +167,13 @@ impl Input {
         Ok(Self { path, canonical, format, opened, header, slice, names, granule, damaged })
     }
 
-    /// Restricts the part that is processed to these indices of the first axis (images of a stack,
-    /// or rows of an image). Rows keep their numbers, and rows outside the slice can still be read.
-    /// So a result that depends on neighbouring rows is the same as for the whole input.
-    /// [`part`](Self::part) describes the slice.
+    /// Restricts the run to these indices of the first axis, which are images of a stack or rows of
+    /// an image. Rows of the slice have the same numbers as before, and rows outside the slice can
+    /// still be read. So a result that depends on neighbouring rows is the same as for the whole
+    /// input. [`part`](Self::part) describes the slice.
     ///
     /// # Errors
-    /// `InvalidValue` when the input does not have these indices, or when the range is empty.
+    /// `InvalidValue` if the input does not have these indices, or if the range is empty.
     pub fn slice(mut self, indices: Range<u64>) -> Result<Self> {
         let array = self.array();
         let count = array.shape()[0];
@@ -199,20 +198,20 @@ impl Input {
         Ok(self)
     }
 
-    /// The element type and shape of the file.
+    /// The element type and shape of the whole input.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.opened.array
     }
 
-    /// The element type and shape of the part that is processed: the whole input, or a
+    /// The element type and shape of the part that is processed, which is the whole input or a
     /// [`slice`](Self::slice).
     #[must_use]
     pub fn part(&self) -> &Array {
         &self.slice.array
     }
 
-    /// The processed indices of the first axis. `None` for the whole input.
+    /// The indices of the first axis that are processed. `None` for the whole input.
     pub(crate) fn indices(&self) -> Option<Range<u64>> {
         self.slice.indices.clone()
     }
@@ -222,13 +221,14 @@ impl Input {
         self.slice.first_row
     }
 
-    /// The number of bytes before the data, as the user has given it. 0 if the user has given no
-    /// number.
+    /// The number of header bytes before the data that the user has given for a file of plain
+    /// bytes. Otherwise 0.
     pub(crate) fn header_bytes(&self) -> u64 {
         self.header
     }
 
-    /// The file names of the images that are processed.
+    /// The file names of the images that are processed. Empty if the input is not a folder of
+    /// images.
     pub(crate) fn names_of_part(&self) -> &[OsString] {
         let Some(Range { start, end }) = self.indices() else { return &self.names };
         let place = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);
@@ -247,8 +247,8 @@ impl Input {
         &self.path
     }
 
-    /// The absolute path without symbolic links. All paths that lead to the input have the same
-    /// canonical path.
+    /// The absolute path without symbolic links. This path is the same for all paths that lead to
+    /// the input.
     #[must_use]
     pub fn canonical_path(&self) -> &Path {
         &self.canonical
@@ -261,16 +261,16 @@ impl Input {
         &self.opened.items
     }
 
-    /// The file names of a folder of images, in the order of the stack. Empty for all other
-    /// formats.
+    /// The file names of all images of a folder, in the order of the stack. Empty if the input is
+    /// not a folder of images.
     #[must_use]
     pub fn names(&self) -> &[OsString] {
         &self.names
     }
 
-    /// The parts of the input that are not in the array, and the names that are missing in a
-    /// sequence. Such parts are images of other formats in a folder, frames of animations, and
-    /// chunks of PNG files beside the pixels.
+    /// Texts about the parts of the input that are not in the array, and about the file names that
+    /// are missing in a numbered sequence. Parts that are not in the array are images of other
+    /// formats in a folder, frames of animations, and ancillary chunks of PNG files.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.opened.left_out
@@ -284,16 +284,17 @@ impl Input {
         self.damaged.as_ref().map_or_else(Vec::new, |damaged| damaged.among(&rows))
     }
 
-    /// The damaged images that were found. `None` if damaged images are not skipped.
+    /// The list of the damaged images that were found so far. `None` if the input does not skip
+    /// damaged images.
     pub(crate) fn skipped(&self) -> Option<Arc<DamagedImages>> {
         self.damaged.clone()
     }
 
-    /// Makes chunks start at multiples of `granule` rows. An output that accepts only whole
-    /// granules needs this ([`crate::Target::granule`]).
+    /// Makes chunks start at multiples of `granule` rows. This is needed if the output accepts only
+    /// whole granules ([`crate::Target::granule`]).
     ///
     /// # Panics
-    /// When `granule` is not a multiple of the input's own granule.
+    /// If `granule` is not a multiple of the granule of the input's format.
     #[must_use]
     pub fn cut_at(mut self, granule: u64) -> Self {
         let own = self.opened.granule;
@@ -305,7 +306,7 @@ impl Input {
         self
     }
 
-    /// The path of every file that must not be written to while this input is read.
+    /// The paths of the files that must not be written while this input is read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.path().to_owned()];
         files.extend(self.names().iter().map(|name| self.path().join(name)));
@@ -313,7 +314,7 @@ impl Input {
     }
 }
 
-/// Refuses the name of the standard input.
+/// Refuses the path `-`, which means the standard input.
 fn refuse_stream(path: &Path) -> Result<()> {
     if path == Path::new("-") {
         let cause = "standard input is not supported yet; use the name of a file (./- for a file \
@@ -323,16 +324,16 @@ fn refuse_stream(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The message about an extension that belongs to no format.
+/// The message for a name with an extension that belongs to no format.
 const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
                        are supported";
-/// The advice for a file that no format claims: the options that read any file as plain bytes.
+/// The advice for a file that no format claims: options that read any file as plain bytes.
 const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
                            bytes";
 
-/// The reason why a file that no format claims is not an input, and a remedy. If the file has no
-/// known format, the reason is `unknown`. The remedy is a line of Python if it helps, otherwise
-/// `way`.
+/// A message with the reason why a file that no format claims cannot be read, and with a remedy. If
+/// the file has no known format, the reason is `unknown`. The remedy is a line of Python that
+/// converts the file. If there is no such line, the remedy is `way`.
 fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
     let what = match (by_name(found.path), by_start(&found.start)) {
         (Some("PNG"), _) | (None, Some("PNG")) => {

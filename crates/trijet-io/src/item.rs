@@ -1,12 +1,13 @@
-//! The files of an input, and the rule that decides whether a file is the same as before.
+//! The files of an input, and the comparison of a file with its earlier state.
 
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// A file of an input, with its state when the input was opened. The state does not include the
-/// number of the file system, because this number may change when the machine starts.
+/// A file of an input, and the state of the file when the input was opened. The state does not
+/// include the device number of the file system, because this number may change when the machine
+/// starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The file name within the folder of the input. Empty if the input is a single file.
@@ -15,12 +16,13 @@ pub struct Item {
     pub bytes: u64,
     /// The time of the last modification: seconds and nanoseconds since 1970-01-01 UTC.
     pub modified: (i64, i64),
-    /// The number of the file in its file system. Another file with the same name has another
-    /// number.
+    /// The inode number of the file. If the file is replaced by another file with the same name,
+    /// the inode number differs.
     pub inode: u64,
-    /// The time of the last change of bytes or state (`ctime`), in seconds and nanoseconds since
-    /// 1970-01-01 UTC. No program can set this time. So it shows that bytes were changed, even if
-    /// `modified` was set back. The time also changes with a new permission, name or hard link.
+    /// The time of the last change of the file's bytes or metadata (`ctime`), in seconds and
+    /// nanoseconds since 1970-01-01 UTC. No program can set this time. So the time shows that bytes
+    /// were changed, even if `modified` was set back. The time also changes with a new permission,
+    /// name or hard link.
     pub changed: (i64, i64),
 }
 
@@ -28,13 +30,13 @@ pub struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sameness {
     Same,
-    /// Only `changed` differs. The bytes may have changed or not.
+    /// Only `changed` differs. It is not known whether the bytes have changed.
     Doubtful,
     Changed,
 }
 
 impl Item {
-    /// The state as a value of the journal.
+    /// The state as a JSON value for the journal.
     pub(crate) fn stamp(&self) -> Value {
         json!([
             self.name.to_string_lossy(),
@@ -45,13 +47,13 @@ impl Item {
         ])
     }
 
-    /// Compares the file with its earlier state from a journal.
+    /// Compares the file with its earlier state `earlier` from a journal.
     pub(crate) fn compare(&self, earlier: &Value) -> Sameness {
         let now = self.stamp();
         if now == *earlier {
             return Sameness::Same;
         }
-        // An older journal has no `changed`.
+        // The states in an older journal have no `changed`.
         let without_changed = |stamp: &Value| {
             let fields = stamp.as_array()?;
             fields.get(..fields.len().min(4)).map(<[Value]>::to_vec)
@@ -62,7 +64,7 @@ impl Item {
         }
     }
 
-    /// The file `name` of an input, whose state is `metadata`.
+    /// The file `name` of an input. `metadata` is the state of the file.
     #[must_use]
     pub fn new(name: OsString, metadata: &Metadata) -> Self {
         let modified = (metadata.mtime(), metadata.mtime_nsec());
@@ -71,7 +73,7 @@ impl Item {
     }
 }
 
-/// A time in a journal.
+/// A time, as the text that the journal has for it.
 fn time((seconds, nanoseconds): (i64, i64)) -> String {
     format!("{seconds}.{nanoseconds:09}")
 }

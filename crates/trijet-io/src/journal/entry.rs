@@ -1,27 +1,29 @@
-//! The lines of a journal after its header.
+//! The lines of a journal that follow its header.
 
 use crate::fingerprint::Fingerprint;
 use crate::verify::Written;
 use serde_json::Value;
 use std::ops::Range;
 
-/// A line of the journal after the header.
+/// A line of a journal that follows the header.
 pub(super) enum Entry {
     /// The inode number of the partial output.
     Root(u64),
+    /// The index of a file of the input, and the state of this file.
     Item(usize, Value),
     Rows(Written),
     Lost(Range<u64>),
-    /// The rows of all lines before this byte of the journal are on the disk.
+    /// All lines before this byte of the journal have their rows on the disk.
     Synced(u64),
-    /// The time at which the partial output that several processes share was created.
+    /// The time at which the partial output was created. Only journals of an output that several
+    /// processes write have this line.
     Created(u64),
-    /// All rows of this process are written. If the run waits for the disk, they are also on the
-    /// disk.
+    /// The process of this journal has written all of its rows. If the run waits for the disk, the
+    /// rows are on the disk as well.
     Finished,
 }
 
-/// Parses a line. `None` when the line is damaged, or names rows that the output does not have.
+/// Parses a line. `None` if the line is damaged, or if it names rows that the output does not have.
 pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
     let mut value: Value = serde_json::from_slice(line).ok()?;
     let item = value.get_mut("item").and_then(Value::as_array_mut);

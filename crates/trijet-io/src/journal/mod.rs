@@ -1,25 +1,26 @@
-//! The journal of a run: the rows of the output that are written, so that a stopped run can be
-//! resumed.
+//! The journal of a run. It lists the rows of the output that are written, so that a stopped run
+//! can be resumed.
 //!
-//! The journal is a text file that only grows. Its first line, the header, identifies the run. The
-//! line `{"root":n}` has the inode of the partial output. A line `{"rows":[a,b],"xxh3":"hash"}` is
-//! appended after these rows were written, so every row named in the journal exists in the output.
-//! The hash is the hash of the bytes of these rows. If the bytes prove to be lost, a line
-//! `{"lost":[a,b]}` follows. Before the first rows that depend on a file of the input, a line
-//! `{"item":[n,[name,bytes,modified,inode,changed]]}` has the state of that file. A line
-//! `{"synced":n}` means that the rows of the lines before byte n have reached the disk. If the
-//! process dies, the last line may be incomplete. Such a line is ignored, and so are lines that a
-//! loss of power has replaced by zeros.
+//! The journal is a text file to which lines are appended. The first line is the header and
+//! identifies the run. The line `{"root":n}` has the inode number of the partial output. A line
+//! `{"rows":[a,b],"xxh3":"hash"}` is appended after the rows `a..b` were written. So every row that
+//! the journal names exists in the output. The hash is the hash of the bytes of these rows. If the
+//! bytes turn out to be lost, a line `{"lost":[a,b]}` follows. Before the first rows that
+//! depend on a file of the input, a line `{"item":[n,[name,bytes,modified,inode,changed]]}` has the
+//! state of this file. A line `{"synced":n}` means that all lines before the byte n have their rows
+//! on the disk. If the process dies, the last line may be incomplete. A reader ignores an
+//! incomplete line, and lines that a loss of power has replaced by zeros.
 //!
-//! If several processes write one output, each process has its own journal. There, `{"created":t}`
-//! has the time at which the partial output was created. It shows whether the partial output was
-//! created again. A process that has nothing left to do writes `{"finished":true}` as its last
-//! line.
+//! If several processes write one output, each process has its own journal. In these journals, the
+//! line `{"created":t}` has the time at which the partial output was created. The time shows
+//! whether the partial output was deleted and created again. A process that has written all of its
+//! rows appends `{"finished":true}` as its last line.
 //!
-//! A file is a journal if it starts like a header, or is empty. Any other file with the name of a
-//! journal belongs to the user and is never changed. A symbolic link is not followed. A lock on the
-//! file keeps other runs from writing the same output. Some file systems have no locks. There, a
-//! run of one process continues without a lock, and a run of several processes is refused.
+//! A file is a journal if its first bytes are the first bytes of a header, or if it is empty. Any
+//! other file with the name of a journal belongs to the user and is never changed. A symbolic link
+//! is not followed. A lock on the journal keeps other runs from writing the same output. Some file
+//! systems have no locks. On such a file system, a run of one process continues without a lock, and
+//! a run of several processes is refused.
 
 mod entry;
 
@@ -39,7 +40,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
 
-/// The first bytes of every journal. The number is the version of the format.
+/// The first bytes of every journal. The number 3 is the version of the format.
 const MAGIC: &[u8] = br#"["trijet journal",3,"#;
 
 /// The open and locked journal of one output.
@@ -47,28 +48,29 @@ const MAGIC: &[u8] = br#"["trijet journal",3,"#;
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// Whether this process has created the file.
+    /// Whether this process has created the file of the journal.
     is_new: bool,
-    /// Whether this process has the lock of the file.
+    /// Whether this process has locked the file of the journal.
     is_locked: bool,
-    /// The error of the first write that failed.
+    /// The error of the first failed write to the journal.
     failed: Option<Error>,
-    /// The states of input files that are in the journal.
+    /// The last state of each input file that a line of the journal has.
     stamps: Stamps,
 }
 
-/// States of input files. The keys are the indices of the files.
+/// States of input files as JSON values. The key is the index of the file.
 type Stamps = BTreeMap<usize, Value>;
 
-/// The content of a journal: the progress of the partial output next to the journal.
+/// The content of a journal, which is the progress of one partial output.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// The rows that are written.
     pub done: Rows,
-    /// A change of the input or of the circumstances since the rows were written, as a text for
-    /// messages.
+    /// The change of the input or of the circumstances since the rows were written, as a text for
+    /// messages. `None` if nothing has changed.
     pub changed: Option<String>,
-    /// The ranges of rows that were written, with their hashes. Each range was written by one call.
+    /// The ranges of rows that were written, with the hashes of their bytes. One call wrote each
+    /// range.
     pub(crate) written: Vec<Written>,
     /// The ranges of `written` that may not be on the disk.
     pub(crate) unsynced: Vec<Written>,
@@ -76,9 +78,9 @@ pub struct Progress {
     pub(crate) root: Option<u64>,
     /// The time at which the partial output was created, if several processes share it.
     pub(crate) created: Option<u64>,
-    /// Whether the process of the journal has written all of its rows.
+    /// Whether the process of this journal has written all of its rows.
     pub(crate) is_finished: bool,
-    /// The length of the complete lines in bytes.
+    /// The length of the complete lines together in bytes.
     end: u64,
     stamps: Stamps,
 }
@@ -88,8 +90,8 @@ impl Journal {
     /// file system has no locks, the journal is not locked (see [`is_locked`](Self::is_locked)).
     ///
     /// # Errors
-    /// `InvalidValue` when another run has locked the journal, and when the file is not a journal.
-    /// `Io` when the file cannot be opened.
+    /// `InvalidValue` if another run has locked the journal, or if the file is not a journal. `Io`
+    /// if the file cannot be opened.
     pub fn lock(path: &Path) -> Result<Self> {
         let (file, is_new) = Self::open(path)?;
         match file.try_lock() {
@@ -106,11 +108,11 @@ impl Journal {
         }
     }
 
-    /// Opens or creates the journal that several processes share, and waits until no other process
-    /// has locked this journal. A process locks it only for a short time.
+    /// Opens or creates the journal that several processes share. Waits until no other process has
+    /// locked this journal. Each process locks the shared journal only for a short time.
     ///
     /// # Errors
-    /// Errors of [`lock`](Self::lock), except the error about another run.
+    /// Errors of [`lock`](Self::lock), except the error for a journal that another run has locked.
     pub(crate) fn wait(path: &Path) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         loop {
@@ -120,15 +122,15 @@ impl Journal {
                 Err(error) if has_no_locks(&error) => false,
                 Err(error) => return Err(Self::not_locked(&file, path, is_new, error)),
             };
-            // The process that had the lock may have deleted the journal.
+            // The process that had the lock before may have deleted the journal.
             if is_at(&file, path).map_err(io)? {
                 return Self::opened(file, path, is_new, is_locked);
             }
         }
     }
 
-    /// Returns the error for a journal that cannot be locked. Deletes the journal if this process
-    /// has created it.
+    /// Returns the error for a journal that cannot be locked. If this process has created the
+    /// journal, deletes it.
     fn not_locked(file: &File, path: &Path, is_new: bool, error: io::Error) -> Error {
         let error = file_error::io("journal", path, error);
         if !is_new || !is_at(file, path).unwrap_or(false) {
@@ -140,8 +142,8 @@ impl Journal {
         }
     }
 
-    /// Reads the journal at `path`. A running process may be writing the journal at the same time.
-    /// `None` if there is no journal, or if the journal names no job.
+    /// Reads the journal at `path`. A running process may write to the journal at the same time.
+    /// `None` if there is no journal, or if the header is incomplete.
     ///
     /// # Errors
     /// Errors of [`read`](Self::read).
@@ -154,7 +156,8 @@ impl Journal {
         Self::of(file, path).read(fingerprint)
     }
 
-    /// Opens the file of a journal. Returns the file, and whether this call has created it.
+    /// Opens or creates the file of a journal. Returns the file, and whether this call has created
+    /// it.
     fn open(path: &Path) -> Result<(File, bool)> {
         let io = |error| file_error::io("journal", path, error);
         let mut options = File::options();
@@ -181,12 +184,12 @@ impl Journal {
         }
     }
 
-    /// Makes a journal of an open file. Refuses a file that was replaced, that has a second name,
-    /// or that is not a journal.
+    /// Makes a journal of an open file. Refuses the file if it was replaced, if it has a second
+    /// name, or if it is not a journal.
     fn opened(file: File, path: &Path, is_new: bool, is_locked: bool) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
-        // Another file may have got the name before this process got the lock.
+        // Before this process got the lock, another file may have got the name `path`.
         if !is_at(&file, path).map_err(io)? {
             return refused("the file was replaced while it was opened; run the command again");
         }
@@ -205,26 +208,26 @@ impl Journal {
         Ok(Self { is_new, is_locked, ..Self::of(file, path) })
     }
 
-    /// The journal in an open file. The file is not read yet.
+    /// The journal in an open file. This function does not read the file.
     fn of(file: File, path: &Path) -> Self {
         let (path, stamps) = (path.to_owned(), Stamps::new());
         Self { file, path, is_new: false, is_locked: false, failed: None, stamps }
     }
 
-    /// Whether this process has the lock of the file, so that no other run writes the output. A
-    /// process has no lock if the file system has no locks.
+    /// Whether this process has locked the journal, so that no other run writes the output. The
+    /// result is `false` if the file system has no locks.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked
     }
 
-    /// Whether this process has created the file.
+    /// Whether this process has created the file of the journal.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// The time of the last entry, as a text for messages.
+    /// The time at which the last line was written, as a text for messages.
     pub(crate) fn modified(&self) -> Result<String> {
         let io = |error| file_error::io("journal", &self.path, error);
         let modified = self.file.metadata().and_then(|metadata| metadata.modified()).map_err(io)?;
@@ -234,8 +237,8 @@ impl Journal {
         ))
     }
 
-    /// Begins the journal of the run that `fingerprint` identifies. The earlier content of the
-    /// journal is deleted.
+    /// Begins the journal of the run that `fingerprint` identifies: deletes the content of the
+    /// file, and writes the header.
     ///
     /// # Errors
     /// `Io`.
@@ -245,12 +248,12 @@ impl Journal {
         self.write(&format!("{}\n", json!(["trijet journal", 3, fingerprint.fields()])))
     }
 
-    /// Reads the progress of the job of `fingerprint`. `None` if the header is incomplete, so that
-    /// the journal names no job: the run died before it had created a partial output.
+    /// Reads the progress of the job that `fingerprint` identifies. `None` if the header is
+    /// incomplete. In this case, the run died before it had created a partial output.
     ///
     /// # Errors
-    /// `InvalidValue` when the journal belongs to another job; the message names the field that
-    /// differs. `Io` when the header or a complete line is damaged.
+    /// `InvalidValue` if the journal belongs to another job. The message names the field that
+    /// differs. `Io` if the header or a complete line is damaged.
     pub fn read(&self, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
         match self.read_sound(fingerprint)? {
             Some((_, Some(damage))) => Err(damage),
@@ -258,8 +261,8 @@ impl Journal {
         }
     }
 
-    /// Reads the progress like [`read`](Self::read), but only up to a damaged line. The result
-    /// includes the error of the damaged line.
+    /// Reads the progress like [`read`](Self::read), but stops at the first damaged line. The
+    /// second value is the error of the damaged line.
     ///
     /// # Errors
     /// Errors of [`read`](Self::read), except errors of damaged lines after the header.
@@ -269,7 +272,7 @@ impl Journal {
     ) -> Result<Option<(Progress, Option<Error>)>> {
         let Some((header, mut end)) = self.header(fingerprint)? else { return Ok(None) };
         let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
-        // The states of input files at the time when the rows that depend on them were written.
+        // The states that the input files had when the rows that depend on them were written.
         let mut used = Stamps::new();
         let (mut root, mut created, mut synced, mut is_finished) = (None, None, 0, false);
         let mut damage = None;
@@ -278,7 +281,7 @@ impl Journal {
         loop {
             line.clear();
             let bytes = reader.read_until(b'\n', &mut line).map_err(|error| self.io(error))?;
-            // A loss of power leaves zeros where lines never reached the disk.
+            // After a loss of power, a line that never reached the disk is replaced by zeros.
             if line.pop() != Some(b'\n') || line.contains(&0) {
                 break;
             }
@@ -327,7 +330,7 @@ impl Journal {
         Ok(Some((progress, damage)))
     }
 
-    /// Continues the journal after its complete lines, and deletes an incomplete last line.
+    /// Prepares the journal for further lines, and deletes an incomplete last line.
     ///
     /// # Errors
     /// `Io`.
@@ -336,8 +339,8 @@ impl Journal {
         self.cut(progress.end)
     }
 
-    /// Adds a line for rows that are written. Before that line, adds a line for each input file on
-    /// which the rows depend, unless the journal already has the state of the file.
+    /// Appends a line for rows that are written. Before that line, appends a line for each input
+    /// file on which the rows depend, unless the journal already has the state of that file.
     ///
     /// # Errors
     /// `Io`.
@@ -358,8 +361,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a line for each of these ranges. The line states that the output does not have the rows
-    /// of the range. Each range was written by one call.
+    /// Appends a line for each of these ranges. The line states that the rows of the range are
+    /// lost. One call wrote each range.
     ///
     /// # Errors
     /// `Io`.
@@ -368,7 +371,7 @@ impl Journal {
         self.write(&ranges.iter().map(line).collect::<String>())
     }
 
-    /// Adds a line with the inode number of the partial output.
+    /// Appends a line with the inode number of the partial output.
     ///
     /// # Errors
     /// `Io`.
@@ -376,7 +379,8 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "root": root })))
     }
 
-    /// Adds a line, which states that the rows of all lines before the byte `end` are on the disk.
+    /// Appends a line which states that all lines before the byte `end` have their rows on the
+    /// disk.
     ///
     /// # Errors
     /// `Io`.
@@ -384,7 +388,8 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "synced": end })))
     }
 
-    /// Adds a line with the time at which the partial output of several processes was created.
+    /// Appends a line with the time at which the partial output that several processes share was
+    /// created.
     ///
     /// # Errors
     /// `Io`.
@@ -392,7 +397,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "created": time })))
     }
 
-    /// Adds a line, which states that this process has written all of its rows.
+    /// Appends a line which states that this process has written all of its rows.
     ///
     /// # Errors
     /// `Io`.
@@ -400,7 +405,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "finished": true })))
     }
 
-    /// The length of the file in bytes.
+    /// The length of the journal in bytes.
     ///
     /// # Errors
     /// `Io`.
@@ -408,7 +413,7 @@ impl Journal {
         Ok(self.file.metadata().map_err(|error| self.io(error))?.len())
     }
 
-    /// Opens another handle of the file. The file stays locked until both handles are closed.
+    /// Opens a second handle of the journal. The file stays locked until both handles are closed.
     ///
     /// # Errors
     /// `Io`.
@@ -416,13 +421,13 @@ impl Journal {
         self.file.try_clone().map_err(|error| self.io(error))
     }
 
-    /// Makes every later write of a line fail.
+    /// Makes every later append fail, for a test.
     #[cfg(test)]
     pub(crate) fn become_read_only(&mut self) {
         self.file = File::open(&self.path).expect("the journal exists");
     }
 
-    /// Waits until the lines are on the disk.
+    /// Waits until the lines of the journal are on the disk.
     ///
     /// # Errors
     /// `Io`.
@@ -442,7 +447,8 @@ impl Journal {
         fs::remove_file(&self.path).map_err(|error| self.io(error))
     }
 
-    /// The fields of the header, and its length in bytes. `None` if the header is incomplete.
+    /// The fields of the header, and the length of the header in bytes. `None` if the header is
+    /// incomplete.
     fn header(&self, fingerprint: &Fingerprint) -> Result<Option<(Value, u64)>> {
         let mut line = Vec::new();
         let bytes = self.reader(0)?.read_until(b'\n', &mut line).map_err(|error| self.io(error))?;
@@ -475,14 +481,15 @@ impl Journal {
         file_error::io("journal", &self.path, error)
     }
 
-    /// Shortens the file to `bytes` bytes.
+    /// Cuts the file off after `bytes` bytes.
     fn cut(&mut self, bytes: u64) -> Result<()> {
         self.file.set_len(bytes).map_err(|error| self.io(error))
     }
 
     /// Appends lines with one write, so that only the end of the file can be incomplete. After a
-    /// failure, nothing more is appended, so that an incomplete line stays the last line. Every
-    /// later call fails with the first error, because the run may report the error of any thread.
+    /// failed write, nothing more is appended, so that an incomplete line stays the last line.
+    /// Every later call returns the error of the first failure, because the run may report the
+    /// error of any thread.
     fn write(&mut self, lines: &str) -> Result<()> {
         if let Some(first) = &self.failed {
             return Err(first.again());
@@ -496,20 +503,20 @@ impl Journal {
     }
 }
 
-/// Whether an error means that the file system has no locks: Lustre without `flock`, NFS without a
-/// lock daemon, and others. Some of these file systems return an error number that is internal to
-/// the kernel.
+/// Whether an error means that the file system has no locks. Examples are Lustre without `flock`,
+/// and NFS without a lock daemon. Some of these file systems return an error number that is
+/// internal to the kernel.
 fn has_no_locks(error: &io::Error) -> bool {
     const ENOTSUPP: i32 = 524;
     let lacks = [Errno::NOSYS, Errno::NOLCK, Errno::OPNOTSUPP].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| number == ENOTSUPP || lacks.contains(&number))
 }
 
-/// The reason to refuse a file that this program has not written.
+/// The reason to refuse a file that is not a journal.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
-/// A text about input files that have changed since the rows that depend on them were written.
-/// `None` if there are no such files.
+/// A text about the input files that have changed since the rows that depend on them were written.
+/// `None` if no input file has changed.
 fn changed_items(used: &Stamps, fingerprint: &Fingerprint) -> Option<String> {
     let stamps = used.iter().map(|(index, stamp)| (*index, stamp));
     let Changes { changed, doubtful } = fingerprint.changes_since(stamps);
