@@ -57,69 +57,75 @@
 //!
 //! An output is written at `OUT.partial`, and `OUT.journal` names the job and the rows that are
 //! written. When no row is missing, the partial output gets its final name and the journal is
-//! deleted. A run that is stopped leaves both files, and [`Start`] decides what the next run does
-//! with them. Files without a journal of the same job are never changed. A discarded partial output
-//! stays until the first row of the new run arrives. The journal has a hash of the rows of each
-//! write. A run that continues reads these rows again, and computes the rows that differ from their
-//! hash again. It reads on as many threads as there are processors, at most 16. If the name `OUT`
-//! is too long for a suffix, the names of the partial output and of the journal are cut off, and
-//! end with a hash of the name.
+//! deleted. A run that is stopped leaves the partial output and the journal. [`Start`] decides how
+//! the next run treats them. A partial output without a journal of the same job is never changed. A
+//! discarded partial output stays until the first row of the new run arrives.
 //!
-//! The rename to the final name replaces no file. Where the system has no rename that refuses to
-//! replace, a file gets the name as a hard link. Where there are no hard links either, as on FAT, a
-//! file that appears between the last check and the rename is replaced.
+//! For the rows of each write, the journal has a hash. A run that continues reads the written rows
+//! again. If the bytes of a write do not match their hash, the run computes these rows again. It
+//! reads on as many threads as there are processors, at most 16. If the name `OUT` is too long for
+//! a suffix, the names of the partial output and of the journal are the start of this name, a hash
+//! of this name, and the suffix.
+//!
+//! The rename to the final name replaces no file. Some systems have no rename that refuses to
+//! replace a file. There, the output gets the name as a hard link. If the file system has no hard
+//! links either, for example FAT, the name is checked before the rename. A file that appears
+//! between this check and the rename is replaced.
 //!
 //! A run locks its journal, so that no other run writes the same output. On a file system without
-//! locks, a run continues without a lock (see [`Output::is_locked`]), and several processes cannot
-//! write one output.
+//! locks, a run of one process continues without a lock (see [`Output::is_locked`]), and a run of
+//! several processes is refused.
 //!
 //! [`Target::overwrite`] makes a run write over an output that exists. When the run writes its
-//! first row, the existing output becomes the partial output. So the final name always means a
-//! complete output. From the first row on, the old rows are lost.
+//! first row, the existing output is renamed and becomes the partial output. So a file or folder
+//! with the final name is always complete. From the first row on, the old rows are lost.
 //!
-//! The journal has the name, size, time of modification, inode and time of the last change
-//! (`ctime`) of each file of the input. A file is the same if all five are the same. If a file has
-//! changed since rows that depend on it were written, [`Start::Resume`] is refused, and
-//! [`Start::Restart`] starts over. A file that changes during the run makes the run fail: the
-//! output does not get its final name, and the rows that depend on the file are discarded. If only
-//! `ctime` differs, one of two things has happened. Either the bytes have changed and the old time
-//! of modification was kept (`cp -p` into the file, `rsync --inplace --times`), or only a
-//! permission, a name or a hard link has changed. Then the run is refused, and the rows of the
-//! earlier run are kept. [`Fingerprint::same_input`] makes a run accept the input.
+//! For each file of the input, the journal has the name, the size, the time of modification, the
+//! inode number and the time of the last change (`ctime`). A file counts as unchanged if all five
+//! are the same. If a file has changed since rows that depend on it were written, [`Start::Resume`]
+//! is refused, and [`Start::Restart`] starts over. If a file changes during the run, the run fails:
+//! the output does not get its final name, and the rows that depend on the file are discarded.
 //!
-//! The [slice](Input::slice) of the input identifies a job, like the input itself. Rows of a slice
-//! keep their numbers in the input. A run reads the rows around the slice, and writes only the rows
-//! of the slice. Files on which the slice does not depend may change.
+//! If only the `ctime` of a file differs, there are two possible reasons. Either the bytes have
+//! changed and the old time of modification was kept (`cp -p` into the file, `rsync --inplace
+//! --times`), or only a permission, a name or a hard link has changed. In this case the run is
+//! refused, and the rows of the earlier run are kept. [`Fingerprint::same_input`] makes a run
+//! accept such a file.
+//!
+//! The [slice](Input::slice) of the input is a part of the job's identity. Rows of a slice keep
+//! their numbers in the input. A run reads the rows around the slice if it needs them, and writes
+//! only the rows of the slice. Files on which the slice does not depend may change.
 //!
 //! Where the file system supports extended attributes, a finished output has the attribute
-//! `user.trijet.job`, with a hash of its job and the time of its last change.
-//! [`Target::is_finished`] uses it to recognize the output of a job that is run again.
+//! `user.trijet.job`, with a hash of its job and the time of its last change. By this attribute,
+//! [`Target::is_finished`] recognizes the output of a job that is run again.
 //!
 //! # Damaged images
 //!
 //! A run fails at a damaged image, unless [`Input::skipping_damaged`] and [`Output::skipping`] are
-//! used. With them, the input reads zeros for the damaged image, and the output leaves its rows
-//! out: a folder gets no file for the image, and any other output gets zeros. The output gets its
-//! final name without these rows. Its journal is kept, and lists the rows that the output has. A
-//! later run with [`Start::Resume`] adds the images that were repaired. When that run writes its
-//! first row, the output becomes a partial output again.
+//! used. In a run that uses them, the input reads zeros for the damaged image, and the output
+//! leaves the rows of the image out. An output folder gets no file for the image, and any other
+//! output gets zeros. The output gets its final name without these rows. Its journal is kept, and
+//! lists the rows that the output has. A later run with [`Start::Resume`] adds the images that were
+//! repaired. When that run writes its first row, the output becomes a partial output again.
 //!
 //! # Files that are written as a whole
 //!
-//! Reports, pictures and timelines follow the same rules (see [`NewFile`]). The input is never
+//! Reports, pictures and timelines follow similar rules (see [`NewFile`]). The input is never
 //! replaced. An existing file is replaced only if the user requests this. A file with the final
 //! name is always complete.
 //!
 //! # Durability
 //!
-//! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while other rows are
-//! written: when 16 MiB of rows are waiting, or when rows have waited for a quarter of a second.
-//! Then a line of the journal states that these rows are on the disk.
-//! [`Sink::finish`](trijet::Sink::finish) brings the rest to the disk in this order: the rows, then
-//! the state of the file or the folder, then the final name, then the folder of the final name.
-//! Each step is on the disk before the next step starts. The last step is on the disk before
-//! `finish` returns. If the disk reports an error, the run fails, and the journal no longer names
-//! rows that may be lost.
+//! By default ([`Durability::OnDisk`]), a thread brings rows to the disk while other rows are
+//! written. It starts when 16 MiB of rows are waiting, or when rows have waited for a quarter of a
+//! second. After that, a line of the journal states that these rows are on the disk.
+//!
+//! [`Sink::finish`](trijet::Sink::finish) brings the output to the disk in this order: first the
+//! remaining rows, then the state of the file or the folder, then the final name, then the folder
+//! of the final name. Each step is on the disk before the next step starts. The last step is on the
+//! disk before `finish` returns. If the disk reports an error, the run fails, and the journal no
+//! longer names rows that may be lost.
 //!
 //! | | survives the death of the process | survives a loss of power |
 //! |---|---|---|
@@ -127,7 +133,8 @@
 //! | after success | the output | the output |
 //! | a run under way | all rows that were written | the rows on the disk; a hash shows the others |
 //!
-//! With [`Durability::InMemory`] the last column is empty: nothing waits for the disk.
+//! With [`Durability::InMemory`], nothing waits for the disk. The last column of the table then
+//! does not hold.
 #![forbid(unsafe_code)]
 
 mod array;

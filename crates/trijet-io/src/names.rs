@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Maximum number of bytes of a name on Linux (`NAME_MAX`).
+/// Maximum number of bytes of a file name on Linux (`NAME_MAX`).
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
-/// The name, if it has at most `most` bytes. Otherwise the start of the name, followed by a hash of
-/// the whole name.
+/// The name, shortened to at most `most` bytes. A longer name is replaced by its start and a hash
+/// of the whole name.
 pub(crate) fn short_name(name: &OsStr, most: usize) -> OsString {
     let bytes = name.as_encoded_bytes();
     if bytes.len() <= most {
@@ -26,12 +26,12 @@ pub(crate) fn short_name(name: &OsStr, most: usize) -> OsString {
     short
 }
 
-/// A number that is the same for all paths of one file.
+/// The device and inode number of a file. They are the same for all paths of the file.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// The folder of a file.
+/// The folder of a file. `.` if the path has no folder.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -42,14 +42,14 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 /// Renames the file or folder at `from` to `to`, and replaces nothing. If anything is at `to`, the
 /// error is `EXIST`.
 ///
-/// Some systems have no such rename. There, a file first gets the new name as a hard link, which
-/// replaces nothing either, and then loses the old name. A folder, or a file on a file system
-/// without hard links, is renamed after a check of the new name. If something appears at `to` after
-/// the check, the rename may replace it: a folder replaces an empty folder, and a file replaces a
-/// file.
+/// Some systems have no rename that refuses to replace. On such a system, a file first gets the new
+/// name as a hard link, which also replaces nothing. After that, the old name is removed. A folder,
+/// or a file on a file system without hard links, is renamed after a check of the new name. If
+/// something appears at `to` after the check, the rename may replace it: a folder replaces an empty
+/// folder, and a file replaces a file.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some sandboxes return PERM for calls that they do not know.
+        // Some sandboxes return PERM for system calls that they do not know.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
         done => return done,
     }

@@ -1,9 +1,9 @@
 //! Files that a program writes as a whole: a report, a picture, a timeline, a page of a manual.
 //!
-//! These files follow the rules of outputs that are written row by row. A source is never replaced,
-//! even if it has several paths. An existing file is replaced only if the user requests it. A file
-//! with the final name is always complete: the bytes are written to a temporary file in the same
-//! folder. When the temporary file is complete, it gets the final name. If anything fails, the
+//! These files follow similar rules as outputs that are written row by row. A source is never
+//! replaced, even if it has several paths. An existing file is replaced only if the user requests
+//! this. A file with the final name is always complete: the bytes are written to a temporary file
+//! in the same folder, and the complete temporary file gets the final name. If anything fails, the
 //! temporary file is deleted.
 
 use crate::file_error;
@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::process;
 use trijet::Result;
 
-/// How an existing file with the name of a new file is treated.
+/// The treatment of an existing file that has the name of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// The existing file is kept, and the new file is refused.
     Kept,
     /// An existing regular file is replaced when the new file is complete. Other hard links of the
-    /// existing file keep the old bytes. If the name belongs to a folder or anything else that is
-    /// not a regular file, nothing is replaced and the new file is refused.
+    /// existing file still lead to the old bytes. If a folder or anything else that is not a
+    /// regular file has the name, it is not replaced, and the new file is refused.
     Replaced,
 }
 
@@ -50,14 +50,14 @@ pub struct NewFile {
     op: &'static str,
     path: PathBuf,
     existing: Existing,
-    /// Files that are not replaced, and folders in which nothing is created or replaced.
+    /// Files that must not be replaced, and folders in which nothing must be created or replaced.
     sources: Vec<PathBuf>,
-    /// Other outputs of the same run. These files are not replaced either.
+    /// The other outputs of the same run. They must not be replaced either.
     outputs: Vec<PathBuf>,
 }
 
 /// A file that is complete, but still has a temporary name. If this value is dropped before
-/// [`name`](Self::name) succeeds, the file is deleted.
+/// [`name`](Self::name) has succeeded, the file is deleted.
 #[derive(Debug)]
 pub struct Complete<'a> {
     target: &'a NewFile,
@@ -69,13 +69,11 @@ pub struct Complete<'a> {
 const ATTEMPTS: u32 = 1000;
 
 impl NewFile {
-    /// Describes a new file at `path`. The operation `op` writes this file, and reads the files and
+    /// Describes a new file at `path`. The operation `op` writes the file, and reads the files and
     /// folders `sources`.
     ///
-    /// # Errors
-    /// `InvalidValue` when `path` is a source or lies in a source, and when something exists at
-    /// `path` that must not be replaced. `Io` when the folder of `path` is missing or cannot be
-    /// read.
+    /// `InvalidValue` if `path` is a source or lies in a source, or if something that must not be
+    /// replaced exists at `path`. `Io` if the folder of `path` is missing or cannot be read.
     pub fn new(
         op: &'static str,
         path: &Path,
@@ -103,7 +101,7 @@ impl NewFile {
     /// Declares that the same run writes another file at `other`.
     ///
     /// # Errors
-    /// `InvalidValue` when the two paths are the same.
+    /// `InvalidValue` if the two paths are the same.
     pub fn beside(mut self, other: &Path) -> Result<Self> {
         let folder = |path: &Path| fs::canonicalize(folder_of(path)).ok();
         if self.path.file_name() == other.file_name() && folder(&self.path) == folder(other) {
@@ -129,7 +127,7 @@ impl NewFile {
     }
 
     /// Writes the file under a temporary name in the same folder. A program that writes several
-    /// files can complete all of them before the first file gets its name.
+    /// files can complete all of them before it calls [`Complete::name`] for the first file.
     ///
     /// # Errors
     /// Errors of [`write`](Self::write).
@@ -140,15 +138,16 @@ impl NewFile {
         self.check()?;
         let (mut file, beside) = self.create_beside()?;
         let complete = Complete { target: self, beside, is_named: false };
-        // A disk may report only now that it is full, when the bytes reach the disk.
+        // A full disk may be reported only when the bytes reach the disk, which is at the latest
+        // here.
         write(&mut file)
             .and_then(|()| file.sync_all())
             .map_err(|error| file_error::io(self.op, &self.path, error))?;
         Ok(complete)
     }
 
-    /// Refuses the path of a source or of another output, and an existing file that must not be
-    /// replaced.
+    /// Refuses a path that is the path of a source or of another output. Refuses an existing file
+    /// that must not be replaced.
     fn check(&self) -> Result<()> {
         for (what, others) in [("input", &self.sources), ("output", &self.outputs)] {
             others.iter().try_for_each(|other| refuse(self.op, &self.path, what, other))?;
@@ -165,7 +164,7 @@ impl NewFile {
         }
     }
 
-    /// Creates a file with an unused name in the same folder.
+    /// Creates a file with an unused temporary name in the same folder.
     fn create_beside(&self) -> Result<(File, PathBuf)> {
         let io = |error| file_error::io(self.op, &self.path, error);
         let name = self.path.file_name().unwrap_or_default();
@@ -187,7 +186,8 @@ impl Complete<'_> {
     /// Gives the file its final name.
     ///
     /// # Errors
-    /// Errors of [`NewFile::new`], because a file with that name may have appeared since then.
+    /// Errors of [`NewFile::new`], because a file with the final name may have appeared after that
+    /// call.
     pub fn name(mut self) -> Result<()> {
         let NewFile { op, path, existing, .. } = self.target;
         self.target.check()?;
@@ -209,17 +209,17 @@ impl Complete<'_> {
 impl Drop for Complete<'_> {
     fn drop(&mut self) {
         if !self.is_named {
-            // An error here is ignored, because the earlier error is reported.
+            // An error of this call is ignored, because the caller gets the error that came first.
             drop(fs::remove_file(&self.beside));
         }
     }
 }
 
-/// The reason why an existing file is kept.
+/// The reason why an existing file is not replaced.
 const TAKEN: &str = "already exists; use --overwrite to replace it";
 
-/// Refuses an output at `path` if it is one of `sources`, under any of its paths, or lies in a
-/// folder of `sources`.
+/// Refuses an output at `path` if `path` leads to one of `sources`, or lies in a folder of
+/// `sources`.
 ///
 /// # Errors
 /// `InvalidValue` with the name of the source.

@@ -1,9 +1,9 @@
-//! The description of a file of plain bytes. The file itself has no description.
+//! The description of a file of plain bytes. The file itself does not describe its array.
 
 use crate::array::Array;
 
-/// The content of a file of plain bytes: bytes that are skipped, and then the elements of an array
-/// and nothing else. The elements are little-endian and in C order.
+/// The content of a file of plain bytes: a number of header bytes that are skipped, and after them
+/// only the elements of an array. The elements are little-endian and in C order.
 ///
 /// ```
 /// use trijet_io::{Array, Dtype, Input, Plain};
@@ -25,13 +25,13 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Describes a file with these elements and nothing else.
+    /// Describes a file that has only the elements of `array`.
     #[must_use]
     pub fn new(array: Array) -> Self {
         Self { array, header: 0, has_any_name: false }
     }
 
-    /// Skips the first `bytes` bytes of the file.
+    /// Skips the first `bytes` bytes of the file as a header.
     #[must_use]
     pub fn header(mut self, bytes: u64) -> Self {
         self.header = bytes;
@@ -57,7 +57,7 @@ impl Plain {
         self.header
     }
 
-    /// Whether the name and the first bytes are ignored.
+    /// Whether the name and the first bytes of the file are ignored.
     #[must_use]
     pub fn has_any_name(&self) -> bool {
         self.has_any_name

@@ -1,18 +1,19 @@
-//! Lines of Python that convert a file that this program cannot read to an `.npy` file.
+//! Lines of Python that convert a file to an `.npy` file. They are for files that this program
+//! cannot read.
 
 use crate::shown::shown;
 use std::path::{Path, PathBuf};
 
-/// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the Python
-/// expression of the array, in which `{}` stands for the name of the file. The line imports
-/// `modules` in addition to numpy; `modules` may be empty.
+/// A line that saves an array as an `.npy` file beside the file at `path`. `array` is the Python
+/// expression of the array. In this expression, `{}` means the name of the file. The line imports
+/// `modules` in addition to numpy. `modules` may be empty.
 pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
     let comma = if modules.is_empty() { "" } else { ", " };
     let array = array.replace("{}", &literal(path));
     format!("import numpy{comma}{modules}; numpy.save({}, {array})", literal(&beside(path)))
 }
 
-/// The path of the new file.
+/// The path of the new `.npy` file beside the file at `path`.
 fn beside(path: &Path) -> PathBuf {
     let new = path.with_extension("npy");
     if new != path {
@@ -23,7 +24,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A path as a Python literal, with the same escapes as in messages.
+/// A path as a string literal of Python, with the same escapes as in messages.
 fn literal(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{}'", shown(&text))

@@ -33,7 +33,7 @@ impl Rows {
         self.ranges.splice(from..to, [merged]);
     }
 
-    /// Takes `rows` out of the set.
+    /// Removes `rows` from the set.
     pub(crate) fn remove(&mut self, rows: Range<u64>) {
         let mut rest = Vec::with_capacity(self.ranges.len() + 1);
         for range in &self.ranges {
@@ -46,7 +46,7 @@ impl Rows {
         }
     }
 
-    /// The ranges in ascending order. No two ranges overlap or touch.
+    /// The rows of the set as ranges in ascending order. No two ranges overlap or touch.
     #[must_use]
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
@@ -58,7 +58,7 @@ impl Rows {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The rows below `rows` that are not in the set.
+    /// The rows below `rows` that are not in the set, as ranges in ascending order.
     #[must_use]
     pub fn missing(&self, rows: u64) -> Vec<Range<u64>> {
         let mut missing = Vec::new();

@@ -1,15 +1,15 @@
-//! Text from outside, such as the name of a file, in the form in which messages show it.
+//! Shows text from outside this program in messages. An example is the name of a file.
 //!
-//! A name may have any character except `/` and NUL. A terminal obeys control characters: an escape
-//! sequence colours or clears the terminal, or sets its title. So a message shows an escape instead
-//! of a control character. JSON output has the same escape for a character, and a reader of the
-//! JSON gets the original character.
+//! A file name may have any character except `/` and NUL. A terminal obeys control characters: an
+//! escape sequence colours or clears the terminal, or sets its title. So a message has an escape
+//! such as `\u001b` instead of each control character. JSON output has the same escape, from which
+//! a reader of the JSON gets the original character.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
-/// The path for a message, on one line and without control characters.
+/// A path for a message, on one line and without control characters.
 ///
 /// ```
 /// use trijet_io::shown;
@@ -21,7 +21,7 @@ pub fn shown<P: AsRef<Path> + ?Sized>(path: &P) -> Shown<'_> {
     Shown(path.as_ref())
 }
 
-/// A path in a message, see [`shown`].
+/// A path in the form for messages: see [`shown`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a>(&'a Path);
 
@@ -35,7 +35,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Lines of a message or a report, without control characters except line ends and tabs.
+/// The lines of a message or a report, without control characters except line ends and tabs.
 ///
 /// ```
 /// use trijet_io::escaped;
@@ -59,8 +59,8 @@ pub fn escaped(lines: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a terminal obeys a character. A terminal obeys control characters, and characters that
-/// change the direction or the line of the text after them.
+/// Whether a terminal obeys a character. A terminal obeys control characters. It also obeys
+/// characters that change the direction of the following text or start a new line.
 fn is_obeyed(one: char) -> bool {
     let is_layout = matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     one.is_control() || is_layout
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// In a JSON report, a reader gets the original character from an escape.
+    /// A reader of a JSON report gets the original character from an escape.
     #[test]
     fn an_escape_in_json_is_the_same_character() {
         let name = "a\u{7f}\u{9b}31m\u{202e}\u{1b}";

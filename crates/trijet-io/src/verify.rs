@@ -1,8 +1,8 @@
-//! Verification of the rows of a partial output, before a run continues it.
+//! Verifies the rows of a partial output before a run continues it.
 //!
-//! The journal has a hash of every range of rows that was written. The bytes of a range may not
-//! match the hash after a loss of power, because the system writes files to the disk in any order.
-//! The bytes may also differ because another program has changed the partial output.
+//! For every range of rows that was written, the journal has a hash. After a loss of power, the
+//! bytes of a range may not match the hash, because the system brings files to the disk in any
+//! order. The bytes may also differ because another program has changed the partial output.
 
 use crate::format::Writer;
 use std::num::NonZero;
@@ -15,28 +15,27 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// The number of bytes that a thread reads at once.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Maximum number of threads. From most disks, more threads read no faster.
+/// Maximum number of threads that read the rows. With more threads, most disks are not read faster.
 const THREADS_MAX: usize = 16;
 
-/// A range of rows that was written by one call, with a hash of its bytes.
+/// A range of rows that one call wrote, with a hash of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub(crate) rows: Range<u64>,
-    /// The hash of the bytes of all rows.
+    /// The hash of the bytes of the range.
     pub(crate) hash: u64,
 }
 
 impl Written {
-    /// The range `rows`, whose bytes are `bytes`.
+    /// The range `rows`, which consists of the bytes `bytes`.
     #[must_use]
     pub fn new(rows: Range<u64>, bytes: &[u8]) -> Self {
         Self { rows, hash: xxh3_64(bytes) }
     }
 }
 
-/// The ranges of `written` that cannot be read, or whose bytes do not match the hash, in ascending
-/// order. `layout` is the layout of the output. The granule of the layout is a multiple of the
-/// granule of the writer.
+/// The ranges of `written` that cannot be read or do not match their hash, in ascending order.
+/// `layout` is the layout of the output. Its granule is a multiple of the granule of the writer.
 pub(crate) fn differing(
     writer: &dyn Writer,
     written: &[Written],
@@ -56,7 +55,7 @@ pub(crate) fn differing(
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     thread::scope(|scope| {
         for _ in 1..threads.min(written.len()) {
-            // If the system refuses a thread, the other threads do its work.
+            // If the system cannot start a thread, the other threads verify its ranges.
             drop(thread::Builder::new().spawn_scoped(scope, verify));
         }
         verify();
@@ -66,7 +65,7 @@ pub(crate) fn differing(
     found
 }
 
-/// The hash of `rows`, which are read in pieces. `None` if the rows cannot be read.
+/// The hash of the bytes of `rows`. The rows are read in pieces. `None` if they cannot be read.
 fn hash_of(
     writer: &dyn Writer,
     rows: &Range<u64>,

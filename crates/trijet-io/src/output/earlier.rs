@@ -1,4 +1,4 @@
-//! The partial output of an earlier run: a new run continues, discards or keeps it.
+//! The partial output of an earlier run. A new run continues it, discards it, or refuses to start.
 
 use super::target::Target;
 use crate::file_error;
@@ -12,41 +12,41 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use trijet::{Error, Result};
 
-/// The treatment of a partial output of the same job.
+/// The treatment of a partial output that an earlier run of the same job has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// The partial output is kept, and the new run is refused. A partial output without rows is
-    /// replaced.
+    /// If the partial output has rows, it is kept, and the new run is refused. A partial output
+    /// without rows is replaced.
     New,
-    /// The partial output is continued. Rows whose bytes have changed since they were written are
-    /// written again. If there is no partial output, a new output is written.
+    /// The new run continues the partial output. Rows whose bytes have changed since they were
+    /// written are written again. If there is no partial output, a new output is written.
     Resume,
-    /// The partial output is continued. Rows that are known to have reached the disk are not
-    /// verified.
+    /// The new run continues the partial output. Rows that the journal names as being on the disk
+    /// are not verified.
     ResumeUnverified,
-    /// The partial output is discarded.
+    /// The new run discards the partial output.
     Restart,
 }
 
-/// The result of an earlier run.
+/// The state that the new run takes over from an earlier run.
 pub(super) enum EarlierResult {
     Kept(Kept),
-    /// No rows are kept. The first write of the new run discards the `earlier` rows of an earlier
-    /// run.
+    /// The new run keeps no rows. Its first write discards the partial output of an earlier run,
+    /// which has `earlier` rows.
     Nothing {
         earlier: u64,
     },
 }
 
-/// A partial output with its rows.
+/// An opened partial output, with the rows that it has and the rows that it has lost.
 pub(super) struct Kept {
     pub(super) writer: Box<dyn Writer>,
     pub(super) done: Rows,
     pub(super) lost: Vec<Range<u64>>,
 }
 
-/// Looks for the partial output of an earlier run, and opens the partial output to continue it.
-/// After an error, nothing is changed.
+/// Looks for the partial output of an earlier run, and opens it to continue it. If this function
+/// returns an error, it has changed nothing.
 pub(super) fn kept(
     target: &Target,
     fingerprint: &Fingerprint,
@@ -56,14 +56,14 @@ pub(super) fn kept(
     let place = &target.place;
     let read = journal.read_sound(fingerprint);
     let progress = read.as_ref().ok().and_then(Option::as_ref).map(|(progress, _)| progress);
-    // A complete output may lack the rows of damaged images.
+    // An output with its final name may still lack the rows of damaged images.
     let lacks_rows = match progress {
         Some(progress) => place.lacks_rows(progress, target.layout().rows)?,
         None => false,
     };
     let resumes = matches!(start, Start::Resume | Start::ResumeUnverified);
     if !(lacks_rows && resumes) {
-        // Another run may have finished this output before that run released the lock.
+        // Another run may have finished this output before it released the lock of the journal.
         target.check_free()?;
     }
     let partial = if lacks_rows { &place.out } else { &place.partial };
@@ -71,7 +71,7 @@ pub(super) fn kept(
     let Some((progress, damage)) = read? else {
         return match state {
             None => Ok(EarlierResult::Nothing { earlier: 0 }),
-            // Another process of the job may have created the partial output.
+            // Another process of the same job may have created the partial output.
             Some(_) if place.shared.is_some() => Ok(EarlierResult::Nothing { earlier: 0 }),
             Some(_) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
@@ -80,10 +80,10 @@ pub(super) fn kept(
         };
     };
     if lacks_rows && !resumes {
-        // The existing output is written over.
+        // The run writes over the existing output.
         return Ok(EarlierResult::Nothing { earlier: 0 });
     }
-    // A damaged journal may be discarded, but not continued.
+    // A run may discard a partial output with a damaged journal, but not continue it.
     if let Some(damage) = damage
         && start != Start::Restart
     {
@@ -92,14 +92,15 @@ pub(super) fn kept(
     let earlier = progress.done.count();
     let created = place.created(fingerprint)?;
     let is_other = state.is_some_and(|state| match created {
-        // Another process may have discarded this partial output and created a new one.
+        // Another process may have discarded the partial output of this journal and created a new
+        // one.
         Some(_) => progress.created != created,
         // A copy of the partial output has another inode number than the original.
         None => progress.root.is_some_and(|own| own != state.ino()),
     });
     if earlier == 0 || start == Start::Restart {
-        // If several processes share a partial output, it stays, with the rows of the other
-        // processes.
+        // A partial output that several processes share is not discarded, because it has rows of
+        // the other processes.
         if place.shared.is_none() {
             target.plan.check_discard(&place.partial)?;
             if is_other {
@@ -134,9 +135,9 @@ pub(super) fn kept(
     Ok(EarlierResult::Kept(Kept { writer, done, lost }))
 }
 
-/// Adds lines about the partial output to the journal: its inode number, and the time `created` if
-/// several processes share the partial output. Earlier lines of the journal are about another file
-/// or folder.
+/// Appends lines about the opened partial output to the journal: its inode number, and the time
+/// `created` if several processes share it. The earlier lines have the inode number and the time of
+/// another file or folder.
 fn name_root(
     journal: &mut Journal,
     writer: &dyn Writer,
@@ -152,7 +153,8 @@ fn name_root(
     }
 }
 
-/// The rows of an earlier run without the ranges `lost`, which are sorted by start and end.
+/// The rows that an earlier run has written, without the ranges `lost`. These ranges are sorted by
+/// start and end.
 fn intact(progress: &Progress, lost: &[Range<u64>]) -> Rows {
     let mut done = Rows::default();
     let key = |rows: &Range<u64>| (rows.start, rows.end);
@@ -164,7 +166,8 @@ fn intact(progress: &Progress, lost: &[Range<u64>]) -> Rows {
     done
 }
 
-/// Refuses to continue a partial output that an earlier run has written under other circumstances.
+/// Refuses to continue a partial output if the input or the circumstances have changed. `way` is
+/// the option that discards the rows, for the message.
 fn check_unchanged(target: &Target, progress: &Progress, way: &str) -> Result<()> {
     let Some(changed) = &progress.changed else { return Ok(()) };
     let cause = format!(
@@ -174,11 +177,11 @@ fn check_unchanged(target: &Target, progress: &Progress, way: &str) -> Result<()
     Err(file_error::refused("resume", &target.place.out, cause))
 }
 
-/// The reason to refuse something that has replaced the partial output.
+/// The reason to refuse a file or folder that has replaced the partial output of the journal.
 const REPLACED: &str =
     "is not the partial output that the journal next to it names; move both elsewhere";
 
-/// The error of a new run of a job that is partly done.
+/// The error for a new run of a job if an earlier run has already written some rows of the job.
 fn unfinished(
     target: &Target,
     fingerprint: &Fingerprint,

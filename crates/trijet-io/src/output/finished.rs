@@ -1,10 +1,10 @@
-//! The mark of a finished output: an extended attribute that names its job.
+//! The mark of a finished output: an extended attribute with a hash of its job.
 //!
-//! The mark tells a later run of the same job that nothing is left to do. So a command that is
-//! repeated until it succeeds comes to an end. The mark has the time of the last change of the
-//! output. For a folder, this includes changes of its files. So an output that was changed after
-//! its mark does not count as complete. If the file system does not support attributes, there is no
-//! mark.
+//! The mark tells a later run of the same job that all rows are already written. So a command that
+//! is repeated until it succeeds comes to an end. The mark has the time of the last change of the
+//! output. For a folder, this is the last change of the folder or of a file in it. So an output
+//! that was changed after it got its mark does not count as complete. If the file system does not
+//! support extended attributes, there is no mark.
 
 use super::target::Target;
 use crate::file_error;
@@ -19,13 +19,13 @@ use std::path::Path;
 use std::time::SystemTime;
 use trijet::Result;
 
-/// The names of users' attributes start with `user.`
+/// The name of the attribute. The names of attributes that users may set start with `user.`
 const NAME: &str = "user.trijet.job";
 /// Maximum number of bytes of a mark. A longer attribute is not a mark.
 const BYTES_MAX: usize = 256;
 
-/// The time of the last change in an output, and the number of its bytes. For a folder, these are
-/// the bytes of its files.
+/// The time of the last change of an output, and the size of the output in bytes. For a folder, the
+/// files in it are included.
 fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
     let state = root.metadata()?;
     if !state.is_dir() {
@@ -46,19 +46,20 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
     Ok((changed, bytes))
 }
 
-/// Result of the comparison of an output's mark with a job.
+/// The result of the comparison of an output's mark with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// There is no mark, or the mark belongs to another job or input.
+    /// There is no mark, or the mark belongs to another job, another input, or an earlier state of
+    /// the output.
     Other,
-    /// The mark belongs to the job, but the state of the input (`ctime`) has changed since the mark
-    /// was set. The bytes of the input may have changed as well.
+    /// The mark belongs to the job, but the `ctime` of a file of the input has changed since the
+    /// output was marked. The bytes of the input may have changed as well.
     Doubtful,
     Job,
 }
 
-/// The mark of an output, for the open file or folder `root`. The last word is a hash of the state
-/// of the input.
+/// The text of the mark of an output, whose open file or folder is `root`. The last word of the
+/// text is a hash of the `ctime` of all files of the input.
 fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     let (changed, bytes) = extent(root)?;
     let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
@@ -67,7 +68,8 @@ fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     Ok(format!("2 {job:032x} {seconds}.{nanoseconds:09} {bytes} {state:032x}"))
 }
 
-/// Marks the output that is open as `root`. The output must not be changed afterwards.
+/// Marks the output whose open file or folder is `root`. A change of the output after this call
+/// makes the mark invalid.
 pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
     let mark = mark_of(fingerprint, root)?;
     Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
@@ -92,18 +94,18 @@ fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
 }
 
 impl Target {
-    /// Whether the final path has the complete output of this job, with the input in its present
-    /// state. Then nothing is left to do. An output that lacks the rows of damaged images is not
-    /// complete. If the output is complete, deletes the journal that the run has left, if there is
-    /// one.
+    /// Whether the complete output of this job exists at the final path, made from the present
+    /// state of the input. In this case, nothing is left to do. An output that lacks the rows of
+    /// damaged images is not complete. If the output is complete, deletes the journal and the
+    /// second name of the output that an earlier run may have left.
     ///
     /// # Errors
-    /// `InvalidValue` when the final path has something else that must not be overwritten. `Io`.
+    /// `InvalidValue` if something else that must not be overwritten is at the final path. `Io`.
     pub fn is_finished(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
         let mark = found(fingerprint, &place.out);
-        // A journal that cannot be locked or read proves nothing, and stays as it is.
+        // A journal that cannot be locked or read is ignored and not changed.
         let journal = match state_of("create", &place.journal)? {
             Some(_) => Journal::lock(&place.journal).ok(),
             None => None,

@@ -1,10 +1,10 @@
-//! Output files. A file or folder with the final name is always complete, except for damaged images
-//! that the user has chosen to skip (`skipping.rs`).
+//! Output files. A file or folder with the final name is always complete, except for the rows of
+//! damaged images that the user has chosen to skip (`skipping.rs`).
 //!
 //! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. When no row is
 //! missing, `finish` renames the partial output to `OUT`. If an output is dropped before that, the
-//! partial output stays, so that the run can be resumed. Nothing of an earlier run is discarded
-//! before the first row of the new run arrives.
+//! partial output stays, so that a later run can resume it. The partial output of an earlier run is
+//! not discarded before the first row of the new run arrives.
 
 mod earlier;
 mod finished;
@@ -40,28 +40,28 @@ use std::thread::{self, JoinHandle};
 use trijet::pipeline::ParallelSink;
 use trijet::{Bytes, Error, Result, Sink};
 
-/// Whether a run waits for the disk. In both cases a process that dies loses no rows, and a run
-/// that continues after a loss of power has only correct rows.
+/// Whether a run waits for the disk. In both cases, the death of the process loses no rows, and a
+/// run that continues after a loss of power has only correct rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Rows are brought to the disk while the run goes on. When [`finish`](Sink::finish) returns,
-    /// the output and its name are on the disk. After a loss of power the final name means a
-    /// complete output, and a run that was under way loses the work of its last moments.
+    /// A thread brings rows to the disk during the run. When [`finish`](Sink::finish) returns, the
+    /// output and its name are on the disk. After a loss of power, an output with the final name is
+    /// complete. A run that was in progress loses the rows of its last moments.
     OnDisk,
     /// The system writes the output to the disk when it chooses, as it does for most programs.
-    /// After a loss of power an output that was complete may lack bytes, and a run that was under
-    /// way may lose all of its work.
+    /// After a loss of power, a complete output may lack bytes, and a run that was in progress may
+    /// lose all of its rows.
     InMemory,
 }
 
-/// The files that remain after an output was stopped.
+/// The result of [`Output::stop`]: the files that remain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
-    /// No files.
+    /// No file remains.
     Nothing,
-    /// A partial output with this number of rows. A later run can resume it.
+    /// A partial output with this number of rows remains. A later run can resume it.
     Rows(u64),
-    /// The complete output, under its final name.
+    /// The complete output remains, under its final name.
     Complete,
 }
 
@@ -91,17 +91,17 @@ pub struct Output {
     target: Target,
     fingerprint: Fingerprint,
     durability: Durability,
-    /// Maximum memory that writing takes in addition to the rows, in bytes.
+    /// Maximum number of bytes that writing takes in addition to the rows. `None`: the default.
     memory: Option<u64>,
     lost: Vec<Range<u64>>,
-    /// The damaged images of the input, whose rows are left out.
+    /// The damaged images of the input, whose rows are left out. `None` if no rows are left out.
     damaged: Option<Arc<DamagedImages>>,
     /// The state of the output before the first write. `None` after that write.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,
     /// The reason why the partial output could not be created.
     failed: OnceLock<String>,
-    /// The journal that could not be deleted after the partial output could not be created.
+    /// The journal of a partial output that could not be begun and could not be deleted.
     left: OnceLock<Journal>,
     is_complete: AtomicBool,
     is_locked: bool,
@@ -115,7 +115,7 @@ const AHEAD_MIN: u64 = 256 << 20;
 enum Ready {
     /// The first write discards the partial output of an earlier run, which has `earlier` rows.
     New { journal: Journal, earlier: u64, ahead: Option<Ahead> },
-    /// The partial output of an earlier run is continued.
+    /// The run continues the partial output of an earlier run.
     Kept(Arc<Partial>),
 }
 
@@ -127,16 +127,16 @@ struct Run {
 }
 
 impl Output {
-    /// Opens `target` for writing. An existing output there stays unchanged until the first row is
-    /// written.
+    /// Opens `target` for writing. An existing output at its path stays unchanged until the first
+    /// row is written.
     ///
     /// # Errors
-    /// `InvalidValue` when a partial output of this job exists and `start` is [`Start::New`]; when
-    /// there is a partial output or a journal of another job or of the user, which is never
-    /// changed; when the circumstances of a job that is resumed have changed; when another run is
-    /// writing the same output; when several processes write it and the file system has no locks.
-    /// `Io` when a file cannot be created, and when the partial output lacks rows that the journal
-    /// names.
+    /// `InvalidValue` in these cases: a partial output of this job exists and `start` is
+    /// [`Start::New`]; there is a partial output or a journal of another job or of the user, which
+    /// is never changed; the circumstances of a job that is resumed have changed; another run is
+    /// writing the same output; several processes write the output and the file system has no
+    /// locks. `Io` if a file cannot be created, or if the partial output lacks rows that the
+    /// journal names.
     pub fn open(target: &Target, fingerprint: &Fingerprint, start: Start) -> Result<Self> {
         let mut journal = Journal::lock(&target.place.journal)?;
         let is_locked = journal.is_locked();
@@ -178,8 +178,8 @@ impl Output {
         })
     }
 
-    /// Whether the output is locked, so that no other run writes it at the same time. If the file
-    /// system has no locks, the output is not locked.
+    /// Whether this run has locked the output, so that no other run writes it at the same time. The
+    /// result is `false` if the file system has no locks.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked
@@ -192,17 +192,17 @@ impl Output {
         self
     }
 
-    /// Limits the memory that writing takes in addition to the rows, for example for mapped parts
-    /// of the file. The default limit is half a GiB.
+    /// Limits the memory that writing takes in addition to the rows. Writing takes memory for
+    /// example for mapped parts of the file. The default limit is half a GiB.
     #[must_use]
     pub fn host_memory(mut self, most: Bytes) -> Self {
         self.memory = Some(most.0);
         self
     }
 
-    /// Refuses a run whose rows do not fit on the disk of the output. There is no check for images,
-    /// which take less space than their rows. There is also none on a file system that compresses
-    /// or does not report its free space.
+    /// Refuses a run if the rows that are still to be written do not fit on the disk of the output.
+    /// Images are not checked, because they take less space than their rows. The output is not
+    /// checked either if its file system compresses files or does not report its free space.
     ///
     /// # Errors
     /// `Io` with the space that is needed and the space that is free.
@@ -223,10 +223,10 @@ impl Output {
         Err(file_error::damaged("create", &place.out, cause))
     }
 
-    /// Starts a thread that creates the pages of a new output, for a run that has other work before
-    /// its first row. Until that row, the pages belong to a file without a name, which disappears
-    /// if the process ends. Does nothing if several processes write the output or it already has
-    /// pages.
+    /// Starts a thread that creates the pages of a new output. This makes a run faster that has
+    /// other work before its first row. Until the first row arrives, the pages belong to a file
+    /// without a name, which disappears if the process ends. Does nothing if several processes
+    /// write the output, or if an existing output is continued or written over.
     #[must_use]
     pub fn begin_ahead(self) -> Self {
         let Target { place, plan, overwrites, .. } = &self.target;
@@ -235,7 +235,7 @@ impl Output {
             && place.shared.is_none()
             && !reuses
         {
-            // Creating pages of a file on a disk takes memory of the process.
+            // Creating the pages of a file on a disk takes memory of the process.
             let is_limited = self.memory.is_some_and(|most| most < AHEAD_MIN);
             let waits = self.durability == Durability::OnDisk || is_limited;
             *ahead = plan.begin_ahead(place.folder(), waits);
@@ -243,11 +243,11 @@ impl Output {
         self
     }
 
-    /// Ends a run that has failed or was cancelled. A partial output without rows and its journal
-    /// are deleted. A partial output with rows is kept, so that it can be resumed.
+    /// Ends a run that has failed or was cancelled. Deletes a partial output without rows, and its
+    /// journal. A partial output with rows is kept, so that a later run can resume it.
     ///
     /// # Errors
-    /// `Io` when a file cannot be deleted, or cannot be brought to the disk.
+    /// `Io` if a file cannot be deleted or cannot be brought to the disk.
     pub fn stop(mut self) -> Result<Stopped> {
         self.end_thread();
         if self.is_complete.load(Ordering::Relaxed) {
@@ -270,7 +270,7 @@ impl Output {
         if rows == 0 {
             return self.discard(partial).map(|()| Stopped::Nothing);
         }
-        // If a write has already returned the error, the error is not reported again.
+        // An error that a write has already returned is not reported again.
         let is_reported = partial.record().is_failure_reported();
         let synced = match self.durability {
             Durability::OnDisk if !is_reported => partial.sync(),
@@ -279,7 +279,7 @@ impl Output {
         synced.map(|()| Stopped::Rows(rows))
     }
 
-    /// Deletes the remains of a partial output that could not be begun.
+    /// Deletes the remains of a partial output that could not be begun, if there are any.
     fn discard_left(&mut self) -> Result<Stopped> {
         if let Some(journal) = self.left.take() {
             let partial = &self.target.place.partial;
@@ -322,28 +322,28 @@ impl Output {
     }
 
     /// The rows of an earlier run whose bytes have changed since that run wrote them, in ascending
-    /// order. These rows count as missing until they are written again.
+    /// order. These rows count as missing until this run writes them again.
     #[must_use]
     pub fn lost(&self) -> &[Range<u64>] {
         &self.lost
     }
 
     /// The rows that are not written yet, in ascending order and with their numbers in the input.
-    /// Rows of a slice are also written under these numbers.
+    /// The rows of a slice have these numbers as well.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
         self.missing_beside(&self.done())
     }
 
     /// Whether this run has given the output its final name. If several processes write the output,
-    /// the last process that finishes does this.
+    /// the process that finishes last gives the output its name.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete.load(Ordering::Relaxed)
     }
 
     fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
-        // If a thread panicked under this lock, the output was not begun.
+        // If a thread panicked while it had this lock, the output was not begun.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -363,8 +363,8 @@ impl Output {
                 Arc::new(self.create(journal, ahead).inspect_err(keep)?)
             }
             None => {
-                // The run may report the error of any thread, so the error of each thread names the
-                // cause.
+                // The run may report the error of any thread. So every thread returns the cause
+                // that the first failed call has stored.
                 let cause = self.failed.get().map_or("the output was stopped", String::as_str);
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
             }
@@ -386,8 +386,8 @@ impl Output {
         if let Some(shared) = &place.shared {
             return self.join(shared, journal);
         }
-        // The old partial output is deleted first, so that no partial output exists without its
-        // journal.
+        // The old partial output is deleted before the old journal is overwritten. So there is
+        // never a partial output without its journal.
         plan.discard(&place.partial)?;
         journal.begin(&self.fingerprint)?;
         if self.durability == Durability::OnDisk {
@@ -410,8 +410,8 @@ impl Output {
             Ok(handle) => {
                 Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
             }
-            // The reused output stays: together with its journal, it is a partial output without
-            // rows.
+            // The reused output stays. It is a partial output without rows, because its journal
+            // exists and names no rows.
             Err(error) if is_reused => Err(error),
             Err(error) => {
                 // Discarding opens files, and the process may already have the maximum number open.
@@ -419,8 +419,8 @@ impl Output {
                 Err(match plan.discard(&place.partial) {
                     Ok(()) => forget(&journal, error),
                     Err(second) => {
-                        // The end of the run tries to delete the partial output again, when other
-                        // files are closed.
+                        // `stop` tries again to delete the partial output, when other files of the
+                        // run are closed.
                         drop(self.left.set(journal));
                         error.context(second.to_string())
                     }
@@ -435,14 +435,14 @@ impl Output {
         run.partial.end();
         let mut synchronizer = run.synchronizer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = synchronizer.take() {
-            // The thread panics only when an allocation fails. Its rows are then synchronized
-            // again.
+            // The thread panics only if an allocation fails. The rows that it was bringing to the
+            // disk are then synchronized again.
             drop(thread.join());
         }
     }
 
-    /// Refuses a complete output if its input has changed during the run. The rows that depend on a
-    /// changed file are discarded, unless only the `ctime` of the file has changed.
+    /// Refuses to finish an output if its input has changed during the run. The rows that depend on
+    /// a changed file are discarded, unless only the `ctime` of the file has changed.
     fn check_input(&self, partial: &Partial) -> Result<()> {
         let Changes { changed, doubtful } = self.fingerprint.changes_of_run();
         if changed.is_empty() && doubtful.is_empty() {
@@ -482,7 +482,7 @@ impl Drop for Output {
         if let Some(Ready::New { journal, .. }) = &*self.ready()
             && journal.is_new()
         {
-            // An empty journal does no harm.
+            // An error is ignored, because an empty journal does no harm.
             drop(journal.remove());
         }
     }
@@ -556,7 +556,7 @@ impl Sink for Output {
             Some(shared) => self.finish_shard(shared, partial),
             None => self.publish(partial, |partial| {
                 let record = partial.record();
-                // If rows were left out, the journal stays, because it lists the rows that the
+                // If rows were left out, the journal is kept, because it lists the rows that the
                 // output has.
                 if record.left_out.count() > 0 { Ok(()) } else { record.journal.remove() }
             }),
@@ -577,7 +577,7 @@ impl Output {
         let complete = format!("{} is complete", shown(&place.out));
         let root = partial.writer().root();
         if let Err(error) = place.publish(root) {
-            // The system may fail after the output has got its name.
+            // The rename may return an error although the output has already got its name.
             if !is_at(root, &place.out).unwrap_or(false) {
                 return Err(error);
             }

@@ -1,4 +1,4 @@
-//! Writing over an existing output: the existing output becomes the partial output of the run.
+//! Writes over an existing output, which becomes the partial output of the run.
 
 use super::Output;
 use crate::file_error;
@@ -9,9 +9,9 @@ use std::path::Path;
 use trijet::Result;
 
 impl Output {
-    /// Gives an existing output the name of the partial output, and opens it. `None` if there is no
-    /// output, or if the output must not be overwritten. If the output cannot be opened, it gets
-    /// its own name back.
+    /// Gives an existing output the name of the partial output, and opens it for writing. `None` if
+    /// there is no output, or if the target does not allow overwriting. If the output cannot be
+    /// opened, it gets its own name back.
     pub(super) fn take_over(&self) -> Result<Option<Box<dyn Writer>>> {
         let place = &self.target.place;
         if !self.target.overwrites || !renamed(&place.out, &place.partial)? {

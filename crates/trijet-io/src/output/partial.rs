@@ -1,10 +1,10 @@
-//! A partial output with its journal: the rows that are written, and the rows that are on the disk.
+//! A partial output and its journal: which rows are written, and which rows are on the disk.
 //!
-//! After each write, a line of the journal follows at once, so that a process that is killed loses
-//! nothing. The system may write the line to the disk before the rows. So after a loss of power,
+//! Each write of rows appends a line to the journal at once, so that a process that is killed loses
+//! no rows. The system may bring the line to the disk before the rows. So after a loss of power,
 //! rows that the journal names may be missing. After each synchronization of the partial output, a
 //! further line states which earlier lines have their rows on the disk. A run that continues always
-//! verifies the rows of all other lines.
+//! verifies the rows of all lines that no such line covers.
 
 use super::finished;
 use super::place::Place;
@@ -22,11 +22,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trijet::{Error, Result};
 
-/// A synchronization starts when this many bytes wait for it. With a larger number, more bytes
-/// would wait for the last synchronization at the end of the run. With a smaller number, the disk
-/// would write small pieces.
+/// A synchronization starts when this number of bytes waits for it. With a larger number, more
+/// bytes would wait for the last synchronization at the end of the run. With a smaller number, the
+/// disk would write small pieces.
 const BATCH_BYTES: u64 = 16 << 20;
-/// Maximum time for which rows wait until a synchronization starts.
+/// Maximum time that rows wait for the start of a synchronization.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A partial output, which the threads of a run share.
@@ -35,36 +35,39 @@ pub(super) struct Partial {
     writer: Box<dyn Writer>,
     fingerprint: Fingerprint,
     folder: PathBuf,
-    /// A second handle of the journal, to synchronize it while lines are appended.
+    /// A second handle of the journal, through which the journal is synchronized while lines are
+    /// appended.
     journal: File,
     record: Mutex<Record>,
     changed: Condvar,
 }
 
-/// The rows of a partial output.
+/// The rows of a partial output, and the state of their synchronization.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) journal: Journal,
     pub(super) done: Rows,
-    /// The rows of damaged images, which this run leaves out.
+    /// The rows of damaged images that this run leaves out.
     pub(super) left_out: Rows,
-    /// The ranges of rows that are written but may be missing on the disk. `unsynced_bytes` is the
+    /// The ranges of rows that are written but are not synchronized yet. `unsynced_bytes` is the
     /// total size of these ranges.
     unsynced: Vec<Range<u64>>,
     unsynced_bytes: u64,
     /// Whether the name of the partial output is on the disk.
     is_named: bool,
-    /// The error of the first failed synchronization of the output or of its journal. No later
-    /// synchronization can be trusted, because the system reports an error only once.
+    /// The error of the first failed synchronization of the output or of its journal. A later
+    /// synchronization that succeeds proves nothing, because the system reports a lost write only
+    /// once.
     failed: Option<Error>,
-    /// Whether a call has returned the error in `failed`.
+    /// Whether a call of a user of the output has returned the error in `failed`.
     is_reported: bool,
-    /// Whether the run needs no further synchronization in the background.
+    /// Whether the thread that synchronizes in the background is to end.
     is_over: bool,
 }
 
 impl Partial {
-    /// Makes a partial output that `writer` writes. The rows `done` are already in the journal.
+    /// Makes a partial output whose rows `writer` writes. The journal already names the rows
+    /// `done`.
     pub(super) fn new(
         place: &Place,
         fingerprint: &Fingerprint,
@@ -94,8 +97,8 @@ impl Partial {
     }
 
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
-        // If a thread panicked under this lock, the journal lacks the line of some rows. A later
-        // run writes these rows again.
+        // If a thread panicked while it had this lock, the journal lacks the line of some rows. A
+        // later run writes these rows again.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,12 +106,12 @@ impl Partial {
         &*self.writer
     }
 
-    /// Closes everything except the journal.
+    /// Closes the partial output, and returns the journal.
     pub(super) fn into_journal(self) -> Journal {
         self.record.into_inner().unwrap_or_else(PoisonError::into_inner).journal
     }
 
-    /// Writes `rows`, and a line of the journal for them.
+    /// Writes `rows`, and appends a line for them to the journal.
     pub(super) fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         self.writer.write(rows.clone(), bytes)?;
         let written = Written::new(rows.clone(), bytes);
@@ -120,7 +123,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Leaves `rows` out. The journal gets no line for these rows.
+    /// Leaves `rows` out. The journal gets no line for them.
     pub(super) fn leave_out(&self, rows: Range<u64>, zeros: &[u8]) -> Result<()> {
         self.writer.leave_out(rows.clone(), zeros)?;
         let mut record = self.record();
@@ -130,7 +133,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Makes the thread of [`synchronize`](Self::synchronize) bring rows to the disk.
+    /// Marks `rows` as not synchronized, and wakes the thread of [`synchronize`](Self::synchronize)
+    /// if there is work for it.
     fn bring_to_disk(&self, mut record: MutexGuard<'_, Record>, rows: Range<u64>, bytes: u64) {
         let is_first = record.unsynced.is_empty();
         record.unsynced.push(rows);
@@ -143,7 +147,7 @@ impl Partial {
     }
 
     /// Brings rows to the disk while other rows are written, until [`end`](Self::end) is called.
-    /// This function returns no error. The next write returns the error.
+    /// Ends at the first error, which is not returned here: the next write returns it.
     pub(super) fn synchronize(&self) {
         loop {
             let mut record = self.record();
@@ -170,15 +174,17 @@ impl Partial {
         self.changed.notify_all();
     }
 
-    /// Waits until all rows that were written before the call are on the disk, and then notes this
-    /// in the journal. Rows that an error may have lost are written again by a later run.
+    /// Waits until all rows that were written before this call are on the disk, and appends a line
+    /// to the journal that states this. If an error may have lost rows, the journal no longer names
+    /// them, and a later run writes them again.
     pub(super) fn sync(&self) -> Result<()> {
         self.record().check()?;
         self.sync_rows().inspect_err(|_| self.record().is_reported = true)
     }
 
-    /// Does the work of [`sync`](Self::sync). An error is stored before any other thread can see
-    /// its consequences, so that every thread reports the cause.
+    /// Synchronizes the partial output for [`sync`](Self::sync) and
+    /// [`synchronize`](Self::synchronize). An error is stored in the record before another thread
+    /// can see a consequence of the error. So every thread reports the same cause.
     fn sync_rows(&self) -> Result<()> {
         let mut record = self.record();
         let end = match record.journal.end() {
@@ -215,12 +221,12 @@ impl Partial {
         })
     }
 
-    /// Marks the complete output as finished, unless rows were left out. With `is_durable`, then
-    /// waits until the state of the output is on the disk.
+    /// Marks the complete output as finished, unless rows were left out. If `is_durable`, waits
+    /// after that until the state of the output is on the disk.
     pub(super) fn set_finished(&self, is_durable: bool) -> Result<()> {
         let root = self.writer.root();
         if self.record().left_out.count() == 0 {
-            // The output is complete even without the mark.
+            // An error is ignored, because the output is complete even without the mark.
             drop(finished::set(&self.fingerprint, root));
         }
         if !is_durable {
@@ -238,8 +244,7 @@ impl Partial {
 }
 
 impl Record {
-    /// Notes that the output does not have these ranges. The rows of each range were written by one
-    /// call.
+    /// Notes that the rows of these ranges are lost. One call wrote each range.
     pub(super) fn lose(&mut self, ranges: &[Range<u64>]) -> Result<()> {
         for range in ranges {
             self.done.remove(range.clone());
@@ -247,21 +252,21 @@ impl Record {
         self.journal.lose(ranges)
     }
 
-    /// Returns the error of an earlier synchronization that failed. Every thread returns this
-    /// error, because the run may report the error of any thread.
+    /// Returns the error of an earlier failed synchronization, if there was one. Every thread
+    /// returns this error, because the run may report the error of any thread.
     fn check(&mut self) -> Result<()> {
         let Some(first) = &self.failed else { return Ok(()) };
         self.is_reported = true;
         Err(first.again())
     }
 
-    /// Keeps the error of a synchronization, and returns it.
+    /// Stores the error of a synchronization if it is the first one, and returns it.
     fn fail(&mut self, error: Error) -> Error {
         self.failed.get_or_insert_with(|| error.again());
         error
     }
 
-    /// Whether a call has returned the stored error of a synchronization.
+    /// Whether a call of a user of the output has returned the stored error of a synchronization.
     pub(super) fn is_failure_reported(&self) -> bool {
         self.is_reported
     }
@@ -280,8 +285,8 @@ mod tests {
     use trijet::Dtype;
     use trijet::ErrorKind;
 
-    /// A writer that reports the start of its synchronization, and ends the synchronization when
-    /// the test allows it.
+    /// A writer whose synchronization sends a message when it starts, and ends when the test allows
+    /// this.
     #[derive(Debug)]
     struct Slow {
         file: File,
@@ -312,7 +317,8 @@ mod tests {
         }
     }
 
-    /// A partial output of four rows in a folder, and the channels of its writer.
+    /// A partial output of four rows, its folder, and two channels: the first one reports the
+    /// starts of synchronizations, and the second one ends them.
     fn partial() -> (TempDir, Partial, Receiver<()>, Sender<Result<()>>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("in.raw");
@@ -345,7 +351,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| partial.synchronize());
             begins.recv().expect("a synchronization begins");
-            // Rows that are written during the synchronization do not wait for it, and are not part
+            // Rows that are written during a synchronization do not wait for it. They are not part
             // of it.
             let before = journal(&folder).len();
             partial.write(1..2, &[2]).expect("nothing fails");
@@ -359,7 +365,8 @@ mod tests {
         assert_eq!(partial.record().done.count(), 2);
     }
 
-    /// The system reports such an error only once. Afterwards it treats the rows as written.
+    /// The system reports a failed synchronization only once. After that, it treats the lost rows
+    /// as written.
     #[test]
     fn rows_are_lost_when_their_synchronization_fails() {
         let (folder, partial, begins, ends) = partial();
@@ -384,8 +391,8 @@ mod tests {
         assert_eq!(partial.record().done.count(), 1);
     }
 
-    /// In an earlier version, the second of two writers reported only "see the first error". So the
-    /// first error was hidden.
+    /// In an earlier version, the second of two writers reported only "see the first error", and
+    /// the first error was never shown.
     #[test]
     fn every_call_after_a_failed_synchronization_names_its_cause() {
         let (_folder, partial, begins, ends) = partial();
@@ -414,8 +421,8 @@ mod tests {
         }
     }
 
-    /// In an earlier version, the error was lost with the thread. The next write reported only that
-    /// there had been an earlier error.
+    /// In an earlier version, the error was lost when the thread ended. The next write reported
+    /// only that there had been an earlier error.
     #[test]
     fn an_error_of_the_journal_in_the_background_is_reported_by_the_next_write() {
         let (_folder, partial, begins, ends) = partial();

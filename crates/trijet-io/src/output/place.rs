@@ -1,5 +1,5 @@
-//! The paths of an output, and the rules for them: no existing file is overwritten, and above all
-//! not the input.
+//! The paths of an output, and the checks of these paths. No existing file is overwritten, and
+//! above all not the input.
 
 use super::shard::Shard;
 use crate::file_error;
@@ -16,21 +16,22 @@ use trijet::{Error, Result};
 /// The paths that a run uses for its output.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// The final path. Nothing is at this path before the output is complete.
+    /// The final path of the output. Nothing is at this path before the output is complete.
     pub(super) out: PathBuf,
     /// The path of the output while it is being written.
     pub(super) partial: PathBuf,
-    /// The path of the journal, which lists the rows that are written. If several processes write
-    /// one output, each process has its own journal.
+    /// The path of the journal of this process, which lists the rows that are written. If several
+    /// processes write one output, each process has its own journal.
     pub(super) journal: PathBuf,
-    /// The path of the journal that all processes of the output share. This journal names their
-    /// job. A process locks the journal while it creates or finishes the output.
+    /// The path of the journal that all processes of the output share, which names their job. A
+    /// process locks this journal while it creates or finishes the output. `None` if one process
+    /// writes the output.
     pub(super) shared: Option<PathBuf>,
 }
 
 impl Place {
     pub(super) fn new(out: &Path) -> Result<Self> {
-        // `components` drops a slash at the end. A suffix cannot follow a slash.
+        // `components` removes a slash at the end, because a suffix must follow the name directly.
         let out = out.components().as_path();
         if out == Path::new("-") {
             let cause = "standard output is not supported yet; use the name of a file";
@@ -49,14 +50,14 @@ impl Place {
         Ok(Self { out: out.to_owned(), partial, journal, shared: None })
     }
 
-    /// The paths of the process with the number of `shard`, one of several processes.
+    /// The paths for the process `shard`, which is one of several processes.
     pub(super) fn of_shard(mut self, shard: Shard) -> Self {
         let journal = self.journal_of(shard);
         self.shared = Some(std::mem::replace(&mut self.journal, journal));
         self
     }
 
-    /// The path of the journal of the process with the number of `shard`.
+    /// The path of the journal of the process `shard`.
     pub(super) fn journal_of(&self, shard: Shard) -> PathBuf {
         let suffix = format!(".{}-of-{}.journal", shard.index(), shard.count());
         let name = self.out.file_name().unwrap_or_default();
@@ -65,7 +66,7 @@ impl Place {
         self.out.with_file_name(name)
     }
 
-    /// Refuses an output that exists or that would damage the input.
+    /// Refuses an output that already exists, or that would damage the input.
     pub(super) fn check(&self, input: &Input) -> Result<()> {
         let refused = |cause: String| Err(file_error::refused("create", &self.out, cause));
         let source = input.canonical_path();
@@ -91,8 +92,8 @@ impl Place {
         Ok(())
     }
 
-    /// Refuses an output that exists. A dangling link counts as existing, because a write through
-    /// the link would create its target.
+    /// Refuses an output that already exists. A dangling symbolic link counts as existing, because
+    /// a write through the link would create the file to which it leads.
     pub(super) fn check_free(&self) -> Result<()> {
         match state_of("create", &self.out)? {
             None => Ok(()),
@@ -100,8 +101,8 @@ impl Place {
         }
     }
 
-    /// Gives the complete output its final name. `root` is its open file or folder. If a file with
-    /// this name has appeared since the run began, that file is not replaced.
+    /// Gives the complete output its final name. `root` is the open file or folder of the output.
+    /// If a file with the final name has appeared since the run began, that file is not replaced.
     pub(super) fn publish(&self, root: &File) -> Result<()> {
         let io = |error| file_error::io("finish", &self.partial, error);
         if !is_at(root, &self.partial).map_err(io)? {
@@ -114,8 +115,9 @@ impl Place {
         })
     }
 
-    /// Whether the output has both its partial name and its final name. This is so if a run died
-    /// after it had given the output the final name, and before it had removed the partial name.
+    /// Whether one file has both the partial name and the final name of the output. The reason is
+    /// that a run died between two steps: it had given the file the final name, and had not removed
+    /// the partial name yet.
     pub(super) fn has_both_names(&self) -> bool {
         let own = |path| fs::symlink_metadata(path).ok().filter(Metadata::is_file);
         let number = |state: Metadata| (state.dev(), state.ino());
@@ -127,7 +129,7 @@ impl Place {
         file_error::refused("create", &self.out, "already exists")
     }
 
-    /// The folder of the output.
+    /// The folder that contains the output.
     pub(super) fn folder(&self) -> &Path {
         folder_of(&self.out)
     }

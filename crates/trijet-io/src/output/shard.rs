@@ -1,9 +1,9 @@
-//! The part of an output that one of several processes writes.
+//! The processes that write one output together, and the rows that each of them writes.
 
 use std::ops::Range;
 use trijet::pipeline::Layout;
 
-/// One of several processes that write an output.
+/// One of several processes that write one output together.
 ///
 /// ```
 /// use trijet::pipeline::Layout;
@@ -19,8 +19,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The process with the number `index` of `count` processes. The numbers start at 0. `None` if
-    /// there is no such process.
+    /// The process with the number `index` of `count` processes. The first process has the number
+    /// 0. `None` if `index` is not below `count`.
     #[must_use]
     pub fn new(index: u64, count: u64) -> Option<Self> {
         (index < count).then_some(Self { index, count })
@@ -32,13 +32,13 @@ impl Shard {
         self.index
     }
 
-    /// The number of processes.
+    /// The number of processes that write the output.
     #[must_use]
     pub fn count(self) -> u64 {
         self.count
     }
 
-    /// The rows of this process, in whole granules. The processes together have all rows.
+    /// The rows that this process writes, in whole granules. The processes together write all rows.
     #[must_use]
     pub fn rows(self, layout: Layout) -> Range<u64> {
         let granules = u128::from(layout.rows.div_ceil(layout.granule));
@@ -50,7 +50,7 @@ impl Shard {
         edge(self.index)..edge(self.index + 1)
     }
 
-    /// All processes of the job.
+    /// All processes that write the output.
     pub(super) fn all(self) -> impl Iterator<Item = Self> {
         (0..self.count).map(move |index| Self { index, ..self })
     }

@@ -1,9 +1,9 @@
-//! The steps that the processes of one output share. The first process creates the partial output,
-//! and the last process gives the output its final name.
+//! The creation and the end of an output that several processes write. The first process creates
+//! the partial output, and the last process gives the output its final name.
 //!
-//! A process finds the other processes by their journals. It reads these journals while it holds
-//! the lock of the shared journal. So if two processes finish at the same time, at least one of
-//! them sees that both have finished.
+//! A process knows the state of the other processes from their journals. It reads these journals
+//! while it has the lock of the shared journal. So if two processes finish at the same time, at
+//! least one of them sees that both have finished.
 
 use super::partial::Partial;
 use super::place::Place;
@@ -20,7 +20,8 @@ use std::time::SystemTime;
 use trijet::Result;
 
 impl Output {
-    /// Creates the partial output, or opens the partial output of another process of the job.
+    /// Begins the journal of this process. Creates the partial output, or opens it if another
+    /// process of the job has created it.
     pub(super) fn join(&self, shared: &Path, mut journal: Journal) -> Result<Partial> {
         let place = &self.target.place;
         let (writer, created) = match self.create_or_reopen(shared) {
@@ -37,12 +38,13 @@ impl Output {
         Ok(Partial::new(place, &self.fingerprint, writer, journal, handle, Rows::default()))
     }
 
-    /// Creates the partial output, or opens it if another process has created it. Returns the
-    /// writer, and the time at which the partial output was created.
+    /// Creates the partial output, or opens it if another process of the job has created it.
+    /// Returns the writer of the partial output, and the time at which the partial output was
+    /// created.
     fn create_or_reopen(&self, shared: &Path) -> Result<(Box<dyn Writer>, u64)> {
         let (place, plan) = (&self.target.place, &self.target.plan);
         let mut shared = Journal::wait(shared)?;
-        // The other processes may have finished the output since this process began.
+        // The other processes may have finished the output since this process started.
         place.check_free()?;
         let exists = state_of("create", &place.partial)?.is_some();
         let created = shared.read(&self.fingerprint)?.map(|shared| shared.created);
@@ -50,8 +52,8 @@ impl Output {
             (Some(Some(time)), true) => {
                 return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
             }
-            // An earlier process died after it had created the partial output and before it had
-            // noted the time.
+            // An earlier process died between two steps: it had created the partial output, and had
+            // not noted the time yet.
             (Some(None), true) => plan.discard(&place.partial)?,
             (None, true) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
@@ -72,7 +74,8 @@ impl Output {
         Ok((writer, time))
     }
 
-    /// Ends a process that has written nothing. The last process deletes the partial output.
+    /// Ends a process that has written no rows. If no other process has a journal, deletes the
+    /// partial output.
     pub(super) fn leave(&self, shared: &Path, journal: &Journal) -> Result<()> {
         let shared = Journal::wait(shared)?;
         journal.remove()?;
@@ -85,8 +88,8 @@ impl Output {
         shared.remove()
     }
 
-    /// Ends a process that has written all of its rows. The last process gives the output its final
-    /// name.
+    /// Ends a process that has written all of its rows. If all other processes have finished, gives
+    /// the output its final name.
     pub(super) fn finish_shard(&self, shared: &Path, partial: &Partial) -> Result<()> {
         let mut record = partial.record();
         record.journal.mark_finished()?;
@@ -100,8 +103,8 @@ impl Output {
                 one.is_finished && one.changed.is_none() && one.created == created
             });
             if !is_done {
-                // The process of that journal, or a process that finishes later, gives the output
-                // its name.
+                // The process of the journal at `path`, or a process that finishes later, gives the
+                // output its name.
                 return if shared.is_new() { shared.remove() } else { Ok(()) };
             }
         }
@@ -113,7 +116,7 @@ impl Output {
         })
     }
 
-    /// The paths of the journals of all processes.
+    /// The paths of the journals of all processes of the output.
     fn journals(&self) -> impl Iterator<Item = PathBuf> {
         let shards = self.target.shard().into_iter().flat_map(super::Shard::all);
         shards.map(|shard| self.target.place.journal_of(shard))
@@ -121,16 +124,17 @@ impl Output {
 }
 
 impl Place {
-    /// The time at which the partial output was created, if several processes share it.
+    /// The time at which the partial output was created, from the shared journal. `None` if one
+    /// process writes the output.
     pub(super) fn created(&self, fingerprint: &Fingerprint) -> Result<Option<u64>> {
         let Some(shared) = &self.shared else { return Ok(None) };
         Ok(Journal::peek(shared, fingerprint)?.and_then(|shared| shared.created))
     }
 }
 
-/// The nanoseconds since 1970-01-01 UTC. Partial outputs that are created under the lock of the
-/// shared journal have different times. Their inodes may be equal, because a new partial output may
-/// get the inode of a deleted one.
+/// The present time in nanoseconds since 1970-01-01 UTC. This time distinguishes partial outputs
+/// that are created one after another under the lock of the shared journal. Their inode numbers may
+/// be equal, because a new partial output may get the inode of a deleted one.
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

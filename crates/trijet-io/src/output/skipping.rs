@@ -1,8 +1,8 @@
 //! Outputs without the rows of damaged images.
 //!
-//! Such an output gets its final name, and keeps its journal, which lists the rows that the output
-//! has. A later run continues the output like a partial output. When that run writes its first row,
-//! the output loses its final name.
+//! An output without the rows of damaged images gets its final name. Its journal is kept, and lists
+//! the rows that the output has. A later run continues the output like a partial output. When that
+//! run writes its first row, the output loses its final name.
 
 use super::Output;
 use super::overwrite::renamed;
@@ -23,10 +23,10 @@ use trijet::Result;
 
 impl Output {
     /// Leaves out the rows of images that `input` finds to be damaged. A folder of images gets no
-    /// file for these images, and any other output gets zeros.
+    /// file for such an image, and any other output gets zeros.
     ///
     /// # Panics
-    /// When several processes write the output.
+    /// If several processes write the output.
     #[must_use]
     pub fn skipping(mut self, input: &Input) -> Self {
         assert!(
@@ -37,8 +37,8 @@ impl Output {
         self
     }
 
-    /// Writes `rows` of the output, and leaves out the rows of damaged images. The first of these
-    /// rows is computed from the row `row` of the input.
+    /// Writes `rows` of the output, and leaves out the rows of damaged images. The row `rows.start`
+    /// of the output is computed from the row `row` of the input.
     pub(super) fn write_sound(
         &self,
         damaged: &DamagedImages,
@@ -62,8 +62,8 @@ impl Output {
         Ok(())
     }
 
-    /// The rows of the output that are not in `done`. The returned ranges have the row numbers of
-    /// the input.
+    /// The rows of this run that are not in `done`. `done` has row numbers of the output, and the
+    /// result has row numbers of the input.
     pub(super) fn missing_beside(&self, done: &Rows) -> Vec<Range<u64>> {
         let (own, first) = (self.target.rows(), self.target.first_row());
         let all = done.missing(own.end).into_iter();
@@ -72,8 +72,8 @@ impl Output {
         missing.map(|rows| first + rows.start..first + rows.end).collect()
     }
 
-    /// The first range of rows that were neither written nor left out. `None` if there are no such
-    /// rows.
+    /// The first range of rows that were neither written nor left out. `None` if all rows were
+    /// written or left out.
     pub(super) fn first_missing(&self) -> Option<Range<u64>> {
         let mut done = self.done();
         if let Some(run) = self.run.get() {
@@ -83,7 +83,7 @@ impl Output {
         self.missing_beside(&done).into_iter().next()
     }
 
-    /// Refuses an output without any row. Such an output occurs if each of its images is damaged.
+    /// Refuses an output from which all rows were left out, because each of its images is damaged.
     pub(super) fn check_any(&self, partial: &Partial) -> Result<()> {
         let record = partial.record();
         if record.left_out.count() == 0 || record.done.count() > 0 {
@@ -95,8 +95,8 @@ impl Output {
         Err(file_error::damaged("finish", &self.target.place.out, cause))
     }
 
-    /// Makes an output with its final name a partial output again, because its missing rows are
-    /// about to be written. An output with the partial name is not changed.
+    /// Gives an output with its final name the partial name again, because its missing rows are
+    /// about to be written. An output that already has the partial name is not changed.
     pub(super) fn taken_back(&self, partial: Arc<Partial>) -> Result<Arc<Partial>> {
         let place = &self.target.place;
         if is_at(partial.writer().root(), &place.out).unwrap_or(false) {
@@ -107,9 +107,9 @@ impl Output {
 }
 
 impl Place {
-    /// Whether the output at the final path belongs to a journal with `progress`, and lacks some of
-    /// its `rows` because images are damaged. A run that continues such an output removes its final
-    /// name.
+    /// Whether the output at the final path lacks some of its `rows` rows because images are
+    /// damaged. `progress` is the content of its journal. A run that continues such an output
+    /// removes its final name.
     pub(super) fn lacks_rows(&self, progress: &Progress, rows: u64) -> Result<bool> {
         if self.shared.is_some() || progress.done.missing(rows).is_empty() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! The space that an output needs, and the space that its disk has.
+//! The disk space that an output needs, and the free space of its disk.
 
 use super::target::Target;
 use crate::file_error;
@@ -7,28 +7,30 @@ use rustix::fs::{FsWord, statfs};
 use std::os::unix::fs::MetadataExt;
 use trijet::{Bytes, Result};
 
-/// The space of an output on its disk.
+/// The disk space of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// The bytes of the complete output that are not allocated yet.
+    /// The number of bytes of the complete output for which the disk has not allocated space yet.
     pub needed: Bytes,
-    /// The bytes that this user may still allocate.
+    /// The number of free bytes that this user may allocate.
     pub free: Bytes,
 }
 
-/// The type numbers of file systems that compress: Btrfs, ZFS, Bcachefs and F2FS. On these file
-/// systems, bytes may take less space.
+/// The type numbers of file systems that compress files: Btrfs, ZFS, Bcachefs and F2FS. On these
+/// file systems, a file may take less space than it has bytes.
 const COMPRESSING: [FsWord; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
 
-/// The unit of `st_blocks`. It does not depend on the block size of the file system.
+/// The number of bytes of a unit of `st_blocks`. It does not depend on the block size of the file
+/// system.
 const BLOCK_BYTES: u64 = 512;
 
 impl Target {
-    /// The space of the output. `None` for images, because their size is not known before they are
-    /// written. Also `None` on a file system that compresses or does not report its free space.
+    /// The disk space of the output. `None` for images, because their size is not known before they
+    /// are written. `None` for a file system that compresses files, or that does not report its
+    /// free space.
     ///
     /// # Errors
-    /// `Io` when the state of an earlier output cannot be read.
+    /// `Io` if the state of an earlier output cannot be read.
     pub fn space(&self) -> Result<Option<Space>> {
         let Some(bytes) = self.plan.bytes() else { return Ok(None) };
         let place = &self.place;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use trijet::pipeline::Layout;
 use trijet::{ErrorKind, Result, Source};
 
-/// A description of an output, before anything is written.
+/// The description of an output. Nothing is written before [`Output::open`](crate::Output::open).
 #[derive(Debug, Clone)]
 pub struct Target {
     pub(super) place: Place,
@@ -27,14 +27,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// Describes an output of `array` at `path`. The name determines the format: `.npy`; plain
-    /// bytes for `.raw`, `.bin` and `.dat`; a folder of images for a name without an extension, or
-    /// with a slash at the end. The images get the file names of the input's images.
+    /// Describes an output of `array` at `path`. The name determines the format. `.npy` is an
+    /// `.npy` file. `.raw`, `.bin` and `.dat` are files of plain bytes. A name without an
+    /// extension, or with a slash at the end, is a folder of images. The images get the file names
+    /// of the input's images.
     ///
     /// # Errors
-    /// `InvalidValue` for any other extension, when `path` is the input or lies inside it, and when
-    /// the array cannot be written in that format. `Io` when the folder of `path` is missing or
-    /// cannot be read.
+    /// `InvalidValue` for any other extension, if `path` is the input or lies inside it, or if the
+    /// format cannot hold the array. `Io` if the folder of `path` is missing or cannot be read.
     pub fn new(path: &Path, array: Array, input: &Input) -> Result<Self> {
         Self::of_format(format_of(path)?, path, array, input)
     }
@@ -47,8 +47,8 @@ impl Target {
         format_of(path).map(drop)
     }
 
-    /// Describes an output as [`new`](Self::new) does, but any other name means a file of plain
-    /// bytes.
+    /// Describes an output as [`new`](Self::new) does. But a name that determines no format is a
+    /// file of plain bytes.
     ///
     /// # Errors
     /// Errors of [`new`](Self::new).
@@ -74,16 +74,16 @@ impl Target {
     }
 
     /// Refuses an output that exists or that cannot be overwritten. [`crate::Output::open`] also
-    /// refuses such an output. This call is for a program that has much work before it opens the
-    /// output.
+    /// refuses such an output. This function is for a program that has much work to do before it
+    /// opens the output.
     ///
     /// # Errors
-    /// `InvalidValue` when something exists at the final path. `Io` when the state of that path
-    /// cannot be read.
+    /// `InvalidValue` if something that must not be overwritten exists at the final path. `Io` if
+    /// the state of that path cannot be read.
     pub fn check_free(&self) -> Result<()> {
         if self.overwrites {
             // The second name is the name of the partial output. The run discards the partial
-            // output.
+            // output, so the output loses only this name.
             return match self.place.has_both_names() {
                 true => Ok(()),
                 false => self.plan.check_reuse(&self.place.out),
@@ -102,13 +102,13 @@ impl Target {
         }
     }
 
-    /// Writes over an existing output of the same format at the final path. The new output reuses
-    /// the pages of the existing output, which is faster than creating new pages. The output loses
-    /// its name at the first row, and gets it back after the last row. A run that is interrupted in
-    /// between can be resumed, but the old rows are lost.
+    /// Allows writing over an existing output of the same format at the final path. The new output
+    /// reuses the pages of the existing output, which is faster than creating new pages. The output
+    /// loses its final name at the first row, and gets it back after the last row. A run that is
+    /// interrupted in between can be resumed, but the old rows are lost.
     ///
     /// # Panics
-    /// When the target describes a part of an output.
+    /// If the target describes the part of one of several processes.
     #[must_use]
     pub fn overwrite(mut self) -> Self {
         assert!(self.shard.is_none(), "an output of several processes cannot be written over");
@@ -116,11 +116,11 @@ impl Target {
         self
     }
 
-    /// Describes the part of the output that one of several processes writes. The last process that
-    /// finishes its part gives the output its final name.
+    /// Describes the part of the output that one of several processes writes. The process that
+    /// finishes last gives the output its final name.
     ///
     /// # Panics
-    /// When the target already describes a part, or is written over.
+    /// If the target already describes the part of a process, or allows overwriting.
     #[must_use]
     pub fn of_shard(mut self, shard: Shard) -> Self {
         assert!(self.shard.is_none(), "the target already describes a part of an output");
@@ -130,20 +130,21 @@ impl Target {
         self
     }
 
-    /// The part of the output that is written, if several processes write it.
+    /// The process for which this target describes a part. `None` if one process writes the whole
+    /// output.
     #[must_use]
     pub fn shard(&self) -> Option<Shard> {
         self.shard
     }
 
-    /// The rows that are written.
+    /// The rows of the output that this run writes.
     #[must_use]
     pub fn rows(&self) -> Range<u64> {
         let layout = self.layout();
         self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
-    /// The rows of the input from which [`rows`](Self::rows) are computed, without the rows of a
+    /// The rows of the input from which [`rows`](Self::rows) are computed, without the rows of the
     /// halo.
     #[must_use]
     pub fn rows_of_input(&self) -> Range<u64> {
@@ -156,13 +157,13 @@ impl Target {
         self.first_row
     }
 
-    /// The final path.
+    /// The final path of the output.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.place.out
     }
 
-    /// The array that is written.
+    /// The array that the complete output has.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.array
@@ -174,20 +175,21 @@ impl Target {
         self.format
     }
 
-    /// Whether the files of the output describe themselves. A file of plain bytes does not.
+    /// Whether the files of the output have a description of their array. Files of plain bytes have
+    /// none.
     #[must_use]
     pub fn has_header(&self) -> bool {
         self.format.name() != HEADERLESS.name()
     }
 
-    /// The rows of the output.
+    /// The layout of the rows of the output.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.array.layout().granule(self.granule())
     }
 
-    /// The number of rows of a granule. A chunk must start and end at multiples of this number. For
-    /// images, the number is the height of an image, otherwise 1.
+    /// The number of rows of a granule. A chunk must start and end at multiples of this number. The
+    /// number is the height of an image for images, and otherwise 1.
     #[must_use]
     pub fn granule(&self) -> u64 {
         self.plan.granule()
@@ -198,7 +200,7 @@ fn format_of(path: &Path) -> Result<&'static dyn Format> {
     of_output(path).ok_or_else(|| file_error::refused("create", path, unknown_output(path)))
 }
 
-/// The reason why an output is refused if no format claims its name.
+/// The message for an output whose name no format claims.
 fn unknown_output(path: &Path) -> String {
     let what = match by_name(path) {
         Some("PNG") => {
