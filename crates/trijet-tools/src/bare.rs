@@ -1,7 +1,7 @@
-//! Bare driver calls: the cost of an operation without the library.
+//! Bare driver calls, which measure the cost of an operation without the library.
 //!
-//! The functions are the same functions of the same driver that the library calls. All unsafe code
-//! of this crate is in this file and in the folder `bare`.
+//! The functions are the driver functions that the library calls. All unsafe code of this crate is
+//! in this file and in the folder `bare`.
 
 pub mod chain;
 pub mod lab;
@@ -36,7 +36,8 @@ struct Config {
     attr_count: c_uint,
 }
 
-/// A stream and buffers for launches of `axpy`, uploads and events by bare calls.
+/// A stream, an event and buffers, for launches of `axpy`, uploads and other operations by bare
+/// calls.
 #[derive(Debug)]
 pub struct Bare {
     launch: Launch,
@@ -66,21 +67,21 @@ fn check(call: &'static str, code: c_int) -> Result<()> {
 /// # Safety
 /// `F` is the type of the function of that name.
 unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that `F` is the type of the function `name`.
     let found = unsafe { library.get::<F>(name) };
     found.map(|function| *function).map_err(|error| {
         Error::new(ErrorKind::Unsupported, name, "the driver has no such function").caused_by(error)
     })
 }
 
-/// Looks up a function by its name, calls it once and checks the code that it returns.
+/// Looks up a driver function by its name, calls it once, and checks the code that it returns.
 macro_rules! call {
     ($library:ident, $name:literal: fn($($type:ty),*), $($arg:expr),*) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
-        // SAFETY: the type comes from the documented function.
+        // SAFETY: the type in the macro call is the documented type of the function.
         let function: Function = unsafe { symbol($library, $name) }?;
-        // SAFETY: the pointers are to live values of the documented types, the handles were made
-        // by this driver in this function, and nothing is destroyed: the process is a benchmark.
+        // SAFETY: the pointers are to live values of the documented types. This function got the
+        // handles from the same driver. Nothing is destroyed, because the process is a benchmark.
         check($name, unsafe { function($($arg),*) })?;
     }};
 }
@@ -90,11 +91,11 @@ impl Bare {
     /// `Unsupported` without a driver; every error of the driver.
     pub fn new(elements: u64) -> Result<Self> {
         let name = std::env::var_os("TRIJET_LIBCUDA").unwrap_or_else(|| "libcuda.so.1".into());
-        // SAFETY: the driver library, which is loaded already and may be loaded again.
+        // SAFETY: the library is the driver. It is already loaded, and may be loaded again.
         let library = unsafe { Library::new(name) }.map_err(|e| {
             Error::new(ErrorKind::Unsupported, "open", "no CUDA driver was found").caused_by(e)
         })?;
-        // The library stays loaded until the process ends, because `Self` has pointers to its
+        // The library stays loaded until the process ends, because `Bare` has pointers to its
         // functions.
         let library: &'static Library = Box::leak(Box::new(library));
         let Code::Ptx(ptx) = AXPY.code() else { unreachable!("shipped kernels are PTX") };
@@ -164,20 +165,20 @@ impl Bare {
         })
     }
 
-    /// Calls `call` `count` times. Returns the time of the host per call in nanoseconds. The device
-    /// is idle before and after the calls.
+    /// Makes `count` bare calls. Returns the host time per call in nanoseconds. The device is idle
+    /// before and after the calls.
     fn burst(&self, count: u32, mut call: impl FnMut() -> c_int) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {
             check("bare call", call())?;
         }
         let time = start.elapsed();
-        // SAFETY: a live stream.
+        // SAFETY: the stream is live.
         check("cuStreamSynchronize", unsafe { (self.synchronize)(self.stream) })?;
         Ok(time.as_secs_f64() * 1e9 / f64::from(count))
     }
 
-    /// Nanoseconds per launch of `axpy`.
+    /// The host time per launch of `axpy`, in nanoseconds.
     pub fn launches(&mut self, count: u32) -> Result<f64> {
         let (mut a, mut length) = (1.0f32, self.elements);
         let mut params: [*mut c_void; 5] = [
@@ -197,36 +198,37 @@ impl Bare {
         };
         let this = &*self;
         this.burst(count, || {
-            // SAFETY: the parameters match the kernel and live until the call has copied them.
+            // SAFETY: the parameters match the parameters of the kernel, and live until the call
+            // has copied them.
             unsafe {
                 (this.launch)(&raw const config, this.function, params.as_mut_ptr(), null_mut())
             }
         })
     }
 
-    /// Nanoseconds per upload.
+    /// The host time per upload from page-locked memory, in nanoseconds.
     pub fn uploads(&self, count: u32) -> Result<f64> {
         let bytes = usize::try_from(self.elements * 4).unwrap_or(0);
-        // SAFETY: both are allocations of `bytes` bytes that are never freed.
+        // SAFETY: `x` and `host` are allocations of `bytes` bytes that are never freed.
         self.burst(count, || unsafe { (self.upload)(self.x, self.host, bytes, self.stream) })
     }
 
-    /// Nanoseconds per record of an event.
+    /// The host time per record of an event, in nanoseconds.
     pub fn records(&self, count: u32) -> Result<f64> {
-        // SAFETY: a live event and stream of one context.
+        // SAFETY: the event and the stream are live and belong to one context.
         self.burst(count, || unsafe { (self.record)(self.event, self.stream) })
     }
 
-    /// Nanoseconds per wait of a stream for an event.
+    /// The host time per wait of a stream for an event, in nanoseconds.
     pub fn waits(&self, count: u32) -> Result<f64> {
-        // SAFETY: a live stream and event; a stream may wait for itself.
+        // SAFETY: the stream and the event are live. A stream may wait for its own event.
         self.burst(count, || unsafe { (self.wait)(self.stream, self.event, 0) })
     }
 
-    /// Nanoseconds per query of the thread's current context.
+    /// The host time per query of the current context of the thread, in nanoseconds.
     pub fn contexts(&self, count: u32) -> Result<f64> {
         let mut context = null_mut();
-        // SAFETY: one pointer to write.
+        // SAFETY: the call writes the local variable `context`.
         self.burst(count, || unsafe { (self.current)(&raw mut context) })
     }
 }

@@ -1,7 +1,7 @@
-//! A model of an allocator that caches segments, by the rules of PyTorch's `CUDACachingAllocator`
-//! without expandable segments. The blocks of one stream lie in segments of the driver. Blocks are
-//! split and joined within their segment. A segment returns to the driver only when all of it is
-//! free.
+//! A model of an allocator that caches segments. It has the rules of PyTorch's
+//! `CUDACachingAllocator` without expandable segments. A segment is memory that one call of the
+//! driver returns. The blocks of one stream lie in segments of this stream. Blocks are split and
+//! joined within their segment. A segment returns to the driver only when all of it is free.
 //!
 //! The model computes sizes and addresses, and has no memory. The replay of a trace over the model
 //! shows where free memory cannot be used.
@@ -9,19 +9,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sizes are multiples of this number.
+/// The sizes of blocks in bytes are multiples of this number.
 const UNIT: u64 = 512;
-/// The maximum size of a small block, and the size of the segments for small blocks.
+/// The maximum size of a small block in bytes, and the size of a segment for small blocks.
 const SMALL_MAX: u64 = 1 << 20;
 const SMALL_SEGMENT: u64 = 2 << 20;
-/// Blocks smaller than `LARGE_MIN` come from segments of a fixed size. A larger block has its own
-/// segment.
+/// Blocks that are not small, but smaller than `LARGE_MIN`, come from segments of `LARGE_SEGMENT`
+/// bytes. A larger block has its own segment.
 const LARGE_MIN: u64 = 10 << 20;
 const LARGE_SEGMENT: u64 = 20 << 20;
-/// The size of a segment for one block is a multiple of this number.
+/// The size of a segment for one large block is a multiple of this number of bytes.
 const SEGMENT_UNIT: u64 = 2 << 20;
 
-/// The address of a block, or of a segment.
+/// The address of a block or of a segment.
 pub type Address = u64;
 
 /// A block of a segment.
@@ -45,23 +45,23 @@ struct Segment {
 pub struct Caching {
     limit: u64,
     blocks: BTreeMap<Address, Block>,
-    /// The free blocks. An entry has the stream of the block, whether the segment of the block is
-    /// for small blocks, the size and the address.
+    /// The free blocks. Each entry has the stream of the block, whether the segment is for small
+    /// blocks, the size of the block in bytes, and its address.
     free: BTreeSet<(u16, bool, u64, Address)>,
     segments: BTreeMap<Address, Segment>,
-    /// The number of bytes of all segments.
+    /// The total number of bytes of all segments.
     held: u64,
-    /// The number of calls of the driver.
+    /// The number of calls of the driver so far.
     calls: u64,
-    /// The address of the next segment, unless a gap is large enough for the segment. A gap is the
-    /// address range of a segment that was returned to the driver. `gaps` has the size of each gap,
-    /// with its address as the key.
+    /// The address after the last segment, where a new segment starts if no gap is large enough for
+    /// it. A gap is the address range of a segment that was returned to the driver. `gaps` has the
+    /// size of each gap in bytes. The key is the address of the gap.
     end: Address,
     gaps: BTreeMap<Address, u64>,
 }
 
 impl Caching {
-    /// Makes an allocator that has no segments yet. It gets at most `limit` bytes from the driver.
+    /// Makes an allocator without segments. It gets at most `limit` bytes from the driver.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Caching {
         }
     }
 
-    /// The number of bytes that the allocator holds from the driver.
+    /// The number of bytes that the allocator has from the driver.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held
@@ -93,15 +93,17 @@ impl Caching {
         self.segments.iter().map(|(address, segment)| (*address, segment.bytes))
     }
 
-    /// The number of bytes of all free blocks, and of the largest free block.
+    /// The total number of bytes of all free blocks, and the size of the largest free block in
+    /// bytes.
     #[must_use]
     pub fn free_bytes(&self) -> (u64, u64) {
         let sizes = self.free.iter().map(|(_, _, bytes, _)| *bytes);
         sizes.fold((0, 0), |(sum, largest), bytes| (sum + bytes, largest.max(bytes)))
     }
 
-    /// Allocates for a stream. `None` if the limit leaves no memory, even after all segments
-    /// without a live block were returned to the driver.
+    /// Allocates a block of at least `bytes` bytes for a stream, and returns its address. `None` if
+    /// the limit is reached, even after all segments without a live block were returned to the
+    /// driver.
     pub fn allocate(&mut self, bytes: u64, stream: u16) -> Option<Address> {
         let bytes = bytes.max(1).checked_next_multiple_of(UNIT)?;
         let found = self.find(bytes, stream).or_else(|| {
@@ -123,7 +125,7 @@ impl Caching {
         Some(address)
     }
 
-    /// Frees a block.
+    /// Frees the block at `address`.
     ///
     /// # Panics
     /// If no live block starts at the address.
@@ -159,8 +161,7 @@ impl Caching {
         Some(block)
     }
 
-    /// The smallest free block of the stream that has at least `bytes` bytes and is in a segment
-    /// for this size.
+    /// The address of the smallest free block that can be used for `bytes` bytes on this stream.
     fn find(&self, bytes: u64, stream: u16) -> Option<Address> {
         let is_small = bytes <= SMALL_MAX;
         let fitting = self.free.range((stream, is_small, bytes, 0)..);
@@ -168,7 +169,8 @@ impl Caching {
         fitting.next().map(|(_, _, _, address)| *address)
     }
 
-    /// Gets a segment for a block of `bytes` bytes from the driver.
+    /// Gets a segment for a block of `bytes` bytes from the driver, and returns the address of the
+    /// segment. `None` if the limit does not allow this.
     fn grow(&mut self, bytes: u64, stream: u16) -> Option<Address> {
         let is_small = bytes <= SMALL_MAX;
         let size = match bytes {
@@ -200,7 +202,7 @@ impl Caching {
         Some(address)
     }
 
-    /// Returns all completely free segments to the driver.
+    /// Returns all segments without a live block to the driver.
     fn release(&mut self) {
         let whole = |(address, segment): (&Address, &Segment)| {
             let block = self.blocks[address];
@@ -224,7 +226,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The usual example of fragmentation in textbooks.
+    /// The usual textbook example of fragmentation.
     #[test]
     fn a_hundred_megabytes_are_free_and_fifty_are_refused() {
         let mut caching = Caching::new(200 * MIB);
@@ -232,11 +234,11 @@ mod tests {
         assert_eq!(caching.held(), 200 * MIB);
         all.iter().step_by(2).for_each(|address| caching.free_block(*address));
         assert_eq!(caching.free_bytes(), (100 * MIB, 20 * MIB));
-        // The five free segments return to the driver, which serves 50 MiB although they are not
-        // adjacent.
+        // The five free segments return to the driver. The driver serves 50 MiB although these
+        // segments are not adjacent.
         assert!(caching.allocate(50 * MIB, 0).is_some());
 
-        // Within one segment, only adjacent free blocks can serve 50 MiB.
+        // Within one segment, 50 MiB need free blocks that are adjacent.
         let mut caching = Caching::new(200 * MIB);
         let whole = caching.allocate(200 * MIB, 0).expect("room");
         caching.free_block(whole);

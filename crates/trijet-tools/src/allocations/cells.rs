@@ -1,4 +1,4 @@
-//! The cells of a line of a text with columns. A quoted cell may contain commas.
+//! The cells of a line of a CSV text. A quoted cell may contain commas.
 #![forbid(unsafe_code)]
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
@@ -14,7 +14,7 @@ pub(super) struct Cells {
 impl Cells {
     /// A splitter for lines of at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
-        // A line that has only commas has one cell more than it has bytes.
+        // A line of commas only has one cell more than it has bytes.
         let reader = ReaderBuilder::new().terminator(Terminator::Any(b'\n')).build();
         Self { reader, text: vec![0; most + 1], ends: vec![0; most + 1] }
     }

@@ -1,10 +1,11 @@
-//! Traces of allocations as text: one row for each call, in columns that the first line names.
+//! Traces of allocations as CSV text. The first line names the columns. Each other line is a row
+//! for one call.
 //!
-//! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` come from the log of RAPIDS rmm,
-//! so its logs can be replayed. `Nanos`, `Other` and `Device` are additions. Other columns are not
-//! read. The rows of each device are a separate trace, with its own pointers, streams and threads:
-//! an address of one device means nothing on another device. A text without the column `Device` is
-//! about one device. The actions are:
+//! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` are the same as in a log of
+//! RAPIDS rmm, so such a log can be replayed. `Nanos`, `Other` and `Device` are additional columns.
+//! A column with any other name is not read. The rows of each device are a separate trace, with its
+//! own pointers, streams and threads: a pointer of one device means nothing on another device. A
+//! text without the column `Device` is about one device. The actions are:
 //!
 //! | action | columns | meaning |
 //! |---|---|---|
@@ -14,9 +15,9 @@
 //! | `follow` | `Stream`, `Other` | later work waits for all earlier work of `Other` |
 //! | `synchronize` | `Stream` | the host waits for the stream |
 //!
-//! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are counted
-//! and left out. An incomplete last line is left out. A cell may be quoted, and a UTF-8 byte order
-//! mark may precede the text.
+//! `deallocate` means the same as `free`. A row with the action `allocate failure` or `deallocate
+//! failure`, which rmm writes, is counted and left out. An incomplete last line is left out. A cell
+//! may be quoted, and a UTF-8 byte order mark may precede the text.
 #![forbid(unsafe_code)]
 
 use super::cells::Cells;
@@ -27,21 +28,21 @@ use trijet::{Error, ErrorKind, Result};
 
 /// The first line of a trace that this module writes.
 const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
-/// The end of the first line of a text about several devices: an additional column.
+/// The end of the first line of a text about several devices: one more column.
 const DEVICE: &str = ",Device";
 /// Maximum number of threads of a trace, of streams of a trace, and of devices of a text.
 const NAMES_MAX: usize = 256;
 /// Maximum length of a line in bytes.
 const LINE_MAX: usize = 4096;
 
-/// The mark that some editors and spreadsheets write before a text.
+/// The byte order mark that some editors and spreadsheets write before a text.
 const MARK: char = '\u{feff}';
 
-/// A part of a line, or a text about the fault in this part.
+/// The value of a part of a line, or a message about an error in this part.
 type Parsed<T> = std::result::Result<T, String>;
 
-/// A call of a trace. Allocations, streams and threads each have numbers from 0, in the order of
-/// the rows in which they first occur.
+/// A call of a trace. The allocations are numbered from 0, in the order of the rows in which they
+/// first occur. The streams and the threads are numbered in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRow {
     /// The host thread that makes the call.
@@ -59,36 +60,36 @@ pub enum Action {
         id: u32,
         /// The size of the allocation in bytes.
         bytes: u64,
-        /// The stream.
+        /// The number of the stream.
         stream: u16,
     },
     /// Frees memory after the work of a stream.
     Free {
         /// The number of the allocation.
         id: u32,
-        /// The stream.
+        /// The number of the stream.
         stream: u16,
     },
     /// Uses memory in a kernel.
     Use {
         /// The number of the allocation.
         id: u32,
-        /// The stream of the kernel.
+        /// The number of the stream of the kernel.
         stream: u16,
         /// The duration of the kernel in nanoseconds.
         ns: u32,
     },
     /// Makes the later work of a stream wait for all work that was enqueued in another stream
-    /// before.
+    /// before this call.
     Follow {
-        /// The stream that waits.
+        /// The number of the stream that waits.
         stream: u16,
-        /// The stream whose work it waits for.
+        /// The number of the stream whose work is waited for.
         other: u16,
     },
     /// Makes the host wait for a stream.
     Synchronize {
-        /// The stream.
+        /// The number of the stream.
         stream: u16,
     },
 }
@@ -119,8 +120,8 @@ pub struct Trace {
     pub threads: u16,
 }
 
-/// The numbers of names, for example of streams. Names are numbered from 0, in the order of their
-/// first use.
+/// The numbers of the names of one kind, for example of the streams. The names are numbered from 0,
+/// in the order of their first use.
 #[derive(Debug, Default)]
 struct Names(HashMap<String, u16>);
 
@@ -142,7 +143,7 @@ impl Names {
     }
 }
 
-/// The names of the columns, in the order of the first line.
+/// The names of the columns in lower case, in the order of the first line.
 #[derive(Debug, Default)]
 struct Columns {
     names: Vec<String>,
@@ -164,13 +165,14 @@ impl Columns {
         self.names.iter().position(|column| column == name)
     }
 
-    /// The cell of a column; empty if there is no such column.
+    /// The cell of the column `name` in a line. Empty if there is no such column.
     fn cell<'l>(&self, cells: &[&'l str], name: &str) -> &'l str {
         self.place(name).and_then(|place| cells.get(place)).map_or("", |cell| *cell)
     }
 }
 
-/// At most 60 characters of a text from outside, without control characters, for a message.
+/// The first 60 characters of a text from outside this program, without control characters, for a
+/// message.
 fn shown(text: &str) -> String {
     text.chars().take(60).filter(|character| !character.is_control()).collect()
 }
@@ -183,12 +185,12 @@ fn number(text: &str, what: &str) -> Parsed<u64> {
     parsed.map_err(|_| format!("`{}` is not a number for {what}", shown(text)))
 }
 
-/// A reader of the rows of one device, and its trace so far.
+/// A reader of the rows of one device, and the trace that it has read so far.
 #[derive(Debug, Default)]
 struct Reader {
     threads: Names,
     streams: Names,
-    /// The number of each live allocation, by its pointer.
+    /// The number of each live allocation. The key is the pointer in the text.
     live: HashMap<u64, u32>,
     trace: Trace,
     failed: u64,
@@ -250,29 +252,30 @@ impl Reader {
     }
 }
 
-/// The trace of one device of a text.
+/// The trace of one of the devices of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTrace {
-    /// The name of the device; empty in a text without the column `Device`.
+    /// The name of the device. Empty in a text without the column `Device`.
     pub device: String,
     /// The trace of the calls for this device.
     pub trace: Trace,
-    /// The number of calls that failed in the program according to the text. The trace does not
-    /// contain them.
+    /// The number of calls that failed in the traced program. The trace does not contain these
+    /// calls.
     pub failed: u64,
 }
 
-/// The content of a text.
+/// The content of a trace text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// The traces of all devices, in the order of their first rows.
     pub devices: Vec<DeviceTrace>,
-    /// The number of the last line, if this line is incomplete and was therefore left out.
+    /// The number of the last line if the line is incomplete. Such a line was left out.
     pub cut: Option<u64>,
 }
 
-/// Reads the traces of all devices of a text. If the program ended early, the last line may be
-/// incomplete. A last line without a line end counts if it has a cell for each column and is valid.
+/// Reads the traces of all devices of a text. If the traced program ended early, the last line may
+/// be incomplete. A last line without a line end is read if it is valid and has a cell for each
+/// column. Otherwise it is left out.
 ///
 /// ```
 /// use trijet_tools::allocations::{read_all, text_of};
@@ -288,11 +291,10 @@ pub struct Text {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// # Errors
-/// `InvalidValue` with the number of the line, if the line is wrong. A line is wrong if it is too
-/// long, or has an unknown action, a cell that is not a number, or a quote without an end. It is
-/// also wrong if it allocates a pointer that is already allocated, or uses or frees a pointer that
-/// is not allocated. `Io` if the text cannot be read or is not UTF-8.
+/// `InvalidValue` with the number of the line, if a line is wrong. A line is wrong if it is too
+/// long, or if it has an unknown action, a cell that is not a number, or a quote without an end. A
+/// line is also wrong if it allocates a pointer that is already allocated, or uses or frees a
+/// pointer that is not allocated. `Io` if the text cannot be read or is not UTF-8.
 pub fn read_all(text: impl BufRead) -> Result<Text> {
     let mut columns = Columns::default();
     let (mut devices, mut readers) = (Names::default(), Vec::<(String, Reader)>::new());
@@ -348,13 +350,13 @@ pub fn read_all(text: impl BufRead) -> Result<Text> {
     Ok(Text { devices, cut })
 }
 
-/// The traces as a text, which [`read_all`] reads. The rows of each device are together.
+/// Writes the traces as a text that [`read_all`] can read. The rows of each device are together.
 #[must_use]
 pub fn text_of(traces: &[DeviceTrace]) -> String {
     let is_named = traces.iter().any(|one| !one.device.is_empty());
     let mut text = format!("{HEAD}{}\n", if is_named { DEVICE } else { "" });
     for DeviceTrace { device, trace, .. } in traces {
-        // A cell must not contain a comma or a line end.
+        // A comma or a line end must not occur in a cell, because the cells are not quoted.
         let device = device.replace([',', '\r', '\n'], " ");
         let end = if is_named { format!(",{}", device.trim()) } else { String::new() };
         trace.write(&mut text, &end);
@@ -372,10 +374,10 @@ impl Reader {
 }
 
 impl Trace {
-    /// Reads the trace of a text of one device.
+    /// Reads the trace of a text about one device.
     ///
     /// # Errors
-    /// Errors of [`read_all`], and `InvalidValue` for a text of several devices.
+    /// Errors of [`read_all`], and `InvalidValue` for a text about several devices.
     pub fn read(text: impl BufRead) -> Result<Self> {
         let mut all = read_all(text)?.devices;
         if all.len() > 1 {
@@ -388,7 +390,7 @@ impl Trace {
         Ok(all.swap_remove(0).trace)
     }
 
-    /// The trace as text, which [`Trace::read`] reads.
+    /// The trace as a text that [`Trace::read`] can read.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{HEAD}\n");
@@ -396,7 +398,7 @@ impl Trace {
         text
     }
 
-    /// Appends the rows to a text. Each line ends with `last`.
+    /// Appends the rows of the trace to a text. `last` is appended to each line.
     fn write(&self, text: &mut String, last: &str) {
         for TraceRow { thread, action } in &self.rows {
             let end = match *action {
@@ -412,7 +414,7 @@ impl Trace {
         }
     }
 
-    /// Maximum number of bytes that are allocated at once.
+    /// Maximum number of bytes that are allocated at the same time.
     #[must_use]
     pub fn peak(&self) -> u64 {
         let mut sizes = vec![0; self.allocations as usize];
@@ -489,8 +491,8 @@ mod tests {
         );
     }
 
-    /// A spreadsheet writes such a text. In an earlier version, the byte order mark was read as a
-    /// part of the first column's name.
+    /// A spreadsheet writes a byte order mark and quotes. In an earlier version, the mark was read
+    /// as a part of the first column's name.
     #[test]
     fn a_mark_before_the_text_and_quotes_around_cells_are_read() -> Result<()> {
         let plain = "Action,Pointer,Size,Stream\nallocate,1,8,0\nfree,1,,0\n";
@@ -501,7 +503,8 @@ mod tests {
         Ok(())
     }
 
-    /// A program that ends early leaves such a line, whose cells may be cut off.
+    /// A program that ends early leaves a last line without a line end. The cells of this line may
+    /// be cut off.
     #[test]
     fn a_last_line_without_its_end_is_cut_off_unless_it_is_whole() -> Result<()> {
         let whole = "Action,Pointer,Size,Stream\nallocate,0x7f00,8,0\n";
@@ -526,8 +529,8 @@ mod tests {
         Ok(())
     }
 
-    /// Both devices have memory at the same address at once, and the streams of each device are
-    /// counted separately.
+    /// Both devices have an allocation at the same address at the same time. The streams of each
+    /// device are numbered separately.
     #[test]
     fn the_rows_of_each_device_are_a_trace_of_their_own() -> Result<()> {
         let text = "Action,Pointer,Size,Stream,Device\nallocate,1,300,7,a\nallocate,1,200,8,b\n\

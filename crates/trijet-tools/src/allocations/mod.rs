@@ -1,5 +1,5 @@
-//! Traces of allocations: their file format, programs that are typical of one kind of work, and the
-//! replay of a trace. A replay runs over the heap of a device, over a pool of the device, or over a
+//! Traces of allocations: their file format, workloads that make typical traces, and the replay of
+//! a trace. A replay runs over the heap of a device, over a memory pool of the device, or over a
 //! model of an allocator that caches segments.
 #![forbid(unsafe_code)]
 

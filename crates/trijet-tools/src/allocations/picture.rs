@@ -1,5 +1,5 @@
-//! The address space of an allocator during a replay, for a picture: its allocations, the memory
-//! that it held, and the allocations that it refused.
+//! The address space of an allocator during a replay, for a picture. It consists of the
+//! allocations, the memory that the allocator had from the device, and the refused allocations.
 #![forbid(unsafe_code)]
 
 use super::caching::Caching;
@@ -15,37 +15,38 @@ const POINTS_MAX: usize = 2000;
 pub struct Panel {
     /// The name of the allocator.
     pub name: String,
-    /// Maximum number of bytes that the allocator may hold. `None` without a limit.
+    /// Maximum number of bytes that the allocator may have from the device. `None` without a limit.
     pub limit: Option<u64>,
-    /// Maximum number of bytes that the allocator held at once.
+    /// The largest number of bytes that the allocator had from the device.
     pub held_peak: u64,
-    /// Maximum number of bytes that were allocated at once.
+    /// The largest number of bytes that were allocated at the same time.
     pub live_peak: u64,
     /// The number of refused allocations.
     pub failed: u64,
     /// The number of calls of the driver for memory.
     pub driver_calls: u64,
-    /// The number of waits of streams that the allocator inserted.
+    /// The number of times that the allocator made a stream wait.
     pub waits: u64,
-    /// The memory that the allocator held.
+    /// The ranges of memory that the allocator had from the device.
     pub ranges: Vec<HeldRange>,
-    /// For each allocation: address, size in bytes, row of the allocation, row of the free or -1,
-    /// stream, and number of the allocation.
+    /// For each allocation: its address, its size in bytes, the index of the row that allocated it,
+    /// the index of the row that freed it (-1 if no row did), its stream, and its number.
     pub blocks: Vec<(u64, u64, u64, i64, u16, u32)>,
     /// The refused allocations.
     pub failures: Vec<Refused>,
-    /// Points of the curve: a row, the bytes that were held after it, and the bytes that were
-    /// allocated after it.
+    /// The points of the curve. A point has the index of a row, the number of bytes that the
+    /// allocator had from the device after this row, and the number of bytes that were allocated
+    /// after this row.
     pub curve: Vec<(u64, u64, u64)>,
 }
 
-/// A range of memory that the allocator held from one row to another row.
+/// A range of memory that the allocator had from the device, from one row to a later row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HeldRange {
-    /// The row whose call got the memory from the device.
+    /// The index of the row whose call got the memory from the device.
     pub from_row: u64,
-    /// The row whose call returned the memory to the device. `None` if the allocator held the
-    /// memory until the end.
+    /// The index of the row whose call returned the memory to the device. `None` if the allocator
+    /// had the memory until the end.
     pub to_row: Option<u64>,
     /// The address of the memory.
     pub start: u64,
@@ -56,29 +57,31 @@ pub struct HeldRange {
 /// A refused allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// The row of the refused call.
+    /// The index of the row that requested the allocation.
     pub row: u64,
     /// The requested size in bytes.
     pub wanted: u64,
-    /// The number of free bytes that the allocator held at that moment.
+    /// The number of free bytes that the allocator had at this row.
     pub free: u64,
-    /// The size of the largest free piece in bytes.
+    /// The size of the largest free piece in bytes, at this row.
     pub largest: u64,
 }
 
-/// A recorder of the address space.
+/// A recorder of the address space during a replay.
 #[derive(Debug)]
 pub(super) struct Recorder {
     panel: Panel,
-    /// The index of each live allocation in `panel.blocks`, by the number of the allocation.
+    /// The index of each live allocation in `panel.blocks`. The key is the number of the
+    /// allocation.
     places: BTreeMap<u32, usize>,
-    /// The index of each held range in `panel.ranges`, by the address and the size of the range.
+    /// The index in `panel.ranges` of each range that the allocator has now. The key is the address
+    /// and the size of the range.
     held: BTreeMap<(u64, u64), usize>,
-    /// The row that is being recorded.
+    /// The index of the row that is being recorded.
     row: u64,
     held_bytes: u64,
     live_bytes: u64,
-    /// The number of rows from one point of the curve to the next point.
+    /// The number of rows between two points of the curve.
     every: u64,
 }
 
@@ -102,8 +105,8 @@ impl Recorder {
         Self { panel, places, held, row: 0, held_bytes: 0, live_bytes: 0, every }
     }
 
-    /// Notes that the allocator holds these ranges after the row, each as its address and its size.
-    /// Does nothing if they are unchanged.
+    /// Records the ranges that the allocator has from the device after the present row. Each range
+    /// has its address and its size in bytes. Does nothing if the ranges are the same as before.
     pub(super) fn held(&mut self, ranges: Vec<(u64, u64)>) {
         if ranges.len() == self.held.len() && ranges.iter().all(|one| self.held.contains_key(one)) {
             return;
@@ -139,14 +142,14 @@ impl Recorder {
         self.live_bytes -= block.1;
     }
 
-    /// Notes a refused allocation of `wanted` bytes. `free` is the number of free bytes, and
-    /// `largest` is the size of the largest free piece.
+    /// Records a refused allocation of `wanted` bytes. `free` is the number of free bytes, and
+    /// `largest` is the size of the largest free piece in bytes.
     pub(super) fn refused(&mut self, wanted: u64, (free, largest): (u64, u64)) {
         self.panel.failed += 1;
         self.panel.failures.push(Refused { row: self.row, wanted, free, largest });
     }
 
-    /// Ends the row, and adds a point to the curve for every `every`th row.
+    /// Ends the present row. Adds a point to the curve once in `every` rows.
     pub(super) fn end_row(&mut self) {
         if self.row.is_multiple_of(self.every) {
             self.panel.curve.push((self.row, self.held_bytes, self.live_bytes));
@@ -154,7 +157,7 @@ impl Recorder {
         self.row += 1;
     }
 
-    /// Ends the picture of a run, with these figures.
+    /// Ends the recording, and adds these figures to the panel.
     pub(super) fn finish(mut self, held_peak: u64, driver_calls: u64, waits: u64) -> Panel {
         self.panel.held_peak = held_peak;
         (self.panel.driver_calls, self.panel.waits) = (driver_calls, waits);

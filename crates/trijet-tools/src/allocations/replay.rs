@@ -1,8 +1,8 @@
 //! The replay of a trace over the memory of a device.
 //!
-//! Each allocation has a tag. The first use of an allocation writes the tag into the memory, and
-//! each further use is a kernel that looks for the tag there. If two allocations share memory, the
-//! replay therefore ends with an error.
+//! Each allocation has a tag. The kernel of the first use writes the tag into the memory of the
+//! allocation. The kernel of each further use checks that the memory still has the tag. So if two
+//! allocations share memory, the replay ends with an error.
 #![forbid(unsafe_code)]
 
 use super::format::{Action, Trace, TraceRow};
@@ -16,37 +16,43 @@ use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Nanos, Resul
 /// The result of a replay.
 #[derive(Debug)]
 pub struct ReplayOutcome {
-    /// The host's time of each allocation, in nanoseconds.
+    /// The host time of each allocation call, in nanoseconds.
     pub allocate_ns: Vec<f64>,
-    /// The host's time of each free, in nanoseconds.
+    /// The host time of each free call, in nanoseconds.
     pub free_ns: Vec<f64>,
-    /// The time from the first row to the end of all work, without the time that the recorder took.
+    /// The time from the first row to the end of all work. The time that the recorder took is
+    /// subtracted.
     pub whole: Nanos,
-    /// Maximum number of bytes that the allocator held from the device at once.
+    /// The largest number of bytes that the allocator had from the device.
     pub held_peak: u64,
-    /// The number of refused allocations. The replay left out the rows that use these allocations.
+    /// The number of refused allocations. The replay left out the rows that use or free these
+    /// allocations.
     pub failed: u64,
-    /// The number of calls of the driver for memory; 0 for a pool, which does not count its calls.
+    /// The number of calls of the driver for memory. 0 for a memory pool, which does not count its
+    /// calls.
     pub calls: u64,
-    /// The number of waits of streams that the library inserted.
+    /// The number of times that the library made a stream wait.
     pub waits: u64,
-    /// The address space over time, if it was requested.
+    /// The address space over time. `None` if it was not requested.
     pub panel: Option<Panel>,
 }
 
 /// The options of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Maximum number of bytes that the heap may hold; only for a device with a heap.
+    /// Maximum number of bytes that the heap may have from the device. Only for a device with a
+    /// heap.
     pub limit: Option<u64>,
     /// The name of the allocator in a picture. With a name, the address space is recorded. The
-    /// figures are the same as in a run without a picture, because the recorder only reads the
-    /// state of the heap. If the device allocates from a pool, the picture has no held memory.
+    /// figures are the same as in a replay without a picture, because the recorder only reads the
+    /// state of the heap. If the device allocates from a memory pool, the picture does not show the
+    /// memory of the pool.
     pub picture: Option<String>,
 }
 
-/// The turn of a row at an object that several threads use: the index of the object, and the number
-/// of earlier rows that use this object. The row runs when that many rows of the object are done.
+/// The place of a row in the sequence of the rows that use one object. An object is an allocation
+/// or a stream. The first number is the index of the object. The second number counts the earlier
+/// rows that use the object. The row runs when this number of rows of the object are done.
 type Turn = (usize, u32);
 
 /// An allocation of the trace.
@@ -56,7 +62,7 @@ struct Slot {
     is_used: bool,
 }
 
-/// A stream of the trace, with the errors that its kernels count.
+/// A stream of the trace. The kernels of the stream count the wrong tags in `errors`.
 #[derive(Debug)]
 struct Lane {
     stream: Stream,
@@ -67,18 +73,18 @@ struct Lane {
 struct Replay<'a> {
     device: &'a Device,
     trace: &'a Trace,
-    /// The turns of each row, by the index of the row. A row has a turn for each of its objects
-    /// that several threads use.
+    /// For each row, a [`Turn`] for each of its objects that several threads use. The index is the
+    /// index of the row.
     turns: Vec<Vec<Turn>>,
     lanes: Vec<Lane>,
     slots: Vec<Mutex<Slot>>,
-    /// For each object, the number of rows that use the object and are done. The objects are all
-    /// allocations, followed by all streams.
+    /// For each object, the number of rows that use the object and are done. The allocations come
+    /// first, and the streams follow.
     done: Vec<AtomicU32>,
-    /// Whether all threads must end. This is set after an error in one of the threads.
+    /// Whether all threads must end, because one of the threads had an error.
     stopped: AtomicBool,
     clock_ns: f64,
-    /// The recorder of the address space, if there is a picture.
+    /// The recorder of the address space. `None` if no picture was requested.
     recorder: Option<Mutex<Recorder>>,
 }
 
@@ -92,8 +98,8 @@ struct Measured {
     recording: Duration,
 }
 
-/// The indices of the objects that a row uses. An allocation has its number as the index. A stream
-/// has its number plus the number of all allocations.
+/// The indices of the objects that a row uses. The index of an allocation is its number. The index
+/// of a stream is its number plus the number of all allocations.
 fn objects(trace: &Trace, action: Action) -> [Option<usize>; 3] {
     let of = |id: u32| Some(id as usize);
     let stream = |number: u16| Some(trace.allocations as usize + usize::from(number));
@@ -108,7 +114,7 @@ fn objects(trace: &Trace, action: Action) -> [Option<usize>; 3] {
     }
 }
 
-/// For each row, its turns at objects that several threads use.
+/// For each row, a [`Turn`] for each of its objects that several threads use.
 fn turns(trace: &Trace) -> Vec<Vec<Turn>> {
     let count = trace.allocations as usize + usize::from(trace.streams);
     let mut user: Vec<Option<u16>> = vec![None; count];
@@ -136,7 +142,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panic under this lock")
 }
 
-/// The ranges of memory that the heap of a device holds, each as its address and its size.
+/// The ranges of memory that the heap of a device has from the device. Each range has its address
+/// and its size in bytes.
 fn held_by(device: &Device) -> Vec<(u64, u64)> {
     let ranges = probe::heap_ranges(device).into_iter();
     ranges.map(|range| (range.start, range.end - range.start)).collect()
@@ -153,8 +160,8 @@ impl<'a> Replay<'a> {
     fn new(device: &'a Device, trace: &'a Trace, recorder: Option<Recorder>) -> Result<Self> {
         let lane = |_| {
             let stream = device.stream()?;
-            // The memory for errors does not come from the heap, because the heap is used for the
-            // trace only.
+            // This memory does not come from the heap, so that the heap has only the allocations of
+            // the trace.
             let mut errors = device.alloc::<u32>(1)?;
             stream.fill_bytes(&mut errors, 0)?;
             Ok(Lane { stream, errors: Mutex::new(errors) })
@@ -182,7 +189,7 @@ impl<'a> Replay<'a> {
         lock(&self.slots[id as usize])
     }
 
-    /// Makes the call of a row.
+    /// Makes the call of one row, and measures it.
     fn row(&self, action: Action, measured: &mut Measured) -> Result<()> {
         match action {
             Action::Allocate { id, bytes, stream } => {
@@ -196,7 +203,8 @@ impl<'a> Replay<'a> {
                         measured.allocate_ns.push((ns - self.clock_ns).max(0.0));
                         *self.slot(id) = Slot { buffer: Some(buffer), is_used: false };
                     }
-                    // The library returns `InvalidValue` for a size that exceeds the address space.
+                    // For a size that exceeds the address space, the library returns
+                    // `InvalidValue`.
                     Err(error)
                         if matches!(
                             error.kind(),
@@ -243,7 +251,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Makes the calls of a thread.
+    /// Makes the calls of one thread of the trace.
     fn thread(&self, thread: u16) -> Result<Measured> {
         let mut measured = Measured::default();
         let rows = self.trace.rows.iter().zip(&self.turns).filter(|(row, _)| row.thread == thread);
@@ -287,10 +295,10 @@ impl<'a> Replay<'a> {
         }))
     }
 
-    /// Makes the call of a row, and records the addresses of its memory if there is a recorder.
-    /// With several threads, the picture numbers the rows in the order in which they are recorded.
-    /// A free is recorded before its call, because another thread may get the memory immediately
-    /// after the call.
+    /// Makes the call of a row. If there is a recorder, records the addresses that the row
+    /// allocates or frees. If the trace has several threads, the picture numbers the rows in the
+    /// order in which they are recorded. A free is recorded before its call, because another thread
+    /// may get the memory immediately after the call.
     fn recorded(&self, action: Action, measured: &mut Measured) -> Result<()> {
         let Some(recorder) = &self.recorder else { return self.row(action, measured) };
         let begin = Instant::now();
@@ -305,7 +313,7 @@ impl<'a> Replay<'a> {
         recorder.held(held_by(self.device));
         if let Action::Allocate { id, bytes, stream } = action {
             if measured.failed > failed {
-                // The heap has gathered all free memory before it refused the allocation, so its
+                // Before the heap refused the allocation, it gathered all free memory. So its
                 // statistics are up to date.
                 let stats = self.device.heap_stats().unwrap_or_default();
                 recorder.refused(bytes, (stats.free.0 + stats.pending.0, stats.largest_free.0));
@@ -319,7 +327,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns an error if a kernel found the tag of another allocation.
+    /// Returns an error if a kernel did not find the tag of its allocation.
     fn verify(&self) -> Result<()> {
         let mut wrong = 0;
         for lane in &self.lanes {
@@ -333,7 +341,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Replays a trace over the heap or the pool of a device.
+/// Replays a trace over the heap or the memory pool of a device.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -346,10 +354,9 @@ impl<'a> Replay<'a> {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// # Errors
-/// `InvalidValue` if two allocations had the same memory at the same time. `Unsupported` for a
-/// limit on a device that allocates from a pool. Every error of the device, except `OutOfMemory`,
-/// which is counted.
+/// `InvalidValue` if two allocations shared memory at the same time. `Unsupported` for a limit on a
+/// device that allocates from a memory pool. Every error of the device, except that an allocation
+/// with `OutOfMemory` is only counted.
 pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<ReplayOutcome> {
     device.synchronize()?;
     device.trim_memory(Bytes(0))?;
@@ -399,7 +406,7 @@ mod tests {
     use trijet::check::CheckOptions;
     use trijet::sim::{Executor, HostConfig, Order};
 
-    /// A host device in virtual time, with a checker.
+    /// A host device in virtual time with a checker.
     fn checked_device() -> Result<Device> {
         let executor = Executor::Virtual(Order::Greedy);
         let config = HostConfig::new().executor(executor);
@@ -434,7 +441,7 @@ mod tests {
         Ok(())
     }
 
-    /// Threads hand allocations to each other, and each kernel finds the tag of its allocation.
+    /// Several threads use the same allocations, and each kernel finds the tag of its allocation.
     #[test]
     fn threads_replay_their_rows_in_the_order_of_common_objects() -> Result<()> {
         let device = Device::open(trijet::Select::Host(0))?;
@@ -451,8 +458,8 @@ mod tests {
         Ok(())
     }
 
-    /// With a limit of 200 MiB, the free memory of the caching allocator is in pieces, so the
-    /// allocator refuses 50 MiB. The heap serves them.
+    /// With a limit of 200 MiB, the free memory of the caching allocator is in separate pieces, so
+    /// it refuses 50 MiB. With the same limit, the heap serves 50 MiB.
     #[test]
     fn a_picture_has_what_a_caching_allocator_refuses_and_the_heap_gives() -> Result<()> {
         let device = checked_device()?;
@@ -470,8 +477,8 @@ mod tests {
         Ok(())
     }
 
-    /// A trace that allocates 200 MiB and frees them. Then it makes ten allocations in their place,
-    /// and frees five of these. Then it requests 50 MiB.
+    /// A trace that allocates 200 MiB and frees them. After that it makes ten allocations of 20
+    /// MiB, frees every second of them, and requests 50 MiB.
     fn fragmented() -> Trace {
         let mut text = "Action,Pointer,Size,Stream\nallocate,0,209715200,0\nfree,0,,0\n".to_owned();
         let lines = (1..=10).map(|id| format!("allocate,{id},20971520,0\n"));

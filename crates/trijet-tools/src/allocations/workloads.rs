@@ -1,16 +1,17 @@
-//! Traces of allocations that are typical of one kind of work.
+//! Workloads: programs that make a trace of allocations that is typical of one kind of work.
 #![forbid(unsafe_code)]
 
 use super::format::{Action, Trace, TraceRow};
 use serde::Deserialize;
 use trijet::testing::Prng;
 
-/// A kind of work.
+/// A kind of work, with its parameters.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
-    /// Kernels in several streams. The memory of each kernel is allocated directly before it and
-    /// freed directly after it: the rule `multi_stream_allocations` of RAPIDS rmm.
+    /// Kernels in several streams. The memory of each kernel is allocated directly before the
+    /// kernel and freed directly after it. The benchmark `multi_stream_allocations` of RAPIDS rmm
+    /// does the same.
     Streams {
         /// The number of streams.
         streams: u16,
@@ -19,13 +20,13 @@ pub enum Workload {
         /// The duration of each kernel in nanoseconds.
         kernel_ns: u32,
     },
-    /// The steps of a server of a language model: sequences arrive with a prompt, get pages for
-    /// their keys and values, and leave. Each step has scratch memory for its tokens. Results are
-    /// used in a second stream.
+    /// The steps of a server of a language model. Sequences arrive with a prompt, get pages for
+    /// their keys and values, and leave. Each step has scratch memory for its tokens. The result of
+    /// a step is used in a second stream.
     Serving {
         /// The number of steps.
         steps: u32,
-        /// Maximum number of sequences at once.
+        /// Maximum number of sequences at the same time.
         sequences: usize,
         /// The size in bytes of a page, which has the keys and values of 16 tokens.
         page_bytes: u64,
@@ -34,8 +35,8 @@ pub enum Workload {
         /// The duration of the kernel of a step in nanoseconds.
         kernel_ns: u32,
     },
-    /// Allocations by several threads in several streams. Some allocations are handed to another
-    /// thread and stream.
+    /// Allocations by several threads in several streams. Some allocations are used and freed by
+    /// another thread in another stream.
     Churn {
         /// The number of threads.
         threads: u16,
@@ -48,20 +49,20 @@ pub enum Workload {
         /// The duration of each kernel in nanoseconds.
         kernel_ns: u32,
     },
-    /// Calls that each allocate many small pieces. At its end, a call frees all of its pieces.
+    /// Calls that each allocate many small pieces. Each call frees its pieces at its end.
     Tiny {
         /// The number of calls.
         calls: u32,
-        /// The number of allocations of a call.
+        /// The number of pieces that each call allocates.
         pieces: u32,
     },
 }
 
-/// Lengths in percent of their median. If all lengths are drawn equally often, they approximate a
-/// log-normal distribution.
+/// Lengths in percent of the median length. If each of them is drawn equally often, the lengths
+/// approximate a log-normal distribution.
 const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
 
-/// A random length, which is above `median` about as often as below.
+/// A random length. It is above `median` about as often as below.
 #[must_use]
 pub fn length(draw: &mut Prng, median: usize) -> usize {
     let kind = usize::try_from(draw.below(LENGTHS.len() as u64)).unwrap_or(0);
@@ -69,7 +70,7 @@ pub fn length(draw: &mut Prng, median: usize) -> usize {
     usize::try_from(median as u64 * percent / 100).unwrap_or(median).max(1)
 }
 
-/// A trace in the making.
+/// A trace that is being made.
 #[derive(Debug, Default)]
 struct Maker {
     trace: Trace,
@@ -94,7 +95,7 @@ impl Maker {
 }
 
 impl Workload {
-    /// Makes the trace. The same workload always has the same trace.
+    /// Makes the trace of the workload. The same workload always makes the same trace.
     #[must_use]
     pub fn trace(&self) -> Trace {
         match *self {
@@ -127,7 +128,7 @@ fn several_streams(streams: u16, kernels: u32, ns: u32) -> Trace {
     maker.finish(1, streams)
 }
 
-/// A sequence of a server.
+/// A sequence of the server of a language model. `pages` are the numbers of its allocations.
 #[derive(Debug)]
 struct Sequence {
     pages: Vec<u32>,
@@ -199,7 +200,7 @@ struct Owned {
     stream: u16,
 }
 
-/// The average number of live allocations per thread, once all threads have warmed up.
+/// The average number of live allocations per thread after the start.
 const KEPT: usize = 24;
 
 fn churn([threads, streams]: [u16; 2], allocations: u32, size_max: u64, ns: u32) -> Trace {
@@ -214,8 +215,8 @@ fn churn([threads, streams]: [u16; 2], allocations: u32, size_max: u64, ns: u32)
     for number in 0..allocations {
         let thread = u16::try_from(number % u32::from(threads)).unwrap_or(0);
         let stream = own(thread, below(u64::from(streams)));
-        // Small sizes are as frequent as large ones: first a random power of two is drawn, then a
-        // size up to that power.
+        // Small sizes are as frequent as large sizes: a random power of two is drawn first, and
+        // after that a size up to this power.
         let bits = 8 + below(u64::from(size_max.max(512).ilog2()) - 7);
         let id = maker.allocate(thread, 1 + below((1 << bits).min(size_max)), stream);
         maker.push(thread, Action::Use { id, stream, ns });
@@ -284,7 +285,7 @@ mod tests {
         ]
     }
 
-    /// The reader refuses a use or a free of memory that is not allocated.
+    /// `Trace::read` refuses a trace that uses or frees memory that is not allocated.
     #[test]
     fn each_workload_is_a_trace_that_frees_what_it_allocates() -> trijet::Result<()> {
         for workload in all() {

@@ -1,7 +1,7 @@
-//! Chains of kernels, in which each kernel runs after its predecessor: launched one by one, as a
-//! graph, and as dependent launches.
+//! Chains of kernels, in which each kernel runs after its predecessor. A chain is launched one
+//! kernel after another, as a graph, or as dependent launches.
 //!
-//! Each block of a kernel adds one to the word that belongs to the block. At the end, the words
+//! Each block of a kernel adds one to the word with the number of the block. At the end, the words
 //! show whether all kernels of the chain ran one after another.
 
 use super::lab::Lab;
@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::time::Instant;
 use trijet::{Error, ErrorKind, Result};
 
-/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, switched on.
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION` with the value 1.
 const DEPENDENT: Attribute = Attribute { id: 6, pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`.
 const THREAD_LOCAL: i32 = 1;
@@ -23,9 +23,9 @@ pub(super) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
 /// The kernel of a chain, and the dependence between its launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainLink {
-    /// One block that does nothing.
+    /// A kernel of one block that does nothing.
     Empty,
-    /// A block per multiprocessor. Each kernel starts when its predecessor has ended.
+    /// A kernel with a block per multiprocessor. Each kernel starts when its predecessor has ended.
     Plain,
     /// Dependent launches. Each kernel waits for its predecessor, and then lets the next kernel
     /// start.
@@ -38,9 +38,9 @@ pub enum ChainLink {
 /// The cost of a chain in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainCost {
-    /// The device's time per kernel.
+    /// The device time per kernel.
     pub kernel: f64,
-    /// The host's time per call, which launches one kernel or the whole graph.
+    /// The host time per call. A call launches one kernel or the whole graph.
     pub call: f64,
 }
 
@@ -49,15 +49,15 @@ pub struct ChainCost {
 pub struct Chains<'a> {
     lab: &'a Lab,
     blocks: u32,
-    /// Null if the kernels for dependent launches are not loaded.
+    /// The kernels for dependent launches. Null if they are not loaded.
     wait_then_trigger: Handle,
     trigger_then_wait: Handle,
 }
 
 impl<'a> Chains<'a> {
-    /// Loads the kernels. `blocks` is the number of multiprocessors. With `dependent`, also loads
-    /// the kernels for dependent launches, which need compute capability 9.0. Without `dependent`,
-    /// a chain of these kernels is an `Unsupported` error.
+    /// Loads the kernels. `blocks` is the number of multiprocessors. If `dependent` is true, the
+    /// kernels for dependent launches are loaded as well. They need compute capability 9.0.
+    /// Otherwise a chain of these kernels returns an `Unsupported` error.
     ///
     /// # Errors
     /// Every error of the driver.
@@ -96,7 +96,7 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
-    /// Checks that every block has counted `kernels` kernels.
+    /// Checks that each of the words has counted `kernels` kernels. An empty kernel counts nothing.
     fn verify(&self, link: ChainLink, kernels: u32) -> Result<()> {
         let expected = if link == ChainLink::Empty { 0 } else { kernels };
         let words = self.lab.words(usize::try_from(self.blocks).unwrap_or(usize::MAX))?;
@@ -107,10 +107,10 @@ impl<'a> Chains<'a> {
         Err(Error::new(ErrorKind::InvalidValue, "chain", cause))
     }
 
-    /// Launches `kernels` kernels one by one, and measures them.
+    /// Launches a chain of `kernels` kernels one after another, and measures the chain.
     ///
     /// # Errors
-    /// `InvalidValue` for a wrong count; every error of the driver.
+    /// `InvalidValue` if the words have a wrong count. Every error of the driver.
     pub fn streamed(&self, link: ChainLink, kernels: u32) -> Result<ChainCost> {
         self.lab.clear()?;
         let mut host = 0.0;
@@ -134,11 +134,11 @@ impl<'a> Chains<'a> {
         submitted.map(|()| graph)
     }
 
-    /// Captures the chain as a graph, and takes `samples` samples after a warm-up. Each sample is a
-    /// few launches of the graph.
+    /// Captures the chain as a graph, launches the graph for a warm-up, and takes `samples`
+    /// samples. Each sample consists of a few launches of the graph.
     ///
     /// # Errors
-    /// `InvalidValue` for a wrong count; every error of the driver.
+    /// `InvalidValue` if the words have a wrong count. Every error of the driver.
     pub fn graphed(&self, link: ChainLink, kernels: u32, samples: u32) -> Result<Vec<ChainCost>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         let graph = self.capture(link, kernels, self.blocks)?;
@@ -166,12 +166,12 @@ impl<'a> Chains<'a> {
         Ok(costs)
     }
 
-    /// Captures a chain again and again, and updates an executable graph with each new graph. In
-    /// every second graph, the kernels have one block less. Each sample has the host's time of the
-    /// capture and of the update, in nanoseconds.
+    /// Captures a chain `samples` times, and updates an executable graph with each captured graph.
+    /// In every second captured graph, the kernels have one block less. Each sample has the host
+    /// time of the capture and the host time of the update, in nanoseconds.
     ///
     /// # Errors
-    /// `InvalidValue` for a wrong count; every error of the driver.
+    /// `InvalidValue` if the words have a wrong count. Every error of the driver.
     pub fn updated(&self, kernels: u32, samples: usize) -> Result<Vec<[f64; 2]>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         let first = self.capture(ChainLink::Plain, kernels, self.blocks)?;

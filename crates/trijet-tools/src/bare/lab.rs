@@ -1,5 +1,5 @@
-//! One GPU through bare driver calls: streams, events, two very short kernels, and the cost of each
-//! call.
+//! Measures one GPU through bare driver calls: the cost of each call, with streams, events and two
+//! very short kernels.
 
 use super::check;
 use super::table::{Attribute, Config, Handle, Table, ask, need, open};
@@ -17,21 +17,21 @@ const NOT_READY: c_int = 600;
 const L2_BYTES: c_int = 38;
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
 const THRESHOLD: c_int = 4;
-/// The size of the copy whose call is timed.
+/// The size in bytes of the copy whose call is timed.
 const COPY_BYTES: usize = 4096;
 
-/// Two kernels. `pass` does nothing. In `tick`, the first thread of each block adds one to the word
-/// that belongs to the block. The words thus show whether each kernel of a chain ran once, after
-/// its predecessor.
+/// The PTX code of two kernels. `pass` does nothing. In `tick`, the first thread of each block adds
+/// one to the word with the number of the block. So the words show whether each kernel of a chain
+/// ran once, after its predecessor.
 pub(super) const PTX: &str = include_str!("ticks.ptx");
 
 /// The cost of one call in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
-    /// The time from the start of a call to its return, measured by the host.
+    /// The host time from the start of a call to its return.
     pub host: f64,
-    /// The time until the device had completed the work of all calls, divided by the number of
-    /// calls.
+    /// The time from the first call until the device had completed the work of all calls, divided
+    /// by the number of calls.
     pub through: f64,
 }
 
@@ -54,15 +54,15 @@ pub struct Lab {
     pub(super) memory: u64,
 }
 
-/// The size of the memory at `Lab::memory` and at `Lab::host`.
+/// The size in bytes of the memory at `Lab::memory` and at `Lab::host`.
 pub(super) const MEMORY_BYTES: usize = 1 << 16;
 
 unsafe extern "C" fn nothing(_: *mut c_void) {}
 
 impl Lab {
     /// # Errors
-    /// `Unsupported` without a driver, or if the driver lacks a function; every other error of the
-    /// driver.
+    /// `Unsupported` if there is no driver, or if the driver lacks a function. Every other error of
+    /// the driver.
     pub fn new(ordinal: u32) -> Result<Self> {
         let table = Table::load(open()?);
         ask!(table, init(0), "the only defined flags")?;
@@ -98,7 +98,8 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Makes the context current in this thread. Other code may have changed the current context.
+    /// Makes the context of this GPU current in this thread. Other code may have changed the
+    /// current context.
     pub fn enter(&self) -> Result<()> {
         ask!(self.table, set_current(self.context), "a context retained for the process")
     }
@@ -135,14 +136,14 @@ impl Lab {
         Ok(function)
     }
 
-    /// The size of the second-level cache of the device.
+    /// The size of the second-level cache of the GPU.
     pub fn l2(&self) -> Result<Bytes> {
         let mut value = 0;
         ask!(self.table, attribute(&raw mut value, L2_BYTES, self.device), "room for a number")?;
         Ok(Bytes(u64::try_from(value).unwrap_or(0)))
     }
 
-    /// Fills the device memory with zeros and waits until this is done.
+    /// Fills the device memory with zeros, and waits until the memory is filled.
     pub(super) fn clear(&self) -> Result<()> {
         ask!(self.table, fill(self.memory, 0, MEMORY_BYTES, self.stream), "an own allocation")?;
         self.synchronize()
@@ -153,7 +154,7 @@ impl Lab {
         ask!(self.table, stream_synchronize(self.other), "the other own stream")
     }
 
-    /// The first words of the device memory.
+    /// The first `count` words of the device memory.
     pub(super) fn words(&self, count: usize) -> Result<Vec<u32>> {
         let mut words = vec![0u32; count.min(MEMORY_BYTES / 4)];
         let to = words.as_mut_ptr().cast();
@@ -167,8 +168,8 @@ impl Lab {
         Ok(words)
     }
 
-    /// Launches a kernel with the address of the device memory as its only parameter. The kernel
-    /// `pass` ignores the parameter.
+    /// Launches a kernel. Its only parameter is the address of the device memory, which the kernel
+    /// `pass` ignores.
     pub(super) fn launch(
         &self,
         function: Handle,
@@ -193,7 +194,7 @@ impl Lab {
         )
     }
 
-    /// Times `count` calls. The device is idle before and after the calls.
+    /// Makes `count` calls, and returns their cost. The device is idle before and after the calls.
     fn burst(&self, count: u32, mut call: impl FnMut(u32) -> Result<()>) -> Result<Cost> {
         let start = Instant::now();
         for index in 0..count {
@@ -206,7 +207,7 @@ impl Lab {
         Ok(Cost { host: host.as_secs_f64() * per, through })
     }
 
-    /// Times launches of an empty kernel.
+    /// Times launches of the empty kernel `pass`.
     pub fn launches(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| self.launch(self.pass, 1, self.stream, &mut []))
     }
@@ -217,7 +218,7 @@ impl Lab {
         self.burst(count, |_| ask!(self.table, event_record(event, stream), "both are our own"))
     }
 
-    /// Times waits of a stream for an event of another stream.
+    /// Times waits of a stream for a recorded event of another stream.
     pub fn waits(&self, count: u32) -> Result<Cost> {
         ask!(self.table, event_record(self.event, self.stream), "an own event, to wait for")?;
         let (other, event) = (self.other, self.event);
@@ -229,7 +230,7 @@ impl Lab {
         self.burst(count, |_| self.ready().map(|_| ()))
     }
 
-    /// Times pairs of the creation and the destruction of an event.
+    /// Times pairs of a creation and a destruction of an event.
     pub fn events(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             let event = self.new_event(NO_TIMING)?;
@@ -237,7 +238,7 @@ impl Lab {
         })
     }
 
-    /// Times the creation of streams. Their destruction is not part of the time.
+    /// Times creations of streams. The time of their destruction is not included.
     pub fn streams(&self, count: u32) -> Result<Cost> {
         let mut made = Vec::new();
         let cost = self.burst(count, |_| {
@@ -262,7 +263,7 @@ impl Lab {
         })
     }
 
-    /// Times calls that enqueue a host function, which does nothing.
+    /// Times calls that enqueue a host function that does nothing.
     pub fn host_fns(&self, count: u32) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {
@@ -274,7 +275,7 @@ impl Lab {
         })
     }
 
-    /// Times launches, each with a wait of the host for its end.
+    /// Times launches. After each launch, the host waits until the kernel has ended.
     pub fn round_trips(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             self.launch(self.pass, 1, self.stream, &mut [])?;
@@ -283,7 +284,7 @@ impl Lab {
     }
 
     /// Times kernels that are launched alternately on two streams. Each kernel waits for an event
-    /// after its predecessor.
+    /// that is recorded after its predecessor.
     pub fn hops(&self, count: u32) -> Result<Cost> {
         self.burst(count, |index| {
             let (from, to) = match index % 2 {
@@ -296,7 +297,7 @@ impl Lab {
         })
     }
 
-    /// Times writes of a word by the stream.
+    /// Times writes of a word of device memory by the stream (`cuStreamWriteValue64`).
     pub fn writes(&self, count: u32) -> Result<Cost> {
         let (stream, to) = (self.stream, self.memory);
         self.burst(count, |index| {
@@ -305,7 +306,8 @@ impl Lab {
         })
     }
 
-    /// Times waits of the stream for a word. The condition `>= 0` holds for every word.
+    /// Times waits of the stream for a word of device memory (`cuStreamWaitValue64`). The condition
+    /// `>= 0` holds for every word.
     pub fn word_waits(&self, count: u32) -> Result<Cost> {
         let (stream, at) = (self.stream, self.memory);
         self.burst(count, |_| {
@@ -317,11 +319,12 @@ impl Lab {
         })
     }
 
-    /// Whether the event of `Lab::mark` is complete. The result is `true` before the first call
-    /// of `mark`.
+    /// Whether the event that [`Lab::mark`] recorded last is complete. The result is `true` before
+    /// the first record of the event.
     pub fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
-        // SAFETY: the event is our own and never destroyed, and a query has no effect.
+        // SAFETY: the event belongs to this `Lab` and is never destroyed. A query does not change
+        // the event.
         let code = unsafe { query(self.event) };
         if code == NOT_READY {
             return Ok(false);
@@ -338,8 +341,8 @@ impl Lab {
         )
     }
 
-    /// Calls `work`, which enqueues work in `self.stream`, and returns the time of this work on the
-    /// device in nanoseconds.
+    /// Calls `work`, which enqueues work in `self.stream`. Returns the device time of this work in
+    /// nanoseconds.
     pub(super) fn device_ns(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let [begin, end] = self.timed;
         ask!(self.table, event_record(begin, self.stream), "a timed event before the work")?;
@@ -352,7 +355,7 @@ impl Lab {
         Ok(f64::from(milliseconds) * 1e6)
     }
 
-    /// Sets the release threshold of the default pool.
+    /// Sets the release threshold of the default memory pool to `bytes` bytes.
     pub fn pool_keep(&self, bytes: u64) -> Result<()> {
         let (mut pool, mut value) = (null_mut(), bytes);
         ask!(self.table, pool_default(&raw mut pool, self.device), "room for the pool")?;
@@ -368,8 +371,8 @@ impl Lab {
         })
     }
 
-    /// Times pairs of a stream-ordered allocation and its free. With `wait`, the host synchronises
-    /// with the stream after each pair.
+    /// Times pairs of a stream-ordered allocation and its free. If `wait` is true, the host
+    /// synchronises with the stream after each pair.
     pub fn pool_pairs(&self, bytes: usize, count: u32, wait: bool) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {

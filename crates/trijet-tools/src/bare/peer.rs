@@ -1,4 +1,4 @@
-//! Copies between two GPUs that have access to each other's memory, by bare driver calls.
+//! Copies by bare driver calls between two GPUs that can access each other's memory.
 
 use super::lab::{Lab, MEMORY_BYTES};
 use super::table::ask;
@@ -7,7 +7,7 @@ use trijet::{Error, ErrorKind, Result};
 /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
 const ALREADY: i32 = 704;
 
-/// A source in the memory of one GPU, and a destination in the memory of another.
+/// A source in the memory of one GPU, and a destination in the memory of another GPU.
 #[derive(Debug)]
 pub(crate) struct Peers<'a> {
     from: &'a Lab,
@@ -48,7 +48,7 @@ impl<'a> Peers<'a> {
         Ok(this)
     }
 
-    /// The device's time of `count` copies of `bytes` bytes each, one after the other, in
+    /// Makes `count` copies of `bytes` bytes each, one after another. Returns their device time in
     /// nanoseconds.
     ///
     /// # Errors
@@ -71,10 +71,11 @@ impl<'a> Peers<'a> {
         })
     }
 
-    /// Fills the source with `value`, copies all of it, and compares the first and the last 64 KiB.
+    /// Fills the source with `value`, copies all of it, and checks the first and the last 64 KiB of
+    /// the destination.
     ///
     /// # Errors
-    /// `InvalidValue` for wrong bytes; every error of the driver.
+    /// `InvalidValue` if the destination has wrong bytes. Every error of the driver.
     pub(crate) fn verify(&self, value: u8) -> Result<()> {
         self.from.enter()?;
         let (stream, bytes) = (self.from.stream, self.bytes);

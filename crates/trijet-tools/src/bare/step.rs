@@ -11,7 +11,7 @@ const MIB: usize = 1 << 20;
 const ON_DEVICE: i32 = 1;
 const READ_WRITE: i32 = 3;
 
-/// A driver call that the library does not offer. Sizes are in MiB.
+/// A driver call that the library does not offer. A parameter is a size in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BareStep {
     /// `cuMemAlloc`.
@@ -42,7 +42,7 @@ pub enum BareStep {
     LoadedLaunch,
 }
 
-/// The objects that a step has created and not yet destroyed.
+/// The objects that a step has created and not destroyed yet.
 #[derive(Debug)]
 pub struct Held {
     memory: u64,
@@ -73,7 +73,7 @@ impl Default for Held {
 }
 
 impl Lab {
-    /// Creates the objects that the call needs.
+    /// Creates the objects that the call of `step` needs.
     pub fn prepare(&self, step: BareStep, held: &mut Held) -> Result<()> {
         self.enter()?;
         match step {
@@ -103,7 +103,7 @@ impl Lab {
         }
     }
 
-    /// Makes the call.
+    /// Makes the call of `step`.
     pub fn act(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
             BareStep::Alloc(mib) => self.allocate(mib, held),
@@ -128,7 +128,7 @@ impl Lab {
     }
 
     /// Destroys the objects in `held` that the step has created. The caller guarantees that no work
-    /// is running.
+    /// runs.
     pub fn clean(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
             BareStep::Alloc(_) => self.free_device(held),

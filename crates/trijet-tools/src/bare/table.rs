@@ -1,6 +1,6 @@
-//! The functions of the driver that the doctor calls, looked up by name. A missing function is an
-//! `Unsupported` error when it is called. With an old driver, the report thus lacks some figures,
-//! but there is a report.
+//! The driver functions that the doctor calls, looked up by name. If the driver lacks a function, a
+//! call of this function returns an `Unsupported` error. So with an old driver, the report lacks
+//! some figures, but there is a report.
 
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_ushort, c_void};
@@ -69,18 +69,18 @@ pub(super) struct AccessDesc {
 
 macro_rules! table {
     ($($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// The functions. An entry is `None` if the driver lacks the function.
+        /// The functions. A field is `None` if the driver lacks the function.
         #[derive(Debug)]
         pub(super) struct Table {
             $(pub(super) $field: Option<unsafe extern "C" fn($($arg),*) -> c_int>,)*
         }
 
         impl Table {
-            /// Looks up all functions.
+            /// Looks up all functions in the driver library.
             pub(super) fn load(library: &'static Library) -> Self {
                 Self {
-                    // SAFETY: the list gives each name the type that `cuda.h` documents for it, and
-                    // the library is never unloaded. A wrong type in the list would break this.
+                    // SAFETY: the list has for each name the type that `cuda.h` documents, and the
+                    // library is never unloaded. This does not hold if a type in the list is wrong.
                     $($field: unsafe { library.get($symbol) }.ok().map(|symbol| *symbol),)*
                 }
             }
@@ -150,13 +150,14 @@ pub(super) fn need<F>(function: Option<F>, name: &'static str) -> Result<F> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, name, "the driver has no such function"))
 }
 
-/// Calls one function of the table and checks its code. The text describes the arguments and
-/// explains why they are valid for the call.
+/// Calls one function of the table, and checks the code that it returns. `$why` describes the
+/// arguments, and explains why they are valid for the call.
 macro_rules! ask {
     ($table:expr, $field:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = crate::bare::table::need($table.$field, stringify!($field))?;
-        // SAFETY: the entry has the documented type, and `$why` holds at this call. The same driver
-        // made the handles, which are private to this folder. Pointers are to live values.
+        // SAFETY: the field has the documented type of the function, and `$why` holds at this call.
+        // The handles come from the same driver, and are private to this folder. The pointers are
+        // to live values.
         let code = unsafe { function($($arg),*) };
         crate::bare::check(stringify!($field), code)
     }};
@@ -164,11 +165,11 @@ macro_rules! ask {
 
 pub(super) use ask;
 
-/// Opens the driver library for the rest of the process.
+/// Opens the driver library, which then stays open until the process ends.
 pub(super) fn open() -> Result<&'static Library> {
     let name = std::env::var_os("TRIJET_LIBCUDA").unwrap_or_else(|| "libcuda.so.1".into());
-    // SAFETY: opening a library runs its initialisers. The driver is open already, because one of
-    // its devices is measured, so no initialiser runs.
+    // SAFETY: opening a library runs its initialisers. The driver is already open, because one of
+    // its devices is being measured. So no initialiser runs.
     let library = unsafe { Library::new(name) }.map_err(|e| {
         Error::new(ErrorKind::Unsupported, "open", "no CUDA driver was found").caused_by(e)
     })?;

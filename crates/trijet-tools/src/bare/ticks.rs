@@ -1,4 +1,4 @@
-//! The kernels of the chains, declared for the library.
+//! The kernels of the chains, declared for launches through the library.
 
 use super::chain::DEPENDENT_PTX;
 use super::lab::PTX;
@@ -26,27 +26,29 @@ const fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
     KernelSpec::new(name, Code::ptx(ptx), shape).twin(twin)
 }
 
-/// A kernel. Each of its blocks adds one to the word with the block's number.
+/// A kernel in which each block adds one to the word with the number of the block.
 pub type Tick = Kernel<(Ptr<Update<u32>>,)>;
 
 /// The kernel that does not wait for the previous kernel.
 pub static TICK: Tick =
-    // SAFETY: the entry takes one address, and block n adds one to word n. By the check of the
-    // shape there are as many words as blocks.
+    // SAFETY: the entry function takes one address, and block n adds one to word n. The check of
+    // the shape guarantees that there are as many words as blocks.
     unsafe { Kernel::declare(spec("tick", PTX)) };
 
 /// The kernel that waits for the previous kernel, and then lets the next kernel start.
 pub static WAIT_THEN_TRIGGER: Tick =
-    // SAFETY: as `TICK`; it touches memory only after its wait.
+    // SAFETY: the same as for `TICK`. The kernel accesses memory only after it has waited for its
+    // predecessor.
     unsafe { Kernel::declare(spec("wait_then_trigger", DEPENDENT_PTX)) };
 
 /// The kernel that lets the next kernel start, and then waits for the previous kernel.
 pub static TRIGGER_THEN_WAIT: Tick =
-    // SAFETY: as `TICK`; it touches memory only after its wait.
+    // SAFETY: the same as for `TICK`. The kernel accesses memory only after it has waited for its
+    // predecessor.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };
 
-/// One kernel that makes `count` steps, as a chain of `count` kernels would. Between two steps, all
-/// blocks wait for each other.
+/// The source of one kernel that makes `count` steps, like a chain of `count` kernels. Between two
+/// steps, all blocks wait for each other.
 const STEPS_CODE: &str = r#"
 extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long long blocks, unsigned* arrived,
                                  unsigned long long) {
@@ -65,7 +67,8 @@ extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long 
 "#;
 
 /// A persistent kernel with the arguments `(count, words, arrived)`. `count` is the number of
-/// steps, and `words` has a word for each block. `arrived` is one more word, which must be zero.
+/// steps, and `words` has one word for each block. `arrived` is a single word, which must be zero
+/// at the launch.
 pub static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let count: u32 = tile.scalar(0);
@@ -83,8 +86,9 @@ pub static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
         if fits { Ok(()) } else { Err("words and blocks that do not fit".to_owned()) }
     });
     let spec = KernelSpec::new("steps", Code::source(STEPS_CODE), shape).twin(twin);
-    // SAFETY: it takes (unsigned, unsigned*, u64, unsigned*, u64). Block n adds to word n, there
-    // are as many words as blocks, and all blocks add to one more word. All blocks are resident,
-    // since the shape demands a cooperative launch, so each wait ends.
+    // SAFETY: the entry function takes (unsigned, unsigned*, u64, unsigned*, u64). Block n adds to
+    // word n, and there are as many words as blocks. All blocks add to the word `arrived`. The
+    // shape demands a cooperative launch, so all blocks are resident, and each wait of a block
+    // ends.
     unsafe { Kernel::declare(spec) }
 };

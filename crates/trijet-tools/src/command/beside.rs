@@ -1,11 +1,11 @@
-//! Programs that start each other and are installed in the same folder.
+//! The paths of programs that start each other and are installed in the same folder.
 #![forbid(unsafe_code)]
 
 use std::env;
 use std::path::PathBuf;
 
-/// The path of the program with this name in the folder of the running program. If there is no such
-/// file, the result is the name alone, so that the start of the program searches PATH.
+/// The path of the program `name` in the folder of the running program. If this folder has no such
+/// file, the result is the name alone. The system then searches PATH when the program is started.
 #[must_use]
 pub fn beside(name: &str) -> PathBuf {
     let place = env::current_exe().ok().map(|own| own.with_file_name(name));

@@ -1,5 +1,5 @@
-//! The options `--device` and `--check`, and the devices that they open. Completions propose only
-//! some values of `--device`; the help names all of them.
+//! The options `--device` and `--check`, and the devices that they open. Shell completions propose
+//! only some values of `--device`. The help names all values.
 #![forbid(unsafe_code)]
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
@@ -29,7 +29,7 @@ impl<T> Clone for DeviceParser<T> {
     }
 }
 
-/// A parser for which completions propose these values.
+/// A parser of `--device` for which shell completions propose the values `proposed`.
 #[must_use]
 pub fn proposing<T>(proposed: &'static [&'static str]) -> DeviceParser<T> {
     DeviceParser { proposed, of: PhantomData }
@@ -55,14 +55,14 @@ where
     }
 }
 
-/// The device to run on.
+/// The device that the user has chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceName {
-    /// A GPU, or the host if there is no GPU.
+    /// A GPU, or the host device if there is no GPU.
     Auto,
     /// The GPU with this ordinal.
     Cuda(u32),
-    /// The host.
+    /// The host device.
     Host,
 }
 
@@ -82,7 +82,7 @@ impl FromStr for DeviceName {
     }
 }
 
-/// The option that runs the checker along with a command.
+/// The option `--check`, which runs the checker along with a command.
 #[derive(Debug, Args)]
 pub struct LiveCheck {
     /// Check all calls for races while the command runs, and print the verdict at the end. The exit
@@ -91,7 +91,8 @@ pub struct LiveCheck {
     pub check: bool,
 }
 
-/// Opens the device. The host device is opened for `host`, and for `auto` if there is no GPU.
+/// Opens the device that `name` means. This is the host device for `host`, and for `auto` if there
+/// is no GPU.
 ///
 /// # Errors
 /// Every error of the device.
@@ -99,7 +100,7 @@ pub fn open(name: DeviceName, check: &LiveCheck) -> trijet::Result<Device> {
     with_check(builder(name), check).open()
 }
 
-/// The options for opening a device by its name.
+/// The builder of the device that `name` means.
 pub fn builder(name: DeviceName) -> DeviceBuilder {
     Device::builder().select(match name {
         DeviceName::Auto => Select::Auto,
@@ -108,21 +109,21 @@ pub fn builder(name: DeviceName) -> DeviceBuilder {
     })
 }
 
-/// The names in findings about the calls of this command. The findings are for users, who cannot
-/// change the calls.
+/// The names that findings about the calls of this command use. The readers of these findings are
+/// users, who cannot change the calls.
 #[must_use]
 pub fn names() -> Names {
     Names { audience: Audience::User, ..Names::default() }
 }
 
-/// Adds the checker to a device that is about to be opened, if `--check` is given.
+/// Adds the checker to a device before it is opened, if `--check` is given.
 pub fn with_check(builder: DeviceBuilder, check: &LiveCheck) -> DeviceBuilder {
     let options = CheckOptions::new().names(names());
     if check.check { builder.check(options) } else { builder }
 }
 
-/// Opens devices of one driver. With `--check`, the devices have red zones where possible, and
-/// share one checker.
+/// Opens devices of one driver. With `--check`, the devices share one checker. They have red zones
+/// if the device supports red zones.
 ///
 /// # Errors
 /// Every error of the devices.
@@ -141,15 +142,16 @@ pub fn open_each(names: &[DeviceName], check: &LiveCheck) -> trijet::Result<Vec<
     names.iter().map(open).collect()
 }
 
-/// The numbers of the GPUs of this host. The list is empty without a driver or a GPU.
+/// The ordinals of the GPUs of this host. The list is empty if there is no driver or no GPU.
 ///
 /// # Errors
-/// Every error of the driver, except that there is no driver or no GPU.
+/// Every error of the driver, except the errors for a missing driver and a missing GPU.
 pub fn gpus() -> trijet::Result<Vec<u32>> {
     numbers(Device::cuda_devices())
 }
 
-/// The numbers of the GPUs that were found. The list is empty without a driver or a GPU.
+/// The ordinals of the GPUs in `found`. The list is empty if `found` is the error for a missing
+/// driver or a missing GPU.
 fn numbers(found: trijet::Result<Vec<DeviceInfo>>) -> trijet::Result<Vec<u32>> {
     match found {
         Ok(gpus) => Ok((0..).zip(gpus).map(|(number, _)| number).collect()),
@@ -160,9 +162,9 @@ fn numbers(found: trijet::Result<Vec<DeviceInfo>>) -> trijet::Result<Vec<u32>> {
     }
 }
 
-/// The device of one process of a job. `local` is the number of the process on its host, if a
-/// launcher has set this number. With `auto` and such a number, the process gets the GPU of the
-/// host that belongs to the number. Otherwise the result is `wanted`.
+/// The device for one process of a job. `local` is the number of the process on its host, if a
+/// launcher has set this number. If `wanted` is `auto` and this number is set, the process gets one
+/// of the GPUs of the host. Otherwise the result is `wanted`.
 ///
 /// # Errors
 /// Every error of the driver.
@@ -175,8 +177,8 @@ pub fn of_process(wanted: DeviceName, local: Option<u64>) -> trijet::Result<Devi
     }
 }
 
-/// The GPU of the process with the number `local` on its host. If there are more processes than
-/// GPUs, several processes get the same GPU.
+/// The ordinal of the GPU for the process with the number `local` on its host. If there are more
+/// processes than GPUs, several processes get the same GPU. `None` if there is no GPU.
 fn of_rank(gpus: &[u32], local: u64) -> Option<u32> {
     let place = local.checked_rem(gpus.len() as u64)?;
     usize::try_from(place).ok().map(|place| gpus[place])
@@ -187,8 +189,8 @@ mod tests {
     use super::*;
     use trijet::Error;
 
-    /// In an earlier version, a job on all GPUs ran only on the first GPU, because the query of
-    /// another GPU failed.
+    /// In an earlier version, if the query of one GPU failed, a job on all GPUs ran only on the
+    /// first GPU.
     #[test]
     fn only_a_host_without_gpus_has_none() {
         let failed = |kind| numbers(Err(Error::new(kind, "devices", "a reason")));

@@ -1,5 +1,5 @@
-//! The documents of `--json`. docs/json.md names their fields. A test compares this list with the
-//! printed fields.
+//! The JSON documents of the option `--json`. docs/json.md names their fields. A test compares this
+//! list with the printed fields.
 #![forbid(unsafe_code)]
 
 use super::print::print_text;
@@ -8,11 +8,11 @@ use serde_json::Value;
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::escaped;
 
-/// The version of all documents. The version changes if a field is renamed or removed, or gets
-/// another meaning. A new field does not change the version.
+/// The version of all JSON documents. The version changes if a field is renamed or removed, or if
+/// it gets another meaning. A new field does not change the version.
 const VERSION: u32 = 1;
 
-/// A document. The first fields are the version and the command.
+/// A JSON document. Its first fields are the version and the command.
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
@@ -21,7 +21,7 @@ struct Document<'a> {
     fields: &'a Value,
 }
 
-/// Prints the document of a command.
+/// Prints the JSON document of a command.
 ///
 /// # Errors
 /// `Io`.
@@ -30,7 +30,7 @@ pub fn print_json(command: &str, fields: &Value) -> Result<()> {
     let text = serde_json::to_string_pretty(&document).map_err(|error| {
         Error::new(ErrorKind::InvalidValue, "print", error.to_string()).caused_by(error)
     })?;
-    // JSON does not require escapes for the control characters of the C1 set, so they are escaped
+    // JSON does not demand escapes for the control characters U+007F to U+009F, so they are escaped
     // here.
     print_text(&escaped(&text))
 }

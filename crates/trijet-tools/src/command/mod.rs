@@ -1,5 +1,5 @@
-//! The parts that the commands `trijet` and `trijet-bench` share. These are the choice of a device,
-//! lines for people, progress, signals, the documents of `--json`, and verdicts of the checker.
+//! The modules that the commands `trijet` and `trijet-bench` share: the choice of a device, lines
+//! for people, progress, signals, the documents of `--json`, and verdicts of the checker.
 #![forbid(unsafe_code)]
 
 pub mod beside;

@@ -1,4 +1,4 @@
-//! Lines for people and for programs.
+//! Prints lines for people and texts for programs.
 #![forbid(unsafe_code)]
 
 use super::wrap::wrapped;
@@ -7,10 +7,10 @@ use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::escaped;
 
-/// Prints lines for a person. All lines are written at once, because the processes of a job share
+/// Prints lines for a person. One call writes all lines, because the processes of a job may share
 /// their output. If the output is a terminal, the lines are broken to its width. Control characters
-/// are escaped, because the lines may have text from outside, such as labels of a ledger. If the
-/// reader of a pipe has closed the pipe, this is not an error.
+/// are escaped, because the lines may have text from outside this program, such as labels of a
+/// ledger. If the output is a pipe whose reader has closed it, this is not an error.
 ///
 /// # Errors
 /// `Io`.
@@ -18,7 +18,7 @@ pub fn print(lines: impl Display) -> Result<()> {
     print_text(&wrapped(&escaped(&lines.to_string()), &stdout()))
 }
 
-/// Prints a text for programs. The lines of the text are never broken.
+/// Prints a text for a program. The lines of the text are not broken.
 ///
 /// # Errors
 /// `Io`.
@@ -34,7 +34,7 @@ pub fn print_text(text: &str) -> Result<()> {
 }
 
 /// Prints lines to standard error, with control characters escaped. If standard error is a
-/// terminal, the lines are broken to its width. Failures are ignored, because the exit status must
+/// terminal, the lines are broken to its width. Errors are ignored, because the exit status must
 /// not depend on them.
 pub fn print_stderr(lines: impl Display) {
     drop(writeln!(stderr(), "{}", wrapped(&escaped(&lines.to_string()), &stderr())));

@@ -1,5 +1,5 @@
-//! Progress on standard error, for commands that take longer than a second: a bar on a terminal,
-//! and elsewhere a line for each step.
+//! Shows the progress of a command on standard error. On a terminal, the progress is a bar.
+//! Elsewhere it is a line for each step.
 #![forbid(unsafe_code)]
 
 use super::print::print_stderr;
@@ -9,11 +9,11 @@ use std::cell::OnceCell;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-/// The time between two movements of the bar within a step.
+/// The time between two movements of the bar.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The display. The bar appears with the first step, and the drop removes it. While there is a bar,
-/// nothing else may be printed to the terminal.
+/// The display of the progress. The bar appears with the first step, and is removed when this value
+/// is dropped. While the bar is shown, nothing else may be printed to the terminal.
 #[derive(Debug)]
 pub struct Progress {
     is_terminal: bool,
@@ -23,8 +23,8 @@ pub struct Progress {
 /// A bar that moves at each [`TICK`].
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    // The message is cut to the width of the terminal, because a wider message would leave parts of
-    // old lines.
+    // `wide_msg` cuts the message to the width of the terminal. A wider message would leave parts
+    // of old lines on the terminal.
     let bar = match ProgressStyle::with_template("{spinner} {bar:30} {elapsed} {wide_msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -34,13 +34,13 @@ fn bar() -> ProgressBar {
 }
 
 impl Progress {
-    /// A display on standard error.
+    /// A display that prints to standard error.
     #[must_use]
     pub fn on_stderr() -> Self {
         Self { is_terminal: stderr().is_terminal(), bar: OnceCell::new() }
     }
 
-    /// Shows a step when it begins.
+    /// Shows a step. Call this when the step begins.
     pub fn show(&self, step: Step<'_>) {
         let Step { what, number, of, .. } = step;
         if !self.is_terminal {

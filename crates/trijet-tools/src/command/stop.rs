@@ -1,5 +1,5 @@
 //! Signals. Ctrl-C, SIGTERM and SIGHUP stop a run between two chunks, or a benchmark between two
-//! runs. SIGXFSZ, the signal of a file that is too large, stops nothing.
+//! runs. SIGXFSZ, which the system sends for a file that is too large, does not stop the process.
 #![forbid(unsafe_code)]
 
 use super::print::print_stderr;
@@ -12,29 +12,30 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use trijet::{Cancel, Error, ErrorKind, Result};
 
-/// The signal that has stopped the run, or 0.
+/// The number of the signal that has cancelled the run. 0 if there was no signal.
 static STOPPED_BY: AtomicI32 = AtomicI32::new(0);
 
-/// The exit status of a process that a signal has ended, as shells define it.
+/// The exit status that shells define for a process that this signal has ended.
 fn status_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// The exit status of a run that was cancelled.
+/// The exit status of a run that a signal has cancelled.
 #[must_use]
 pub fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
 /// Installs a handler for signals. The first signal cancels the run, which then ends at its next
-/// suitable point. The second signal ends the process. `when` names the point in the message about
-/// the first signal.
+/// suitable point. The second signal ends the process at once. `when` is the name of the suitable
+/// point in the message about the first signal.
 ///
 /// # Errors
-/// `Unsupported` if the system refuses a handler or a thread.
+/// `Unsupported` if the system does not allow a handler or a thread.
 pub fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
-    // `nohup` ignores SIGHUP, so that a program continues after its terminal is closed.
+    // `nohup` ignores SIGHUP, so that a program continues after its terminal is closed. An ignored
+    // SIGHUP stays ignored.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP).map_err(refused)?;
     }
@@ -55,14 +56,14 @@ pub fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     Ok(cancel)
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error. By default such a write
-/// ends the process with a signal.
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) return an error. Without this
+/// handler, such a write would end the process with a signal.
 ///
 /// # Errors
-/// `Unsupported` if the system refuses a handler.
+/// `Unsupported` if the system does not allow a handler.
 pub fn outlive_file_limit() -> Result<()> {
     let is_reached = Arc::new(AtomicBool::new(false));
-    // The failed write reports the error, so the flag is not read.
+    // The flag is not read, because the write returns an error.
     flag::register(SIGXFSZ, is_reached).map(drop).map_err(refused)
 }
 
@@ -71,8 +72,8 @@ fn refused(error: std::io::Error) -> Error {
         .caused_by(error)
 }
 
-/// Whether the signal was already ignored when this process started. If the system does not tell,
-/// the answer is no.
+/// Whether the signal was already ignored when this process started. `false` if the system does not
+/// report this.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_else(|_| String::new());
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

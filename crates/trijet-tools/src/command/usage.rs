@@ -1,4 +1,4 @@
-//! The version, help, wrong usage and errors of a command.
+//! Prints the version, the help, wrong usage and errors of a command.
 #![forbid(unsafe_code)]
 
 use super::print::print_stderr;
@@ -13,10 +13,10 @@ use std::sync::LazyLock;
 use trijet::{Error, ErrorKind};
 use trijet_io::shown;
 
-/// The exit status for wrong usage, the same as in `clap`.
+/// The exit status for wrong usage, which is the same as in `clap`.
 const WRONG_USAGE: u8 = 2;
 
-/// The version of this build: its number, and the commit if it is known. All commands of the
+/// The version of this build: a number, and the commit if it is known. All commands of the
 /// workspace have the same number.
 #[must_use]
 pub fn version() -> &'static str {
@@ -32,26 +32,26 @@ fn version_of(number: &str, commit: &str) -> String {
     }
 }
 
-/// Parses the arguments of this process with `parse`, and returns the command. For help, the
-/// version and wrong usage, prints a text and ends the process.
+/// Parses the arguments of this process with `parse`, and returns the result. If the arguments
+/// request the help or the version, or if they are wrong, prints a text and ends the process.
 pub fn parsed<T>(args: Vec<OsString>, parse: impl Fn(&[OsString]) -> Result<T, clap::Error>) -> T {
     let wrong = match parse(&args) {
         Ok(command) => return command,
         Err(wrong) => wrong,
     };
-    // The message quotes arguments. The escaped arguments are parsed again, so that the message has
-    // no control characters.
+    // The message quotes arguments, which may have control characters. So the arguments are escaped
+    // and parsed again for the message.
     let escaped: Vec<OsString> = args.iter().map(|arg| shown(arg).to_string().into()).collect();
     say(&parse(&escaped).err().unwrap_or(wrong))
 }
 
-/// Prints help, the version or wrong usage, and ends the process. The status is 1 if help or the
-/// version cannot be written.
+/// Prints the help, the version or wrong usage, and ends the process. The exit status is 1 if the
+/// help or the version cannot be written.
 fn say(said: &clap::Error) -> ! {
     if said.use_stderr() {
         let lines = wrapped(&said.render().ansi().to_string(), &stderr());
-        // The text has the colours that clap chooses for the terminal. Failures are ignored, as
-        // clap does.
+        // The text has the colours that clap chooses for the terminal. Errors of the write are
+        // ignored, as in clap.
         drop(write!(anstream::stderr(), "{lines}"));
         exit(said.exit_code());
     }
@@ -64,13 +64,13 @@ fn say(said: &clap::Error) -> ! {
     }
 }
 
-/// Prints an error of the command line, and returns the exit status.
+/// Prints an error about the command line, and returns the exit status for wrong usage.
 pub fn wrong_usage(wrong: impl Display) -> ExitCode {
     print_stderr(format_args!("error: {wrong}"));
     ExitCode::from(WRONG_USAGE)
 }
 
-/// Prints an error, and returns the exit status.
+/// Prints an error of a command, and returns the exit status for a failure.
 #[must_use]
 pub fn failed(error: &Error) -> ExitCode {
     print_stderr(format_args!("error: {error}"));

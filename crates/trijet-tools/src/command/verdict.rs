@@ -1,4 +1,4 @@
-//! Verdicts of the checker: as text, as JSON and as an exit status.
+//! Verdicts of the checker as text, as JSON and as an exit status.
 #![forbid(unsafe_code)]
 
 use super::device::names;
@@ -10,11 +10,13 @@ use trijet::memory::Damage;
 use trijet::trace::summary::Audience;
 use trijet::{Device, ErrorKind, Result};
 
-/// The verdict of the checker about all calls of a command. Without `--check`, there is no verdict.
+/// The verdict of the checker about all calls of a command. Without the option `--check`, there is
+/// no verdict.
 #[derive(Debug, Default)]
 pub struct Live {
     verdict: Option<Verdict>,
-    /// The writes outside of buffers that the red zones show. Empty for devices without red zones.
+    /// The writes outside of buffers that the red zones have detected. Empty for devices without
+    /// red zones.
     damage: Vec<Damage>,
 }
 
@@ -25,7 +27,7 @@ impl Live {
         Self { verdict: device.verdict(), damage: Vec::new() }
     }
 
-    /// Gets the verdict about all calls on devices of one driver, which share a checker, and checks
+    /// Gets the verdict about all calls on devices of one driver, which share one checker. Checks
     /// the red zones of all devices.
     ///
     /// # Errors
@@ -43,7 +45,8 @@ impl Live {
         Ok(live)
     }
 
-    /// Adds the verdict to the JSON object of a command, as its field `check`.
+    /// Adds the verdict to the JSON object of a command as the field `check`. Does nothing if there
+    /// is no verdict.
     pub fn add_to(&self, value: &mut Value) {
         if let Some(verdict) = &self.verdict {
             value["check"] = self::json(verdict, &names());
@@ -52,7 +55,8 @@ impl Live {
         }
     }
 
-    /// Prints the verdict and its findings.
+    /// Prints the verdict, with its findings and the writes outside of buffers. Does nothing if
+    /// there is no verdict.
     ///
     /// # Errors
     /// `Io`.
@@ -64,7 +68,8 @@ impl Live {
         print(format_args!("check: {}", verdict.text(&names())))
     }
 
-    /// Prints the verdict and its findings, but only if there are findings.
+    /// Prints the same text as [`print`](Self::print), but only if there is a finding or a write
+    /// outside of a buffer.
     ///
     /// # Errors
     /// `Io`.
@@ -77,7 +82,7 @@ impl Live {
         !self.damage.is_empty() || verdict.is_some_and(|verdict| !verdict.findings.is_empty())
     }
 
-    /// The exit status of a command that has had no other error.
+    /// The exit status of a command that had no other error.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         if !self.damage.is_empty() {
@@ -87,13 +92,13 @@ impl Live {
     }
 }
 
-/// The exit status for a verdict: a failure if at least one finding is an error.
+/// The exit status for a verdict. It is a failure if at least one finding is an error.
 #[must_use]
 pub fn exit_code(verdict: &Verdict) -> ExitCode {
     if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A verdict with its findings, as JSON.
+/// A verdict and its findings as JSON.
 #[must_use]
 pub fn json(verdict: &Verdict, names: &Names) -> Value {
     let findings = verdict.findings.iter().map(|one| finding(one, names));
@@ -109,7 +114,7 @@ pub fn json(verdict: &Verdict, names: &Names) -> Value {
     })
 }
 
-/// A finding, as JSON.
+/// A finding as JSON.
 #[must_use]
 pub fn finding(finding: &Finding, names: &Names) -> Value {
     let party = |one: &Party| party(one, names.audience);
@@ -169,7 +174,7 @@ mod tests {
         Ok(())
     }
 
-    /// A command that prints nothing about a good run prints its findings.
+    /// If nothing is wrong, the verdict is not printed, but a warning is printed.
     #[test]
     fn a_warning_is_a_finding_and_no_failure() -> Result<()> {
         let options = trijet::check::CheckOptions::default();

@@ -4,17 +4,18 @@
 use std::io::IsTerminal;
 use textwrap::{Options, WordSplitter, fill, termwidth};
 
-/// The additional indent of the rest of a broken line, in columns.
+/// The additional indent of the second and later lines of a broken line, in columns.
 const REST: usize = 4;
-/// Units that stay in one line with the number before them.
+/// Units that stay on one line with the number that precedes them.
 const UNITS: [&str; 12] =
     ["%", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "GB/s"];
-/// The prefix of a comment in a definition. Each line of a broken comment begins with it.
+/// The start of a comment in a definition. If the comment is broken, each of its lines starts with
+/// this prefix.
 const COMMENT: &str = "# ";
-/// A space at which a line does not break.
+/// The no-break space, at which a line is not broken.
 const FIXED: char = '\u{a0}';
 
-/// The lines. If `stream` is a terminal, the lines are broken to its width. Otherwise no line is
+/// Breaks `lines` to the width of the terminal if `stream` is a terminal. Otherwise no line is
 /// broken, so that scripts find whole lines.
 pub(super) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
     if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
@@ -41,15 +42,16 @@ fn to_width(lines: &str, width: usize) -> String {
     lines.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The start of the last column, if the line belongs to a table. The last column is the text after
-/// the last gap of several spaces. `None` if this text starts in the last third of the width.
+/// The column at which the last column of a table starts, if the line may belong to a table. The
+/// last column is the text after the last gap of several spaces. `None` if this text starts in the
+/// last third of the width.
 fn last_column(line: &str, width: usize) -> Option<usize> {
     let gap = line.trim_end().rfind("  ").filter(|gap| !line[..*gap].trim().is_empty())?;
     let at = textwrap::core::display_width(&line[..gap + 2]);
     (at <= width * 2 / 3).then_some(at)
 }
 
-/// The line, with no break between a number and its unit.
+/// The line with no-break spaces between numbers and their units.
 fn with_units(line: &str) -> String {
     let mut parts = line.split(' ').peekable();
     let mut text = String::new();
@@ -82,7 +84,8 @@ mod tests {
         assert_eq!(to_width("it was idle (6.42 ms)", 17), "it was idle\n    (6.42 ms)");
     }
 
-    /// In an earlier version, the rest of the last column was printed below the first column.
+    /// In an earlier version, the second line of the last column was printed below the first
+    /// column.
     #[test]
     fn the_last_column_of_a_row_keeps_its_place() {
         let list = "gemm     products of matrices in chains";
