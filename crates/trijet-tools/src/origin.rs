@@ -1,14 +1,14 @@
-//! The origin of a measurement: the commit of the sources, and the driver.
+//! The origin of a measurement: the commit of the sources, and the version of the driver.
 #![forbid(unsafe_code)]
 
-/// The commit of the sources, as `build.rs` found it.
+/// The commit of the sources, which `build.rs` has found. `unknown` if there is none.
 pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// The version of the NVIDIA kernel module: the first word with only digits and dots in
-/// `/proc/driver/nvidia/version`.
+/// The version of the NVIDIA kernel module. It is the first word in `/proc/driver/nvidia/version`
+/// that has only digits and dots. `None` if there is no such word.
 #[must_use]
 pub fn kernel_driver() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;

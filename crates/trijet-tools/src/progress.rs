@@ -1,9 +1,10 @@
-//! The progress of a benchmark: the name and the number of each step, reported at its start.
+//! The progress of a benchmark: the name and the number of each step, reported when the step
+//! begins.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// A step that begins.
+/// A step of a benchmark that begins now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step<'a> {
@@ -15,7 +16,7 @@ pub struct Step<'a> {
     pub of: u64,
 }
 
-/// The steps of a benchmark. Each step is passed to a function when the step begins.
+/// The steps of a benchmark. When a step begins, the step is passed to a function.
 ///
 /// ```
 /// use trijet_tools::progress::Steps;
@@ -41,7 +42,7 @@ impl fmt::Debug for Steps<'_> {
 }
 
 impl<'a> Steps<'a> {
-    /// Makes steps that are passed to `show` at their start.
+    /// Makes steps. Each step is passed to `show` when it begins.
     #[must_use]
     pub fn new(show: &'a mut dyn FnMut(Step<'_>)) -> Self {
         Self { show, begun: 0, of: 0 }

@@ -1,7 +1,7 @@
 //! The samples of a figure, with their median and spread.
 #![forbid(unsafe_code)]
 
-/// Maximum spread of a figure that is not noisy, as a fraction of its median.
+/// Maximum spread of a figure that does not count as noisy, as a fraction of its median.
 pub const SPREAD_MAX: f64 = 0.2;
 
 /// The samples of one figure, in ascending order.
@@ -9,7 +9,7 @@ pub const SPREAD_MAX: f64 = 0.2;
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// The sample of a figure that is measured once.
+    /// The sample of a figure that is measured only once.
     #[must_use]
     pub fn one(value: f64) -> Self {
         Self(vec![value])
@@ -34,8 +34,8 @@ impl Samples {
         self.0.len()
     }
 
-    /// The difference of the largest and the smallest sample, as a fraction of the median; 0
-    /// without samples.
+    /// The difference between the largest and the smallest sample, as a fraction of the median. 0
+    /// if there are no samples.
     #[must_use]
     pub fn spread(&self) -> f64 {
         if self.0.is_empty() {
@@ -45,7 +45,8 @@ impl Samples {
         if spread.is_nan() { 0.0 } else { spread }
     }
 
-    /// Whether the spread exceeds 20 %. A printed figure with such a spread is marked.
+    /// Whether the spread is more than 20 %. A printed figure with such a spread is marked as
+    /// noisy.
     ///
     /// ```
     /// let samples = |values: [f64; 3]| {
@@ -60,7 +61,8 @@ impl Samples {
         self.spread() > SPREAD_MAX
     }
 
-    /// The value below which `share` of the samples lie, by the nearest rank; NaN without samples.
+    /// The sample below which the fraction `share` of the samples lie, by the nearest rank. NaN if
+    /// there are no samples.
     ///
     /// ```
     /// let mut samples = trijet_tools::stats::Samples::default();

@@ -1,5 +1,5 @@
-//! Advice from the findings. The text of each piece of advice has the numbers that led to it.
-//! Without these numbers there is no advice.
+//! Derives advice from the findings. The text of each piece of advice has the numbers that led to
+//! it. If these numbers were not measured, there is no such advice.
 #![forbid(unsafe_code)]
 
 use super::findings::{ChainLaunch, Findings, Path};
@@ -10,33 +10,34 @@ use super::verdict::{HostVerdict, StreamVerdict};
 use crate::stats::Samples;
 use trijet::Bytes;
 
-/// Copies that have at least this share of the best rate count as fast as larger copies.
+/// Copies of a size count as fast if they have at least this share of the best rate.
 const PEAK_SHARE: f64 = 0.95;
 /// A pipeline gets one more slot if the next engine starts with a chunk too late. The delay is too
-/// long if it is more than this fraction of the time of the chunk's copy.
+/// long if it is more than this fraction of the time that the copy of the chunk takes.
 const HANDOVER_MAX: f64 = 0.02;
-/// Copies in both directions at once are worthwhile if each direction keeps this share of the rate
-/// that it has alone.
+/// Copies in both directions at the same time are worthwhile if each direction has at least this
+/// share of the rate that it has alone.
 const DUPLEX_SHARE_MIN: f64 = 0.6;
 
-/// The starts of the names of all rows about loading a kernel.
+/// The prefixes of the names of all rows about loading a kernel.
 const LOADING: [&str; 3] = ["module load", "kernel look-up", "first launch"];
 
 /// A piece of advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// The key of the advice, which ends with the unit of the value.
+    /// The key of the advice. It ends with the unit of the value.
     pub key: &'static str,
-    /// The value, for programs that read the advice.
+    /// The number that programs use. `None` if the advice has no number.
     pub value: Option<f64>,
-    /// The advice in words. The text names the noisy figures that the advice depends on.
+    /// The advice in words. The text ends with the noisy figures on which the advice depends.
     pub text: String,
-    /// The noisy figures that the advice depends on, each with its name and its spread in percent.
+    /// The noisy figures on which the advice depends. Each has its name and its spread in percent.
     pub noisy: Vec<(String, f64)>,
 }
 
 impl Advice {
-    /// Makes advice that depends on `figures`. The text ends with the names of the noisy figures.
+    /// Makes advice that depends on `figures`. The names of the noisy figures are appended to the
+    /// text.
     fn resting_on<'a>(
         key: &'static str,
         value: f64,
@@ -55,8 +56,9 @@ impl Advice {
     }
 }
 
-/// The smallest size such that this size and every larger size have at least `share` of the best
-/// rate. If the largest size is slower, the result is the size with the best rate.
+/// The smallest size for which this size and every larger size in `curve` have at least `share` of
+/// the best rate. If the largest size does not have this rate, the result is the size with the best
+/// rate.
 ///
 /// ```
 /// use trijet::Bytes;
@@ -75,7 +77,7 @@ pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
 
 /// The number of slots of a pipeline: one for each engine that is busy at the same time, and one
 /// more if `handover_share` is large. `handover_share` is the time until the next engine starts
-/// with a chunk, as a fraction of the time of the chunk's copy.
+/// with a chunk, as a fraction of the time that the copy of the chunk takes.
 #[must_use]
 pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
     let engines = if duplex_pays { 3 } else { 2 };
@@ -85,19 +87,19 @@ pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
 /// The paths of a pipeline's copies.
 const LINK: [Path; 3] = [Path::Upload, Path::Download, Path::Duplex];
 
-/// A cell of the table of copies.
+/// The rates in the table of copies for this path and this size.
 fn cell(f: &Findings, path: Path, bytes: Bytes) -> Option<&Samples> {
     f.rates.iter().find(|rate| rate.path == path && rate.bytes == bytes).map(|rate| &rate.gb_per_s)
 }
 
-/// The cells of the table of copies for these paths and this size, each with its name.
+/// The rates in the table of copies for these paths and this size, each with a name.
 fn cells<'a>(f: &'a Findings, paths: &[Path], bytes: Bytes) -> Vec<(String, &'a Samples)> {
     let named = |path: &Path| Some((format!("{} of {bytes}", path.name()), cell(f, *path, bytes)?));
     paths.iter().filter_map(named).collect()
 }
 
-/// The size that decides the chunks and the slots: the smallest size of the table of copies that is
-/// large enough for all paths.
+/// The size of copies that decides the chunks and the slots. It is the smallest size in the table
+/// of copies that is large enough for all paths in `LINK`.
 fn chunk_size(f: &Findings) -> Option<Bytes> {
     LINK.into_iter()
         .map(|path| size_for(&f.curve(path), PEAK_SHARE))
@@ -188,13 +190,13 @@ fn threshold(f: &Findings) -> Option<Advice> {
     Some(Advice::resting_on("pool_threshold_0_over_max_ratio", ratio, text, figures))
 }
 
-/// The names of the calls whose rows satisfy `held`.
+/// The names of the calls in the rows that satisfy `held`.
 fn named(f: &Findings, held: impl Fn(&super::findings::Blocked) -> bool) -> Vec<String> {
     f.blocked.iter().filter(|b| held(b)).map(|b| b.call.clone()).collect()
 }
 
-/// Whether two kernels ran at once when no call was made between their launches. If they did not, a
-/// delay of a kernel proves nothing about a call.
+/// Whether two kernels ran at the same time when no call was made between their launches. If they
+/// did not, a delay of a kernel proves nothing about a call.
 #[must_use]
 pub fn kernels_overlap(f: &Findings) -> bool {
     let control = f.blocked.iter().find(|b| b.call == CONTROL);

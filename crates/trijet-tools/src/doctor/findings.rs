@@ -8,19 +8,20 @@ use trijet::{Bytes, DeviceInfo};
 /// The path of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Path {
-    /// Page-locked host memory to the device.
+    /// From page-locked host memory to the device.
     Upload,
-    /// The device to page-locked host memory.
+    /// From the device to page-locked host memory.
     Download,
-    /// Upload and download at once. The rate is the rate of one direction.
+    /// Uploads and downloads at the same time. The rate is the rate of one direction.
     Duplex,
-    /// Ordinary host memory to the device.
+    /// From pageable host memory to the device.
     PageableUpload,
-    /// The device to ordinary host memory.
+    /// From the device to pageable host memory.
     PageableDownload,
-    /// Within the device. The rate counts the bytes read and the bytes written.
+    /// Within the device. The rate counts both the bytes that are read and the bytes that are
+    /// written.
     OnDevice,
-    /// To another device.
+    /// From the measured device to another device.
     Peer,
 }
 
@@ -62,10 +63,11 @@ pub struct Rate {
     pub copies: u64,
     /// The rate in 10^9 bytes per second.
     pub gb_per_s: Samples,
-    /// The fraction of the time of the copies that the host spent in the calls. There are no
+    /// The fraction of the time of the copies that the host spent in the copy calls. There are no
     /// samples for `Duplex`, `OnDevice` and `Peer`.
     pub host_busy: Samples,
-    /// The order in which the copies of both directions were submitted. `None` for all other paths.
+    /// The order in which the copies of both directions were submitted. `None` for all paths but
+    /// `Duplex`.
     pub pattern: Option<&'static str>,
 }
 
@@ -74,86 +76,88 @@ pub struct Rate {
 pub struct CallCost {
     /// The name of the call.
     pub call: &'static str,
-    /// Host time of the bare driver call, in nanoseconds.
+    /// Host time of the bare driver call, in nanoseconds. `None` if there is no such call.
     pub bare_ns: Option<Samples>,
-    /// Time until the device had completed a burst of bare calls, divided by the number of calls,
-    /// in nanoseconds.
+    /// Time from the first call until the device had completed the work of all calls, divided by
+    /// the number of bare calls, in nanoseconds.
     pub bare_through_ns: Option<Samples>,
-    /// Host time of the call through the library, in nanoseconds.
+    /// Host time of the call through the library, in nanoseconds. `None` if there is no such call.
     pub trijet_ns: Option<Samples>,
 }
 
-/// The effect of a call on running work.
+/// The effect of a call on running work. A long kernel runs on a stream a, the call is made, and a
+/// short kernel is launched on a stream b.
 #[derive(Debug, Clone)]
 pub struct Blocked {
     /// The name of the call.
     pub call: String,
-    /// The kind of the two streams, which are called a and b.
+    /// The kind of the streams a and b.
     pub streams: &'static str,
     /// Host time of the call on an idle device, in microseconds.
     pub alone_us: Samples,
-    /// Host time of the call while a kernel runs on stream a, in microseconds.
+    /// Host time of the call while the long kernel runs on stream a, in microseconds.
     pub beside_us: Samples,
-    /// Time from the call to the end of the kernel on stream a, in microseconds.
+    /// Time from the call to the end of the long kernel on stream a, in microseconds.
     pub kernel_us: Samples,
-    /// The effect on the host.
+    /// The effect of the call on the host.
     pub host: HostVerdict,
-    /// The effect on a kernel on stream b.
+    /// The effect of the call on the short kernel on stream b.
     pub stream: StreamVerdict,
-    /// The number of repeats with these verdicts, and the number of all repeats.
+    /// The number of repeats that had these verdicts, and the number of all repeats.
     pub agreeing: (usize, usize),
 }
 
-/// Whether a kernel on one kind of stream waits for a kernel on another kind.
+/// Whether a kernel on one kind of stream waits for an earlier kernel on another kind of stream.
 #[derive(Debug, Clone)]
 pub struct BlockingPair {
     /// The kind of the stream of the first kernel.
     pub first: &'static str,
     /// The kind of the stream of the second kernel.
     pub second: &'static str,
-    /// The effect on the second kernel.
+    /// The effect of the first kernel on the second kernel.
     pub stream: StreamVerdict,
-    /// The number of repeats with this verdict, and the number of all repeats.
+    /// The number of repeats that had this verdict, and the number of all repeats.
     pub agreeing: (usize, usize),
 }
 
-/// The number of kernels that ran at once in a measurement. Each kernel had its own stream, with
-/// one operation after the kernel.
+/// The number of kernels that ran at the same time in a measurement. Each kernel had its own
+/// stream, with one operation that was enqueued after the kernel.
 #[derive(Debug, Clone)]
 pub struct QueueShare {
-    /// The operation after each kernel.
+    /// The operation that was enqueued after each kernel.
     pub behind: &'static str,
     /// The number of streams.
     pub streams: u64,
-    /// The number of kernels that ran at once.
+    /// The number of kernels that ran at the same time.
     pub at_once: u64,
-    /// The number of repeats with this result, and the number of all repeats.
+    /// The number of repeats that had this result, and the number of all repeats.
     pub agreeing: (usize, usize),
 }
 
 /// Limits of the device.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// The number of one-block kernels that ran at once, and the number of kernels that were
-    /// launched.
+    /// The number of one-block kernels that ran at the same time, and the number of kernels that
+    /// were launched.
     pub resident_grids: Option<(u64, u64)>,
-    /// The number of one-block kernels that ran at once, with an event record after each kernel.
+    /// The number of one-block kernels that ran at the same time if an event was recorded after
+    /// each kernel.
     pub resident_recorded: Option<u64>,
-    /// `Ok`: the number of launches that a busy stream accepted before a launch delayed the host.
-    /// `Err`: the number of all launches, if no launch delayed the host.
+    /// `Ok` with the number of launches that a busy stream accepted before a launch delayed the
+    /// host. `Err` with the number of all launches if no launch delayed the host.
     pub queue_depth: Option<Result<u64, u64>>,
-    /// The device memory that a new stream takes, in bytes.
+    /// The device memory that one new stream takes, in bytes.
     pub stream_bytes: Option<u64>,
 }
 
 /// The cost of one way to allocate and free.
 #[derive(Debug, Clone)]
 pub struct AllocPair {
-    /// The name of the way to allocate and free.
+    /// The name of the way.
     pub way: &'static str,
     /// The size of the allocation.
     pub bytes: Bytes,
-    /// Time of an allocation and its free, in nanoseconds.
+    /// Time of one allocation and its free, in nanoseconds.
     pub pair_ns: Samples,
 }
 
@@ -166,18 +170,19 @@ pub struct ChainLaunch {
     pub way: &'static str,
     /// The number of kernels in the chain.
     pub kernels: u32,
-    /// Time of the device per kernel, in nanoseconds.
+    /// Device time per kernel, in nanoseconds.
     pub kernel_ns: Samples,
-    /// Host time per launch, in nanoseconds. A launch starts one kernel or the whole graph.
+    /// Host time per launch call, in nanoseconds. A launch call starts one kernel or the whole
+    /// graph.
     pub launch_ns: Samples,
 }
 
-/// A measurement that was not made, with the reason.
+/// A measurement without a result, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
     /// The name of the measurement.
     pub what: String,
-    /// The reason why the measurement was not made.
+    /// The reason why there is no result.
     pub why: String,
 }
 
@@ -203,16 +208,18 @@ pub struct Link {
     pub to: u32,
     /// The rate of copies from the source to the destination, while nothing else is copied.
     pub alone: Samples,
-    /// The rate of these copies while copies in the other direction run.
+    /// The rate of copies from the source to the destination, while copies in the other direction
+    /// run.
     pub both: Samples,
-    /// The rate of these copies while copies between all pairs of GPUs run.
+    /// The rate of copies from the source to the destination, while copies between all pairs of
+    /// GPUs run.
     pub all: Samples,
-    /// The rate of these copies while copies between all pairs of GPUs run, and all GPUs also copy
-    /// from and to the host.
+    /// The rate of copies from the source to the destination, while copies between all pairs of
+    /// GPUs run and every GPU copies from and to the host.
     pub beside: Samples,
 }
 
-/// All findings.
+/// The findings of all measurements.
 #[derive(Debug, Clone)]
 pub struct Findings {
     /// The measured device.
@@ -221,9 +228,9 @@ pub struct Findings {
     pub ordinal: u32,
     /// The date of the measurement.
     pub date: String,
-    /// The version of the driver's kernel module, if the system reports it.
+    /// The version of the driver's kernel module. `None` if the system does not report it.
     pub kernel_driver: Option<String>,
-    /// The size of the second-level cache, if the driver reports it.
+    /// The size of the second-level cache. `None` if the driver does not report it.
     pub l2: Option<Bytes>,
     /// The other CUDA devices of the machine.
     pub neighbours: Vec<Neighbour>,
@@ -239,17 +246,18 @@ pub struct Findings {
     pub pairs: Vec<BlockingPair>,
     /// The limits of the device.
     pub limits: Limits,
-    /// For each kind of operation after the kernels, the number of kernels that ran at once.
+    /// For each kind of operation after the kernels, the number of kernels that ran at the same
+    /// time.
     pub queue_shares: Vec<QueueShare>,
     /// The costs of the ways to allocate and free.
     pub allocations: Vec<AllocPair>,
     /// The costs of the ways to launch a chain of kernels.
     pub chains: Vec<ChainLaunch>,
-    /// Measurements that do not apply to this device.
+    /// The measurements that do not apply to this device.
     pub absent: Vec<Absent>,
-    /// Measurements that failed.
+    /// The measurements that failed.
     pub failed: Vec<Absent>,
-    /// The time of all measurements in seconds.
+    /// The time that all measurements took, in seconds.
     pub elapsed_s: f64,
 }
 
@@ -279,7 +287,7 @@ impl Findings {
         }
     }
 
-    /// The median rates of one path, by size, in 10^9 bytes per second.
+    /// The median rate of one path for each size, in 10^9 bytes per second.
     #[must_use]
     pub fn curve(&self, path: Path) -> Vec<(Bytes, f64)> {
         let of = |rate: &&Rate| rate.path == path;

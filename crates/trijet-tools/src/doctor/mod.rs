@@ -1,11 +1,13 @@
-//! Measurements of this machine, and advice from them. The measurements are rates of copies, the
-//! cost of calls, calls that delay the host or other streams, limits, and ways to allocate and to
-//! launch.
+//! Measures this machine, and derives advice from the results. The measurements are the rates of
+//! copies, the cost of calls, the calls that delay the host or other streams, limits of the device,
+//! and the cost of ways to allocate and to launch.
 //!
-//! Some observations go beyond the laws, such as a wait of the driver inside `cuMemFree`. These
-//! observations hold for this machine and this driver only, and the library does not rely on them.
+//! Some findings are not stated in the laws, for example a wait of the driver inside `cuMemFree`.
+//! These findings hold for this machine and this driver only, and the library does not rely on
+//! them.
 //!
-//! `measure` uses the device; `verdict` and `advice` are functions of numbers.
+//! The module `measure` uses the device. The modules `verdict` and `advice` only compute with
+//! numbers.
 #![forbid(unsafe_code)]
 
 pub mod advice;

@@ -1,5 +1,5 @@
-//! The sizes and repeats of the measurements: enough for steady numbers on a GPU, and fewer on a
-//! host device.
+//! The sizes and the numbers of repeats of the measurements. They are large enough for steady
+//! numbers on a GPU, and smaller on a host device.
 #![forbid(unsafe_code)]
 
 use trijet::DeviceInfo;
@@ -7,28 +7,28 @@ use trijet::DeviceInfo;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The sizes and repeats of all measurements.
+/// The sizes and the numbers of repeats of all measurements.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// The sizes of copies in bytes.
+    /// The sizes of the measured copies in bytes.
     pub(super) sizes: &'static [u64],
-    /// Maximum number of bytes that all copies of a sample move together. A single copy may be
-    /// larger.
+    /// Maximum number of bytes that all copies of one sample move together. A sample of one copy
+    /// may move more.
     pub(super) sample_bytes: u64,
-    /// Maximum number of copies in a sample, far below the depth of a queue.
+    /// Maximum number of copies in one sample. It is far below the depth of a hardware queue.
     pub(super) copies_max: usize,
-    /// The number of samples of each figure, after a warm-up.
+    /// The number of samples of each figure, without the warm-up.
     pub(super) repeats: usize,
-    /// The time of the long kernel that runs while a call is measured, in milliseconds.
+    /// The duration of the long kernel that runs while a call is measured, in milliseconds.
     pub(super) kernel_ms: f64,
-    /// The number of calls of one sample.
+    /// The number of calls in one sample of the cost of a call.
     pub(super) burst: u32,
-    /// The sizes of allocations in bytes.
+    /// The sizes of the measured allocations in bytes.
     pub(super) allocations: &'static [u64],
-    /// The number of kernels that are launched at once, each on its own stream.
+    /// The number of kernels that are launched together to measure how many run at the same time.
     pub(super) grids: usize,
-    /// Maximum number of launches that the measurement of the queue depth enqueues after a running
-    /// kernel.
+    /// Maximum number of launches after a running kernel, with which the depth of a queue is
+    /// measured.
     pub(super) launches_max: usize,
 }
 
@@ -51,7 +51,8 @@ impl Plan {
         }
     }
 
-    /// The processor makes the copies of a host device, so larger sizes would show nothing new.
+    /// The copies of a host device are made by the processor, so larger sizes would show nothing
+    /// new.
     fn host() -> Self {
         Self {
             sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB],

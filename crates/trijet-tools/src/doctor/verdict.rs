@@ -1,48 +1,51 @@
-//! Verdicts from times: whether the host waited, whether a stream was held back, and when a queue
-//! or the device was full. The functions take only numbers, so that tests need no device.
+//! Derives verdicts from times: whether the host waited, whether a stream was held back, and when a
+//! queue or the device was full. The functions only compute with numbers, so that tests need no
+//! device.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// The times of one observation: a long kernel runs on stream a, a call is made, and a short kernel
-/// is launched on stream b. The host measures all times in microseconds since the launch on a.
+/// The times of one observation. A long kernel is launched on stream a, a call is made, and a short
+/// kernel is launched on stream b. The host measures all times in microseconds since the launch on
+/// a.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// The time at which the call started.
     pub call_us: f64,
     /// The time at which the call returned.
     pub returned_us: f64,
-    /// Whether the kernel on a still ran when the call returned.
+    /// Whether the long kernel on a still ran when the call returned.
     pub running: bool,
-    /// The time at which the launch on b returned.
+    /// The time at which the launch of the short kernel on b returned.
     pub issued_us: f64,
-    /// The time of the first query that found the kernel on a complete.
+    /// The time of the first query that found the long kernel on a complete.
     pub a_end_us: f64,
-    /// The time of the first query that found the kernel on b complete.
+    /// The time of the first query that found the short kernel on b complete.
     pub b_end_us: f64,
 }
 
 /// The effect of a call on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostVerdict {
-    /// The call returned while the kernel ran.
+    /// The call returned while the long kernel ran.
     Free,
-    /// The call returned after the end of the kernel, and is much shorter on an idle device.
+    /// The call returned after the end of the long kernel, and is much shorter on an idle device.
     Waits,
-    /// The call returned after the end of the kernel, but is almost as long on an idle device.
+    /// The call returned after the end of the long kernel, but is almost as long on an idle device.
     Unclear,
 }
 
-/// The effect of a call on the kernel of another stream.
+/// The effect of a call on the short kernel, which runs on another stream than the long kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamVerdict {
-    /// The kernel ended while the long kernel of the first stream ran.
+    /// The short kernel ended while the long kernel ran.
     Free,
-    /// The kernel ended after the long kernel.
+    /// The short kernel ended after the long kernel.
     HeldBack,
-    /// The host was delayed, so it launched the kernel after the end of the long kernel.
+    /// The call delayed the host, which launched the short kernel only after the end of the long
+    /// kernel.
     IssuedAfter,
-    /// The kernel ended too shortly before the long kernel for a verdict.
+    /// The short kernel ended too shortly before the end of the long kernel for a verdict.
     Unclear,
 }
 
@@ -67,11 +70,12 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// A call gets no verdict if it takes too long by itself. It takes too long if its time on an idle
-/// device is more than this fraction of the time for which the kernel still runs.
+/// If a call takes long even on an idle device, there is no verdict about its effect on the host.
+/// The limit is this fraction of the time from the call to the end of the long kernel.
 const OWN_SHARE_MAX: f64 = 0.5;
 
-/// Judges the effect on the host. `alone_us` is the time of the call on an idle device.
+/// Judges the effect of the call on the host. `alone_us` is the host time of the call on an idle
+/// device, in microseconds.
 ///
 /// ```
 /// use trijet_tools::doctor::verdict::{HostVerdict, Observation, host};
@@ -93,7 +97,7 @@ pub fn host(o: &Observation, alone_us: f64) -> HostVerdict {
     }
 }
 
-/// Judges the effect on stream b.
+/// Judges the effect of the call on the short kernel on stream b.
 #[must_use]
 pub fn stream(o: &Observation) -> StreamVerdict {
     if !o.running || o.a_end_us <= o.issued_us {
@@ -107,21 +111,21 @@ pub fn stream(o: &Observation) -> StreamVerdict {
     }
 }
 
-/// The verdict that occurs most often, and the number of its occurrences. If several verdicts are
-/// equally frequent, the smallest wins.
+/// The verdict that occurs most often, and the number of its occurrences. If several verdicts occur
+/// equally often, the result is the smallest of them. `None` if there are no verdicts.
 #[must_use]
 pub fn majority<V: Copy + Ord>(verdicts: &[V]) -> Option<(V, usize)> {
     let count = |v: &V| verdicts.iter().filter(|other| *other == v).count();
     verdicts.iter().map(|v| (*v, count(v))).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
 }
 
-/// The number of launches that a busy stream accepts before a launch is delayed. Each launch is
-/// given by its start and its end, in microseconds since the start of the busy kernel. The busy
-/// kernel runs for `kernel_us`. A launch is delayed if it starts in the first half of `kernel_us`,
-/// and takes more than a quarter of `kernel_us`.
+/// The number of launches that a busy stream accepts before a launch is delayed. Each launch has
+/// its start and its end, in microseconds since the start of the busy kernel. The busy kernel runs
+/// for `kernel_us` microseconds. A launch is delayed if it starts in the first half of this time,
+/// and takes more than a quarter of this time.
 ///
 /// # Errors
-/// The number of launches, if no launch was delayed.
+/// The number of all launches, if no launch was delayed.
 pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> {
     let held =
         |(begin, end): &(f64, f64)| *begin < 0.5 * kernel_us && end - begin > 0.25 * kernel_us;
@@ -131,9 +135,9 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
     }
 }
 
-/// The number of equal kernels that ran at once, if `streams` streams with one kernel each took
-/// `whole_us`, and one stream alone takes `one_us`. The kernels ran in waves, and the number of
-/// waves is `whole_us` divided by `one_us`.
+/// The number of equal kernels that ran at the same time. Each of `streams` streams had one kernel.
+/// All kernels together took `whole_us` microseconds, and one kernel alone takes `one_us`
+/// microseconds. The kernels ran in waves. The number of waves is `whole_us` divided by `one_us`.
 ///
 /// ```
 /// use trijet_tools::doctor::verdict::at_once;
@@ -141,15 +145,16 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
 /// ```
 #[must_use]
 pub fn at_once(streams: u64, whole_us: f64, one_us: f64) -> u64 {
-    // A float cast saturates.
+    // A cast of a float to an integer saturates.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
     let waves = (whole_us / one_us).round().max(1.0) as u64;
     streams.div_ceil(waves)
 }
 
-/// The number of equal kernels that ran at once. A kernel counts if it ended within one and a half
-/// times `kernel_us`, the time of a kernel alone. On a busy machine, even the first kernel may take
-/// longer. Then the end of the first kernel is used instead of `kernel_us`.
+/// The number of equal kernels that ran at the same time. `ends_us` are the ends of the kernels in
+/// microseconds. A kernel counts if it ended within one and a half times `kernel_us`, which is the
+/// time of a kernel alone. On a busy machine, even the first kernel may take longer than
+/// `kernel_us`. In this case, the end of the first kernel is used instead of `kernel_us`.
 #[must_use]
 pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {
     let first = ends_us.iter().copied().fold(f64::INFINITY, f64::min);
@@ -161,7 +166,8 @@ pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A kernel of 30 ms, a call that returns after `call` us, and a short kernel on b.
+    /// An observation of a long kernel of 30 ms, a call that returns after `call` microseconds, and
+    /// a short kernel that ends at `b_end` microseconds.
     fn observed(call: f64, b_end: f64) -> Observation {
         let (a_end, returned) = (30_000.0, 5.0 + call);
         let issued = returned + 4.0;
@@ -178,7 +184,7 @@ mod tests {
 
     #[test]
     fn an_allocation_that_does_not_wait_is_free() {
-        // cuMemAlloc of 1 GiB took 408 us while a kernel of 30 ms ran.
+        // A call of `cuMemAlloc` with 1 GiB took 408 us while a kernel of 30 ms ran.
         let o = observed(408.0, 440.0);
         assert_eq!((host(&o, 400.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
     }
@@ -191,10 +197,10 @@ mod tests {
 
     #[test]
     fn page_locking_that_takes_long_by_itself_is_no_wait() {
-        // A call for 64 MiB takes 23.6 ms, and the kernel still runs when it returns.
+        // A call for 64 MiB takes 23.6 ms. The long kernel still runs when the call returns.
         let o = observed(23_600.0, 23_650.0);
         assert_eq!((host(&o, 23_600.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
-        // A call for 96 MiB takes longer than the kernel, so there is no verdict.
+        // A call for 96 MiB takes longer than the long kernel, so there is no verdict.
         let o = observed(35_400.0, 35_450.0);
         assert_eq!(host(&o, 35_400.0), HostVerdict::Unclear);
     }
@@ -221,12 +227,13 @@ mod tests {
         assert_eq!(queue_depth(&launches, 30_000.0), Err(1021));
         launches.push((3063.0, 30_001.0));
         assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
-        // A host that was interrupted for a millisecond was not delayed by the queue.
+        // The host was interrupted for a millisecond in this launch. The launch was not delayed by
+        // a full queue.
         launches[10].1 += 1000.0;
         assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
     }
 
-    /// A time that is not a multiple of the time of a wave is rounded to the nearest multiple.
+    /// The number of waves is rounded to the nearest integer.
     #[test]
     fn kernels_at_once_follow_from_the_number_of_waves() {
         assert_eq!([63.0, 32.3, 40.1, 39.0].map(|ms| at_once(64, ms * 1e3, 4e3)), [4, 8, 7, 7]);

@@ -1,4 +1,4 @@
-//! Advice from hand-made numbers. Some are the numbers of a measured H200.
+//! Tests of the advice with made-up findings. Some of the numbers were measured on an H200.
 
 use super::{Advice, derive, size_for, slots};
 use crate::doctor::findings::{AllocPair, Blocked, CallCost, ChainLaunch, Findings, Path, Rate};
@@ -17,7 +17,7 @@ fn one(value: f64) -> Samples {
     samples
 }
 
-/// Findings without measurements. Advice does not depend on the description of the device.
+/// Findings without measurements. No advice depends on the description of the device.
 fn empty() -> Findings {
     let device = Device::open(Select::Host(0)).expect("a host device is always there");
     Findings::new(device.info().clone(), 0)
@@ -36,7 +36,7 @@ fn curve(f: &mut Findings, path: Path, rates: [f64; 6]) {
     }
 }
 
-/// The rates of an H200 at PCIe 5 x16.
+/// Findings with the rates of an H200 on PCIe 5 x16.
 fn links() -> Findings {
     let mut f = empty();
     curve(&mut f, Path::Upload, [16.3, 35.0, 47.7, 53.3, 55.0, 55.5]);
@@ -69,8 +69,8 @@ fn of(f: &Findings, key: &str) -> Advice {
 #[test]
 fn the_chunk_is_the_smallest_that_all_directions_agree_on() {
     let advice = of(&links(), "chunk_bytes");
-    // Copies of 4 MiB have 0.960 and 0.975 of the best rate in one direction alone, but 0.949 in
-    // both directions at once.
+    // In one direction alone, copies of 4 MiB have 0.960 or 0.975 of the best rate. In both
+    // directions at the same time, they have 0.949.
     assert_eq!(advice.value, Some((16 * MIB) as f64));
     assert!(advice.text.contains("H2D 4 MiB, D2H 4 MiB, both at once 16 MiB"), "{}", advice.text);
 }
@@ -81,15 +81,15 @@ fn several(values: [f64; 5]) -> Samples {
     samples
 }
 
-/// The rates of a host whose caches are larger than small copies. In an earlier version, the number
-/// of slots was computed from the best row of each path, and not from the row that decides the
-/// chunks.
+/// The findings have the rates of a host whose caches are larger than small copies. In an earlier
+/// version, the number of slots was computed from the best row of each path, and not from the row
+/// that decides the chunks.
 #[test]
 fn one_row_of_the_table_decides_chunks_and_slots() {
     let mut f = empty();
     curve(&mut f, Path::Upload, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
     curve(&mut f, Path::Download, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
-    // Copies in both directions at once are fast only if they are small.
+    // Only small copies are fast in both directions at the same time.
     curve(&mut f, Path::Duplex, [2.0, 9.0, 9.0, 4.0, 5.2, 5.2]);
     let (chunk, slots) = (of(&f, "chunk_bytes"), of(&f, "slots"));
     assert_eq!(chunk.value, Some((4 * MIB) as f64));
@@ -98,7 +98,8 @@ fn one_row_of_the_table_decides_chunks_and_slots() {
     assert!(slots.text.contains("in copies of 4 MiB, each direction keeps 40 %"), "{}", slots.text);
 }
 
-/// In an earlier version, advice depended on figures with a spread of 285 % without a warning.
+/// In an earlier version, the text of advice did not mention that it depended on a figure with a
+/// spread of 285 %.
 #[test]
 fn advice_that_rests_on_noisy_figures_says_so() {
     let quiet = derive(&links());
@@ -129,8 +130,8 @@ fn a_dip_behind_a_good_size_moves_the_size_up() {
     assert_eq!(size_for(&[], 0.95), None);
 }
 
-/// The rates of a host whose caches are larger than the smaller sizes. Even then there must be an
-/// answer.
+/// The curve has the rates of a host whose caches are larger than the smaller sizes. For such
+/// rates, there must be an answer as well.
 #[test]
 fn large_sizes_that_are_slower_leave_the_fastest_one() {
     let curve = [(Bytes(1), 15.0), (Bytes(2), 20.0), (Bytes(4), 18.0)];

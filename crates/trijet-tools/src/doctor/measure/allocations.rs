@@ -6,8 +6,8 @@ use crate::doctor::findings::AllocPair;
 use std::time::Instant;
 use trijet::{Bytes, Device, Result, Stream};
 
-/// The number of pairs of an allocation and its free in one sample. `DEAR` is for pairs that get
-/// memory from the device each time, and `CHEAP` is for all other pairs.
+/// The number of pairs of an allocation and its free in one sample. `DEAR` is for ways to allocate
+/// that get memory from the device in each pair. `CHEAP` is for all other ways.
 const CHEAP: u32 = 200;
 const DEAR: u32 = 12;
 

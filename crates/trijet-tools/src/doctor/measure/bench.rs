@@ -1,4 +1,4 @@
-//! The state that every measurement uses (the device, the plan and the findings), and functions
+//! The state that all measurements share (the device, the plan and the findings), and functions
 //! that take samples.
 
 use crate::bare::lab::Lab;
@@ -11,24 +11,25 @@ use trijet::{Device, Result};
 /// A measurement, which adds its results to the findings.
 pub(super) type Measurement = fn(&mut Bench) -> Result<()>;
 
-/// The state that every measurement uses.
+/// The state that all measurements share.
 pub(super) struct Bench {
     pub(super) device: Device,
     pub(super) plan: Plan,
-    /// The objects for bare driver calls. `None` for a host device.
+    /// The objects for bare driver calls. `None` for a host device, and if they could not be
+    /// created.
     pub(super) lab: Option<Lab>,
-    /// The number of rounds with which the kernel `WORK` takes a millisecond.
+    /// The number of rounds of the kernel `WORK` that take a millisecond.
     pub(super) rounds_per_ms: f64,
     pub(super) found: Findings,
 }
 
 impl Bench {
-    /// Notes a measurement that does not apply.
+    /// Adds a measurement that does not apply to the device, and the reason, to the findings.
     pub(super) fn absent(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.found.absent.push(Absent { what: what.into(), why: why.into() });
     }
 
-    /// Makes a measurement, and notes its error if it fails.
+    /// Makes a measurement. If it fails, adds its error to the findings.
     pub(super) fn run(&mut self, what: &'static str, measure: Measurement) {
         let outcome = measure(self).and_then(|()| self.device.synchronize());
         if let Err(error) = outcome {
@@ -37,7 +38,7 @@ impl Bench {
     }
 }
 
-/// Takes `count` samples after a warm-up.
+/// Takes `count` samples after one warm-up, which is not counted.
 pub(super) fn samples(count: usize, mut sample: impl FnMut() -> Result<f64>) -> Result<Samples> {
     sample()?;
     let mut samples = Samples::default();
@@ -47,14 +48,14 @@ pub(super) fn samples(count: usize, mut sample: impl FnMut() -> Result<f64>) -> 
     Ok(samples)
 }
 
-/// The host time of a call in microseconds.
+/// The host time that `call` takes, in microseconds.
 pub(super) fn timed_us(call: impl FnOnce() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     call()?;
     Ok(micros(start))
 }
 
-/// The microseconds since an instant.
+/// The time since an instant, in microseconds.
 pub(super) fn micros(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
 }

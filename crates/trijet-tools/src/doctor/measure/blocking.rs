@@ -1,6 +1,7 @@
-//! Measures which calls delay the host or another stream. A long kernel runs on stream a, the call
-//! is made, and a short kernel is launched on stream b. The result shows whether the call returned
-//! before the end of the long kernel, and whether the short kernel ended before the long kernel.
+//! Measures which calls delay the host or another stream. A long kernel is launched on stream a,
+//! the call is made, and a short kernel is launched on stream b. The result shows whether the call
+//! returned before the end of the long kernel, and whether the short kernel ended before the long
+//! kernel.
 
 mod call;
 mod stage;
@@ -16,10 +17,10 @@ use stage::Stage;
 use std::time::Instant;
 use trijet::{Error, ErrorKind, Result, Stream, StreamOptions};
 
-/// Maximum wait for kernels that take a few milliseconds, in microseconds.
+/// Maximum time for which the host waits for kernels of a few milliseconds, in microseconds.
 const PATIENCE_US: f64 = 20e6;
 
-/// The kinds of the streams a and b.
+/// The kind of the streams a and b.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     NonBlocking,
@@ -35,8 +36,8 @@ impl Kind {
     }
 }
 
-/// The name of the row without a call. If the kernel on stream b is held back in this row, the
-/// other rows prove nothing about their calls.
+/// The name of the row in which no call is made. If the kernel on stream b is held back in this
+/// row, the other rows prove nothing about their calls.
 pub(in crate::doctor) const CONTROL: &str = "nothing";
 
 const ROWS: [(&str, Call, Kind); 34] = {
@@ -79,9 +80,9 @@ const ROWS: [(&str, Call, Kind); 34] = {
     ]
 };
 
-/// Launches a long kernel on a, makes the call, launches a short kernel on b, and queries until
-/// both kernels have ended. The kernel on b counts as ended only when `beside` returns `true` as
-/// well.
+/// Launches a long kernel on a, makes the call, launches a short kernel on b, and queries both
+/// kernels until they have ended. The kernel on b counts as ended only when `beside` also returns
+/// `true`.
 pub(super) fn observe(
     [a, b]: &mut [Lane; 2],
     rounds: u32,
@@ -98,8 +99,9 @@ pub(super) fn observe(
     let issued_us = micros(start);
     let (mut a_end, mut b_end) = (None, None);
     loop {
-        // The kernel on b is queried first. Otherwise, if both kernels have ended since the last
-        // query, the kernel on b could seem to have ended before the kernel on a.
+        // The kernel on b is queried before the kernel on a. In the other order, if both kernels
+        // ended between the two queries, the kernel on b would seem to have ended before the kernel
+        // on a.
         let (b_done, a_done) = (b.is_done()? && beside()?, a.is_done()?);
         let now = micros(start);
         if a_done {

@@ -1,4 +1,4 @@
-//! Measures the host time of each call: as a bare driver call, and through the library.
+//! Measures the host time of each call, made as a bare driver call and made through the library.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::{Cost, Lab};
@@ -10,10 +10,10 @@ use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
 /// The number of elements of a copy of 4 KiB.
 const ELEMENTS: usize = 1024;
-/// The number of elements for the launches of the kernel, which have one block.
+/// The number of elements of the kernel launches, which have one block.
 const SMALL: usize = 32;
 
-/// The streams, event and buffers for calls through the library.
+/// The streams, the event and the buffers for calls through the library.
 struct Desk {
     device: Device,
     s: Stream,
@@ -28,8 +28,8 @@ struct Desk {
 type BareCall = fn(&Lab, u32) -> Result<Cost>;
 type Ours = fn(&mut Desk, u32) -> Result<f64>;
 
-/// The calls. Each entry has the name, the bare driver call, and the same call through the library.
-/// `None` stands for a call that does not exist.
+/// The measured calls. Each entry has a name, the bare driver call, and the same call through the
+/// library. `None` means that there is no such call.
 const CALLS: [(&str, Option<BareCall>, Option<Ours>); 12] = [
     ("kernel launch", Some(Lab::launches), Some(Desk::launches)),
     ("event record", Some(Lab::records), Some(Desk::records)),
@@ -45,7 +45,7 @@ const CALLS: [(&str, Option<BareCall>, Option<Ours>); 12] = [
     ("stream wait for a word", Some(Lab::word_waits), None),
 ];
 
-/// The name of the row whose cost decides the number of slots of a pipeline.
+/// The name of the row whose cost the advice about slots uses.
 pub(in crate::doctor) const HOP: &str = "kernel, event, other stream";
 
 impl Desk {
@@ -68,8 +68,8 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Calls `call` `count` times. Returns the time of the host per call in nanoseconds. The device
-    /// is idle before and after the calls.
+    /// Makes `count` calls. Returns the host time per call in nanoseconds. The device is idle
+    /// before and after the calls.
     fn burst(&mut self, count: u32, mut call: impl FnMut(&mut Self) -> Result<()>) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {

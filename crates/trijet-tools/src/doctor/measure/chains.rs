@@ -1,4 +1,5 @@
-//! Measures chains of kernels: launched one by one, as a graph, and as dependent launches.
+//! Measures chains of kernels that are launched one after another, as a graph, and as dependent
+//! launches.
 
 use super::bench::Bench;
 use crate::bare::chain::{ChainCost, ChainLink, Chains};
@@ -6,15 +7,16 @@ use crate::doctor::findings::ChainLaunch;
 use crate::stats::Samples;
 use trijet::Result;
 
-/// The number of kernels of a chain that is launched one by one: half the depth of a queue.
+/// The number of kernels of a chain that is launched one after another. It is half the depth of a
+/// hardware queue.
 const KERNELS: u32 = 500;
-/// The number of kernels of the graph of empty kernels. The time of this graph is the cost of
-/// launches within a graph.
+/// The number of kernels of a graph of empty kernels. The time of this graph is the cost of the
+/// launches within the graph.
 const EMPTY_KERNELS: u32 = 1000;
 /// The lowest compute capability with dependent launches.
 const DEPENDENT_FROM: (u32, u32) = (9, 0);
 
-/// Names in the findings. The advice finds rows by these names.
+/// Names in the findings. The advice finds the rows of chains by these names.
 pub(in crate::doctor) const PLAIN: &str = "a block per SM";
 pub(in crate::doctor) const STREAMED: &str = "launched one by one";
 pub(in crate::doctor) const GRAPH: &str = "as a graph";

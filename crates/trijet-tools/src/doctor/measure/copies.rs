@@ -1,5 +1,5 @@
-//! Measures the rates of copies by size. For each size, different bytes are copied and then
-//! compared at the destination.
+//! Measures the rates of copies for each size. For each size, new bytes are copied, and the bytes
+//! at the destination are compared with the source.
 
 use super::bench::{Bench, samples};
 use crate::doctor::findings::{Path, Rate};
@@ -54,8 +54,8 @@ impl Run {
     }
 }
 
-/// The order in which copies of both directions are submitted. Either order can be up to 5 % slower
-/// than the other order, so both are measured and the faster order counts.
+/// The order in which copies of both directions are submitted. On some machines, one order is up to
+/// 5 % slower than the other order. So both orders are measured, and the faster order counts.
 #[derive(Clone, Copy)]
 enum Pattern {
     InTurn,
@@ -85,7 +85,8 @@ impl Desk {
             up,
             down,
         };
-        // Every page is written first, because pages that were never written can be faster.
+        // Every page is written before the measurement, because a copy of pages that were never
+        // written can be faster.
         desk.target.write()?.fill(0);
         desk.pages_back.write()?.fill(0);
         desk.source.write()?.fill(0);
@@ -117,8 +118,8 @@ impl Desk {
         Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
     }
 
-    /// The device's time for the copies in one direction, in seconds. The second number is the
-    /// fraction of that time that the host spent in the calls.
+    /// The device time of the copies in one direction, in seconds. The second value is the fraction
+    /// of this time that the host spent in the copy calls.
     fn one_way(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let stream = if path == Path::Upload { &self.up } else { &self.down };
         let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
@@ -173,8 +174,8 @@ impl Desk {
         Ok(longest.seconds())
     }
 
-    /// The time until copies from or to pageable memory are complete, in seconds on the host's
-    /// clock. The second number is the fraction of that time that the host spent in the calls.
+    /// The host time until the copies from or to pageable memory are complete, in seconds. The
+    /// second value is the fraction of this time that the host spent in the copy calls.
     fn pageable(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let start = Instant::now();
         for part in run.parts() {
@@ -202,7 +203,7 @@ impl Desk {
     }
 }
 
-/// The rates of all paths for one size.
+/// Measures the rates of all paths for one size.
 fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     let rate = |path, gb_per_s, host_busy, pattern| Rate {
         path,
@@ -216,7 +217,7 @@ fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     desk.prepare(run)?;
     for path in [Path::Upload, Path::Download] {
         if path == Path::Download {
-            // A copy within the device makes the uploaded data the source of the downloads.
+            // A copy within the device makes the uploaded bytes the source of the downloads.
             desk.up.copy(&desk.a.slice(run.all()), &mut desk.b.slice_mut(run.all()))?;
             desk.up.synchronize()?;
         }

@@ -1,5 +1,5 @@
-//! Measures the matrix of default streams: whether work on one kind of stream waits for work on
-//! another kind.
+//! Measures for each pair of kinds of streams, which include the default streams, whether work on
+//! one kind waits for work on the other kind.
 
 use super::bench::Bench;
 use super::blocking::observe;
@@ -8,7 +8,7 @@ use crate::doctor::findings::BlockingPair;
 use crate::doctor::verdict;
 use trijet::{Device, Error, ErrorKind, Result, Stream, StreamOptions};
 
-/// Opens a stream of one kind.
+/// A function that opens a stream of one kind.
 type Open = fn(&Device) -> Result<Stream>;
 
 const KINDS: [(&str, Open); 4] = [

@@ -1,4 +1,5 @@
-//! Measures the limits of the device: the memory of a stream, kernels at once, and the queue depth.
+//! Measures limits of the device: the memory of a stream, the number of kernels at the same time,
+//! and the depth of a hardware queue.
 
 use super::bench::{Bench, micros};
 use super::work::Lane;
@@ -8,12 +9,12 @@ use crate::stats::Samples;
 use std::time::Instant;
 use trijet::{Bytes, Device, Nanos, Result, TimedEvent};
 
-/// The number of streams of one sample. The number is large, because the driver allocates some of
-/// their memory in steps of 2 MiB.
+/// The number of streams that one sample creates. The number is large, because the driver allocates
+/// some of the memory of streams in steps of 2 MiB.
 const STREAMS: u32 = 64;
 
-/// Measures the time and the device memory of new streams. No stream is dropped during the
-/// measurement, because a stream that reuses the resources of a dropped stream is cheaper.
+/// Measures the time that a new stream takes, and its device memory. No stream is dropped during
+/// the measurement, because the next stream could reuse the resources of a dropped stream.
 pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
     bench.device.synchronize()?;
     let (mut time_ns, mut taken) = (Samples::default(), Samples::default());
@@ -43,7 +44,7 @@ pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Streams for kernels of one block: each kernel has its own stream.
+/// Streams for kernels of one block. Each kernel has its own stream.
 struct Crowd {
     device: Device,
     lanes: Vec<(Lane, TimedEvent)>,
@@ -51,9 +52,9 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Runs a kernel on each of the first `width` streams, and returns the time of the end of each
-    /// kernel in microseconds. With `interleaved`, an event is recorded after each launch, before
-    /// the next launch. Otherwise the events are recorded after all launches.
+    /// Runs a kernel on each of the first `width` streams. Returns the time at which each kernel
+    /// ended, in microseconds after the start. If `interleaved` is true, an event is recorded
+    /// directly after each launch. Otherwise the events are recorded after all launches.
     fn ends(&mut self, width: usize, interleaved: bool) -> Result<Vec<f64>> {
         let begin = self.device.timed_event()?;
         let Some((first, _)) = self.lanes.first() else { return Ok(Vec::new()) };
@@ -73,9 +74,9 @@ impl Crowd {
     }
 }
 
-/// Measures how many kernels run at once. A kernel counts if it ends together with the first
-/// kernel. Event records between the launches can delay later kernels of other streams. The number
-/// is therefore measured with and without event records.
+/// Measures how many kernels run at the same time. A kernel counts if it ends together with the
+/// first kernel. Event records between the launches can delay later kernels of other streams. So
+/// the number is measured with and without such event records.
 pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     let (count, device) = (bench.plan.grids, bench.device.clone());
     let rounds = bench.rounds(bench.plan.kernel_ms);
@@ -95,10 +96,10 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Counts how many launches a stream with a running kernel accepts before a launch delays the host.
+/// Counts the launches that a stream with a running kernel accepts before a launch delays the host.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
     if !bench.found.on_gpu() {
-        // On a host device, other work of the processor would delay a launch.
+        // On a host device, a launch could be delayed by other work of the processor.
         bench.absent("queue depth", "a host device has no hardware queue");
         return Ok(());
     }
@@ -115,7 +116,8 @@ pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
             lane.launch(1)?;
             let end = micros(start);
             launches.push((begin, end));
-            // The kernel may end soon. Launches after its end would not be delayed.
+            // The long kernel may end soon. After its end, a launch would not be delayed by a full
+            // queue.
             if end > 0.5 * kernel_us {
                 break;
             }

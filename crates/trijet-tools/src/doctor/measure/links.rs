@@ -1,12 +1,14 @@
-//! Measures the links between all GPUs of the machine. Each pair is measured alone and in both
-//! directions. All pairs are measured at once, without and with copies from and to the host.
+//! Measures the links between all GPUs of the machine. Each link is measured alone, and together
+//! with the opposite direction. All links together are measured without and with copies from and to
+//! the host.
 
 use super::bench::Bench;
 use crate::doctor::findings::Link;
 use crate::stats::Samples;
 use trijet::{Buffer, Bytes, Device, Error, ErrorKind, PinnedBuffer, Result, Select, Stream};
 
-/// A copy.
+/// A copy between two devices, or between a device and the host. The numbers are indices of
+/// devices.
 #[derive(Debug, Clone, Copy)]
 enum Move {
     Peer { from: usize, to: usize },
@@ -25,20 +27,21 @@ impl Move {
     }
 }
 
-/// Devices, with memory for each copy between two devices and for each copy from or to the host.
+/// The devices, with memory for each copy between two devices and for each copy from or to the
+/// host.
 struct Fabric {
     devices: Vec<Device>,
-    /// The number of words of a copy, and the number of copies in a sample.
+    /// The number of 8-byte words of a copy, and the number of copies in a sample.
     run: (usize, usize),
     sources: Vec<Buffer<u64>>,
-    /// For each device, the destinations of its copies: one for each other device, and one for the
-    /// host.
+    /// For each device, the destinations of the copies to it. The index is the index of the source
+    /// device, or the number of devices for the host.
     targets: Vec<Vec<Buffer<u64>>>,
     up: Vec<PinnedBuffer<u64>>,
     down: Vec<PinnedBuffer<u64>>,
 }
 
-/// The word that fills the source of a device.
+/// The word that fills the source of the device with this index.
 fn word(device: usize) -> u64 {
     0x9e37_79b9_7f4a_7c15 ^ device as u64
 }
@@ -64,8 +67,8 @@ impl Fabric {
         Ok(Self { devices, run, sources, targets, up, down })
     }
 
-    /// Makes these copies at the same time, and each copy several times in a row. Returns the rate
-    /// of each copy in 10^9 bytes per second.
+    /// Makes these copies at the same time, and each of them several times in a row. Returns the
+    /// rate of each copy in 10^9 bytes per second.
     fn rates(&mut self, moves: &[Move]) -> Result<Vec<f64>> {
         self.devices.iter().try_for_each(Device::synchronize)?;
         let (words, copies) = self.run;
@@ -105,7 +108,7 @@ impl Fabric {
         streams.iter().map(rate).collect()
     }
 
-    /// Compares the destinations of all copies with the sources.
+    /// Checks that the destinations of all copies have the words of their sources.
     fn verify(&self) -> Result<()> {
         let count = self.devices.len();
         let all = |words: &[u64], of: usize| words.iter().all(|found| *found == word(of));
@@ -144,7 +147,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The links of all pairs, ordered by the source and then by the destination.
+/// The links of all pairs of devices, ordered by the source and then by the destination.
 fn links(devices: Vec<Device>, run: (usize, usize), repeats: usize) -> Result<Vec<Link>> {
     let count = devices.len();
     let mut fabric = Fabric::new(devices, run)?;
@@ -154,7 +157,7 @@ fn links(devices: Vec<Device>, run: (usize, usize), repeats: usize) -> Result<Ve
     let all: Vec<_> = pairs.iter().map(peer).collect();
     let host = (0..count).flat_map(|n| [Move::Upload(n), Move::Download(n)]);
     let beside: Vec<_> = all.iter().copied().chain(host).collect();
-    // This warm-up makes the first copies, which set the access between the devices.
+    // This call is a warm-up. The first copies also enable the access between the devices.
     fabric.rates(&beside)?;
     let mut links: Vec<Link> = Vec::new();
     for (from, to) in &pairs {

@@ -1,5 +1,5 @@
-//! The list of measurements. Each kind has its own file. If a measurement fails, the findings
-//! record its error, and the other measurements are still made.
+//! The list of the measurements. Each kind of measurement has its own module. If a measurement
+//! fails, its error is added to the findings, and the other measurements are still made.
 
 mod allocations;
 mod bench;
@@ -43,7 +43,7 @@ const MEASUREMENTS: [(&str, Measurement); 12] = [
     ("chains of kernels", chains::measure),
 ];
 
-/// Measures the device and its links in well under a minute.
+/// Measures the device and its links. This takes well under a minute.
 ///
 /// ```no_run
 /// use trijet::{Device, Select};
@@ -57,7 +57,7 @@ const MEASUREMENTS: [(&str, Measurement); 12] = [
 /// ```
 ///
 /// # Errors
-/// None: the error of a measurement becomes a part of the findings.
+/// This function returns no error. The error of a measurement becomes a part of the findings.
 pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
     let start = Instant::now();
     let info = device.info().clone();
@@ -70,7 +70,8 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
         found: Findings::new(info, ordinal),
     };
     steps.expect(1 + MEASUREMENTS.len() as u64);
-    // New streams are measured first, because a driver may keep the resources of dropped streams.
+    // New streams are measured first, because the driver may keep the resources of dropped streams
+    // for later streams.
     steps.begin("new streams");
     bench.run("new streams", limits::new_streams);
     if on_gpu {
@@ -92,7 +93,7 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
     Ok(bench.found)
 }
 
-/// Lists the measurements that do not apply to a host device.
+/// Adds the measurements that do not apply to a host device to the findings.
 fn without_a_gpu(bench: &mut Bench) {
     for (what, why) in [
         ("second-level cache, peer access", "a host device is this machine's processor"),

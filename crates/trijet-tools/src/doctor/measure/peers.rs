@@ -1,6 +1,6 @@
-//! Examines each other GPU of the machine: whether the measured GPU can access its memory, and
-//! whether it can access the memory of the measured GPU. Measures copies to the first GPU that has
-//! access in both directions.
+//! Examines every other GPU of the machine: whether the measured GPU can access the memory of the
+//! other GPU, and whether the other GPU can access the memory of the measured GPU. Measures copies
+//! to the first GPU with access in both directions.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;

@@ -1,5 +1,6 @@
 //! Measures which operations delay other streams. Each of several kernels has its own stream, with
-//! an operation of one kind after the kernel. The result is the number of kernels that run at once.
+//! an operation of one kind that is enqueued after the kernel. The result is the number of kernels
+//! that run at the same time.
 
 use super::bench::{Bench, micros};
 use super::work::Lane;
@@ -8,12 +9,12 @@ use crate::doctor::verdict;
 use std::time::Instant;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, TimedEvent};
 
-/// The assumed number of hardware queues, if the device does not report the number.
+/// The number of hardware queues that is assumed if the device does not report its number.
 const QUEUES: u32 = 8;
 /// The number of elements of the small copy and of the fill.
 const SMALL: usize = 32;
 
-/// The operation after the kernel of each stream.
+/// The operation that is enqueued after the kernel of each stream.
 #[derive(Debug, Clone, Copy)]
 enum Behind {
     Nothing,
@@ -35,7 +36,7 @@ const KINDS: [(&str, Behind); 7] = [
     ("a second kernel", Behind::Kernel),
 ];
 
-/// A stream with the objects of all operations that a measurement enqueues in it.
+/// A stream, and the objects for the operations that are enqueued in it.
 struct StreamRow {
     lane: Lane,
     event: Event,
@@ -77,7 +78,7 @@ fn whole_us(device: &Device, rows: &mut [StreamRow], rounds: u32, behind: Behind
     Ok(micros(start))
 }
 
-/// Measures with as many streams as there are queues, and with twice as many.
+/// Measures with as many streams as there are hardware queues, and with twice as many streams.
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     if bench.found.on_gpu() {
         let queues = bench.found.device.hardware_queues.unwrap_or(QUEUES);
@@ -87,7 +88,8 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 }
 
 fn with_queues(bench: &mut Bench, queues: u32) -> Result<()> {
-    // A quarter of the usual length is still far longer than all launches of a sample.
+    // A quarter of the usual duration of the kernel is still far longer than all launches of a
+    // sample.
     let (device, rounds) = (bench.device.clone(), bench.rounds(bench.plan.kernel_ms / 4.0));
     let mut rows = (0..2 * queues).map(|_| StreamRow::new(&device)).collect::<Result<Vec<_>>>()?;
     let half = rows.len() / 2;
@@ -117,8 +119,8 @@ mod tests {
     use crate::doctor::plan::Plan;
     use trijet::Select;
 
-    /// With a host device, the test shows that an operation of every kind can be enqueued and
-    /// counted. The number of kernels that run at once depends on the machine.
+    /// On a host device, this test shows that an operation of every kind can be enqueued and
+    /// counted. The number of kernels that run at the same time depends on the machine.
     #[test]
     fn every_kind_is_measured_for_both_numbers_of_streams() -> Result<()> {
         let device = Device::open(Select::Host(0))?;

@@ -1,21 +1,22 @@
-//! The calls that are made while a kernel runs.
+//! The calls that are made while the long kernel runs on stream a.
 
 use crate::bare::step::BareStep;
 
-/// A call that is made while a kernel runs.
+/// A call that is made while the long kernel runs on stream a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
-    /// No call: the control.
+    /// No call. This is the control row.
     Nothing,
     /// A bare driver call.
     Bare(BareStep),
-    /// A stream-ordered allocation on b, from memory that the pool already has. The size is in MiB.
+    /// A stream-ordered allocation on b. The memory pool already has the memory. The size is in
+    /// MiB.
     Alloc(usize),
-    /// A stream-ordered allocation on b, from an empty pool. The size is in MiB.
+    /// A stream-ordered allocation on b. The memory pool is empty. The size is in MiB.
     Grow(usize),
-    /// The free of a stream-ordered allocation, on b. The size is in MiB.
+    /// A stream-ordered free on b. The size of the allocation is in MiB.
     Free(usize),
-    /// A trim of the pool.
+    /// A trim of the memory pool.
     Trim,
     /// The creation and the drop of an event.
     Event,
@@ -25,10 +26,10 @@ pub(super) enum Call {
     Pinned,
     /// A pageable upload of 16 MiB on b.
     PageableOnB,
-    /// A pageable upload of 4 KiB on a, after the kernel.
+    /// A pageable upload of 4 KiB on a, enqueued after the long kernel.
     FewPagesOnA,
-    /// A pageable upload of 1 MiB on a, after the kernel. The upload is too large for a single
-    /// command of the driver.
+    /// A pageable upload of 1 MiB on a, enqueued after the long kernel. The upload is too large for
+    /// a single command of the driver.
     PageableOnA,
     /// A host function on b.
     HostFn,

@@ -1,5 +1,5 @@
-//! The resources of the measured calls. All resources are created before the long kernel starts,
-//! and dropped after the kernel has ended.
+//! The resources that the measured calls need. They are created before the long kernel starts, and
+//! dropped after it has ended.
 
 use super::call::Call;
 use crate::bare::lab::Lab;
@@ -15,8 +15,8 @@ const MIB: usize = 1 << 20;
 const LARGE: usize = 16 * MIB;
 const SMALL: usize = 4096;
 
-/// A stream and buffers of a device that was opened again, so that it has not loaded any kernels
-/// yet.
+/// A stream and buffers of a device handle that was opened again. This handle has not loaded any
+/// kernel yet.
 struct Fresh {
     stream: Stream,
     x: Buffer<f32>,
@@ -27,10 +27,10 @@ pub(super) struct Stage<'a> {
     device: &'a Device,
     lab: Option<&'a Lab>,
     held: Held,
-    /// The allocation that a call frees or makes.
+    /// The allocation that a call makes or frees.
     buffer: Option<Buffer<u8>>,
     fresh: Option<Fresh>,
-    /// The event at the end of the work that the call itself enqueued.
+    /// The event after the work that the measured call has enqueued.
     end: Rc<Event>,
     legacy: Lane,
     pinned: PinnedBuffer<u8>,
@@ -41,8 +41,8 @@ pub(super) struct Stage<'a> {
     small_too: Buffer<u8>,
 }
 
-/// The work that the call itself enqueued. The kernel on b counts as ended only when this work has
-/// ended as well.
+/// The work that the measured call has enqueued. The kernel on b counts as ended only when this
+/// work has ended as well.
 pub(super) struct Side<'a> {
     lab: Option<&'a Lab>,
     end: Rc<Event>,
@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
         Ok(this)
     }
 
-    /// Drops the objects that remain after a failed call.
+    /// Drops the objects that a failed call has left.
     pub(super) fn reset(&mut self) {
         (self.held, self.buffer, self.fresh) = (Held::default(), None, None);
     }
@@ -89,7 +89,7 @@ impl<'a> Stage<'a> {
         Side { lab: self.lab, end: Rc::clone(&self.end) }
     }
 
-    /// Creates the objects that the call needs.
+    /// Creates the objects that `call` needs.
     pub(super) fn prepare(&mut self, call: Call, b: &Stream) -> Result<()> {
         match (call, self.lab) {
             (Call::Bare(step), Some(lab)) => lab.prepare(step, &mut self.held)?,
@@ -106,7 +106,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Makes the call.
+    /// Makes the measured call.
     pub(super) fn act(&mut self, call: Call, a: &Stream, b: &Stream) -> Result<()> {
         match call {
             Call::Nothing => Ok(()),
@@ -145,7 +145,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Drops the objects that remain after the call. The caller guarantees that no work is running.
+    /// Drops the objects that `call` has left. The caller guarantees that no work runs.
     pub(super) fn clean(&mut self, call: Call) -> Result<()> {
         if let (Call::Bare(step), Some(lab)) = (call, self.lab) {
             lab.clean(step, &mut self.held)?;
