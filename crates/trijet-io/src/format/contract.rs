@@ -119,8 +119,8 @@ pub trait Reader: fmt::Debug + Send + Sync {
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 }
 
-/// A planned output. [`create`](Self::create), [`reuse`](Self::reuse) or [`reopen`](Self::reopen)
-/// makes the writer of its rows.
+/// A planned output. [`Plan::create`], [`Plan::reuse`] or [`Plan::reopen`] makes the writer of its
+/// rows.
 pub trait Plan: fmt::Debug + Send + Sync {
     /// The granule of writes: a write starts and ends at multiples of this number of rows.
     fn granule(&self) -> u64;

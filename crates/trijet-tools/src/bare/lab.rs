@@ -319,7 +319,7 @@ impl Lab {
         })
     }
 
-    /// Whether the event that [`Lab::mark`] recorded last is complete. The result is `true` before
+    /// Whether the event that `Lab::mark` recorded last is complete. The result is `true` before
     /// the first record of the event.
     pub fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
