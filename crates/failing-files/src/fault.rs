@@ -92,7 +92,7 @@ fn fault_of(text: &'static CStr) -> Fault {
         }
         other => match other.strip_prefix(b"error=").and_then(number) {
             Some(error) => Fault::Error(error),
-            None => refuse("FAILING_FILES_FAULT is not a fault"),
+            None => refuse("FAILING_FILES_FAULT does not name a fault"),
         },
     }
 }

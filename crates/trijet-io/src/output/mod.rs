@@ -591,7 +591,7 @@ impl Output {
         self.is_complete.store(true, Ordering::Relaxed);
         let named = if is_durable { partial.sync_names() } else { Ok(()) };
         named.map_err(|error| {
-            error.context(format!("{complete}, but a loss of power may take its name away"))
+            error.context(format!("{complete}, but its name may be lost in a loss of power"))
         })?;
         forget(partial).map_err(|error| {
             error.context(format!("{complete}, but its journal could not be deleted"))

@@ -19,7 +19,7 @@ const fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
         if blocks[1..] == [1, 1] && u64::from(blocks[0]) == words {
             Ok(())
         } else {
-            Err(format!("{words} words and a grid of {blocks:?} blocks"))
+            Err(format!("{words} words do not match a grid of {blocks:?} blocks"))
         }
     });
     let twin = Twin { tile_elements: |_| 1 << 16, run: tick, cost };
@@ -83,7 +83,8 @@ pub static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
             && [u64::from(config.grid[0]), 1, 1]
                 == [words.elements, config.grid[1].into(), config.grid[2].into()]
             && arrived.elements == 1;
-        if fits { Ok(()) } else { Err("words and blocks that do not fit".to_owned()) }
+        let cause = "the kernel needs a cooperative launch with one word per block";
+        if fits { Ok(()) } else { Err(cause.to_owned()) }
     });
     let spec = KernelSpec::new("steps", Code::source(STEPS_CODE), shape).twin(twin);
     // SAFETY: the entry function takes (unsigned, unsigned*, u64, unsigned*, u64). Block n adds to

@@ -119,7 +119,7 @@ fn advice_that_rests_on_noisy_figures_says_so() {
     }
     assert!(
         of(&f, "pinned_over_pageable_ratio").noisy.is_empty(),
-        "it does not rest on this figure"
+        "the advice does not depend on this figure"
     );
 }
 
