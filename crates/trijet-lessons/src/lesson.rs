@@ -22,7 +22,7 @@ pub enum Topic {
     DefaultStreams,
     /// Events and waits of the host.
     Events,
-    /// Order that a program must make itself.
+    /// Races: orders between operations that a program must make itself.
     Races,
     /// Copies between host and device.
     Copies,
@@ -30,7 +30,7 @@ pub enum Topic {
     Memory,
     /// Kernels side by side, graphs, dependent launches, clusters.
     Kernels,
-    /// Stages that hand items on.
+    /// Pipelines: stages that hand items to other stages.
     Pipelines,
     /// Work that is distributed while it runs.
     Scheduling,
@@ -57,7 +57,7 @@ impl Topic {
     }
 }
 
-/// The times or results of the forms as the claim has them.
+/// The statement of a claim about the times or the results of the forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// The last form takes less time than the first.
@@ -82,9 +82,9 @@ pub enum Rows {
 /// A lesson.
 #[derive(Debug, Clone, Copy)]
 pub struct Lesson {
-    /// The name, as the command takes it: words with hyphens.
+    /// The name of the lesson on the command line: words with hyphens.
     pub name: &'static str,
-    /// The subject.
+    /// The topic of the lesson.
     pub topic: Topic,
     /// The places of the claim in the teaching texts of docs/errata.md, each as text and line. The
     /// texts are `examples`, `notes`, `book`, `research` and `guide`.
@@ -93,29 +93,32 @@ pub struct Lesson {
     pub claim: &'static str,
     /// The names of the forms.
     pub forms: &'static [&'static str],
-    /// The times or results of the forms as the claim has them.
+    /// The statement of the claim about the times or the results of the forms.
     pub expect: Expect,
-    /// The remark or finding that the first form gets.
+    /// The remark or finding that the first form must get.
     pub flag: Flag,
-    /// The name of the time of [`Program::own_ms`]; `None` if the time of the whole run is judged.
+    /// The name of the time that [`Program::own_ms`] returns; `None` if the time of the whole run
+    /// is judged.
     pub timed: Option<&'static str>,
     /// The rows of the drawings.
     pub rows: Rows,
-    /// A clause about the model of a host device, if the lesson can show nothing on it.
+    /// The reason, as a clause, why the model of a host device cannot show the claim; `None` if the
+    /// model can show the claim.
     pub unmodelled: Option<&'static str>,
     /// Makes the program.
     pub make: fn(&Ground) -> Result<Box<dyn Program>>,
 }
 
 impl Lesson {
-    /// Whether the lesson is about two devices. On one GPU its program is `Unsupported`.
+    /// Whether the lesson needs two devices. On a host with one GPU, [`Lesson::make`] returns
+    /// `Unsupported`.
     #[must_use]
     pub fn needs_two_devices(&self) -> bool {
         self.topic == Topic::Devices
     }
 }
 
-/// The forms of the program of a lesson, which use the same memory.
+/// The program of a lesson, with all its forms. The forms use the same memory.
 pub trait Program {
     /// Sets the input of the forms, and overwrites their result.
     ///
@@ -123,14 +126,15 @@ pub trait Program {
     /// Every error of the device.
     fn prepare(&mut self) -> Result<()>;
 
-    /// Runs a form. The call need not wait for the last operations of the form.
+    /// Runs a form. The call need not wait until the last operations of the form are complete.
     ///
     /// # Errors
     /// Every error of the device.
     fn run(&mut self, form: Form) -> Result<()>;
 
-    /// The time of the last run that the claim is about, in milliseconds, if the program measures
-    /// it itself, such as the latency of one kernel. `None` if the claim is about the whole run.
+    /// The time in the last run that the claim is about, in milliseconds. A program returns this
+    /// time if the claim is about a part of the run, such as the latency of one kernel. `None` if
+    /// the claim is about the time of the whole run.
     ///
     /// # Errors
     /// Every error of the device.

@@ -1,9 +1,11 @@
-//! Lessons about overlap on a GPU. A lesson is a claim of a teaching text and two or more forms of
-//! one program: the first form does what the claim warns against, the last form does what it
-//! recommends. The forms run on the device at hand, their results are compared with the values that
-//! the host computes, and the verdict on the claim follows from the measured times alone.
+//! Lessons about overlap on a GPU. A lesson is a claim of a teaching text, and a program with two
+//! or more forms. The first form does what the claim warns against, and the last form does what the
+//! claim recommends. The forms run on the device of this machine. Their results are compared with
+//! the values that the host computes. The verdict on the claim follows from the measured times
+//! alone.
 //!
-//! Each lesson is one file in a folder of its topic. `common` has what they share.
+//! Each lesson is one file in the folder of its topic. The folder `common` has the parts that
+//! several lessons share.
 
 mod common;
 mod copies;

@@ -3,15 +3,15 @@
 
 use trijet::{Buffer, Element};
 
-/// Orders a buffer by the events of the program alone. The bad form of a lesson lacks one of these
-/// events, so some of its accesses to the buffer have no order.
+/// Lets the events of the program alone order the accesses to a buffer. The bad form of a lesson
+/// lacks one of these events, so some of its accesses to the buffer have no order.
 pub fn unordered<T: Element, S>(mut buffer: Buffer<T, S>) -> Buffer<T, S> {
     // SAFETY: the contract asks for an order between conflicting accesses, so that no bytes are
-    // half written. The bad forms break it on purpose. Their results are arbitrary words, which
-    // every element type allows. The words are compared with the right ones and used for nothing
-    // else: no index, length or address is made of them. Frees and guards of the host still wait
-    // for all streams. A kernel that takes an address or a loop's end from its input would make
-    // this unsound.
+    // half written. The bad forms break this contract on purpose. Their results are arbitrary
+    // words, which every element type allows. The words are only compared with the right words: no
+    // index, length or address is computed from them. Frees and guards of the host still wait for
+    // all streams. This does not hold if a kernel takes an address or the end of a loop from its
+    // input.
     unsafe { buffer.order_manually() };
     buffer
 }

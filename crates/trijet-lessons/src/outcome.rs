@@ -1,4 +1,4 @@
-//! The forms of a lesson, run and measured.
+//! The measurement of a lesson: the runs of its forms, and their times and results.
 #![forbid(unsafe_code)]
 
 use crate::common::ground::{Ground, wrong};
@@ -9,27 +9,27 @@ use trijet::trace::{DeviceId, Engine, Op};
 use trijet::{Nanos, Result, Trace};
 use trijet_tools::stats::Samples;
 
-/// A form, measured.
+/// The measurement of a form.
 #[derive(Debug)]
 pub struct FormOutcome {
     /// The time of each timed run, in milliseconds.
     pub ms: Vec<f64>,
-    /// One more run, with a trace.
+    /// The trace of one more run.
     pub trace: Trace,
     /// The remarks or findings about the traced run.
     pub said: Said,
-    /// The number of runs with a wrong result.
+    /// The number of runs with a wrong result, among all runs of the form.
     pub wrong: usize,
-    /// The number of all runs.
+    /// The number of all runs of the form, including the warm-up and the traced run.
     pub runs: usize,
 }
 
-/// A lesson, measured.
+/// The measurement of a lesson.
 #[derive(Debug)]
 pub struct Outcome {
     /// The lesson.
     pub lesson: Lesson,
-    /// Its forms, in the order of [`Lesson::forms`].
+    /// The measurements of its forms, in the order of [`Lesson::forms`].
     pub forms: Vec<FormOutcome>,
     /// Whether the times come from the model of a host device.
     pub is_modelled: bool,
@@ -42,7 +42,8 @@ impl FormOutcome {
         Samples::of(self.ms.clone()).quantile(0.5)
     }
 
-    /// The operations of the traced run, without the time that each waited for its engine.
+    /// The operations of the traced run, without the time that each operation waited for its
+    /// engine.
     pub(crate) fn ops(&self) -> Vec<Op> {
         dag(&self.trace).settle(&self.trace.ops)
     }
@@ -56,7 +57,8 @@ impl FormOutcome {
     }
 }
 
-/// Numbers the operations of each engine, for the drawing. In a pipeline, the number is the chunk.
+/// Numbers the operations of each engine, for the drawing. An operation of a pipeline already has
+/// the number of its chunk.
 fn number(ops: &mut [Op]) {
     let mut counts: Vec<((DeviceId, Engine), u64)> = Vec::new();
     for op in ops.iter_mut().filter(|op| op.chunk.is_none()) {
@@ -72,8 +74,8 @@ fn number(ops: &mut [Op]) {
 }
 
 impl Lesson {
-    /// Runs all forms in turn, and then each form once with a trace. Each result is compared with
-    /// the values that the host computes.
+    /// Runs all forms in turn without a trace, several times. Then runs each form once with a
+    /// trace. Each result is compared with the values that the host computes.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong result of a form that must be right; every error of the device.
@@ -123,14 +125,15 @@ impl Lesson {
 }
 
 impl Outcome {
-    /// The engine that bounds every form: no form can be faster than the least time for which its
-    /// busiest engine worked.
+    /// The engine that bounds the times of all forms, and the bound. Each form has a busiest
+    /// engine. The bound is the smallest time for which one of these engines worked.
     #[must_use]
     pub fn bound(&self) -> Option<(Engine, Nanos)> {
         self.forms.iter().filter_map(FormOutcome::busiest).min_by_key(|(_, busy)| *busy)
     }
 
-    /// Whether the first form got the remark or finding of the lesson, and the last form did not.
+    /// Whether the first form got the remark or finding that the lesson expects, if it expects one,
+    /// and the last form did not get it.
     #[must_use]
     pub fn is_as_expected(&self) -> bool {
         let flags = |form: &FormOutcome| form.said.flag.is_some();

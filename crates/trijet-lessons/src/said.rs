@@ -37,11 +37,12 @@ pub struct Said {
     pub flag: Option<String>,
     /// The maximum possible saving that a remark estimates, summed over all its sites.
     pub estimate_ms: Option<f64>,
-    /// The name of each remark or finding, with its count.
+    /// The name of each remark or finding, with the number of times that it occurs.
     pub names: Vec<(&'static str, usize)>,
 }
 
-/// The graph of a trace. The model runs one kernel at a time.
+/// The dependencies between the operations of a trace. In the trace of a model, kernels run one at
+/// a time.
 pub(crate) fn dag(trace: &Trace) -> Dag {
     let kernels = match trace.times {
         TimeSource::Model => Kernels::OneAtATime,
@@ -85,7 +86,7 @@ impl Said {
         said
     }
 
-    /// The names with their counts.
+    /// The names of the remarks or findings with their counts, as one text.
     #[must_use]
     pub fn list(&self) -> String {
         let names = self.names.iter().map(|(name, count)| match count {

@@ -13,9 +13,9 @@ use trijet::trace::critical::Category;
 use trijet::trace::html::Page;
 use trijet::trace::timeline::{extent, rows_of_streams, staircase};
 
-/// The columns of the longest form in a terminal of 80 columns.
+/// The number of columns of the drawing of the longest form, in a terminal of 80 columns.
 const COLUMNS: u64 = 66;
-/// The idle time between two forms on a page, as a part of the longer form.
+/// On a page, the idle time after a form is 1 / `PAUSE` of the time of this form.
 const PAUSE: u64 = 10;
 
 fn window(ops: &[Op]) -> Range<u64> {
@@ -27,8 +27,8 @@ fn length(window: &Range<u64>) -> u64 {
 }
 
 impl Outcome {
-    /// The drawings, times, bound, remarks and verdict, in lines of at most 80 columns except for
-    /// sentences. All forms are drawn in the same scale.
+    /// The drawings, times, bound, remarks and verdict as text. Lines have at most 80 columns, but
+    /// sentences are not broken. All forms are drawn in the same scale.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

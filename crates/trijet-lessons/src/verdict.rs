@@ -4,19 +4,20 @@
 use crate::lesson::{BAD, Expect, Lesson};
 use crate::outcome::Outcome;
 
-/// Two times whose quotient is within this fraction of 1 are equal.
+/// Two times are equal if the larger time is less than 1 + `EQUAL` times the smaller time.
 const EQUAL: f64 = 0.05;
 
 /// Whether the claim is true of this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// The figures are as the claim states.
+    /// The times or results are as the claim states.
     Holds,
-    /// The figures are the opposite of the claim.
+    /// The times or results are the opposite of the claim.
     Fails,
-    /// The figures show no difference, although the claim names one.
+    /// The times show no difference, although the claim states a difference.
     NoDifference,
-    /// The device has nothing of what the claim is about.
+    /// The device cannot show the claim: its times come from a model that lacks the effect of the
+    /// claim.
     NotShown,
 }
 
@@ -29,16 +30,17 @@ pub struct Verdict {
     pub sentence: String,
 }
 
-/// The figures from which a verdict follows.
+/// The times and results from which a verdict follows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     /// The median time of each form, in milliseconds.
     pub(crate) ms: Vec<f64>,
     /// The least time that any form can take, in milliseconds.
     pub(crate) bound_ms: Option<f64>,
-    /// The number of runs of the first form with a wrong result, and of all its runs.
+    /// The number of runs of the first form with a wrong result, and the number of all runs of the
+    /// first form.
     pub(crate) wrong: (usize, usize),
-    /// Whether the checker found the race in the first form, and none in the last one.
+    /// Whether the first form got the expected remark or finding, and the last form did not get it.
     pub(crate) is_found: bool,
     pub(crate) is_modelled: bool,
 }
@@ -62,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// A time for people.
+/// A time as text, with its unit.
 pub(crate) fn time(ms: f64) -> String {
     match ms {
         ms if ms < 1.0 => format!("{:.1} us", ms * 1e3),
@@ -125,7 +127,7 @@ impl Lesson {
         (Judgement::NoDifference, text)
     }
 
-    /// The index of the least time, and of the greatest one.
+    /// The indices of the form with the least time and of the form with the greatest time.
     fn extremes(ms: &[f64]) -> (usize, usize) {
         let by = |a: &usize, b: &usize| ms[*a].total_cmp(&ms[*b]);
         let least = (0..ms.len()).min_by(by).unwrap_or(0);

@@ -7,11 +7,12 @@ use std::mem::replace;
 use std::sync::{Mutex, MutexGuard};
 use trijet::{PinnedBuffer, Result};
 
-/// A fill copies the first words of a batch: this fraction of all its words. The copy then takes
-/// about as long as an upload of the batch.
+/// A fill copies only the first 1 / `FILLED` of the words of a batch. This copy by the host then
+/// takes about as long as an upload of the whole batch.
 const FILLED: usize = 16;
 
-/// The batches, and what the host copies into them. Several threads fill different batches.
+/// The batches in page-locked memory, and the words `decoded` that the host copies into the
+/// batches. Several threads may fill different batches at the same time.
 pub(crate) struct Batches {
     decoded: Vec<u32>,
     batches: Vec<Mutex<PinnedBuffer<u32>>>,
@@ -19,7 +20,8 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Takes the source of a desk.
+    /// Takes the source array of `desk` and cuts it into batches. `decoded` gets a copy of the
+    /// source.
     pub(crate) fn of(desk: &mut Desk) -> Result<Self> {
         let source = replace(&mut desk.arrays.source, desk.device.pinned(1)?);
         let (decoded, words) = (source.read()?.to_vec(), desk.words);
@@ -35,7 +37,7 @@ impl Batches {
         self.batches[number].lock().expect("no panic under this lock")
     }
 
-    /// Overwrites the words that fills will copy.
+    /// Overwrites the words of all batches that [`fill`](Self::fill) will write.
     pub(crate) fn empty(&self) -> Result<()> {
         let part = ..self.words / FILLED;
         (0..self.len()).try_for_each(|number| {
@@ -44,7 +46,7 @@ impl Batches {
         })
     }
 
-    /// Fills a batch, and returns its number.
+    /// Copies the first decoded words of a batch into the batch. Returns the number of the batch.
     pub(crate) fn fill(&self, number: usize) -> Result<usize> {
         let (start, len) = (number * self.words, self.words / FILLED);
         self.lock(number).write()?[..len].copy_from_slice(&self.decoded[start..start + len]);

@@ -4,7 +4,8 @@
 use super::ground::{Ground, differs_from, hash, part, source, sourced};
 use trijet::{Buffer, Device, PinnedBuffer, Result, Stream, View};
 
-/// Two devices with a stream each. Device `k` has part `k` of the source, which no form writes.
+/// Two devices with a stream each. Device `k` has part `k` of the source in `x[k]`, which no form
+/// writes.
 pub(crate) struct Both {
     pub(crate) devices: [Device; 2],
     pub(crate) streams: [Stream; 2],
@@ -13,7 +14,7 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// Each device gets `words` words of the source.
+    /// Uploads `words` words of the source to each device.
     pub(crate) fn new(ground: &Ground, words: usize) -> Result<Self> {
         let devices = ground.two()?;
         let streams = [devices[0].stream()?, devices[1].stream()?];
@@ -26,13 +27,14 @@ impl Both {
         Ok(Self { devices, streams, x, back })
     }
 
-    /// Waits for both devices, so that no work of `prepare` is left in a timed run.
+    /// Waits for both devices. Work that `prepare` enqueued is then complete before a run is timed.
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.devices.iter().try_for_each(Device::synchronize)
     }
 
-    /// Downloads the result of each device. Compares it with the sum of the words of both devices,
-    /// each after `rounds` rounds.
+    /// Downloads the result of each device, and compares each word with the expected sum. The
+    /// expected sum at an index is the sum of the source words of both devices at this index, each
+    /// after `rounds` rounds. Returns a description of the first wrong word.
     pub(crate) fn wrong_sum(
         &mut self,
         results: [View<'_, u32>; 2],

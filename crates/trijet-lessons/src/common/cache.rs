@@ -1,4 +1,4 @@
-//! The memory of a cache that becomes longer.
+//! The memory of a cache whose length grows from step to step.
 #![forbid(unsafe_code)]
 
 use super::ground::Ground;
@@ -6,14 +6,14 @@ use trijet::memory::GrowingBuffer;
 use trijet::{Buffer, Device, Result, Select, Stream, View, ViewMut};
 
 pub(crate) enum Cache {
-    /// The cache is copied to a larger buffer if it is too short.
+    /// An ordinary buffer. If the buffer is too short, the cache is copied to a larger buffer.
     Copied(Buffer<u32>),
-    /// The cache keeps its address.
+    /// A buffer that grows and keeps its address.
     InPlace(GrowingBuffer<u32>),
 }
 
-/// The device of the caches. The device of the lessons allocates from a pool, and only a heap has
-/// memory that grows, so on a GPU this is another handle.
+/// The device that allocates the caches. On a GPU, this is a second handle of the GPU: the handle
+/// of the lessons allocates from a pool of the driver, but only a heap has memory that grows.
 pub(crate) fn device_of_caches(ground: &Ground) -> Result<Device> {
     let device = &ground.device;
     match device.info().compute.0 {
@@ -27,8 +27,8 @@ impl Cache {
         s.alloc(0).map(Self::Copied)
     }
 
-    /// An empty cache that grows in place to `len_max` words. On a host device, memory of the
-    /// largest size stands in for it, which is not copied either.
+    /// An empty cache that can grow in place to `len_max` words. A host device has no memory that
+    /// grows, so there the cache is a buffer of `len_max` words, which is never copied.
     pub(crate) fn in_place(device: &Device, s: &Stream, len_max: usize) -> Result<Self> {
         match device.info().compute.0 {
             0 => s.alloc(len_max).map(Self::Copied),
@@ -36,7 +36,7 @@ impl Cache {
         }
     }
 
-    /// Makes room for `len` words. Only the first `used` words have values.
+    /// Makes room for `len` words. The first `used` words keep their values.
     pub(crate) fn grow(&mut self, s: &Stream, used: usize, len: usize) -> Result<()> {
         match self {
             Self::InPlace(cache) => cache.grow_to(len),

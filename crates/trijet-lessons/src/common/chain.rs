@@ -8,7 +8,7 @@ use trijet::{Buffer, PinnedBuffer, Result, Stream};
 /// Two arrays that the kernels of a chain read and write in turn.
 pub(crate) struct Chain {
     pub(crate) stream: Stream,
-    /// The source of every run.
+    /// The words that `x` has at the start of every run.
     from: Buffer<u32>,
     pub(crate) x: Buffer<u32>,
     pub(crate) y: Buffer<u32>,
@@ -23,20 +23,20 @@ impl Chain {
         Ok(Self { from, x, y, back: ground.device.pinned(words)?, stream })
     }
 
-    /// Sets the first array to the source, and overwrites the second one.
+    /// Copies the source to `x`, and overwrites `y`.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         self.stream.copy(&self.from, &mut self.x)?;
         self.stream.fill_bytes(&mut self.y, 0xee)
     }
 
-    /// Compares the first array with the result of a chain of `rounds` rounds.
+    /// Downloads `x`, and compares it with the words of the source after `rounds` rounds.
     pub(crate) fn wrong(&mut self, rounds: u32) -> Result<Option<String>> {
         self.stream.copy(&self.x, &mut self.back)?;
         Ok(differs(&self.back.read()?, rounds, |index| index))
     }
 }
 
-/// Enqueues two kernels of a chain, of one round each. Their result is in `x`.
+/// Enqueues two kernels of one round each: from `x` to `y`, and back to `x`.
 pub(crate) fn there_and_back(
     stream: &Stream,
     x: &mut Buffer<u32>,

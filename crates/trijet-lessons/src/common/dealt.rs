@@ -18,7 +18,8 @@ pub(crate) struct Dealt {
     pub(crate) many: usize,
 }
 
-/// The number of the kernels, the words of each, and the rounds over each word.
+/// The number of kernels, the number of words of each kernel, and the number of rounds over each
+/// word.
 pub(crate) struct DealtKernels {
     pub(crate) count: usize,
     pub(crate) words: usize,
@@ -26,7 +27,8 @@ pub(crate) struct DealtKernels {
 }
 
 impl Dealt {
-    /// Kernels of a few blocks, with the number of streams that suffice.
+    /// Makes a program of `count` kernels of a few blocks each, and of a few streams
+    /// (`ground.size.streams`).
     pub(crate) fn boxed(
         ground: &Ground,
         count: usize,
@@ -62,12 +64,12 @@ impl Dealt {
         Ok(Box::new(Self { device, rounds, pairs, back, home, streams, act, many }))
     }
 
-    /// Launches the kernels on these streams in turn.
+    /// Launches the kernels on `streams` in turn.
     pub(crate) fn launch(&mut self, streams: &[Stream]) -> Result<()> {
         deal(&mut self.pairs, self.rounds, streams)
     }
 
-    /// Launches the kernels on the first `count` of the program's own streams in turn.
+    /// Launches the kernels in turn on the first `count` streams of `self.streams`.
     pub(crate) fn launch_on(&mut self, count: usize) -> Result<()> {
         deal(&mut self.pairs, self.rounds, &self.streams[..count])
     }

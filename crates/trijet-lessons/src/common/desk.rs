@@ -32,7 +32,7 @@ pub(crate) struct Slot {
     pub(crate) y: Buffer<u32>,
 }
 
-/// The source and the destination in host memory.
+/// The source and the destination of all chunks, in host memory.
 #[derive(Debug)]
 pub(crate) struct Arrays<S> {
     pub(crate) source: Buffer<u32, S>,
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// The streams and memory of the programs.
+/// The device, the streams and the memory of a program that moves chunks.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) device: Device,
@@ -60,7 +60,7 @@ pub(crate) struct Desk {
     pub(crate) fenced: Lanes,
     pub(crate) slots: Vec<Slot>,
     pub(crate) arrays: Arrays<PageLocked>,
-    /// One word of the result of each chunk.
+    /// The first word of the result of each chunk.
     pub(crate) items: PinnedBuffer<u32>,
     pub(crate) stray: Slot,
     pub(crate) words: usize,
@@ -104,8 +104,8 @@ impl Desk {
     }
 }
 
-/// Moves one chunk through three streams, or through one stream three times. The library inserts
-/// the waits.
+/// Moves one chunk through `slot`: an upload, a kernel and a download. Each operation is in its own
+/// stream, or all three are in the same stream. The library inserts the waits.
 #[track_caller]
 pub(crate) fn step(
     [up, run, down]: [&Stream; 3],
@@ -119,7 +119,7 @@ pub(crate) fn step(
     down.copy(&slot.y, &mut to)
 }
 
-/// Uploads a chunk and launches its kernel.
+/// Uploads a chunk to `slot`, and launches the kernel of the chunk.
 #[track_caller]
 pub(crate) fn first_half(
     lanes: &Lanes,
@@ -131,7 +131,7 @@ pub(crate) fn first_half(
     lanes.run.launch(&WORK, (rounds, &slot.x, &mut slot.y))
 }
 
-/// A program that uses the page-locked arrays.
+/// A program that moves the chunks of the page-locked arrays of its desk.
 pub(crate) struct Chunked {
     pub(crate) desk: Desk,
     pub(crate) with_items: bool,
@@ -169,7 +169,7 @@ impl Program for Chunked {
     }
 }
 
-/// Moves the chunks of `arrays`, with one stream for each engine.
+/// Moves all chunks of `arrays`, with one stream for each engine. The chunks use the slots in turn.
 #[track_caller]
 pub(crate) fn overlapped<S>(
     lanes: &Lanes,

@@ -13,7 +13,7 @@ use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, PoolChoice, Result,
 /// A calibration starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
 const ROUNDS_MAX: u32 = 1 << 24;
-/// The number of measurements of each time in a calibration. The shortest one counts.
+/// A calibration measures each time this many times, and uses the shortest.
 const TRIES: usize = 5;
 /// Maximum number of rounds that the host computes to check a run, summed over all words. If a full
 /// check needs more, the host compares only the words whose index is a multiple of `SAMPLE`, a
@@ -21,34 +21,34 @@ const TRIES: usize = 5;
 const ROUNDS_CHEAP: u64 = 1 << 21;
 const SAMPLE: usize = 1021;
 
-/// The sizes of the programs.
+/// The sizes of the programs of all lessons. A word has 32 bits.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Size {
     /// The number of timed runs of each form.
     pub repeats: usize,
-    /// The words of a chunk.
+    /// The number of words of a chunk.
     pub words: usize,
     /// The number of chunks.
     pub chunks: usize,
-    /// The number of slots that the chunks use in turn.
+    /// The number of slots of a program. The chunks use the slots in turn.
     pub slots: usize,
-    /// The time of a kernel over a chunk, as a multiple of the time of its upload.
+    /// The time of a kernel over a chunk, as a multiple of the time of the upload of the chunk.
     pub kernel: f64,
-    /// Where two kernels are compared, the longer one takes this many times as long.
+    /// A long kernel takes this many times as long as the kernel over a chunk.
     pub long: u32,
-    /// The words of a chunk of a race.
+    /// The number of words of a smaller chunk, for lessons about races and about warps.
     pub race_words: usize,
-    /// The words of a kernel that has a few blocks.
+    /// The number of words of a kernel that has only a few blocks.
     pub small_words: usize,
-    /// The number of streams that suffice.
+    /// The number of streams of a program with a few streams.
     pub streams: usize,
-    /// The number of streams that are too many.
+    /// The number of streams of a program with too many streams.
     pub many_streams: usize,
-    /// The number of small pieces, and the words of each.
+    /// The number of small pieces of host memory that are copied one by one or together.
     pub pieces: usize,
-    /// The words of a piece.
+    /// The number of words of a small piece.
     pub piece_words: usize,
-    /// The words of the scratch memory of a step.
+    /// The number of words of the scratch memory of a step.
     pub scratch_words: usize,
 }
 
@@ -70,8 +70,8 @@ impl Size {
         scratch_words: 1 << 24,
     };
 
-    /// The sizes on a host device with modelled times. Its times do not vary, and the host computes
-    /// the kernels.
+    /// The sizes on a host device with modelled times. Modelled times do not vary, so one run of
+    /// each form suffices. The host computes the kernels, so the arrays are small.
     pub const MODEL: Self = Self {
         repeats: 1,
         words: 1 << 15,
@@ -90,17 +90,18 @@ impl Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clock {
     Host,
-    /// The clock of the model. It stands still while code of the program runs on the host.
+    /// The clock of the model of a host device. This clock stands still while code of the program
+    /// runs on the host.
     Model,
 }
 
-/// The parts that all programs use.
+/// The device, the sizes and the calibrated kernels that the programs of all lessons use.
 #[derive(Debug)]
 pub struct Ground {
     /// The device on which the programs run.
     pub device: Device,
-    /// All devices, for lessons about several: `device`, and the next GPU if there is one. A host
-    /// device with modelled times has a second one.
+    /// The devices for lessons about several devices: `device`, and the next GPU if there is one.
+    /// If `device` is a host device with modelled times, there is a second host device.
     pub devices: Vec<Device>,
     /// The sizes of the programs.
     pub size: Size,
@@ -112,8 +113,8 @@ pub struct Ground {
     clock: Clock,
 }
 
-/// The time from the start of the first call or operation to the end of the last one, in
-/// milliseconds.
+/// The time from the start of the first call or operation to the end of the last call or operation,
+/// in milliseconds.
 fn length_ms(ops: &[Op]) -> f64 {
     let spans = || ops.iter().flat_map(|op| [op.call, op.times]).flatten();
     let begin = spans().map(|times| times.begin.0).min().unwrap_or(0);
@@ -130,7 +131,7 @@ pub fn work_ms(trace: &Trace, engine: Engine) -> Result<f64> {
     }
 }
 
-/// The function that the kernel computes, written independently of it.
+/// The function that the kernel computes. This code is independent of the code of the kernel.
 #[must_use]
 pub fn hash(rounds: u32, x: u32) -> u32 {
     (0..rounds).fold(x, |v, _| {
@@ -142,8 +143,8 @@ pub fn hash(rounds: u32, x: u32) -> u32 {
 }
 
 impl Ground {
-    /// Opens a GPU, and the next GPU if there is one. They allocate from pools of the driver,
-    /// because some lessons are about such pools.
+    /// Opens a GPU, and the next GPU if there is one. The devices allocate from pools of the
+    /// driver, because some lessons are about pools.
     ///
     /// # Errors
     /// Every error of a device.
@@ -200,7 +201,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Two devices, for lessons about several.
+    /// The two devices of a lesson about several devices.
     ///
     /// # Errors
     /// `Unsupported` if there is one GPU only.
@@ -296,7 +297,8 @@ pub(crate) fn sourced(device: &Device, words: usize) -> Result<PinnedBuffer<u32>
     Ok(host)
 }
 
-/// Cuts a buffer into parts of `words` words. A rest is dropped.
+/// Cuts a buffer into parts of `words` words. Words at the end that do not fill a part are left
+/// out.
 pub(crate) fn cut<S>(buffer: Buffer<u32, S>, words: usize) -> Vec<Buffer<u32, S>> {
     let (mut parts, mut rest) = (Vec::new(), buffer);
     while rest.len() >= words {

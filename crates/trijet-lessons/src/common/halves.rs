@@ -1,4 +1,4 @@
-//! The streams and memory of micro-batches that pass through two devices.
+//! The streams and memory of micro-batches that pass through two devices in turn.
 #![forbid(unsafe_code)]
 
 use super::desk::Arrays;
@@ -8,7 +8,8 @@ use trijet::testing::WORK;
 use trijet::training::StageWork;
 use trijet::{Buffer, Device, Result, Stream};
 
-/// The work of both devices. The first device has the uploads, the second one the downloads.
+/// The devices, streams and memory. The first device uploads the micro-batches, and the second
+/// device downloads the results.
 pub(crate) struct Halves {
     pub(crate) devices: [Device; 2],
     pub(crate) up: Stream,
@@ -32,7 +33,8 @@ impl Halves {
         Ok(Self { devices, up, down, slots, arrays, words, rounds })
     }
 
-    /// Enqueues the work of a device on micro-batch `number`.
+    /// Enqueues the work of a stage on micro-batch `number`. Each stage is on one of the two
+    /// devices.
     pub(crate) fn stage(&mut self, number: usize, work: StageWork<'_, u32>) -> Result<()> {
         let (at, slot) = (part(number, self.words), &mut self.slots[work.stage][number % 2]);
         if let Some(y) = work.output {

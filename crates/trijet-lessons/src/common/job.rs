@@ -19,15 +19,15 @@ impl Step {
     pub(crate) const ALL: [Self; 3] = [Self::Upload, Self::Kernel, Self::Download];
 }
 
-/// The memory of the job. The device has room for all of it, so no chunk waits for the memory of
-/// another one.
+/// The streams and memory of the job. The device has memory for the whole job, so no chunk waits
+/// for the memory of another chunk.
 pub(crate) struct Job {
     pub(crate) streams: Vec<Stream>,
     pub(crate) source: PinnedBuffer<u32>,
     pub(crate) landed: PinnedBuffer<u32>,
     pub(crate) x: Buffer<u32>,
     pub(crate) y: Buffer<u32>,
-    /// The words of a chunk, unless a form cuts the job otherwise.
+    /// The number of words of a chunk. A form may use another number.
     pub(crate) words: usize,
     pub(crate) rounds: u32,
     home: Stream,
@@ -53,7 +53,7 @@ impl Job {
         Ok(Self { streams, source: host, landed, x, y, words, rounds, home, act })
     }
 
-    /// A job with `streams` non-blocking streams.
+    /// Makes a job of `chunks` chunks with `streams` non-blocking streams.
     pub(crate) fn boxed(
         ground: &Ground,
         chunks: usize,
@@ -79,7 +79,8 @@ impl Job {
         }
     }
 
-    /// Enqueues all steps of all chunks, chunk by chunk, on the first `streams` streams in turn.
+    /// Cuts the job into chunks of `words` words, and enqueues all steps of all chunks, chunk by
+    /// chunk. The chunks use the first `streams` streams in turn.
     #[track_caller]
     pub(crate) fn in_turn(&mut self, streams: usize, words: usize) -> Result<()> {
         for chunk in 0..self.source.len() / words {

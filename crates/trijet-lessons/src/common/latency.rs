@@ -8,8 +8,10 @@ use trijet::{Result, Stream, TimedEvent};
 
 /// The times of the operations of a run.
 pub(crate) struct Latency {
-    /// The clock of a model shows in events only. `None` on a GPU: the first event would wait with
-    /// the operation if the stream shared its hardware queue.
+    /// On a model: the events before and after each operation, because only events show the clock
+    /// of the model. `None` on a GPU, where the host measures. If streams share a hardware queue,
+    /// an event before the operation may wait as long as the operation, and the time would be too
+    /// short.
     events: Option<[TimedEvent; 2]>,
     ms: Vec<f64>,
 }
@@ -21,17 +23,17 @@ impl Latency {
         Ok(Self { events, ms: Vec::new() })
     }
 
-    /// Forgets the times of earlier runs.
+    /// Removes the times of earlier runs.
     pub(crate) fn clear(&mut self) {
         self.ms.clear();
     }
 
-    /// The number of operations of the run so far.
+    /// The number of operations that were measured since the last [`clear`](Self::clear).
     pub(crate) fn count(&self) -> usize {
         self.ms.len()
     }
 
-    /// Calls `enqueue`, and waits for the stream.
+    /// Calls `enqueue`, and waits for `stream`. Adds the time from the call to the end of the wait.
     pub(crate) fn measure(
         &mut self,
         stream: &Stream,
@@ -56,7 +58,7 @@ impl Latency {
         Ok(())
     }
 
-    /// The longest of the times. `None` without an operation.
+    /// The longest time in milliseconds; `None` if no operation was measured.
     pub(crate) fn longest_ms(&self) -> Option<f64> {
         self.ms.iter().copied().max_by(f64::total_cmp)
     }

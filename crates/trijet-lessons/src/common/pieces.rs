@@ -5,9 +5,9 @@ use super::ground::{Ground, Size, cut, differs, part, sourced, wrong};
 use crate::lesson::{BAD, Form, Program};
 use trijet::{Batch, Buffer, PinnedBuffer, Result, SourceOrder, Stream};
 
-/// The destination of the pieces. It decides how the good program copies the pieces.
+/// The destination of the pieces. The variant decides how the good program copies the pieces.
 enum Target {
-    /// One array. The good program packs the pieces on the host, and copies them at once.
+    /// One array. The good program packs the pieces on the host, and makes a single copy.
     Whole(Buffer<u32>),
     /// An array for each piece. The good program copies the pieces in batches.
     Each(Vec<Buffer<u32>>),

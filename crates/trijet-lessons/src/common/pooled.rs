@@ -1,5 +1,5 @@
-//! Steps that allocate scratch memory from a pool, use it and wait. Each form has its own release
-//! threshold.
+//! Steps that allocate scratch memory from a pool, use the memory, free it, and wait. Each form has
+//! its own release threshold.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, Size, differs, source};
@@ -7,8 +7,9 @@ use crate::lesson::{Form, Program};
 use trijet::testing::WORK;
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Result, Stream};
 
-/// The kernels of a step: from the source to the first part of the scratch memory, from there to
-/// the second part, and from there to the result. Each makes one round.
+/// The number of rounds of a step. A step has three kernels of one round each: from the source to
+/// the first part of the scratch memory, from the first part to the second part, and from the
+/// second part to the result.
 const ROUNDS: u32 = 3;
 
 pub(crate) struct Pooled {
@@ -18,13 +19,13 @@ pub(crate) struct Pooled {
     x: Buffer<u32>,
     y: Buffer<u32>,
     back: PinnedBuffer<u32>,
-    /// The release threshold of each form.
+    /// The release threshold of the pool in each form, in the order of the forms.
     keep: Vec<Bytes>,
 }
 
 impl Pooled {
-    /// `keep` gets the number of bytes that the pool holds during a step, and the number of bytes
-    /// of the step's scratch memory. It returns the release threshold of each form.
+    /// Calls `keep` with two numbers of bytes: the memory that the pool holds during a step, and
+    /// the scratch memory of a step. `keep` returns the release threshold of each form.
     pub(crate) fn boxed(
         ground: &Ground,
         keep: fn(Bytes, Bytes) -> Vec<Bytes>,
@@ -44,7 +45,8 @@ impl Pooled {
         Ok(Box::new(pooled))
     }
 
-    /// The scratch memory of a step. It has two parts, so that a pool can keep one of them.
+    /// Allocates the scratch memory of a step. The memory has two parts, so that a pool can keep
+    /// only one part.
     fn scratch(&self) -> Result<[Buffer<u32>; 2]> {
         let part = || self.stream.alloc(self.size.scratch_words / 2);
         Ok([part()?, part()?])

@@ -1,6 +1,7 @@
-//! The streams, events and memory of lessons that order their operations by their own events. The
-//! bad form lacks an event, the good one has all. The result of a bad form depends on the device,
-//! but the form is always wrong.
+//! The streams, events and memory of lessons about races. Their programs order the operations by
+//! their own events. The bad form lacks a record of an event or a wait for an event, and the good
+//! form lacks none. The result of the bad form depends on the device. Even where the result is
+//! right, the bad form has a race.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, differs, part, source, spoil};
@@ -11,8 +12,8 @@ use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 /// The number of slots in programs that use slots alternately.
 pub(crate) const SLOTS: usize = 2;
 
-/// The streams, events and memory of all programs. The library orders the accesses to a buffer
-/// unless its comment states that it is ordered by hand.
+/// The streams, events and memory of all programs. The library orders the accesses to a buffer,
+/// except to the buffers whose comment states that they are ordered by hand.
 pub(crate) struct Race {
     pub(crate) device: Device,
     pub(crate) words: usize,
@@ -29,12 +30,13 @@ pub(crate) struct Race {
     pub(crate) source: PinnedBuffer<u32>,
     /// The source on the device. No operation of the programs writes it.
     pub(crate) x: Vec<Buffer<u32>>,
-    /// `y`, `z` and `aside` have one array for each chunk. They are ordered by hand.
+    /// `y`, `z` and `aside` have one array for each chunk. The accesses to these arrays are ordered
+    /// by hand.
     pub(crate) y: Vec<Buffer<u32>>,
     pub(crate) z: Vec<Buffer<u32>>,
     pub(crate) aside: Vec<PinnedBuffer<u32>>,
     pub(crate) landed: PinnedBuffer<u32>,
-    /// The last word of each chunk's result.
+    /// For each chunk, one word that the program fetches: the last word of the result of the chunk.
     pub(crate) items: PinnedBuffer<u32>,
     pub(crate) act: fn(&mut Race, Form) -> Result<()>,
     pub(crate) check: fn(&mut Race) -> Result<Option<String>>,
@@ -111,12 +113,14 @@ impl Program for Race {
     }
 }
 
-/// Compares a result that the program itself has downloaded.
+/// Compares `race.landed`, to which the program has downloaded its result, with the words of the
+/// source after `rounds` rounds.
 pub(crate) fn landed(race: &Race, rounds: u32) -> Result<Option<String>> {
     Ok(differs(&race.landed.read()?, rounds, |index| index))
 }
 
-/// Downloads a result and compares it with the source. The work of the program must be complete.
+/// Downloads `arrays`, which have the result of each chunk, and compares them with the words of the
+/// source after `rounds` rounds. The work of the program must be complete.
 fn fetched(
     stream: &Stream,
     landed: &mut PinnedBuffer<u32>,

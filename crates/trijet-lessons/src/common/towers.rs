@@ -8,13 +8,15 @@ use trijet::task::Tasks;
 use trijet::testing::WORK;
 use trijet::{Buffer, PinnedBuffer, Result, Stream};
 
-/// The memory of all pairs, so that no pair waits for the memory of another one.
+/// The memory of all pairs. Each pair has its own memory, so no pair waits for the memory of
+/// another pair.
 pub(crate) struct Towers {
     /// All images, and then all texts.
     pub(crate) source: PinnedBuffer<u32>,
-    /// The images and the texts on the device.
+    /// The images (index 0) and the texts (index 1) on the device.
     pub(crate) x: [Buffer<u32>; 2],
-    /// The results of both towers. The join adds the first ones to the second ones.
+    /// The results of the kernels for the images (index 0) and for the texts (index 1). The join
+    /// adds the results for the images to the results for the texts.
     pub(crate) y: [Buffer<u32>; 2],
     pub(crate) landed: PinnedBuffer<u32>,
     pub(crate) words: usize,
@@ -51,14 +53,14 @@ impl Towers {
         run.launch(&WORK, (self.rounds, x, y))
     }
 
-    /// Joins the results of both towers of a pair, and downloads the sum.
+    /// Adds the results of both towers of a pair, and downloads the sum.
     pub(crate) fn join(&mut self, [run, down]: [&Stream; 2], pair: usize) -> Result<()> {
         let (at, [images, texts]) = (part(pair, self.words), &mut self.y);
         Sum::combine(run, images.slice(at.clone()), texts.slice_mut(at.clone()))?;
         down.copy(&texts.slice(at.clone()), &mut self.landed.slice_mut(at))
     }
 
-    /// Enqueues all pairs, in the order of their numbers.
+    /// Enqueues all pairs, pair by pair.
     pub(crate) fn all(&mut self, [up, run, down]: [&Stream; 3]) -> Result<()> {
         (0..self.pairs).try_for_each(|pair| {
             self.tower([up, run], 0, pair)?;

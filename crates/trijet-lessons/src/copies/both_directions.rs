@@ -22,7 +22,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: both,
 };
 
-/// Uploads write `x`, downloads read `y`.
+/// A program whose uploads write `x`, and whose downloads read `y`.
 struct Directions(Job);
 
 fn both(ground: &Ground) -> Result<Box<dyn Program>> {

@@ -22,7 +22,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: pageable,
 };
 
-/// Bad: the arrays are pageable. Good: they are page-locked.
+/// Bad: the arrays are pageable. Good: the arrays are page-locked.
 struct Unlocked {
     desk: Desk,
     arrays: Arrays<trijet::memory::Pageable>,

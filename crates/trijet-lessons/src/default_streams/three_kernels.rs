@@ -27,7 +27,7 @@ const KERNELS: usize = 3;
 fn three(ground: &Ground) -> Result<Box<dyn Program>> {
     let device = &ground.device;
     let blocking = || device.stream_with(StreamOptions::new().blocking());
-    // The streams of the kernels in each form.
+    // For each form, the streams of the three kernels.
     let streams = [
         [blocking()?, device.legacy_stream()?, blocking()?],
         [blocking()?, device.per_thread_stream()?, blocking()?],
@@ -37,7 +37,8 @@ fn three(ground: &Ground) -> Result<Box<dyn Program>> {
     Ok(Box::new(Job::new(ground, KERNELS, streams, launches)?))
 }
 
-/// Each kernel has an upload before it and a download after it, in its stream.
+/// Enqueues an upload, a kernel and a download three times. Each kernel has its own stream, in
+/// which its upload and its download are too.
 fn launches(job: &mut Job, form: Form) -> Result<()> {
     for kernel in 0..KERNELS {
         for step in Step::ALL {

@@ -40,7 +40,8 @@ fn buckets(ground: &Ground) -> Result<Box<dyn Program>> {
         all.set_plan(BucketPlan { first: size, rest: size, ..BucketPlan::default() })?;
         Ok(all)
     };
-    // One bucket for all layers, or a bucket for each two layers.
+    // The first form has one bucket for all layers. The second form has a bucket for every two
+    // layers.
     let gradients = [of(layers)?, of(2)?];
     Ok(Box::new(Buckets { both, gradients, rounds: (ground.rounds..).take(layers).collect() }))
 }

@@ -23,10 +23,10 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: four_engines,
 };
 
-/// Bad: the host waits for each micro-batch. Good: the pipeline enqueues all of them.
+/// Bad: the host waits for each micro-batch. Good: the pipeline enqueues all micro-batches.
 struct FourEngines {
     halves: Halves,
-    /// A pipeline for one micro-batch, and one for all.
+    /// A pipeline for one micro-batch, and a pipeline for all micro-batches.
     pipelines: [LayerPipeline<u32>; 2],
     chunks: usize,
 }

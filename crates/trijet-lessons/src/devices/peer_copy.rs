@@ -21,8 +21,8 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: peer_copy,
 };
 
-/// Bad: a download from the first device, then an upload to the second one. Good: one copy between
-/// the devices.
+/// Bad: a download from the first device, then an upload to the second device. Good: one copy
+/// between the devices.
 struct PeerCopy {
     both: Both,
     between: PinnedBuffer<u32>,

@@ -23,8 +23,9 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: ring,
 };
 
-/// Bad: the second device sends its array to the first one, which adds it to its own and sends the
-/// sum back. Good: each device sends a part to the other one at the same time.
+/// Bad: the second device sends its whole array to the first device. The first device adds the
+/// arrays and sends the sum back. Good: both devices send parts of their arrays to each other at
+/// the same time.
 struct Ring {
     both: Both,
     communicator: Communicator,

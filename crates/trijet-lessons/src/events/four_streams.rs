@@ -23,8 +23,9 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Chunked::boxed(ground, false, chain),
 };
 
-/// A batch is uploaded in stream A, computed by a kernel in B and a kernel in C, and downloaded in
-/// D. Bad: all of them are one stream, which needs no events.
+/// A batch is uploaded in stream A, computed by one kernel in stream B and by another kernel in
+/// stream C, and downloaded in stream D. Bad: A, B, C and D are the same stream, which needs no
+/// events.
 fn chain(desk: &mut Desk, form: Form) -> Result<()> {
     let Desk { device, free, slots, arrays, words, chunks, rounds, .. } = desk;
     let Arrays { source, landed } = arrays;

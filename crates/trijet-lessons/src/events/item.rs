@@ -25,8 +25,8 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Chunked::boxed(ground, true, item),
 };
 
-/// Bad: one value of each result is fetched synchronously, as a program does that prints it. Good:
-/// the value is copied in the stream of the result, and read at the end.
+/// Bad: one value of each result is fetched synchronously, as by a program that prints the value.
+/// Good: the value is copied in a stream, and read at the end.
 fn item(desk: &mut Desk, form: Form) -> Result<()> {
     let Arrays { source, landed } = &mut desk.arrays;
     for chunk in 0..desk.chunks {

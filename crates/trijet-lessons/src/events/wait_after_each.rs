@@ -23,7 +23,7 @@ pub(crate) const LESSON: Lesson = Lesson {
 };
 
 /// Bad: the host waits for the device after each chunk. Good: each use of a slot waits for the
-/// previous use by an event.
+/// previous use of the slot. Events of the library make the use wait.
 fn over_sync(desk: &mut Desk, form: Form) -> Result<()> {
     let lanes = desk.free.roles();
     let Arrays { source, landed } = &mut desk.arrays;

@@ -22,8 +22,8 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Dealt::boxed(ground, 4 * ground.size.streams, ground.small_rounds, waiting),
 };
 
-/// Bad: the host waits for each stream before it launches on the next one. Good: it launches on all
-/// streams, then waits for each.
+/// Bad: the host waits for each stream before it launches on the next stream. Good: the host
+/// launches on all streams, and then waits for each stream.
 fn waiting(dealt: &mut Dealt, form: Form) -> Result<()> {
     let Dealt { streams, pairs, rounds, .. } = dealt;
     for (number, (x, y)) in pairs.iter_mut().enumerate() {

@@ -1,4 +1,5 @@
-//! A kernel, two kernels that follow it, and one that joins them: a graph of one stream or of two.
+//! A kernel, two kernels that follow it, and a kernel that joins the two: a graph of one stream or
+//! of two streams.
 #![forbid(unsafe_code)]
 
 use crate::common::ground::{Ground, differs, source};
@@ -22,7 +23,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: branches,
 };
 
-/// The rounds of the first kernel, and of the last one.
+/// The number of rounds of the first kernel and of the last kernel.
 const SHORT: u32 = 1;
 
 struct Diamond {

@@ -1,4 +1,5 @@
-//! A loop whose end the host decides, or a conditional node of a graph.
+//! A loop in which the host decides after each step whether to go on, or a loop in a conditional
+//! node of a graph.
 #![forbid(unsafe_code)]
 
 use crate::common::chain::{Chain, there_and_back};

@@ -22,10 +22,12 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: dependent,
 };
 
-/// The number of kernels is odd, so the last one writes the second array.
+/// The number of kernels of the chain. The number is odd, so the last kernel writes the second
+/// array.
 const KERNELS: u32 = 101;
-/// The rounds of the key of a kernel, as a part of the rounds of a kernel that takes as long as an
-/// upload. The key needs no data, so a dependent kernel computes it before it waits.
+/// The key of a kernel takes 1 / `KEY` of the rounds in [`Ground::small_rounds`]. The key needs no
+/// data of the previous kernel, so a dependent kernel computes the key before it waits for the
+/// previous kernel.
 const KEY: u32 = 64;
 const THREADS: u32 = 256;
 

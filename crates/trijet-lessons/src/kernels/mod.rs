@@ -1,4 +1,4 @@
-//! Lessons about kernels side by side, graphs, dependent launches and clusters.
+//! Lessons about kernels that run at the same time, graphs, dependent launches and clusters.
 #![forbid(unsafe_code)]
 
 pub(crate) mod branches;

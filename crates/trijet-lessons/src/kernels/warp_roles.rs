@@ -24,16 +24,17 @@ pub(crate) const LESSON: Lesson = Lesson {
 
 struct Sums {
     streams: [Stream; 3],
-    /// The operands of a batch, and its sum. The plain kernel adds to the second operand.
+    /// For each slot: the first operand of a batch, its second operand, and its sum. The plain
+    /// kernel does not use the third array, because it adds the first operand to the second one.
     slots: Vec<[Buffer<f32>; 3]>,
     config: LaunchConfig,
-    /// The second operand of a sum is the element after the first one.
+    /// The operands of all sums. Sum `i` adds element `i` and element `i + 1`.
     elements: PinnedBuffer<f32>,
     sums: PinnedBuffer<f32>,
     words: usize,
 }
 
-/// A small integer, so sums are exact.
+/// The element at `index`: a small integer, so that sums are exact.
 fn element(index: usize) -> f32 {
     (index % 4093) as f32
 }

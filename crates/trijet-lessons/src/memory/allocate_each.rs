@@ -29,10 +29,12 @@ pub(crate) const LESSON: Lesson = Lesson {
 const SCRATCH_MIB: usize = 16;
 
 /// Bad: each step allocates scratch memory with `cuMemAlloc` and frees it with `cuMemFree`. Good:
-/// the scratch memory is stream-ordered. No kernel uses it, so only the calls are compared.
+/// the scratch memory is stream-ordered. No kernel uses the scratch memory, so only the calls are
+/// compared.
 struct Allocating {
     desk: Desk,
-    /// `None` on a host device, where both forms are the good one.
+    /// The bare driver calls of the bad form. `None` on a host device, on which both forms use
+    /// stream-ordered memory.
     lab: Option<Lab>,
 }
 

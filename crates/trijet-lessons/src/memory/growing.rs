@@ -24,7 +24,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: growing,
 };
 
-/// The number of steps. Each adds an equal part of the cache.
+/// The number of steps. Each step adds an equal part of the cache.
 const STEPS: usize = 64;
 
 struct Growing {

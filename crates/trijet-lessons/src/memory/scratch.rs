@@ -22,12 +22,12 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Chunked::boxed(ground, false, batches),
 };
 
-/// The sizes of batches that follow each other, as divisors of the largest size. Together they have
-/// the data of two chunks.
+/// The sizes of four consecutive batches, as divisors of the largest size. Together, the four
+/// batches have the data of two chunks.
 const DIVISORS: [usize; 4] = [4, 1, 2, 4];
 
-/// Two lanes take the batches in turn. Each lane has scratch memory of the largest size, or each
-/// batch allocates and frees its own.
+/// Two lanes take the batches in turn. Bad: each lane has scratch memory of the largest size. Good:
+/// each batch allocates and frees scratch memory of its own size.
 fn batches(desk: &mut Desk, form: Form) -> Result<()> {
     let lanes = [&desk.free.up, &desk.free.run];
     let Arrays { source, landed } = &mut desk.arrays;

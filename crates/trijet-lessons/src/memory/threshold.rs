@@ -22,8 +22,8 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Pooled::boxed(ground, thresholds),
 };
 
-/// A threshold counts all memory of the pool: here the memory of the step, and a little that stays
-/// in use.
+/// The release threshold of each form. The driver compares the threshold with all memory of the
+/// pool, `held`: the scratch memory of a step, `scratch`, and a little memory that stays in use.
 fn thresholds(held: Bytes, scratch: Bytes) -> Vec<Bytes> {
     vec![Bytes(0), Bytes(held.0 - scratch.0 / 2), held, Bytes(u64::MAX)]
 }

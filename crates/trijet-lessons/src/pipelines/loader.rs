@@ -26,7 +26,8 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: loader,
 };
 
-/// Bad: the host fills a batch, and waits for its result. Good: stages work on different batches.
+/// Bad: the host fills a batch, and waits for the result of the batch. Good: the stages work on
+/// different batches at the same time.
 struct Loader {
     desk: Desk,
     batches: Batches,

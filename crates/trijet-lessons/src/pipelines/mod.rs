@@ -1,4 +1,4 @@
-//! Lessons about pipelines: stages that hand items on.
+//! Lessons about pipelines: stages that hand items to other stages.
 #![forbid(unsafe_code)]
 
 pub(crate) mod loader;

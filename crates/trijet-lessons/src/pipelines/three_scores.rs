@@ -26,7 +26,7 @@ pub(crate) const LESSON: Lesson = Lesson {
 struct ThreeScores {
     streams: [Stream; 3],
     images: Vec<Buffer<u32>>,
-    /// For each image, its scores.
+    /// For each image, the memory of its three scores.
     scores: Vec<[Buffer<u32>; 3]>,
     back: PinnedBuffer<u32>,
     rounds: u32,

@@ -1,4 +1,4 @@
-//! The result of a download that is copied on before the download is complete.
+//! A copy that reads the result of a download before the download is complete.
 #![forbid(unsafe_code)]
 
 use crate::common::ground::part;
@@ -23,7 +23,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Race::boxed(ground, landing, |race| landed(race, race.rounds)),
 };
 
-/// Bad: the result of a download to page-locked memory is copied on before the download is
+/// Bad: a second copy reads the result of a download in page-locked memory before the download is
 /// complete.
 fn landing(race: &mut Race, form: Form) -> Result<()> {
     let Race { a, b, rounds, .. } = race;

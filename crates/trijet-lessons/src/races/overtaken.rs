@@ -1,4 +1,4 @@
-//! A batch that overwrites what a copy of the batch before still reads.
+//! A batch that overwrites memory that a copy of the previous batch still reads.
 #![forbid(unsafe_code)]
 
 use crate::common::ground::part;
@@ -23,9 +23,9 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Race::boxed(ground, overtaken, |race| landed(race, race.rounds)),
 };
 
-/// Each step computes a result, copies it on the device, and downloads it. Bad: all steps use the
-/// same arrays, and do not wait for the previous step. Good: the steps use two sets of arrays
-/// alternately, and each use of an array waits for its previous use.
+/// Each step computes a result, copies the result on the device, and downloads the copy. Bad: all
+/// steps use the same arrays, and do not wait for the previous step. Good: the steps use two pairs
+/// of arrays alternately, and each use of an array waits for the previous use of the array.
 fn overtaken(race: &mut Race, form: Form) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     let slots = if form == GOOD { SLOTS } else { 1 };

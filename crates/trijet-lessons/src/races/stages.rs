@@ -23,7 +23,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Race::boxed(ground, stages, |race| landed(race, 2 * race.rounds)),
 };
 
-/// Three stages, each in its own stream. Bad: no event between them.
+/// Three stages, each in its own stream. Bad: no event orders the stages.
 fn stages(race: &mut Race, form: Form) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     for chunk in 0..race.chunks {

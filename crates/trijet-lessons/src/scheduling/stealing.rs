@@ -24,17 +24,19 @@ pub(crate) const LESSON: Lesson = Lesson {
 
 /// The policy of each form.
 const POLICIES: [Policy; 3] = [Policy::Static, Policy::Sharing, Policy::Stealing];
-/// The number of workers, and of tasks for each of them. One task of `TASKS` is long on average, so
-/// by chance some workers get several long tasks, and other workers get none.
+/// The number of workers, and the number of tasks per worker. On average, one of `TASKS` tasks is
+/// long. By chance, some workers then get several long tasks, and other workers get none.
 const WORKERS: u32 = 64;
 const TASKS: u32 = 31;
-/// The number of columns of the board of a short task, and of a long task on a GPU and on a host.
+/// The number of columns of the board: of a short task, of a long task on a GPU, and of a long task
+/// on a host device.
 const SHORT: u8 = 6;
 const LONG: [u8; 2] = [11, 8];
 /// The number of ways to place n queens on n columns (sequence A000170 of the OEIS).
 const WAYS: [u64; 12] = [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680];
 
-/// Each task counts the ways to place queens on a board. It makes no other tasks.
+/// A program whose tasks each count the ways to place queens on a board. A task makes no other
+/// tasks.
 struct Stealing {
     stream: Stream,
     tasks: Vec<WorkerTask>,

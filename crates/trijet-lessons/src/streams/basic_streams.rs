@@ -23,12 +23,14 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Dealt::boxed(ground, LAUNCHES.len(), ground.small_rounds, five),
 };
 
-/// The launches in their order: the stream in the form with two streams, and the words that the
-/// host computes after the launch. The kernels are ker_1, ker_A, ker_B, ker_2 and ker_3.
+/// The launches in their order. For each launch: the stream in the form with two streams, and the
+/// number of words that the host computes after the launch. The kernels are ker_1, ker_A, ker_B,
+/// ker_2 and ker_3.
 const LAUNCHES: [(usize, usize); 5] = [(0, 4), (1, 0), (0, 0), (1, 4), (0, 0)];
 
-/// Bad: all kernels in one stream. Good: three of them in one stream, two in another. A launch
-/// returns before its kernel has run, so the code of the host runs beside the kernels in both.
+/// Bad: all kernels in one stream. Good: three kernels in one stream, two kernels in another
+/// stream. A launch returns before its kernel has run. In both forms, the host therefore computes
+/// while kernels run.
 fn five(dealt: &mut Dealt, form: Form) -> Result<()> {
     let Dealt { streams, pairs, rounds, .. } = dealt;
     for ((x, y), (stream, words)) in pairs.iter_mut().zip(LAUNCHES) {

@@ -20,7 +20,7 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Job::boxed(ground, ground.size.chunks, ground.size.streams, cut),
 };
 
-/// The number of chunks of each form. All of them divide the job.
+/// The number of chunks of each form. Each number divides the size of the job without a remainder.
 const CHUNKS: [usize; 5] = [1, 3, 12, 96, 768];
 
 /// The streams process the chunks in turn.

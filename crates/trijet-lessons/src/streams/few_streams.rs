@@ -25,7 +25,7 @@ const STREAMS: [usize; 4] = [2, 3, 8, 32];
 /// The number of chunks: at least one for each stream.
 const CHUNKS: usize = 36;
 
-/// Each stream processes one chunk after the other, as if it had one slot.
+/// Each stream processes its chunks one after another, as if the stream had one slot.
 fn streaming(job: &mut Job, form: Form) -> Result<()> {
     job.in_turn(STREAMS[form], job.words)
 }

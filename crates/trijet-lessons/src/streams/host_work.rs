@@ -21,11 +21,12 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: host_work,
 };
 
-/// The device computes this many words for each word of the host. On an H100 both take about as
-/// long.
+/// The device computes this many words for each word that the host computes. On an H100, the device
+/// and the host then take about equally long.
 const SHARE: usize = 4096;
 
-/// Bad: the host waits for the device, and computes after that. Good: it computes first.
+/// Bad: the host waits for the device, and then computes. Good: the host computes before it waits
+/// for the device.
 struct HostWork {
     desk: Desk,
     own: Vec<u32>,

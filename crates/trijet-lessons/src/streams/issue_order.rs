@@ -21,9 +21,9 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Job::boxed(ground, ground.size.chunks, ground.size.streams, issue),
 };
 
-/// The chunks are issued in groups of one chunk for each stream, so each stream has the same
-/// operations in both forms. First: the uploads of a group, then its kernels, then its downloads.
-/// Last: all steps of a chunk, then the next chunk.
+/// The chunks are issued in groups, with one chunk of each group for each stream. Each stream
+/// therefore has the same operations in both forms. First form: the uploads of a group, then the
+/// kernels of the group, then its downloads. Last form: all steps of a chunk, then the next chunk.
 fn issue(job: &mut Job, form: Form) -> Result<()> {
     let (streams, words) = (job.streams.len(), job.words);
     if form != BAD {

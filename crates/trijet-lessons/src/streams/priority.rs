@@ -22,12 +22,12 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: priority,
 };
 
-/// The number of large kernels in a run, and the maximum number of small ones.
+/// The number of large kernels in a run, and the maximum number of small kernels in a run.
 const LARGE: usize = 12;
 const SMALL: usize = 9;
 
-/// Large kernels are queued in the background. Meanwhile the host launches small kernels, one at a
-/// time, in the stream of the form.
+/// Large kernels are queued in a background stream. Meanwhile the host launches small kernels, one
+/// at a time. Each form has its own stream for the small kernels.
 struct Beside {
     background: Stream,
     streams: [Stream; 2],
