@@ -32,7 +32,8 @@ const REPLAY: &str = include_str!("browser/replay.js");
 struct CheckedPage {
     name: &'static str,
     script: &'static str,
-    /// The width of the page in pixels, if the page must be narrower than a browser window can be.
+    /// The width of the page in pixels, for a page that must be narrower than a browser window can
+    /// be. `None` for the width of the window.
     narrow: Option<u32>,
 }
 
@@ -152,7 +153,8 @@ fn opening(browser: &str, file: &Path, arguments: &[&str]) -> Result<Command> {
 }
 
 /// The lines that a page writes to the console, up to the last line of its report. A page unpacks
-/// its timeline after the browser has loaded the page, so the browser stays open until then.
+/// its timeline after the browser has loaded the page. The browser therefore stays open until the
+/// report is complete.
 fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
     let mut child =
         opening(browser, file, &[])?.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;

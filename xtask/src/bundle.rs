@@ -2,11 +2,11 @@
 //! one commit.
 //!
 //! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, and two
-//! scripts. One script runs the examples and the GPU tests. The other one runs cases of kernels
-//! under compute-sanitizer. The messages of cargo name the files that it built, so this code does
-//! not depend on the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`) and
-//! written beside the binaries. The commit of a tree with changes is marked, because its results
-//! belong to no commit.
+//! scripts. One script runs the examples and the GPU tests. The other script runs cases of kernels
+//! under compute-sanitizer. The messages of cargo name the files that cargo built, so this code
+//! does not depend on the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`)
+//! and written beside the binaries. The commit of a tree with changes is marked, because its
+//! results belong to no commit.
 
 use crate::tools::root;
 use std::env;

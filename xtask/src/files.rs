@@ -125,7 +125,7 @@ fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
     let copied = demand("cp --sparse=always outer/inner.img copy.img");
     demand("fsfreeze -u outer")?;
     copied?;
-    // For a run that has ended, this does nothing.
+    // If the run has ended, `kill` does nothing.
     run.kill()?;
     let output = run.wait_with_output()?;
     if ended.is_some_and(|status| !status.success()) {

@@ -1,8 +1,8 @@
 //! NVRTC, opened at run time. It compiles CUDA C++ to PTX.
 //!
-//! The library opens its built-ins by name only. So the loader finds them only through
-//! `LD_LIBRARY_PATH`, or if the process has already opened them. This code opens the built-ins
-//! first, by their full path.
+//! NVRTC opens its second library, the built-ins, by file name only. The loader finds the built-ins
+//! in two cases: `LD_LIBRARY_PATH` has their folder, or the process has already opened them. This
+//! code opens the built-ins first, by their full path.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -26,7 +26,7 @@ type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Text = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 
-/// The functions of an open NVRTC. They stay valid as long as `_libraries` is open.
+/// The functions of an open NVRTC. The functions stay valid as long as `_libraries` is open.
 pub(crate) struct Nvrtc {
     create: Create,
     compile: Compile,
@@ -41,9 +41,11 @@ pub(crate) struct Nvrtc {
 impl Nvrtc {
     /// Opens NVRTC 12.0 in `folder`.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        // SAFETY: initialisers of NVIDIA's wheel at a pinned version; they only set up tables.
+        // SAFETY: opening a library runs its initialisers. The library is from NVIDIA's wheel at a
+        // pinned version, and its initialisers only set up tables.
         let builtins = unsafe { Library::new(folder.join("libnvrtc-builtins.so.12.0")) }?;
-        // SAFETY: as above, and the builtins it needs are open.
+        // SAFETY: the initialisers are harmless as above. The built-ins, which this library needs,
+        // are open.
         let library = unsafe { Library::new(folder.join("libnvrtc.so.12")) }?;
         Ok(Self {
             // SAFETY: the signature of nvrtcCreateProgram in nvrtc.h 12.0.
@@ -64,12 +66,13 @@ impl Nvrtc {
         })
     }
 
-    /// Compiles `source` to PTX. Messages refer to it as `name`. Warnings are errors.
+    /// Compiles `source` to PTX. The messages of the compiler name the source `name`. Warnings are
+    /// errors.
     pub(crate) fn compile(&self, name: &str, source: &str, options: &[&CStr]) -> Result<String> {
         let (c_name, source) = (CString::new(name)?, CString::new(source)?);
         let mut program: Program = ptr::null_mut();
-        // SAFETY: both strings end in NUL and outlive the call, which copies them; there are no
-        // headers, so their arrays may be null.
+        // SAFETY: both strings end in NUL and outlive the call, which copies them. The number of
+        // headers is 0, so the arrays of headers may be null.
         let status = unsafe {
             (self.create)(
                 &raw mut program,
@@ -109,7 +112,8 @@ impl Nvrtc {
 /// Reads the PTX or the log of a live program.
 fn text(program: Program, size: Size, get: Text) -> Result<String> {
     let mut bytes_max = 0;
-    // SAFETY: `program` is live and `bytes_max` is a valid place for the size.
+    // SAFETY: `program` is live, and NVRTC writes the size to `bytes_max`, which is a local
+    // variable.
     let status = unsafe { size(program, &raw mut bytes_max) };
     if status != 0 {
         return Err(format!("NVRTC returned no size (status {status})").into());

@@ -1,7 +1,8 @@
-//! A library that replaces CUPTI in tests. `TRIJET_LIBCUPTI` names it, so that programs are traced
-//! without a GPU. It has the functions that the tracing library calls, and reports invented records
-//! on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`] and [`empty_cupti_emit_ranges`].
-//! After a call of [`empty_cupti_hold`], it keeps full buffers until the process exits.
+//! A library that replaces CUPTI in tests. The variable `TRIJET_LIBCUPTI` names this library, so
+//! that programs are traced without a GPU. The library has the functions that the tracing library
+//! calls. It reports invented records on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`]
+//! and [`empty_cupti_emit_ranges`]. After a call of [`empty_cupti_hold`], it holds full buffers until
+//! a forced flush.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -11,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
-/// The size of each record in bytes, the size of a kernel's record in CUDA 13.0.
+/// The size of each record in bytes: the size of the record of a kernel in CUDA 13.0.
 const RECORD_BYTES: usize = 208;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there is no further record.
 const NO_FURTHER: c_int = 12;
@@ -19,7 +20,7 @@ const KERNEL: u32 = 10;
 const CALL: u32 = 5;
 const MEMORY: u32 = 49;
 const MARKER: u32 = 12;
-/// Maximum number of buffers that are held. A recorder lends no more.
+/// Maximum number of buffers that are held. A recorder lends at most this number of buffers.
 const HELD_MAX: usize = 32;
 /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers with unfinished records are returned too.
 const FORCED: u32 = 1;
@@ -35,7 +36,8 @@ const RANGES: [&CStr; 2] = [c"step 1", c"step 2"];
 struct State {
     callbacks: Option<(Request, Complete)>,
     enabled: u64,
-    /// The address, the length in bytes, and the number of used bytes.
+    /// The buffer that is being filled: its address, its length in bytes, and the number of used
+    /// bytes.
     buffer: Option<(usize, usize, usize)>,
     /// The full buffers that wait for a forced flush, with the same fields as `buffer`.
     held: Vec<(usize, usize, usize)>,
@@ -63,7 +65,7 @@ fn state() -> MutexGuard<'static, State> {
 
 macro_rules! nothing {
     ($($name:ident($($type:ty),*))*) => {$(
-        /// Succeeds.
+        /// Does nothing, and succeeds.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($(_: $type),*) -> c_int {
             0
@@ -90,8 +92,8 @@ pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
     0
 }
 
-/// Writes the end of the last record that was made: time passes with records, and not with the
-/// clock of the machine.
+/// Writes the end of the last record that was made. Time passes only when records are made, and not
+/// with the clock of the machine.
 ///
 /// # Safety
 /// `time` is writable.
@@ -116,7 +118,7 @@ pub unsafe extern "C" fn cuptiNvtxInitialize2(tables: *const c_void) -> c_int {
     0
 }
 
-/// Accepts one subscriber; none if `EMPTY_CUPTI_TAKEN` is set.
+/// Accepts one subscriber. Accepts no subscriber if `EMPTY_CUPTI_TAKEN` is set.
 ///
 /// # Safety
 /// `subscriber` is writable.
@@ -157,7 +159,8 @@ pub extern "C" fn cuptiActivityDisable(kind: u32) -> c_int {
     0
 }
 
-/// Finds the record after `record`, or the first one.
+/// Finds the record after the record at `*record`. Finds the first record of the buffer if
+/// `*record` is null.
 ///
 /// # Safety
 /// `buffer` has `valid` bytes of records, and `record` is writable.
@@ -167,13 +170,14 @@ pub unsafe extern "C" fn cuptiActivityGetNextRecord(
     valid: usize,
     record: *mut *mut u8,
 ) -> c_int {
-    // SAFETY: the walk passes a variable with the address of its last record, or null.
+    // SAFETY: the recorder passes a variable, which contains null or the address of the last record
+    // that the recorder has read.
     let last = unsafe { record.read() };
     let next = if last.is_null() { buffer } else { last.wrapping_add(RECORD_BYTES) };
     if next.addr() - buffer.addr() + RECORD_BYTES > valid {
         return NO_FURTHER;
     }
-    // SAFETY: the variable of the walk is writable.
+    // SAFETY: the recorder's variable is writable.
     unsafe { record.write(next) };
     0
 }
@@ -213,8 +217,8 @@ pub extern "C" fn cuptiActivityFlushAll(flag: u32) -> c_int {
     0
 }
 
-/// From now on keeps full buffers until a forced flush, as CUPTI keeps a buffer with the record of
-/// an operation that still runs.
+/// After this call, full buffers are held until a forced flush. CUPTI does the same with a buffer
+/// that has the record of an operation that still runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_cupti_hold() {
     let mut state = state();
@@ -222,7 +226,8 @@ pub extern "C" fn empty_cupti_hold() {
     state.holds = true;
 }
 
-/// Names two functions of the runtime: 211, which launches, and 16, which only queries.
+/// Writes the name of a function of the CUDA runtime. Two functions have names: function 211, which
+/// launches, and function 16, which only queries.
 ///
 /// # Safety
 /// `name` is writable.
@@ -242,8 +247,9 @@ pub unsafe extern "C" fn cuptiGetCallbackName(
     0
 }
 
-/// A record, by the offsets of the headers of CUDA 13.0: a kernel for an even number, the call that
-/// enqueued it for an odd one.
+/// Makes the record with this number, with the offsets of the headers of CUDA 13.0. An even number
+/// makes the record of a kernel. The next odd number makes the record of the call that enqueued the
+/// kernel.
 fn record(number: u64) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -269,7 +275,8 @@ fn record(number: u64) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// The record of an allocation of device memory for an even number, and of its free for an odd one.
+/// Makes the record with this number. An even number makes the record of an allocation of device
+/// memory. The next odd number makes the record of the free of this memory.
 fn memory(number: u64) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -286,14 +293,14 @@ fn memory(number: u64) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// Reports `count` further records, alternately a kernel and its call. Without a buffer, a record
-/// is dropped and counted, as in CUPTI.
+/// Reports `count` further records, alternately of a kernel and of its call. If no buffer is
+/// available, the record is dropped and counted, as in CUPTI.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_cupti_emit(count: u64) {
     emit(KERNEL, count, || record(RECORDS.fetch_add(1, Ordering::Relaxed)));
 }
 
-/// Reports `count` allocations of device memory, each with its free.
+/// Reports `count` allocations of device memory, and the free of each allocation.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_cupti_emit_memory(count: u64) {
     let mut numbers = 0..;
@@ -368,8 +375,8 @@ fn emit(kind: u32, count: u64, mut next: impl FnMut() -> [u8; RECORD_BYTES]) {
         if let Some((address, _, used)) = &mut state.buffer {
             let bytes = next();
             let at = ptr::with_exposed_provenance_mut::<u8>(*address + *used);
-            // SAFETY: the buffer is lent to this library until it is returned, and has room for one
-            // more record after the used ones.
+            // SAFETY: this library has borrowed the buffer until it returns the buffer. The buffer
+            // has room for one more record after the used records.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, RECORD_BYTES) };
             *used += RECORD_BYTES;
         }

@@ -1,8 +1,8 @@
-//! A run-time compiler that compiles nothing: its output is the source itself. So a test writes the
-//! PTX that it wants into a comment of the source. A line with `#error` is an error in that line.
-//! In the text of the error, names from earlier lines `#define NAME WORDS` are replaced. `#line`
-//! numbers the lines, and `#include` is an error about a missing file. A source with the words `no
-//! log` fails without a log.
+//! A run-time compiler that compiles nothing: its output is the source itself. A test therefore
+//! writes the PTX that it wants into a comment of the source. A line with `#error` is an error in
+//! that line. In the text of the error, names from earlier lines `#define NAME WORDS` are replaced.
+//! `#line` numbers the lines, and `#include` is an error about a missing file. A source with the
+//! words `no log` fails without a log.
 
 use super::objects::{handle, lock};
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ struct Program {
     log: String,
 }
 
-/// The programs that are not destroyed yet. The keys are their handles.
+/// The programs that are not destroyed yet. The keys are the handles of the programs.
 static PROGRAMS: Mutex<BTreeMap<usize, Program>> = Mutex::new(BTreeMap::new());
 
-/// The number of programs that are not destroyed yet. It is not a function of the real library.
+/// The number of programs that are not destroyed yet. The real library does not have this function.
 #[unsafe(no_mangle)]
 pub extern "C" fn emptyPrograms() -> usize {
     lock(&PROGRAMS).len()
@@ -126,7 +126,8 @@ unsafe fn write(program: usize, out: *mut u8, text: fn(&Program) -> &str) -> c_i
 /// `bytes` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: usize, bytes: *mut usize) -> c_int {
-    // SAFETY: the caller promises that `bytes` is writable, as for this function.
+    // SAFETY: `bytes` is writable, because the contract of `length` is the contract of this
+    // function.
     unsafe { length(program, bytes, |program| &program.log) }
 }
 

@@ -23,7 +23,7 @@ use std::thread::ThreadId;
 
 macro_rules! nothing {
     ($($name:ident)*) => {$(
-        /// Succeeds.
+        /// Does nothing, and succeeds.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             0
@@ -123,11 +123,11 @@ const INVALID_CONTEXT: c_int = 201;
 const NOT_FOUND: c_int = 500;
 
 thread_local! {
-    /// The current context of the thread; 0 is none.
+    /// The current context of the thread; 0 if no context is current.
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Creates a context, which is current afterwards.
+/// Creates a context and makes it current in the calling thread.
 ///
 /// # Safety
 /// `context` points to a writable handle.
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut usize) -> c_int {
     0
 }
 
-/// Loads the library that `CUDA_INJECTION64_PATH` names and calls its entry point once, as the real
-/// driver does.
+/// Loads the library that `CUDA_INJECTION64_PATH` names, and calls the entry point of the library
+/// once, as the real driver does.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_flags: u32) -> c_int {
     static INJECTION: Once = Once::new();
@@ -177,17 +177,17 @@ pub extern "C" fn cuInit(_flags: u32) -> c_int {
     0
 }
 
-/// A capture of a stream.
+/// A capture of a stream: the thread that began it, its mode, and whether it is invalid.
 struct Capture {
     thread: ThreadId,
     mode: c_int,
     is_invalid: bool,
 }
 
-/// The streams that are being captured.
+/// The captures in progress. The keys are the handles of the captured streams.
 static CAPTURES: Mutex<BTreeMap<usize, Capture>> = Mutex::new(BTreeMap::new());
 
-/// `CUstreamCaptureMode`.
+/// A value of `CUstreamCaptureMode`.
 const GLOBAL: c_int = 0;
 const RELAXED: c_int = 2;
 const CAPTURE_UNSUPPORTED: c_int = 900;
@@ -211,8 +211,8 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> 
     0
 }
 
-/// A call that is not allowed during a capture. Refuses the call and invalidates the captures that
-/// do not allow it.
+/// Handles a call that a capture may forbid. If captures forbid the call, marks these captures as
+/// invalid and returns an error.
 fn barred() -> c_int {
     let mut captures = lock(&CAPTURES);
     let (mode, thread) = (MODE.get(), std::thread::current().id());
@@ -227,7 +227,7 @@ fn barred() -> c_int {
 
 macro_rules! barred {
     ($($name:ident)*) => {$(
-        /// Succeeds, unless a capture does not allow it.
+        /// Succeeds, unless a capture forbids the call.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             barred()
@@ -245,7 +245,7 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, mode: c_int) -> c_int {
     0
 }
 
-/// Ends the capture of a stream, with a graph of no nodes.
+/// Ends the capture of a stream. The graph has no nodes.
 ///
 /// # Safety
 /// `graph` points to a writable handle.
@@ -296,12 +296,14 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     0
 }
 
-/// The texts of modules. The keys are handles of modules.
+/// The PTX texts of the loaded modules. The keys are the handles of the modules.
 static MODULES: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
-/// The sizes of the parameters of functions in bytes. The keys are handles of functions.
+/// For each loaded function, the sizes of its parameters in bytes. The keys are the handles of the
+/// functions.
 static FUNCTIONS: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
 
-/// Loads a module. A text is kept, so that its entries are found. A binary has no entries.
+/// Loads a module. The text of a PTX module is stored, so that [`cuModuleGetFunction`] finds its
+/// entries. A binary has no entries.
 ///
 /// # Safety
 /// `module` points to a writable handle, and `image` to a terminated text or to a binary.
@@ -429,7 +431,8 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     }
     // SAFETY: `out` is writable by the contract of this function.
     unsafe { out.write(handle()) };
-    // SAFETY: `node` has the parameters that the function below reads; it uses nothing else.
+    // SAFETY: `node` has the parameters of a launch, by the contract of this function. The called
+    // function reads only these parameters.
     unsafe { cuGraphExecKernelNodeSetParams_v2(0, 0, node) }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A `CUresult`: an argument is wrong.
 pub(super) const INVALID_VALUE: c_int = 1;
 
-/// A handle that differs from all earlier ones.
+/// A handle that differs from all earlier handles.
 pub(super) fn handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     NEXT.fetch_add(0x1000_0000, Ordering::Relaxed)

@@ -1,5 +1,5 @@
 //! Tilings (`CUtensorMap`). An encoded tiling is the list of the arguments of its encoding. The
-//! tilings of the last launch that passed some are kept for tests.
+//! tilings of the last launch that passed tilings are stored for tests.
 
 use super::objects::{INVALID_VALUE, lock};
 use std::collections::BTreeMap;
@@ -11,16 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const WORDS: usize = 16;
 type Map = [u64; WORDS];
 
-/// Whether any loaded kernel has a tiling among its parameters. If not, launches do not read their
-/// arguments.
+/// Whether any loaded kernel has a tiling among its parameters. If no kernel has one, launches do
+/// not read their arguments.
 static ARE_PASSED: AtomicBool = AtomicBool::new(false);
-/// For each function, the indices of the parameters that are tilings. The keys are handles of
-/// functions.
+/// For each function, the indices of the parameters that are tilings. The keys are the handles of
+/// the functions.
 static PLACES: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
-/// The tilings of the last launch or node that passed some.
+/// The tilings of the last launch or graph node that passed tilings.
 static LAST: Mutex<[Map; 4]> = Mutex::new([[0; WORDS]; 4]);
 
-/// Notes that a function with parameters of these sizes was loaded.
+/// Records which parameters of a loaded function are tilings. `sizes` are the sizes of its
+/// parameters in bytes.
 pub(super) fn loaded(function: usize, sizes: &[usize]) {
     let is_map = |place: &usize| sizes[*place] == size_of::<Map>();
     let places: Vec<usize> = (0..sizes.len()).filter(is_map).collect();
@@ -30,7 +31,7 @@ pub(super) fn loaded(function: usize, sizes: &[usize]) {
     }
 }
 
-/// Keeps the tilings among the arguments of a kernel in [`LAST`].
+/// Copies the tilings among the arguments of a kernel to [`LAST`].
 ///
 /// # Safety
 /// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
@@ -46,14 +47,15 @@ unsafe fn remember(function: usize, params: *const *const Map) {
     for (map, place) in last.iter_mut().zip(places) {
         // SAFETY: the kernel has a parameter of this number, by the contract of this function.
         let param = unsafe { params.add(*place) };
-        // SAFETY: the pointer of the parameter is readable by the contract of this function.
+        // SAFETY: the pointer to the argument is readable by the contract of this function.
         let value = unsafe { param.read() };
         // SAFETY: the value is a tiling, by its size.
         *map = unsafe { value.read_unaligned() };
     }
 }
 
-/// Writes the four tilings of the last launch or node that passed some. Missing ones are zeros.
+/// Writes the four tilings of the last launch or graph node that passed tilings. If it passed fewer
+/// than four tilings, the missing tilings are zeros.
 ///
 /// # Safety
 /// `maps` points to space for four tilings.
@@ -64,10 +66,10 @@ pub unsafe extern "C" fn emptyLastTilings(maps: *mut [Map; 4]) -> c_int {
     0
 }
 
-/// Encodes the tiling of a matrix. Its words are the address, the columns, the rows, the bytes of a
-/// row, the columns and the rows of a box, the steps in both directions, the type, and the other
-/// four choices. Refuses a map that is not aligned to 64 bytes, and a tensor that does not have two
-/// dimensions.
+/// Encodes the tiling of a matrix. The words of the tiling are the address, the columns, the rows,
+/// the bytes of a row, the columns and the rows of a box, the steps in both directions, the type,
+/// and the other four choices. Refuses a map that is not aligned to 64 bytes, and a tensor that
+/// does not have two dimensions.
 ///
 /// # Safety
 /// `map` points to space for a tiling. Each list has an element for each dimension, and `pitches`
@@ -90,13 +92,14 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     if rank != 2 || !map.addr().is_multiple_of(64) {
         return INVALID_VALUE;
     }
-    // SAFETY: two sides, by the contract of this function.
+    // SAFETY: the tensor has two dimensions, so `sides` has two elements by the contract of this
+    // function.
     let sides = unsafe { sides.read() };
-    // SAFETY: one pitch, by the contract of this function.
+    // SAFETY: `pitches` has one element by the contract of this function.
     let [pitch] = unsafe { pitches.read() };
-    // SAFETY: two sides of a box, by the contract of this function.
+    // SAFETY: `boxes` has two elements by the contract of this function.
     let boxes = unsafe { boxes.read() }.map(u64::from);
-    // SAFETY: two steps, by the contract of this function.
+    // SAFETY: `steps` has two elements by the contract of this function.
     let steps = unsafe { steps.read() }.map(u64::from);
     let mut words = [0; WORDS];
     words[..8].copy_from_slice(&[
@@ -119,7 +122,7 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     0
 }
 
-/// Launches nothing, and keeps the tilings among the arguments.
+/// Launches nothing, and stores the tilings among the arguments.
 ///
 /// # Safety
 /// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
@@ -130,7 +133,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     function: usize,
     params: *const *const Map,
 ) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the contract of this function is the contract of `remember`.
     unsafe { remember(function, params) };
     0
 }
@@ -144,7 +147,7 @@ pub struct KernelNode {
     params: *const *const Map,
 }
 
-/// Changes nothing in the graph, and keeps the tilings among the arguments.
+/// Changes nothing in the graph, and stores the tilings among the arguments.
 ///
 /// # Safety
 /// `node` points to parameters as for a launch.
@@ -156,7 +159,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
 ) -> c_int {
     // SAFETY: `node` is readable by the contract of this function.
     let KernelNode { function, params, .. } = unsafe { node.read() };
-    // SAFETY: by the contract of this function.
+    // SAFETY: `params` is as for a launch, by the contract of this function.
     unsafe { remember(function, params) };
     0
 }

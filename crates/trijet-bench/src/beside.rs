@@ -62,8 +62,9 @@ impl Pair {
         Ok(Self {
             load,
             delay: (kernels.alloc_zeroed(1)?, kernels.alloc_zeroed(1)?),
-            // The rounds of a kernel that delays the start. This kernel takes about 300 us on a
-            // GPU, so that the host has enqueued everything before the start.
+            // The number of rounds of a kernel that delays the workers and the kernels. It takes
+            // about 300 us on a GPU, so that the host has enqueued everything before the workers
+            // start.
             rounds: if device.info().clock == Clock::Device { 20_000 } else { 0 },
             out: workers.alloc(load.tasks as usize * LANES as usize)?,
             expected,
@@ -132,8 +133,8 @@ impl Pair {
     }
 }
 
-/// One program for each number in `reserved`: the multiprocessors that the workers leave to the
-/// kernels.
+/// One program for each number in `reserved`. The number is how many multiprocessors the workers
+/// leave to the kernels.
 pub(crate) fn sides(device: &Device, load: Load, reserved: &[u32]) -> Result<Vec<Side<'static>>> {
     let side = |reserve: &u32| {
         let mut pair = Pair::new(device, load, *reserve)?;

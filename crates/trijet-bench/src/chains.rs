@@ -37,7 +37,7 @@ pub(crate) struct Definition {
     /// The number of kernels of the graph that the benchmark changes.
     changes: usize,
     decode: decode::Definition,
-    /// The number of products that each element of a kernel with clusters sums.
+    /// The number of products that a kernel with clusters sums for each element of its result.
     clusters: u32,
     #[serde(default)]
     peers: Vec<Peer>,
@@ -214,7 +214,7 @@ fn kind(link: ChainLink) -> &'static str {
     }
 }
 
-/// Measures all ways to run chains of one length. The ways take turns.
+/// Measures all ways to run chains of one length. The ways take turns, sample by sample.
 fn chains(
     setting: &Setting<'_>,
     (link, length, samples): (ChainLink, u32, usize),

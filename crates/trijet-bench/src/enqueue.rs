@@ -3,11 +3,11 @@
 //!
 //! The ways are measured one after another, in bursts that fit the queue of the device. If
 //! `empty-driver` replaces the driver, the figures are the time of the library alone. The ordering
-//! inserts waits and event records, which are driver calls too. So separate figures show their
-//! number per operation, and the cost of each. A trace records an event at each end of an
-//! operation. The context of the device is current in the thread of the benchmark. In a thread
-//! where another context or none is current, each call sets the context and restores the previous
-//! state.
+//! inserts waits and event records, which are driver calls too. Separate figures show the number of
+//! waits and event records per operation, and the cost of each. A trace records an event at each
+//! end of an operation. The context of the device is current in the thread of the benchmark. In a
+//! thread with another current context or with none, each call sets the context and restores the
+//! previous state.
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;

@@ -157,8 +157,8 @@ impl Requests {
 /// The result of the bulk job in a case.
 #[derive(Debug, Default)]
 struct Bulk {
-    /// Gigabytes per second in each direction, over all runs of the bulk job; `None` if it did not
-    /// run.
+    /// Gigabytes per second in each direction, over all runs of the bulk job; `None` if the bulk
+    /// job did not run.
     rate: Option<f64>,
 }
 

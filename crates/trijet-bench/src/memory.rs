@@ -44,12 +44,13 @@ fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     Ok(vec![Value::new("allocation and free", "ns", ns)])
 }
 
-/// Allocates, fills the first bytes and frees `count` times, as a program does with scratch memory.
-/// The measured time includes the call that fills.
+/// Allocates memory, fills its first bytes and frees it, `count` times, as a program does with
+/// scratch memory. The measured time includes the call that fills the bytes.
 fn used_pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     let (mut ns, mut done) = (0.0, 0);
     while done < count {
-        // A batch has fewer operations than a stream holds, so no call waits for room.
+        // A batch has fewer operations than may wait in a stream, so no call waits until the stream
+        // has room.
         let batch = (count - done).min(200);
         let start = Instant::now();
         for _ in 0..batch {

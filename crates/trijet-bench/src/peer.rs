@@ -153,8 +153,9 @@ fn outcome(ran: Ran) -> std::result::Result<Outcome, String> {
     Ok(Outcome { values, note, seconds: ran.seconds })
 }
 
-/// Replaces every `{NAME}` of a command. An argument that is only `{NAME}` becomes one argument for
-/// each word of the name. Within a longer argument, the words are joined by spaces.
+/// Replaces every `{NAME}` of a command. An argument that is only `{NAME}` becomes several
+/// arguments, one for each word that replaces the name. Within a longer argument, the words are
+/// joined by spaces.
 ///
 /// # Errors
 /// The name in braces that is not among `words`.

@@ -39,8 +39,8 @@ fn weight(round: u32, at: u32, changes: bool) -> f32 {
     if changes && at.is_multiple_of(10) { (1 + round % 3) as f32 } else { 1.0 }
 }
 
-/// Runs the rounds. Returns the time per kernel until all are submitted, and until all are
-/// complete.
+/// Runs the rounds. Returns two times, each divided by the number of kernels: the time until all
+/// kernels are submitted, and the time until all kernels are complete.
 pub(crate) fn run(device: &Device, rounds: u32, (way, changes): (Way, bool)) -> Result<Vec<Value>> {
     let stream = device.stream()?;
     let x = stream.upload(&[1.0_f32; LEN])?;

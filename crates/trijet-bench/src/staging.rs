@@ -59,7 +59,8 @@ struct Bench<'a> {
     device: &'a Device,
     calibration: Calibration,
     marker: u8,
-    /// One marker for each word.
+    /// One byte with the value `marker` for each word of the data. The sink of an upload must
+    /// receive these bytes.
     markers: Vec<u8>,
     data: Vec<u64>,
     file: Words,

@@ -59,8 +59,9 @@ impl Shape {
         (Self::Random, "random"),
     ];
 
-    /// The data that the task of this step and column reads. A pair has the step that wrote a
-    /// datum, modulo 2, and the column of the datum. That step is `step` or the step before it.
+    /// The data that the task at `step` and `column` reads. A pair has the step that wrote a datum,
+    /// modulo 2, and the column of the datum. The step that wrote the datum is `step` or the step
+    /// before `step`.
     fn reads(self, step: usize, column: usize) -> Vec<(usize, usize)> {
         let before = (step + 1) % 2;
         let of = |columns: Vec<usize>| columns.into_iter().map(|at| (before, at)).collect();

@@ -105,8 +105,8 @@ impl Runner {
         let stream = device.stream()?;
         let delay = (stream.alloc_zeroed(1)?, stream.alloc_zeroed(1)?);
         let between = [device.timed_event()?, device.timed_event()?];
-        // The rounds of a kernel that delays the start. This kernel takes about 300 us on a GPU, so
-        // that the host has enqueued the run before its start.
+        // The number of rounds of a kernel that delays the run. It takes about 300 us on a GPU, so
+        // that the host has enqueued the run before the run starts.
         let rounds = if device.info().clock == Clock::Device { 20_000 } else { 0 };
         Ok(Self { way, chooser: Chooser::new(), stream, delay, rounds, between })
     }
@@ -273,8 +273,8 @@ fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     }))
 }
 
-/// The number of cases in which the time of the chosen policy is within 5 % of the best time. The
-/// second number is the number of all cases.
+/// The number of cases in which the time of the chosen policy is within 5 % of the best time, and
+/// the number of all cases.
 fn near_best(sides: &[Side<'_>]) -> [usize; 2] {
     let autos = sides.iter().filter_map(|side| Some((side.name.strip_suffix(": auto")?, side)));
     let mut points = [0, 0];

@@ -78,7 +78,8 @@ impl Options {
 }
 
 impl Command {
-    /// Checks the options and the names without reading a file. Returns the fault, if there is one.
+    /// Checks the options and the names on the command line, without reading a file. Returns a
+    /// message about the first mistake; `None` without a mistake.
     fn wrong_usage(&self) -> Option<String> {
         match self {
             Self::Map(options) => options.wrong_report().or_else(|| options.wrong_name()),
@@ -99,7 +100,8 @@ impl Command {
     }
 }
 
-/// The options that need a certain operation, each with its operation.
+/// The options of `trijet map` that need an operation, each with the option that chooses this
+/// operation.
 const OF_OPERATION: [(&str, &str); 7] = [
     ("--radius", "--op median"),
     ("--edges", "--op median"),
@@ -110,8 +112,8 @@ const OF_OPERATION: [(&str, &str); 7] = [
     ("--halo", "--kernel FILE"),
 ];
 
-/// If an option lacks the operation that it belongs to, adds the name of this operation to the
-/// error.
+/// Adds a hint to an error about a missing operation. The hint names, for each option of
+/// [`OF_OPERATION`] among `args`, the operation that the option needs.
 fn with_hint(mut error: clap::Error, args: &[OsString]) -> clap::Error {
     let is_given = |option: &str| {
         let named =
@@ -130,7 +132,7 @@ fn with_hint(mut error: clap::Error, args: &[OsString]) -> clap::Error {
     error
 }
 
-/// Adds the usage of the command that an error belongs to.
+/// Adds the usage of a command to an error. The command is the subcommand that `matches` names.
 fn with_usage(error: clap::Error, matches: &ArgMatches) -> clap::Error {
     let mut root = Options::command();
     root.build();
@@ -270,7 +272,7 @@ impl From<TimesName> for TimesFrom {
     }
 }
 
-/// The end of `trijet overlap --help`.
+/// The text at the end of `trijet overlap --help`.
 const OVERLAP_HELP: &str = "\
 Examples:
   trijet overlap
@@ -332,7 +334,7 @@ pub(crate) struct OverlapOptions {
 }
 
 impl OverlapOptions {
-    /// Returns an error text if the name of the file shows that the file is not an input.
+    /// Returns an error text if the name of the input shows that the command cannot read the input.
     fn wrong_name(&self) -> Option<String> {
         let input = self.input.as_deref()?;
         let cause = "a file of plain bytes does not state its shape; `trijet map` converts it to \
@@ -341,7 +343,7 @@ impl OverlapOptions {
     }
 }
 
-/// The end of `trijet doctor --help`.
+/// The text at the end of `trijet doctor --help`.
 const DOCTOR_HELP: &str = "\
 In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of each \
 call, which calls block the host or other streams, the default streams, limits, and ways to allocate \

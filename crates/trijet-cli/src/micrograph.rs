@@ -40,7 +40,7 @@ pub struct Micrograph {
 }
 
 /// A pixel without noise, and the strength of its noise. The strength is 256 times the change of
-/// the pixel per unit of the sum of four bytes.
+/// the pixel that follows if the sum of four bytes grows by 1.
 #[derive(Clone, Copy)]
 struct Smooth {
     signal: i32,
@@ -73,7 +73,8 @@ impl Micrograph {
         self.each_row(rows, into, |pixel| pixel);
     }
 
-    /// Fills `into` with the upper 8 bits of the same pixels.
+    /// Fills `into` with the upper 8 bits of the pixels that [`fill`](Self::fill) computes for
+    /// `rows`.
     ///
     /// # Panics
     /// When `into` does not have the length of the rows.
@@ -85,7 +86,7 @@ impl Micrograph {
         let pixels = (rows.end - rows.start) * self.width as u64;
         assert_eq!(into.len() as u64, pixels, "the buffer must have the length of the rows");
         for (row, into) in rows.zip(into.chunks_exact_mut(self.width)) {
-            // Each image shows another part of the tile.
+            // Each image starts at a different pixel of the tile.
             let offset = hash(self.seed ^ (row / self.height).rotate_left(32));
             let y = tile_index((row % self.height).wrapping_add(offset >> 8));
             let line = &self.tile[y * SIDE..(y + 1) * SIDE];

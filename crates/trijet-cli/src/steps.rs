@@ -213,7 +213,8 @@ impl Typed {
     }
 }
 
-/// The kernel that an option at this position belongs to.
+/// The kernel that the option at position `at` of the command line belongs to. With several
+/// kernels, it is the last kernel before the option.
 fn owner<'k>(kernels: &'k mut [Typed], at: usize, option: &str) -> Result<&'k mut Typed, String> {
     let before = kernels.partition_point(|kernel| kernel.at < at);
     match (kernels.len(), before) {

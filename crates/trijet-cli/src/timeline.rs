@@ -66,7 +66,7 @@ impl Target {
         Ok(Self { file: self.file.beside(other)?, ..self })
     }
 
-    /// The final path.
+    /// The path that the file has when it is complete.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()

@@ -110,7 +110,7 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// The indices of an axis of this length.
+    /// The indices of this part, in an axis of the given length.
     pub(crate) fn of(self, length: u64) -> Range<u64> {
         self.first..self.end.unwrap_or(length)
     }

@@ -1,8 +1,9 @@
 //! The parts of trijet that threads share without a lock, in every order of their steps that the
 //! memory model allows.
 //!
-//! The code is the library's own file, with loom's atomics. It is a separate package, because under
-//! the flag `loom` the library and all dependencies of its tests would be compiled a second time.
+//! The modules are files of the library and of `trijet-ledger`, compiled with loom's atomics. They
+//! are compiled in a separate package, because the flag `loom` would otherwise compile the library
+//! and all dependencies of its tests a second time.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -136,8 +136,8 @@ impl<T: Pixel> Filter<T> {
     }
 }
 
-/// The index of the column that is used at index `at` of a row. If a zero is used there, the index
-/// is beyond the end of the row.
+/// The index of the column that is used at index `at` of a row. If a zero is used at `at`, the
+/// result is an index beyond the end of the row.
 fn column_at(edges: Edges, at: i64, width: usize) -> usize {
     let beyond = usize::MAX;
     edges.at(at, width as i64).map_or(beyond, |from| usize::try_from(from).unwrap_or(beyond))

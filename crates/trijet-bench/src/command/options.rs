@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
 use trijet_tools::command::usage::{parsed, version};
 
-/// The end of `trijet-bench --help`.
+/// The text at the end of `trijet-bench --help`.
 const HELP: &str = "\
 Examples:
   trijet-bench

@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
         self.stack.verify(&self.out(), expected).map_err(failed)
     }
 
-    /// The values for the names in the commands of the definition.
+    /// The values that replace names in braces, such as `{in}`, in the commands of the definition.
     fn words(&self) -> Vec<Words<'static>> {
         let info = self.setting.device.info();
         let device = match info.compute.0 > 0 {

@@ -77,7 +77,7 @@ impl Op {
         }
     }
 
-    /// The last arguments of a peer, which describe the operation.
+    /// The last arguments of the command of a peer. These arguments describe the operation.
     pub(super) fn rule(self) -> Vec<String> {
         match self {
             Self::Affine { scale, offset } => {

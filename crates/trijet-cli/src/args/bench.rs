@@ -4,7 +4,7 @@
 use clap::Args;
 use std::ffi::OsString;
 
-/// The end of `trijet bench --help`.
+/// The text at the end of `trijet bench --help`.
 const BENCH_HELP: &str = "\
 Examples:
   trijet bench

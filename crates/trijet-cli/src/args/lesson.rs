@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use trijet_io::shown;
 use trijet_tools::command::device::{DeviceName, ONE, proposing};
 
-/// The end of `trijet lesson --help`.
+/// The text at the end of `trijet lesson --help`.
 const LESSON_HELP: &str = "\
 Examples:
   trijet lesson
@@ -39,7 +39,8 @@ pub(crate) struct LessonOptions {
 }
 
 impl LessonOptions {
-    /// Returns what is wrong with the names, if this shows without running anything.
+    /// Returns an error text if a name on the command line is wrong. Nothing runs before this
+    /// check.
     pub(crate) fn wrong_name(&self) -> Option<String> {
         if let Some(name) = &self.name
             && trijet_lessons::named(name).is_none()

@@ -21,7 +21,7 @@ pub(crate) enum KernelTemplate {
     Halo,
 }
 
-/// The end of `trijet map --help`.
+/// The text at the end of `trijet map --help`.
 const MAP_HELP: &str = "\
 Examples:
   trijet map stack.npy -o clean.npy --op median --radius 3
@@ -52,7 +52,7 @@ halo` prints a kernel with a halo. Your own kernel runs only on a GPU. Without a
 is still compiled if the run-time compiler is installed, and the exit status is 3. `trijet \
 devices` shows the GPU and the run-time compiler.";
 
-/// The usage, in lines of a terminal.
+/// The usage line of `trijet map`, which fits into one line of a terminal.
 const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>)... [OPTIONS]";
 
 /// The options of `trijet map`.

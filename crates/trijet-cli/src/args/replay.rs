@@ -9,7 +9,7 @@ use trijet::{Bytes, HeapMode};
 use trijet_io::shown;
 use trijet_tools::command::device::{DeviceName, LiveCheck, ONE, proposing};
 
-/// The end of `trijet replay --help`.
+/// The text at the end of `trijet replay --help`.
 const REPLAY_HELP: &str = "\
 Examples:
   trijet trace --memory train.csv -- python3 train.py

@@ -29,17 +29,18 @@ pub(super) fn existing(is_replaced: bool) -> Existing {
     if is_replaced { Existing::Replaced } else { Existing::Kept }
 }
 
-/// Whether a name has this extension, in upper or lower case.
+/// Whether the file name of `path` has the extension `wanted`, in upper or lower case.
 pub(crate) fn has_extension(path: &Path, wanted: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
-/// Reads the name of a timeline. The extension of the name determines the format.
+/// A parser of the name of a timeline file. The parser refuses an extension that no format of
+/// timelines has.
 pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| timeline::check_name(&path).map(|()| path))
 }
 
-/// Reads one of these types of elements, by its name in Rust or in NumPy.
+/// A parser of one of the element types `types`, by the name of the type in Rust or in NumPy.
 pub(super) fn dtype_of(types: &[Dtype]) -> impl TypedValueParser<Value = Dtype> {
     let names = types.iter().map(|one| PossibleValue::new(one.name()).alias(one.numpy_name()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Dtype>())

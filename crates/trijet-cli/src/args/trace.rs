@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use trijet::Nanos;
 use trijet_io::shown;
 
-/// The end of `trijet trace --help`.
+/// The text at the end of `trijet trace --help`.
 const TRACE_HELP: &str = "\
 Examples:
   trijet trace -- python3 train.py
@@ -66,7 +66,8 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Returns an error text if the output must be a page and its name is not the name of a page.
+    /// Returns an error text if the other options need a page as the output, and the name of the
+    /// output does not end with `.html`.
     pub(super) fn wrong_page(&self) -> Option<String> {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
         let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));
@@ -80,7 +81,7 @@ impl TraceOptions {
     }
 }
 
-/// The edges that the checker accepts as an order.
+/// The edges on which the checker relies. An edge is an order between two operations of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Assumption {
     /// The edges that CUDA documents.
@@ -90,7 +91,7 @@ pub(crate) enum Assumption {
     DriverObserved,
 }
 
-/// The end of `trijet check --help`.
+/// The text at the end of `trijet check --help`.
 const CHECK_HELP: &str = "\
 Examples:
   trijet overlap --trace run.ledger && trijet check run.ledger

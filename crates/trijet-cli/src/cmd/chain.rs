@@ -17,13 +17,13 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The operations over the array of `input`.
+    /// The operations of `steps` over `array`, which is the array of the file `input`.
     pub(super) fn new(steps: &RunSteps, array: &Array, input: &Path) -> Result<Self> {
         let operations = steps.iter().map(|step| Operation::new(step, array, input));
         Ok(Self { operations: operations.collect::<Result<_>>()?, dtype: array.dtype() })
     }
 
-    /// A description of everything that the bytes of the result depend on.
+    /// A description of everything that determines the bytes of the result.
     pub(super) fn description(&self) -> String {
         let all: Vec<String> = self.operations.iter().map(Operation::description).collect();
         all.join(", then ")

@@ -134,8 +134,8 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// The reason why a verdict about a run in place proves nothing about a GPU, and a command that
-/// gives a verdict about a GPU.
+/// The reason, for the user, why a verdict about a run in place proves nothing about a run on a
+/// GPU. The text also names a command that checks the waits as on a GPU.
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this proves nothing about a run \
      on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 

@@ -15,7 +15,8 @@ use trijet_lessons::{FormOutcome, Ground, Judgement, Lesson, Outcome, Size, less
 use trijet_tools::command::device::DeviceName;
 use trijet_tools::progress::{Step, Steps};
 
-/// Opens the device. Without a GPU it is a host device with modelled times.
+/// Opens the device, and calibrates its kernels. If `name` is `auto` and there is no GPU, opens a
+/// host device with modelled times.
 fn ground(name: DeviceName) -> Result<Ground> {
     match name {
         DeviceName::Cuda(ordinal) => Ground::on_gpu(ordinal, Size::GPU),
@@ -29,7 +30,7 @@ fn ground(name: DeviceName) -> Result<Ground> {
     }
 }
 
-/// Lists all lessons, or runs the lesson of this name.
+/// Runs the lesson that `options` names. Without a name, lists all lessons.
 pub(crate) fn run(options: &LessonOptions) -> Result<()> {
     let Some(lesson) = options.name.as_deref().and_then(named) else {
         return list(options.json);

@@ -10,9 +10,9 @@ use trijet::{Bytes, Error, ErrorKind, Result};
 const BESIDE: Bytes = Bytes(512 << 20);
 
 /// The memory of the program is rounded up to a multiple of this number of bytes. Without a GPU,
-/// the program needs less than one multiple.
+/// the program needs less than this number.
 const STEP: Bytes = Bytes(16 << 20);
-/// Minimum memory for chunks.
+/// Minimum memory for the chunks of a run.
 const CHUNKS_MIN: Bytes = Bytes(1 << 20);
 
 /// The memory for the chunks of a run. With a limit, it is the limit minus the memory that this
@@ -62,8 +62,8 @@ fn resident() -> Option<Bytes> {
 }
 
 /// The memory that this process can allocate without swapping. It is the smaller of two numbers:
-/// the available memory of the system, and the rest of the limit of the process's control group.
-/// `None` if both are unknown.
+/// the available memory of the system, and the free part of the memory limit of the process's
+/// control group. `None` if both are unknown.
 fn available() -> Option<Bytes> {
     let system = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:");
     let group = |name: &str| {

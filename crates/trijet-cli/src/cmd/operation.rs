@@ -46,7 +46,7 @@ fn median_of(array: &Array, window: Window) -> Result<Operation> {
 }
 
 impl Operation {
-    /// The operation of a step, over the array of `input`.
+    /// The operation of `step` over `array`, which is the array of the file `input`.
     pub(super) fn new(step: &Step, array: &Array, input: &Path) -> Result<Self> {
         match step {
             Step::Median(window) => {
@@ -61,7 +61,7 @@ impl Operation {
         }
     }
 
-    /// A description of everything that the bytes of the result depend on.
+    /// A description of everything that determines the bytes of the result.
     pub(super) fn description(&self) -> String {
         match self {
             Self::Median { window: Window { radius, edges: Edges::Nearest }, .. } => {

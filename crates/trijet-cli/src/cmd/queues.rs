@@ -1,7 +1,7 @@
 //! The hardware queues of the CUDA driver. The driver assigns the streams of a process to 8 queues,
 //! unless an environment variable sets another number. With 32 queues, the driver takes half a
-//! second longer to start (`cold-start.csv`). The command therefore requests 32 only if it uses
-//! more than 8 streams.
+//! second longer to start (`cold-start.csv`). The command therefore requests 32 queues only if it
+//! uses more than 8 streams.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -14,10 +14,10 @@ const VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST: &str = "32";
 const USUAL: usize = 8;
 
-/// Starts this program again with the variable set, if the program uses more than 8 streams and the
-/// user has not set the variable. The variable is not set in this process, because that would be
-/// unsafe. If the program cannot be started again, this process continues with 8 queues. The number
-/// of queues is shown by `trijet devices`.
+/// Starts this program again with [`VARIABLE`] set, if the program uses more than 8 streams and the
+/// user has not set the variable. This process does not set its own variable, because that would be
+/// unsafe code. If the program cannot be started again, this process continues with 8 queues.
+/// `trijet devices` shows the number of queues.
 pub(crate) fn ask_for(streams: usize) {
     if !asks(streams, env::var_os(VARIABLE).as_deref()) {
         return;
@@ -40,7 +40,8 @@ pub(crate) fn hardware_queues(info: &DeviceInfo) -> String {
     }
 }
 
-/// Whether `streams` exceeds the default number of queues, and the user has not set the variable.
+/// Whether `streams` exceeds the default number of queues, and `variable`, the user's value of
+/// [`VARIABLE`], is not set.
 fn asks(streams: usize, variable: Option<&OsStr>) -> bool {
     streams > USUAL && variable.is_none()
 }

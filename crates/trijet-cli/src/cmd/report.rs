@@ -61,7 +61,7 @@ pub(super) fn json(report: &Report) -> Value {
     })
 }
 
-/// The source of the times.
+/// The key of the source of the times in a report.
 fn clock(report: &Report) -> &'static str {
     match (report.clock, report.times) {
         (Clock::Device, TimeSource::Activity) => "cupti",
@@ -145,9 +145,9 @@ fn host_engine(host: &HostSummary) -> Value {
     })
 }
 
-/// The key of a cause of idle time, and the key of its subject. Only some causes have a subject:
-/// the part of the critical path in which the host was late, or the object that an operation waited
-/// for.
+/// The key of a cause of idle time, and the key of an object that the cause names. In some causes,
+/// the object is the part of the critical path in which the host was late. In other causes, it is
+/// the object for which an operation waited. The second key is `None` if the cause names no object.
 fn cause_keys(cause: &Cause) -> (String, Option<String>) {
     let words = cause.to_string();
     match (words.split_once(": "), words.strip_prefix("waiting for ")) {

@@ -61,9 +61,9 @@ fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result
     Ok(())
 }
 
-/// The page with formatting switched off around lines that start with two spaces: the lines of
-/// examples and signatures. So a formatter does not join these lines. They are moved 2 columns to
-/// the left to fit into 80 columns.
+/// The text of a page, in which a formatter does not join the lines of examples and signatures.
+/// These are the lines that start with two spaces. Formatting is switched off around these lines.
+/// The lines are moved 2 columns to the left, so that they fit into 80 columns.
 fn with_lines_kept(page: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(page.len());
     let mut is_text = true;

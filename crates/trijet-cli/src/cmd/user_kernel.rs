@@ -22,8 +22,8 @@ fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
     Err("the arguments must begin with one span to read and one span to write".to_owned())
 }
 
-/// The compute capability for the check before a device is opened. Later, the kernel is compiled
-/// for the device.
+/// The compute capability for which the code is compiled as a check, before a device is opened.
+/// After a device is opened, the code is compiled for the device.
 const FIRST_COMPUTE: (u32, u32) = (9, 0);
 
 /// The result of the check of a kernel's code before a device is opened.
@@ -65,8 +65,8 @@ fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The source with the type of the elements defined as `TRIJET_T`. The numbers of its lines do not
-/// change.
+/// The source, after a line that defines `TRIJET_T` as the type of the elements. The line numbers
+/// of the source do not change.
 fn for_elements(dtype: Dtype, source: &str) -> String {
     format!("#define TRIJET_T {}\n#line 1\n{source}", element(dtype))
 }
@@ -101,7 +101,7 @@ fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, 
 }
 
 impl UserKernel {
-    /// Reads the kernel of a file, for an array of these elements.
+    /// Reads a kernel from a file. The kernel must be for elements of the type `dtype`.
     pub(super) fn read(path: &Path, entry: &str, args: &[KernelArg], dtype: Dtype) -> Result<Self> {
         let name = shown(path);
         let bytes = std::fs::read(path).map_err(|error| file_error::io("kernel", path, error))?;
@@ -131,8 +131,8 @@ impl UserKernel {
             Err(error) if error.kind() == ErrorKind::Unsupported => Checked::No,
             Err(error) => return Err(error),
         };
-        // SAFETY: the user is responsible for a kernel with the parameters that the help describes,
-        // which stays within the given lengths.
+        // SAFETY: the user is responsible for the kernel. It must have the parameters that the help
+        // describes, and must access no element outside of the given lengths.
         let kernel = unsafe { Kernel::declare(spec) };
         let listed: Vec<_> = args.iter().map(|a| format!("{}={}", a.name, a.value)).collect();
         let description =

@@ -37,8 +37,8 @@ fn three(ground: &Ground) -> Result<Box<dyn Program>> {
     Ok(Box::new(Job::new(ground, KERNELS, streams, launches)?))
 }
 
-/// Enqueues an upload, a kernel and a download three times. Each kernel has its own stream, in
-/// which its upload and its download are too.
+/// Enqueues an upload, a kernel and a download three times. Each of the three groups has its own
+/// stream.
 fn launches(job: &mut Job, form: Form) -> Result<()> {
     for kernel in 0..KERNELS {
         for step in Step::ALL {

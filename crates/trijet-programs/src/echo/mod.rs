@@ -33,7 +33,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// `(&mut sum,)`.
 pub static ECHO: Program<Echoes, EchoParams> = {
     let spec = ProgramSpec::new("echo", include_str!("echo.cu"), "u64* sum, u64 length");
-    // SAFETY: the body adds to the first word only, atomically, and the check demands one.
+    // SAFETY: the body atomically adds to the first word only. The check demands that the span has
+    // one word.
     unsafe { Program::declare(spec.check(check)) }
 };
 

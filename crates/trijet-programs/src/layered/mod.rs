@@ -122,8 +122,8 @@ pub static LAYERED: Program<LayeredNodes, LayeredParams> = {
     let parameters =
         "const u32* ends, u64 marks, const u32* before, u64 edges, u32* values, u64 length";
     let spec = ProgramSpec::new("layered", bodies, parameters);
-    // SAFETY: a node writes its own value atomically, and reads the values that `before` names, if
-    // they are there. `ends` has one word more than `values`, by the check, and the index is
+    // SAFETY: a node atomically writes its own value. It reads the values that `before` names, as
+    // far as `values` has them. `ends` has one word more than `values`, by the check. The index is
     // computed in 64 bits.
     unsafe { Program::declare(spec.check(check)) }
 };

@@ -71,7 +71,7 @@ pub type LengthsParams = (Write<u32>, u32, u32);
 pub static LENGTHS: Program<Lengths, LengthsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("lengths.cu"));
     let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");
-    // SAFETY: each lane writes the word of its task and its number atomically, if there is one, for
-    // any payload.
+    // SAFETY: for any payload, each lane atomically writes at most one word: the word of its task
+    // and of the number of the lane, if `out` has this word.
     unsafe { Program::declare(spec.check(check).blocks_min(8)) }
 };

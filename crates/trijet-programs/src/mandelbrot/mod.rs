@@ -69,7 +69,7 @@ pub static MANDELBROT: Program<Tiles, MandelbrotParams> = {
         (include_str!("mandelbrot.cu"), "u32* counts, u64 pixels, u32 width, u32 limit");
     let spec =
         ProgramSpec::new("mandelbrot", bodies, parameters).blocks(256).blocks_min(8).check(check);
-    // SAFETY: a thread writes its own pixel of its own tile atomically, if the image has it, for
-    // any payload.
+    // SAFETY: for any payload, a thread atomically writes only its own pixel of its own tile, and
+    // only if the image has this pixel.
     unsafe { Program::declare(spec) }
 };

@@ -54,6 +54,7 @@ pub type PairParams = (Update<u64>,);
 /// [`first`].
 pub static PAIR: Program<PairKinds, PairParams> = {
     let spec = ProgramSpec::new("pair", include_str!("pair.cu"), "u64* counts, u64 length");
-    // SAFETY: the bodies add to the first two words only, atomically, and the check demands two.
+    // SAFETY: the bodies atomically add to the first two words only. The check demands that the
+    // span has two words.
     unsafe { Program::declare(spec.check(check)) }
 };

@@ -24,8 +24,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Makes a graph of `vertices` vertices. The numbers of neighbours follow a power law: twice
-    /// the number is half as frequent. A vertex has at most 1024 neighbours.
+    /// Makes a graph of `vertices` vertices. The numbers of neighbours are powers of two up to 1024
+    /// and follow a power law: about half as many vertices have twice as many neighbours.
     #[must_use]
     pub fn power_law(vertices: u32, seed: u32) -> Self {
         let (mut ends, mut neighbours) = (vec![0], Vec::new());

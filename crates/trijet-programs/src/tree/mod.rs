@@ -67,7 +67,7 @@ pub type TreeParams = (Update<u64>, u32, u32);
 pub static TREE: Program<TreeNodes, TreeParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("tree.cu"));
     let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");
-    // SAFETY: the body adds to the first two words of `sums` only, atomically, and the check
-    // demands two.
+    // SAFETY: the body atomically adds to the first two words of `sums` only. The check demands
+    // that the span has two words.
     unsafe { Program::declare(spec.check(check)) }
 };

@@ -70,7 +70,7 @@ pub type VectorsParams = (Write<f32>, Write<f32>, Write<f32>, Write<f32>);
 pub static VECTORS: Program<Vectors, VectorsParams> = {
     let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";
     let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);
-    // SAFETY: the bodies use elements below the lengths of their arrays only, and access each one
-    // with atomic operations.
+    // SAFETY: the bodies use only elements below the lengths of their arrays, and access each
+    // element with atomic operations.
     unsafe { Program::declare(spec) }
 };

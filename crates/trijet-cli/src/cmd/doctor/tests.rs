@@ -121,7 +121,7 @@ fn findings() -> Findings {
     f
 }
 
-/// The text of these findings.
+/// The text of the report about the findings `f`.
 fn report(f: &Findings) -> String {
     text::report(f, &tree::tree(f))
 }

@@ -1,5 +1,5 @@
-//! The tree as text for a terminal of 80 columns. The advice comes last. The name of a value ends
-//! with its unit, as in the JSON, and the unit decides the format of the value.
+//! The tree of the findings as text for a terminal of 80 columns. The advice comes last. The name
+//! of a value ends with its unit, as in the JSON, and the unit decides the format of the value.
 #![forbid(unsafe_code)]
 
 use super::tree::name_of;
@@ -69,7 +69,8 @@ impl Page {
         self.wrapped("", title);
     }
 
-    /// Adds the title of a section and returns its rows, if there are any.
+    /// Returns the rows of the section `key`, and adds the title of the section to the page. If the
+    /// section has no rows, returns `None` and adds nothing.
     fn section<'a>(&mut self, tree: &'a Value, key: &str, title: &str) -> Option<Vec<&'a Value>> {
         let rows = rows(tree, key);
         (!rows.is_empty()).then(|| self.title(title)).map(|()| rows)
@@ -91,8 +92,8 @@ impl Page {
         rows.iter().for_each(|row| self.line(line(&|one| (one.words)(row, one.key))));
     }
 
-    /// Adds a table with a line for each value of `down` and a column for each value of `across`.
-    /// The cells have the values of `cell`.
+    /// Adds a table with a line for each value of `down` and a column for each value of `across`. A
+    /// cell has the value of `cell` in the row with these two values.
     fn matrix(&mut self, rows: &[&Value], down: &Column<'_>, across: &str, cell: &Column<'_>) {
         let (heads, first) = (each_once(rows, across), down.width.unsigned_abs());
         // Each head has at least two spaces before it.
@@ -137,7 +138,7 @@ impl Page {
     }
 }
 
-/// The rows of a section.
+/// The rows of the section `key` of the tree.
 fn rows<'a>(tree: &'a Value, key: &str) -> Vec<&'a Value> {
     tree[key].as_array().into_iter().flatten().collect()
 }
@@ -206,12 +207,13 @@ fn with_range(row: &Value, key: &str) -> String {
     words(row, key) + &range.unwrap_or_else(String::new)
 }
 
-/// The number of repeats that agree, a slash, and the number of all repeats.
+/// The value of `key`, which is a number of repeats, a slash, and the number of all repeats.
 fn repeats(row: &Value, key: &str) -> String {
     format!("{}/{}", row[key], row["repeats"])
 }
 
-/// Appends the number of agreeing repeats to `words`, unless all repeats agree.
+/// Appends to `words` the number of repeats that gave the result of the row, unless all repeats
+/// gave this result.
 fn unless_all(row: &Value, words: &str) -> String {
     let is_all = row["agreeing_repeats"] == row["repeats"];
     if is_all { words.to_owned() } else { format!("{words} {}", repeats(row, "agreeing_repeats")) }

@@ -125,7 +125,7 @@ fn device(f: &Findings) -> Value {
     })
 }
 
-/// The name of a path in the tree.
+/// The name of a [`Path`] of copies in the tree.
 pub(super) fn name_of(path: Path) -> &'static str {
     match path {
         Path::Upload => "h2d",

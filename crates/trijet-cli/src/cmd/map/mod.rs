@@ -74,8 +74,8 @@ fn sources(options: &MapOptions) -> Vec<&Path> {
     sources
 }
 
-/// The file of the timeline. If the file cannot be written, the error comes here and not at the end
-/// of the run.
+/// Describes the file of the timeline, before the run starts. A file that cannot be written is then
+/// an error before the run, and not at its end.
 fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<timeline::Target>> {
     let Some(path) = &options.trace else { return Ok(None) };
     let target = timeline::Target::new(path, options.existing(), &sources(options))?;

@@ -25,7 +25,8 @@ pub(super) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Does all work that may fail before the output is created.
+    /// Reads the memory limit, and measures the link of each device. Both may fail, so this is done
+    /// before the output is created.
     pub(super) fn new(
         options: &'a MapOptions,
         chain: &'a Chain,

@@ -88,8 +88,9 @@ pub(super) fn full(
         print("")?;
     }
     print(calibration)?;
-    // The number of bytes depends on the chunk size because of the halos. The printed bound belongs
-    // to the last schedule, which is also the schedule that is drawn.
+    // The number of copied bytes depends on the chunk size, because the halos of the chunks are
+    // copied several times. The printed bound belongs to the last schedule, which is also the
+    // schedule that is drawn.
     let report = results.last().map_or(&first.report, |result| &result.report);
     let copies = calibration.bound(report.bytes_in, report.bytes_out);
     if let (Some(bound), Some(kernels)) = (report.bound, report.engine("compute")) {
@@ -176,8 +177,8 @@ fn notes(results: &[ScheduleResult]) -> Vec<String> {
     notes
 }
 
-/// Whether the time in the table is the time of the traced run. Otherwise the time is a median of
-/// other runs.
+/// Whether the time of this report in the table is the time of the traced run. Otherwise the time
+/// in the table is the median of the runs without a trace.
 fn summary_is_of_the_row(report: &Report) -> bool {
     report.summary().is_some_and(|summary| summary.metrics.elapsed() == report.elapsed)
 }

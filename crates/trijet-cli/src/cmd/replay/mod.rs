@@ -113,10 +113,10 @@ impl Row {
 
 /// The trace of one device of the program, replayed over the heap and over the model.
 struct Replayed {
-    /// The name of the device; empty if the file has none.
+    /// The name of the device; empty if the trace names no device.
     device: String,
     trace: Trace,
-    /// The number of calls that failed in the program.
+    /// The number of allocator calls that failed in the traced program.
     failed: u64,
     rows: [Row; 2],
     panels: Vec<Panel>,

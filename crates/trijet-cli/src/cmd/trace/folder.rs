@@ -137,16 +137,17 @@ fn processes() -> impl Iterator<Item = i32> {
 }
 
 /// Reads the environment of the process whose folder in `/proc` is `folder`. The result is empty if
-/// the process has no environment, or if it may not be read. While a process replaces its program
-/// (`exec`), it has no environment for a moment. This function waits until that moment is over.
+/// the process has no environment, or if this program has no permission to read it. While a process
+/// replaces its program (`exec`), the process has no environment for a moment. This function waits
+/// until that moment is over.
 fn environment(folder: &Path) -> Vec<u8> {
     loop {
         let found = fs::read(folder.join("environ")).unwrap_or_default();
         let is_new = || {
-            // A thread of the kernel and a process that has ended have no program.
+            // Threads of the Linux kernel and processes that have ended have no program.
             let stat = fs::read_link(folder.join("exe")).and(fs::read(folder.join("stat")));
-            // The 51st field is the end of the environment. The second field may have any bytes in
-            // parentheses.
+            // The 51st field is the address of the end of the environment. The second field is the
+            // name of the program in parentheses, and may contain any bytes.
             let stat = stat.unwrap_or_default();
             let after = stat.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 1);
             let mut fields = stat[after..].split(|byte| *byte == b' ').skip(1);

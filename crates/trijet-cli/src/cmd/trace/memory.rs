@@ -13,8 +13,8 @@ enum Event {
     Synchronize,
 }
 
-/// The number that each stream of the program has in the trace of a device. A key is the number of
-/// the context and the number of the stream in the program.
+/// The numbers of the streams in the trace of a device. A key is the number of the stream's context
+/// and the number of the stream in the program. The value is the number of the stream in the trace.
 #[derive(Default)]
 struct Streams(HashMap<(u32, u32), u16>);
 
@@ -51,7 +51,7 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
         let of_process = match (processes.len(), others.count()) {
             (1, _) => String::new(),
             (_, 0) => format!(" of process {}", process.process),
-            // Processes of two hosts may have the same number.
+            // Two processes of different hosts may have the same process number.
             (_, before) => format!(" of process {} ({})", process.process, before + 1),
         };
         for (device, trace) in by_device(process)? {

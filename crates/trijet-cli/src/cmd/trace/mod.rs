@@ -25,7 +25,8 @@ const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The environment variable that tells NVTX which library to load.
 const RANGES_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
-/// The exit statuses of shells for a program that was not found or could not be started.
+/// The exit statuses that shells use: for a program that was not found, and for a program that
+/// could not be started.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 

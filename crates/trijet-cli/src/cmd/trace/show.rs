@@ -171,7 +171,7 @@ pub(super) fn run(
     if !options.json {
         print_stderr(text(&profile).trim_end());
     }
-    // The program has run, so its summary is shown even if the window is wrong.
+    // The program has run, so its summary is shown even if `--from` or `--to` is wrong.
     Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| ExitCode::SUCCESS))
 }
 

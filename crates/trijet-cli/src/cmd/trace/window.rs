@@ -15,8 +15,8 @@ pub(super) fn in_order(options: &TraceOptions) -> Result<(), String> {
     }
 }
 
-/// The part of a trace of this length that `--from` and `--to` choose; `None` without these
-/// options.
+/// The range of times that `--from` and `--to` choose in a trace of the given length; `None`
+/// without these options.
 pub(super) fn window(
     options: &TraceOptions,
     length: Nanos,
