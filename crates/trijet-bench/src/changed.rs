@@ -68,7 +68,7 @@ impl Changes {
         let parts = found.chunks(LEN).zip(rounds.iter());
         for (kernel, (part, rounds)) in parts.enumerate() {
             if (0..).zip(part).any(|(x, y)| hash(*rounds, x) != *y) {
-                let cause = format!("kernel {kernel} has not {rounds} rounds");
+                let cause = format!("kernel {kernel} did not compute {rounds} rounds");
                 return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
             }
         }

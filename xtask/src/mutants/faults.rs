@@ -72,7 +72,7 @@ impl Fault {
         match places[..] {
             [at] => Ok(at..at + count),
             _ => Err(format!(
-                "the lines that it replaces occur {} times in {} instead of once",
+                "the replaced lines occur {} times in {} instead of once",
                 places.len(),
                 self.file
             )),

@@ -67,7 +67,7 @@ impl Stack {
         match op {
             Op::Affine { scale, offset } => {
                 let sum = scale * f32::from(pixel(index)) + offset;
-                #[expect(clippy::cast_possible_truncation, reason = "it is clamped to the range")]
+                #[expect(clippy::cast_possible_truncation, reason = "the sum is clamped to u16")]
                 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
                 let rounded = sum.round_ties_even().clamp(0.0, 65535.0) as u16;
                 rounded

@@ -41,7 +41,7 @@ impl Halves {
             self.up.copy(&self.arrays.source.slice(at), slot)?;
             return work.stream.launch(&WORK, (self.rounds, &*slot, y));
         }
-        let x = work.input.ok_or_else(|| wrong("the second stage has an input"))?;
+        let x = work.input.ok_or_else(|| wrong("the second stage has no input"))?;
         work.stream.launch(&WORK, (self.rounds, x, &mut *slot))?;
         self.down.copy(slot, &mut self.arrays.landed.slice_mut(at))
     }

@@ -51,7 +51,7 @@ pub(crate) fn packed(ground: &Ground) -> Result<Box<dyn Program>> {
 pub(crate) fn batched(ground: &Ground) -> Result<Box<dyn Program>> {
     let pieces = Pieces::new(ground)?;
     let Target::Whole(whole) = pieces.target else {
-        return Err(wrong("new pieces have one array"));
+        return Err(wrong("the new pieces have several arrays instead of one"));
     };
     let each = cut(whole, ground.size.piece_words);
     Ok(Box::new(Pieces { target: Target::Each(each), ..pieces }))
