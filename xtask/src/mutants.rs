@@ -104,7 +104,7 @@ pub(crate) fn run(only: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a filter of [`RUNS`] selects no test, because such a run would seem to pass.
+/// Fails if a filter of [`RUNS`] selects no test, because a run without tests would seem to pass.
 fn demand_tests(programs: &[(&str, PathBuf)]) -> Result<()> {
     for (name, filters) in RUNS {
         for filter in *filters {

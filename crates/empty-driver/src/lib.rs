@@ -39,7 +39,7 @@ macro_rules! writes {
         /// Every argument points to a writable value of its type.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($out: *mut $type),*) -> c_int {
-            // SAFETY: by the caller's promise.
+            // SAFETY: the caller promises that every argument is writable.
             $(unsafe { $out.write($value) };)*
             0
         }
@@ -58,7 +58,7 @@ macro_rules! writes_in_context {
             if CURRENT.get() == 0 {
                 return INVALID_CONTEXT;
             }
-            // SAFETY: by the caller's promise.
+            // SAFETY: the caller promises that every argument is writable.
             $(unsafe { $out.write($value) };)*
             0
         }

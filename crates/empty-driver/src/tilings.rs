@@ -34,8 +34,8 @@ pub(super) fn loaded(function: usize, sizes: &[usize]) {
 /// Copies the tilings among the arguments of a kernel to [`LAST`].
 ///
 /// # Safety
-/// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
-/// of the parameter's size.
+/// `params` points to as many pointers as the kernel has parameters. Each of these pointers points
+/// to a value of the size of its parameter.
 unsafe fn remember(function: usize, params: *const *const Map) {
     if !ARE_PASSED.load(Ordering::Relaxed) {
         return;
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
 /// Launches nothing, and stores the tilings among the arguments.
 ///
 /// # Safety
-/// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
-/// of the parameter's size.
+/// `params` points to as many pointers as the kernel has parameters. Each of these pointers points
+/// to a value of the size of its parameter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernelEx(
     _config: usize,

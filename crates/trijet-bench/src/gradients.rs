@@ -151,8 +151,8 @@ impl Ranks {
         if part != Part::Products {
             gradients.finish()?;
         }
-        // The last gradient of `order()` is in the last bucket. Buckets are combined one after
-        // another, so all are complete when this gradient is.
+        // The last gradient of `order()` is in the last bucket. The buckets are combined one after
+        // another. So all buckets are complete when this gradient is complete.
         let last = *gradients.order().last().expect("a gradient");
         for (number, rank) in self.ranks.iter_mut().enumerate() {
             rank.stream.copy(&gradients.gradient(number, last).slice(..1), &mut rank.last)?;

@@ -208,8 +208,7 @@ fn link(calibration: &Calibration, results: &mut Results) {
 }
 
 /// A text with the strictest bound and its ratio to the median time. The text is empty for runs in
-/// one stream. In such a run, every chunk fills and drains the pipeline, so the bound does not
-/// apply.
+/// one stream: there, every chunk fills and drains the pipeline, so the bound does not apply.
 fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     if case.schedule == Schedule::OneStream {
         return String::new();

@@ -93,8 +93,8 @@ impl Found {
         }
     }
 
-    /// Whether the kernels were concurrent, by the time of each alone and the time of both
-    /// together.
+    /// Whether the kernels were concurrent, judged by the time of each kernel alone and by the time
+    /// of both kernels together.
     pub(super) fn were(&self) -> bool {
         self.saved >= SHARE_MIN
     }

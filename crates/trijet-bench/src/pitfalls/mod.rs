@@ -5,9 +5,9 @@
 //! After every run of a good program, its result is compared with the result that the host
 //! computes. The results of a bad program are compared as well if its mistake only costs time. A
 //! bad program with a race may compute the right result, so its wrong results are counted. The
-//! factor of such a pair is the price of the correction. Times come from runs without a trace.
-//! Remarks and findings come from one more run of each program, with a trace. On a host device the
-//! programs run in the virtual executor, and the times come from its model.
+//! factor of a pair with a race is the price of the correction. Times come from runs without a
+//! trace. Remarks and findings come from one more run of each program, with a trace. On a host
+//! device the programs run in the virtual executor, and the times come from its model.
 #![forbid(unsafe_code)]
 
 mod concurrent;

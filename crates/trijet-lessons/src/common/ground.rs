@@ -10,7 +10,7 @@ use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, PoolChoice, Result, Select, Trace};
 
-/// A calibration starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
+/// The calibration of a kernel starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
 const ROUNDS_MAX: u32 = 1 << 24;
 /// A calibration measures each time this many times, and uses the shortest.

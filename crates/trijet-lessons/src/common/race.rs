@@ -1,6 +1,6 @@
-//! The streams, events and memory of lessons about races. Their programs order the operations by
-//! their own events. The bad form lacks a record of an event or a wait for an event, and the good
-//! form lacks none. The result of the bad form depends on the device. Even where the result is
+//! The streams, events and memory of lessons about races. The programs of these lessons order their
+//! operations by events. The bad form lacks a record of an event or a wait for an event, and the
+//! good form lacks none. The result of the bad form depends on the device. Even where the result is
 //! right, the bad form has a race.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Eight host threads with one default stream, or each with its own.
+//! Eight host threads that share one default stream, or that each have their own default stream.
 #![forbid(unsafe_code)]
 
 use crate::common::dealt::Dealt;

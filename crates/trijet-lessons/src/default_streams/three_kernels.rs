@@ -1,4 +1,4 @@
-//! Three kernels, the second of them in the default stream.
+//! Three kernels, the second kernel in the default stream.
 #![forbid(unsafe_code)]
 
 use crate::common::ground::{Ground, part};

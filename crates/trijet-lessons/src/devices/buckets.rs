@@ -1,4 +1,5 @@
-//! Gradients that are summed over two devices after the backward pass, or in buckets while it runs.
+//! Gradients that are summed over two devices: all at once after the backward pass, or in buckets
+//! during the backward pass.
 #![forbid(unsafe_code)]
 
 use crate::common::both::Both;

@@ -38,7 +38,7 @@ fn chain(desk: &mut Desk, form: Form) -> Result<()> {
     let event = || device.event();
     let events = |_| Ok([event()?, event()?, event()?, event()?]);
     let events: Vec<[Event; 4]> = (0..slots.len()).map(events).collect::<Result<_>>()?;
-    // The two kernels take as long as the kernel of a chunk in other lessons.
+    // Together, the two kernels take as long as the kernel of a chunk in other lessons.
     let half = *rounds / 2;
     for chunk in 0..*chunks {
         let (number, part) = (chunk % slots.len(), part(chunk, *words));

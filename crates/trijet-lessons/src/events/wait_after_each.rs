@@ -22,8 +22,8 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: |ground| Chunked::boxed(ground, false, over_sync),
 };
 
-/// Bad: the host waits for the device after each chunk. Good: each use of a slot waits for the
-/// previous use of the slot. Events of the library make the use wait.
+/// Bad: the host waits for the device after each chunk. Good: the library inserts events, so that
+/// each use of a slot waits for the previous use of the slot.
 fn over_sync(desk: &mut Desk, form: Form) -> Result<()> {
     let lanes = desk.free.roles();
     let Arrays { source, landed } = &mut desk.arrays;

@@ -101,7 +101,8 @@ fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)
     for (of, event) in events_of(process) {
         match event {
             Event::Allocate { device, address, bytes } => {
-                // Memory with this address is still live, so the program's trace lacks its free.
+                // Memory with this address is still live, so the trace of the program lacks the
+                // free of this memory.
                 if let Some((device, id)) = live.remove(&address) {
                     let OfDevice { trace, streams } = devices.entry(device).or_default();
                     let action = Action::Free { id, stream: streams.of(of)? };
