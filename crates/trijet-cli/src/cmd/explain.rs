@@ -72,7 +72,8 @@ mod tests {
         }
     }
 
-    /// The titles and fixes of the rules are stated only in the library.
+    /// The table of words has each rule with the title and the fix that the library defines for the
+    /// rule.
     #[test]
     fn every_rule_is_explained_with_its_title_and_its_fix() {
         for class in FindingClass::ALL {
