@@ -1,8 +1,8 @@
 //! A library that replaces CUPTI in tests. The variable `TRIJET_LIBCUPTI` names this library, so
 //! that programs are traced without a GPU. The library has the functions that the tracing library
 //! calls. It reports invented records on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`]
-//! and [`empty_cupti_emit_ranges`]. After a call of [`empty_cupti_hold`], it holds full buffers until
-//! a forced flush.
+//! and [`empty_cupti_emit_ranges`]. After a call of [`empty_cupti_hold`], it holds full buffers
+//! until a forced flush.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;

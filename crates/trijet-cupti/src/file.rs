@@ -93,8 +93,8 @@ pub struct Row {
     pub stream: u32,
     /// The host thread of a call or a mark. 0 for a mark without a thread.
     pub thread: u32,
-    /// The correlation number. An operation shares it with the call that enqueued the operation, and
-    /// the end of a named range with the start of the range.
+    /// The correlation number. An operation shares it with the call that enqueued the operation,
+    /// and the end of a named range with the start of the range.
     pub correlation: u32,
     /// The number of the name of the activity, or [`NO_NAME`].
     pub name: u32,

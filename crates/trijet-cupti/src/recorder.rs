@@ -143,7 +143,7 @@ pub fn record_this_process() {
 pub unsafe fn take_ranges(tables: NvtxTables) -> bool {
     let mut taken = false;
     guarded(|| {
-        // The lock of the tables may be held for ever in the child of a fork, which has no recorder.
+        // The child of a fork has no recorder. The lock of the tables may be held there for ever.
         let is_child = RECORDER.get().is_some_and(|recorder| !recorder.is_at_home());
         if std::env::var_os(RECORDINGS).is_some() && !is_child {
             // SAFETY: the caller keeps the contract of `take`, because both have the same one.

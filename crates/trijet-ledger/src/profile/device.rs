@@ -74,7 +74,8 @@ pub struct DeviceProfile {
     pub idle: Idle,
     /// The number of streams with operations.
     pub streams: usize,
-    /// The stream with all kernels; `None` if kernels ran in several streams, or fewer than two ran.
+    /// The stream with all kernels. `None` if kernels ran in several streams, or if fewer than two
+    /// kernels ran.
     pub kernel_stream: Option<KernelStream>,
     /// The habits that cost time, by descending cost.
     pub findings: Vec<Habit>,

@@ -6,8 +6,8 @@
 //! the operations or calls of the finding ran. For some findings, the cost is the idle time that
 //! the calls of the finding caused. Costs of findings may overlap, so the costs do not add up.
 //!
-//! The figures of a device are about the steps of the program: named ranges that repeat, or the part
-//! of the run in which the names of the kernels repeat.
+//! The figures of a device are about the steps of the program: named ranges that repeat, or the
+//! part of the run in which the names of the kernels repeat.
 //! The time before the first step, such as reading and compiling, is stated separately.
 //!
 //! The ranks of a program are compared by the collectives that run on all of them.
@@ -31,6 +31,7 @@ mod names;
 mod operations;
 mod page;
 mod page_ranges;
+mod page_timeline;
 mod period;
 mod process;
 mod program;

@@ -2,7 +2,7 @@
 //! its kernels belong.
 //!
 //! Ranges may be nested: an epoch contains steps, and a step contains layers. The steps are the
-//! outermost ranges of which there are enough.
+//! outermost ranges of a name with enough ranges.
 #![forbid(unsafe_code)]
 
 use super::period::{Period, PeriodStep, mixed};

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::names::readable;
-use super::page::TimelineBuilder;
+use super::page_timeline::TimelineBuilder;
 use super::process::ProcessProfile;
 use super::ranges::{NamedRanges, RangeTime};
 use crate::trace::activity::ProcessTrace;

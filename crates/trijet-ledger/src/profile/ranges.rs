@@ -1,9 +1,9 @@
 //! The named ranges of a program: the parts of its run that it named with NVTX.
 //!
-//! An operation belongs to the ranges that were open in the thread that enqueued it, at the start of
-//! the call that enqueued it. Some threads name nothing, such as the threads that compute gradients
-//! for PyTorch. An operation of such a thread belongs to the ranges of the only other thread that
-//! had an open range at that time.
+//! An operation belongs to the ranges that were open in the thread that enqueued it, at the start
+//! of the call that enqueued it. Some threads name nothing, such as the threads that compute
+//! gradients for PyTorch. An operation of such a thread belongs to the ranges of the only other
+//! thread that had an open range at that time.
 //!
 //! Programs number their ranges, so names that differ only in their digits are one name here:
 //! `step 7` and `step 8` are `step #`.
@@ -68,14 +68,14 @@ pub(super) struct NamedRanges {
 
 /// The names of ranges, without the numbers in them.
 #[derive(Default)]
-struct Names {
+struct RangeNames {
     of: HashMap<Option<NameId>, usize>,
     numbers: HashMap<String, usize>,
     /// For each group: one of its names, and whether all of its names are equal.
     groups: Vec<(String, bool)>,
 }
 
-impl Names {
+impl RangeNames {
     /// The index of the group of a name.
     fn group(&mut self, trace: &ProcessTrace, mark: &Activity) -> usize {
         if let Some(&known) = self.of.get(&mark.name) {
@@ -134,7 +134,7 @@ impl NamedRanges {
         }
         // A thread that sets two marks at the same time has set them in the order of the file.
         marks.sort_by_key(|(place, one, _)| (one.begin, *place));
-        let mut names = Names::default();
+        let mut names = RangeNames::default();
         let mut list: Vec<NamedRange> = Vec::new();
         let mut open: HashMap<u32, Vec<usize>> = HashMap::new();
         let mut by_number: HashMap<u32, usize> = HashMap::new();
@@ -198,8 +198,10 @@ impl NamedRanges {
             }
         }
         let time = |name: usize| {
-            let its = ran.remove(&name).unwrap_or_default();
+            // Each of the longest names has an entry.
+            let its = ran.remove(&name).into_iter().flatten();
             let (ranges, open) = (counts[name], open[name]);
+            let its: Vec<Range<u64>> = its.collect();
             let (operations, ran) = (its.len(), Union::of(its).length());
             RangeTime { name: self.names[name].clone(), ranges, open, operations, ran }
         };

@@ -163,8 +163,8 @@ pub struct Activity {
     pub stream: u32,
     /// The host thread of a call or a mark, as the operating system numbers it.
     pub thread: u32,
-    /// A number that an operation shares with the call that enqueued it, and the end of a range with
-    /// its start.
+    /// A number that an operation shares with the call that enqueued it, and the end of a range
+    /// with the start of the range.
     pub correlation: u32,
 }
 

@@ -76,7 +76,7 @@ impl Domain {
         mode.asks_for_completion() && self.is_done(user)
     }
 
-    /// Moves every free block whose users are all complete to the shared list of the heap.
+    /// Moves each free block to the shared list of the heap if all users of the block are complete.
     pub(crate) fn retire_in_heap(&self, heap: &Heap, state: &mut State) {
         if heap.mode().asks_for_completion() {
             state.space.retire(|user| self.is_done(user));

@@ -182,8 +182,8 @@ fn a_use_counts_on_every_path_that_has_not_waited() {
     let load = "ld.global.u32 %r1, [%rd1];";
     let name = Some("ld.global.u32".to_owned());
     // In the first text, a branch skips the wait. In the second text, the wait is executed on a
-    // condition. In the third text, the wait is in one of two branches. In the fourth text, a branch
-    // by a table may skip the wait. In the fifth text, both branches wait.
+    // condition. In the third text, the wait is in one of two branches. In the fourth text, a
+    // branch by a table may skip the wait. In the fifth text, both branches wait.
     assert_eq!(early(&format!("@%p1 bra over; {WAIT} over: {load}")), name);
     assert_eq!(early(&format!("@%p1 {WAIT} {load}")), name);
     assert_eq!(early(&format!("@%p1 bra a; {WAIT} bra.uni b; a: mov.u32 %r1, 0; b: {load}")), name);
