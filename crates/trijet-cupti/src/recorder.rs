@@ -466,8 +466,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the recording. `stopped` is the reason if the process does not exit and no limit was
-    /// reached.
+    /// Ends the recording. `stopped` is the reason if the trace file cannot or need not be
+    /// continued. It is `None` if the process exits, if the limit of activities was reached, or if
+    /// the thread of the recorder was not started.
     fn finish(&self, stopped: Option<Stop>, mut sink: Sink) {
         if stopped == Some(Stop::Full) {
             let words = "the disk is nearly full; later activities were not traced";

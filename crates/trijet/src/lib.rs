@@ -65,7 +65,10 @@
 
 #![cfg_attr(
     not(all(feature = "comm", feature = "task")),
-    expect(dead_code, reason = "lower floors have parts for the features that are left out")
+    expect(
+        dead_code,
+        reason = "modules have parts that only the features that are turned off use"
+    )
 )]
 
 #[cfg(feature = "comm")]

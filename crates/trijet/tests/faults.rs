@@ -670,7 +670,7 @@ struct Landed<'a>(&'a Mutex<Vec<u8>>);
 
 impl Sink for Landed<'_> {
     fn write(&mut self, _: Range<u64>, bytes: &[u8]) -> Result<()> {
-        self.0.lock().expect("no panic under this lock").extend_from_slice(bytes);
+        self.0.lock().expect("no thread panicked while it held this lock").extend_from_slice(bytes);
         Ok(())
     }
 
@@ -704,7 +704,7 @@ fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
             .chunk(Bytes(512))
             .host_work(work)
             .run();
-        let landed = landed.into_inner().expect("no panic under this lock");
+        let landed = landed.into_inner().expect("no thread panicked while it held this lock");
         assert_eq!(landed, bytes[..landed.len()], "seed {seed}, {fault:?}");
         match outcome {
             Ok(_) => {

@@ -859,7 +859,7 @@ fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
                     s.launch_graph(&mut graph, arguments)?;
                     assert_eq!(s.download(&y)?, [wanted(rounds); LEN], "thread {thread}");
                 }
-                let mut sum = sum.lock().expect("no panic under this lock");
+                let mut sum = sum.lock().expect("no thread panicked while it held this lock");
                 let mut add = device.record(|g| {
                     g.argument(&*sum)?;
                     g.stream()?.launch_with(&ADD_ONE, config, (&mut *sum,))
@@ -872,7 +872,7 @@ fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
             let threads: Vec<_> = (0..4).map(|n| scope.spawn(move || work(n))).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })?;
-        let sum = sum.into_inner().expect("no panic under this lock");
+        let sum = sum.into_inner().expect("no thread panicked while it held this lock");
         assert_eq!(device.stream()?.download(&sum)?, [48; LEN]);
         let verdict = device.verdict().expect("it is checked");
         assert_eq!(verdict.findings, [], "{verdict}");

@@ -107,7 +107,7 @@ fn a_disagreement_is_named_on_all_ranks_and_is_no_loss() {
 #[test]
 fn contradictions_are_named_on_all_ranks() {
     for (ranks, cause) in [
-        ([(0, 3), (1, 3), (1, 3)], "rank 1 is there twice"),
+        ([(0, 3), (1, 3), (1, 3)], "rank 1 has joined twice"),
         ([(0, 3), (1, 3), (2, 4)], "was started with 4 ranks, but rank 0 with 3"),
     ] {
         for error in errors(&ranks, LONG) {
@@ -938,7 +938,7 @@ fn a_killed_process_is_named_by_all_others() {
     println!("seed {seed}");
     let draw = Mutex::new(Prng::new(seed));
     let one = || {
-        let mut draw = draw.lock().expect("no panic under this lock");
+        let mut draw = draw.lock().expect("no thread panicked while it held this lock");
         let count = 2 + usize::try_from(draw.below(4)).expect("few");
         let victim = usize::try_from(draw.below(count as u64)).expect("few");
         (count, victim, draw.below(100))

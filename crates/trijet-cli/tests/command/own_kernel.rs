@@ -117,7 +117,7 @@ fn a_binary_that_is_cut_is_refused_without_a_gpu() {
     cubin[58..62].copy_from_slice(&[64, 0, 5, 0]);
     workdir.file("gain.cubin", &cubin);
     let call = ["in.npy", "-o", "o.npy", "--kernel", "gain.cubin", "--entry", "gain"];
-    workdir.map(&call).refused(1, &["gain.cubin: it is cut", "ends at byte 4416"]);
+    workdir.map(&call).refused(1, &["gain.cubin: the binary is cut", "ends at byte 4416"]);
     workdir.file("gain.cubin", GAIN.as_bytes());
     workdir.map(&call).refused(1, &["gain.cubin: the binary is neither a cubin nor a fatbin"]);
 }

@@ -248,8 +248,8 @@ fn idle_words(cause: IdleCause, has_staged: bool) -> (&'static str, &'static str
         }
         IdleCause::Calls => (
             "while the host was in calls that neither wait, allocate nor copy",
-            "make calls that create or load before the loop, and launch each kernel once before it: its \
-             first launch loads it",
+            "make calls that create or load before the loop, and launch each kernel once before the \
+             loop: the first launch of a kernel loads the kernel",
         ),
         IdleCause::Program => ("while the host was outside of CUDA", Rule::HostLate.fix()),
     }
@@ -262,8 +262,8 @@ fn gaps(operations: &Operations<'_>, calls: &ProgramCalls, idle: &Idle) -> Optio
     let (meanwhile, fix) = idle_words(cause, has_staged);
     let shorter = match gaps.len() - idle.gaps {
         0 => String::new(),
-        1 => "; 1 shorter than 5 us is not counted".to_owned(),
-        more => format!("; {more} shorter than 5 us are not counted"),
+        1 => "; 1 gap shorter than 5 us is not counted".to_owned(),
+        more => format!("; {more} gaps shorter than 5 us are not counted"),
     };
     let seen = format!(
         "the longest gap took {}; the largest part of the idle time, {part}, passed {meanwhile}{shorter}",
@@ -322,7 +322,7 @@ fn allocations(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habi
     let cover = calls.cover(Class::Alloc);
     let host = Nanos(cover.within(&operations.window));
     let seen = format!(
-        "calls that page-lock memory are included; the calls took {host} of the host's time"
+        "calls that page-lock memory are counted too; all these calls took {host} of the host's time"
     );
     let time = cover.and(&operations.idle);
     (count > 0).then(|| Habit::new(Rule::SyncAlloc, count, &time, seen))

@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn no_character_of_a_name_acts_upon_a_terminal_or_a_page() {
         assert_eq!(readable("a\u{1b}[31mred"), "a?[31mred");
-        // The end of a right-to-left override, an isolate, a C1 control, and a line separator.
+        // A right-to-left override, a left-to-right isolate, a C1 control, a line separator, a
+        // carriage return, and a line feed.
         assert_eq!(clean("a\u{202e}b\u{2066}c\u{9b}d\u{2028}e\r\n"), "a?b?c?d?e??");
         assert_eq!(clean("k\u{e4}rnel \u{4e2d}"), "k\u{e4}rnel \u{4e2d}");
     }

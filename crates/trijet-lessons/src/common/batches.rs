@@ -34,7 +34,7 @@ impl Batches {
     }
 
     pub(crate) fn lock(&self, number: usize) -> MutexGuard<'_, PinnedBuffer<u32>> {
-        self.batches[number].lock().expect("no panic under this lock")
+        self.batches[number].lock().expect("no thread panicked while it held this lock")
     }
 
     /// Overwrites the words of all batches that [`fill`](Self::fill) will write.

@@ -316,7 +316,7 @@ pub fn read_all(text: impl BufRead) -> Result<Text> {
             Error::new(ErrorKind::InvalidValue, "read trace", format!("line {at}: {cause}"))
         };
         if read > LINE_MAX {
-            return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
+            return Err(wrong(format!("the line is longer than {LINE_MAX} bytes")));
         }
         let content = line.trim_end();
         if at == 1 {
@@ -483,7 +483,7 @@ mod tests {
         assert!(refusal("").contains("the text has no lines"));
         assert!(refusal("a,b\n").contains("no column is called `action`"));
         let long = format!("{head}{}\n", "x".repeat(LINE_MAX + 1));
-        assert!(refusal(&long).contains("line 2: it is longer"));
+        assert!(refusal(&long).contains("line 2: the line is longer"));
         let many: String = (0..300).map(|n| format!("synchronize,,,{n},\n")).collect();
         assert!(
             refusal(&format!("{head}{many}"))

@@ -139,7 +139,7 @@ fn turns(trace: &Trace) -> Vec<Vec<Turn>> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no panic under this lock")
+    mutex.lock().expect("no thread panicked while it held this lock")
 }
 
 /// The ranges of memory that the heap of a device has from the device. Each range has its address
@@ -384,8 +384,9 @@ pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<Repla
     let calls = device.heap_stats().unwrap_or_default().calls - calls;
     let waits = device.ordering().waits - waits;
     let held_peak = device.memory_stats()?.reserved_high.0;
-    let recorder =
-        run.recorder.map(|recorder| recorder.into_inner().expect("no panic under this lock"));
+    let recorder = run
+        .recorder
+        .map(|recorder| recorder.into_inner().expect("no thread panicked while it held this lock"));
     Ok(ReplayOutcome {
         allocate_ns: measured.allocate_ns,
         free_ns: measured.free_ns,

@@ -25,7 +25,7 @@ impl<G> Default for GraphTable<G> {
 impl<G> GraphTable<G> {
     /// Adds a graph. No two graphs get the same number.
     pub(in crate::device) fn add(&self, graph: G) -> GraphHandle {
-        let mut all = self.0.lock().expect("no panic under this lock");
+        let mut all = self.0.lock().expect("no thread panicked while it held this lock");
         all.last += 1;
         let number = all.last;
         all.by_number.insert(number, Arc::new(Mutex::new(graph)));
@@ -33,12 +33,12 @@ impl<G> GraphTable<G> {
     }
 
     pub(in crate::device) fn find(&self, graph: GraphHandle) -> Option<Arc<Mutex<G>>> {
-        let all = self.0.lock().expect("no panic under this lock");
+        let all = self.0.lock().expect("no thread panicked while it held this lock");
         all.by_number.get(&graph.0).map(Arc::clone)
     }
 
     pub(in crate::device) fn remove(&self, graph: GraphHandle) -> Option<Arc<Mutex<G>>> {
-        let mut all = self.0.lock().expect("no panic under this lock");
+        let mut all = self.0.lock().expect("no thread panicked while it held this lock");
         all.by_number.remove(&graph.0)
     }
 }

@@ -53,7 +53,7 @@ impl File<'_> {
     fn cut(&self, what: &str, at: u64, bytes: u64) -> Refusal {
         let end = u128::from(at) + u128::from(bytes);
         format!(
-            "it is cut off: {what} ends at byte {end}, but the file has only {} bytes",
+            "the binary is cut off: {what} ends at byte {end}, but the file has only {} bytes",
             self.len()
         )
     }

@@ -101,7 +101,7 @@ impl Heap {
     }
 
     fn state(&self) -> MutexGuard<'_, GraphHeapState> {
-        self.state.lock().expect("no panic under this lock")
+        self.state.lock().expect("no thread panicked while it held this lock")
     }
 
     pub(super) fn alloc(self: &Arc<Self>, device: &Device, bytes: Bytes) -> Result<Temporary> {

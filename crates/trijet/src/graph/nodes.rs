@@ -214,7 +214,7 @@ impl Nodes {
     }
 
     fn devices(&self) -> MutexGuard<'_, Vec<Device>> {
-        self.devices.lock().expect("no panic under this lock")
+        self.devices.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Allocates memory of the graph on a device.
@@ -225,7 +225,7 @@ impl Nodes {
     }
 
     fn state(&self) -> MutexGuard<'_, RecordingState> {
-        self.state.lock().expect("no panic under this lock")
+        self.state.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Registers a new stream.

@@ -152,7 +152,7 @@ impl Caches {
         let mut gathered = Gathered { blocks: Vec::new(), taken: [0; 2], _turn: turn };
         for lane in 0..self.lanes.load(Ordering::Relaxed) {
             let Some(cache) = self.of_lanes.get(lane) else { continue };
-            let mut cache = cache.lock().expect("no panic under this lock");
+            let mut cache = cache.lock().expect("no thread panicked while it held this lock");
             let Cache { blocks, taken, .. } = std::mem::take(&mut *cache);
             drop(cache);
             gathered.blocks.extend(blocks);

@@ -100,7 +100,7 @@ impl Heap {
     /// `OutOfMemory` if the device has no more memory; an error of the driver.
     pub(crate) fn extend(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) -> Result<()> {
         let sizes = self.range_sizes(driver)?;
-        let mut pieces = range.pieces.lock().expect("no panic under this lock");
+        let mut pieces = range.pieces.lock().expect("no thread panicked while it held this lock");
         let begin = range.mapped();
         if begin >= to {
             return Ok(());
@@ -216,7 +216,7 @@ impl Heap {
     }
 
     fn release(&self, driver: &dyn Driver, range: GrowingRange) -> Result<()> {
-        let pieces = range.pieces.into_inner().expect("no panic under this lock");
+        let pieces = range.pieces.into_inner().expect("no thread panicked while it held this lock");
         let mut begin = 0;
         for end in pieces {
             driver.range_unmap(&range.memory, begin..end)?;

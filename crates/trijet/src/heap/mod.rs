@@ -168,7 +168,7 @@ impl Heap {
                 Err(TryLockError::Poisoned(_)) => break,
             }
         }
-        self.state.lock().expect("no panic under this lock")
+        self.state.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Takes the lock to free a live block, without waiting for another thread. If another thread
@@ -197,7 +197,7 @@ impl Heap {
         let number = index as usize;
         let place = self.returns.get(number);
         let place = place.unwrap_or_else(|| self.returns.set(number, Return::default()));
-        *place.users.lock().expect("no panic under this lock") = users;
+        *place.users.lock().expect("no thread panicked while it held this lock") = users;
         self.returned.push(index, &place.next);
     }
 
@@ -226,7 +226,8 @@ impl Heap {
         self.returned.take(
             |index| &place(index).next,
             |index| {
-                let mut users = place(index).users.lock().expect("no panic under this lock");
+                let mut users =
+                    place(index).users.lock().expect("no thread panicked while it held this lock");
                 left.push((index, std::mem::take(&mut *users)));
             },
         );

@@ -36,7 +36,7 @@ struct SlabsState {
 
 impl Slabs {
     fn state(&self) -> MutexGuard<'_, SlabsState> {
-        self.0.lock().expect("no panic under this lock")
+        self.0.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Takes a block with complete users. Returns the first `bytes` bytes of the block, and its

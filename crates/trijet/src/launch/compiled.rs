@@ -35,7 +35,7 @@ impl Compiled {
         compute: (u32, u32),
         compile: impl FnOnce() -> Result<String>,
     ) -> Result<CompiledPtx> {
-        let mut all = self.0.lock().expect("no panic under this lock");
+        let mut all = self.0.lock().expect("no thread panicked while it held this lock");
         if let Some(found) = all.get(&compute) {
             return Ok(found.clone());
         }

@@ -169,7 +169,8 @@ impl Untyped {
     /// Returns the module of the code. Loads the module if the device does not have it yet. Kernels
     /// with equal code share a module.
     fn module(&self, device: &OpenDevice) -> Result<LoadedModule> {
-        let mut modules = device.modules.lock().expect("no panic under this lock");
+        let mut modules =
+            device.modules.lock().expect("no thread panicked while it held this lock");
         if let Some(module) = modules.get(&self.spec.code) {
             return Ok(module.clone());
         }

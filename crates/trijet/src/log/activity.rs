@@ -173,7 +173,7 @@ impl Collection {
 
     /// Stores the tag of an operation. `op` is the index of the operation in the ledger.
     pub(super) fn bears(&self, op: usize, tag: u64) {
-        self.tags.lock().expect("no panic under this lock").push((op, tag));
+        self.tags.lock().expect("no thread panicked while it held this lock").push((op, tag));
     }
 
     /// Ends the collection, and sets the times of the operations. Returns the maximum error of
@@ -183,7 +183,7 @@ impl Collection {
         let Activities { work, lost } = profiler(&*self.driver)?.activity_take()?;
         let last = self.sample(host)?;
         let map = ClockMap::between(self.first.get().copied().unwrap_or(last), last);
-        let tags = self.tags.lock().expect("no panic under this lock");
+        let tags = self.tags.lock().expect("no thread panicked while it held this lock");
         assign(ops, &tags, &work, &map);
         Ok((map.error, lost + take_back_impossible(ops, &tags)))
     }

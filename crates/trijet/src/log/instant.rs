@@ -71,6 +71,6 @@ impl Instants {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<DeviceId, Vec<Arc<Instant>>>> {
-        self.0.lock().expect("no panic under this lock")
+        self.0.lock().expect("no thread panicked while it held this lock")
     }
 }

@@ -73,7 +73,7 @@ impl UsedNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Name>> {
-        self.all.lock().expect("no panic under this lock")
+        self.all.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Stores the name, which replaces an earlier name of the same object.

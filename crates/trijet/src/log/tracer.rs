@@ -94,7 +94,8 @@ impl Deref for AtLane {
 impl Drop for AtLane {
     fn drop(&mut self) {
         if !self.raw.is_empty() {
-            let mut raw = self.tracer.raw.lock().expect("no panic under this lock");
+            let mut raw =
+                self.tracer.raw.lock().expect("no thread panicked while it held this lock");
             raw.append(&mut self.raw);
         }
     }
@@ -160,7 +161,10 @@ impl Tracer {
 
     /// Whether the times of a device have an origin already.
     pub(crate) fn has_begun(&self, device: DeviceId) -> bool {
-        self.origins.lock().expect("no panic under this lock").contains_key(&device)
+        self.origins
+            .lock()
+            .expect("no thread panicked while it held this lock")
+            .contains_key(&device)
     }
 
     /// Makes `origin` the origin of the times of the device, unless the device has an origin. The
@@ -183,7 +187,7 @@ impl Tracer {
                 collection.synchronize(|| self.at(Reading::now(driver)))?;
             }
         }
-        let mut origins = self.origins.lock().expect("no panic under this lock");
+        let mut origins = self.origins.lock().expect("no thread panicked while it held this lock");
         origins.entry(device).or_insert_with(|| Origin {
             instant: Arc::clone(origin),
             at: self.at(reading),
@@ -223,7 +227,7 @@ impl Tracer {
     /// Stores the error of an operation whose end could not be recorded. The operation itself was
     /// enqueued. The trace then ends with this error.
     pub(crate) fn fail(&self, error: &Error) {
-        let mut failed = self.failed.lock().expect("no panic under this lock");
+        let mut failed = self.failed.lock().expect("no thread panicked while it held this lock");
         failed.get_or_insert_with(|| error.again());
     }
 
@@ -235,7 +239,7 @@ impl Tracer {
         device: DeviceId,
         event: EventHandle,
     ) -> Result<Option<Nanos>> {
-        let origins = self.origins.lock().expect("no panic under this lock");
+        let origins = self.origins.lock().expect("no thread panicked while it held this lock");
         let origin = origins.get(&device);
         origin.map(|origin| origin.time(driver, event)).transpose()
     }
@@ -244,13 +248,17 @@ impl Tracer {
     /// all traced work is complete. After the times of the events were read, the events are kept
     /// for the next trace.
     pub(crate) fn take(&self, driver: &dyn Driver, instants: &Instants) -> Result<Trace> {
-        if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
+        if let Some(error) =
+            self.failed.lock().expect("no thread panicked while it held this lock").take()
+        {
             return Err(error);
         }
         let mut ops = self.ledger.take();
         number_by_appearance(&mut ops);
-        let origins = self.origins.lock().expect("no panic under this lock");
-        let raw = std::mem::take(&mut *self.raw.lock().expect("no panic under this lock"));
+        let origins = self.origins.lock().expect("no thread panicked while it held this lock");
+        let raw = std::mem::take(
+            &mut *self.raw.lock().expect("no thread panicked while it held this lock"),
+        );
         let mut cache: BTreeMap<u64, Nanos> = BTreeMap::new();
         for Raw { op, called, pair } in raw {
             let Some(op) = ops.get_mut(op) else { continue };

@@ -183,7 +183,7 @@ impl Tracers {
     }
 
     fn attached(&self) -> MutexGuard<'_, Attachments> {
-        self.attached.lock().expect("no panic under this lock")
+        self.attached.lock().expect("no thread panicked while it held this lock")
     }
 
     fn name(&self, name: &Name) {

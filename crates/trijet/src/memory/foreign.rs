@@ -68,7 +68,7 @@ impl BlockSource for ForeignSource {
     }
 
     fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
-        let owner = self.owner.lock().expect("no panic under this lock").take();
+        let owner = self.owner.lock().expect("no thread panicked while it held this lock").take();
         let Some(owner) = owner else { return };
         let mut users = NeededPositions::new();
         track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);

@@ -182,7 +182,10 @@ mod tests {
         other.synchronize()?;
         let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
         for error in errors {
-            assert_eq!(error.expect_err("its end is unknown").kind(), ErrorKind::Closed);
+            assert_eq!(
+                error.expect_err("the end of the stream is unknown").kind(),
+                ErrorKind::Closed
+            );
         }
         // A wait for the whole device needs no event record.
         device.synchronize()?;
@@ -207,7 +210,7 @@ mod tests {
         let domain = &device.shared().domain;
         let position = Position { lane: dropped.lane().id, seq: 1 };
         drop(dropped);
-        assert!(!domain.is_done(position), "no thread knows it");
+        assert!(!domain.is_done(position), "no thread knows that the work is complete");
         // Time passes, but the queries of an idle stream tell this thread nothing.
         (0..1000).try_for_each(|_| streams[1].query().map(drop))?;
         assert_eq!(domain.free_lane()?.id, position.lane, "the only lane that is free");

@@ -198,7 +198,7 @@ impl ZoneLook<'_> {
         let from_begin = |byte: u64| byte.cast_signed() - ZONE.cast_signed();
         let bytes = (from_begin(from), from_begin(to));
         let damage = Damage { place, bytes, size: Bytes(of.bytes), site: of.site };
-        self.watched.found.lock().expect("no panic under this lock").push(damage);
+        self.watched.found.lock().expect("no thread panicked while it held this lock").push(damage);
         Ok(true)
     }
 }
@@ -238,7 +238,9 @@ impl Device {
             return Err(Error::new(ErrorKind::Unsupported, "check memory", cause));
         };
         self.look(watched)?;
-        Ok(std::mem::take(&mut *watched.found.lock().expect("no panic under this lock")))
+        Ok(std::mem::take(
+            &mut *watched.found.lock().expect("no thread panicked while it held this lock"),
+        ))
     }
 
     #[track_caller]

@@ -166,7 +166,7 @@ impl Domain {
 
     /// The number of lanes that have been opened so far.
     pub(super) fn lane_count(&self) -> u32 {
-        *self.fresh.lock().expect("no panic under this lock")
+        *self.fresh.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Destroys an event of `device`.
@@ -263,7 +263,7 @@ impl Domain {
     }
 
     fn defaults(&self) -> MutexGuard<'_, Defaults> {
-        self.defaults.lock().expect("no panic under this lock")
+        self.defaults.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Removes a handle of a default stream. Returns `true` if this was the last handle and the
@@ -282,18 +282,23 @@ impl Domain {
 
     /// The heap of a device.
     pub(crate) fn heap(&self, device: DeviceId) -> Arc<Heap> {
-        let mut heaps = self.heaps.lock().expect("no panic under this lock");
+        let mut heaps = self.heaps.lock().expect("no thread panicked while it held this lock");
         Arc::clone(heaps.entry(device).or_insert_with(|| Arc::new(Heap::new(device))))
     }
 
     /// The devices that have been opened.
     pub(super) fn devices(&self) -> Vec<DeviceId> {
-        self.heaps.lock().expect("no panic under this lock").keys().copied().collect()
+        self.heaps
+            .lock()
+            .expect("no thread panicked while it held this lock")
+            .keys()
+            .copied()
+            .collect()
     }
 
     /// The order among the blocking streams and the legacy stream of a device.
     pub(crate) fn blocking(&self, device: DeviceId) -> Arc<Blocking> {
-        let mut legacy = self.legacy.lock().expect("no panic under this lock");
+        let mut legacy = self.legacy.lock().expect("no thread panicked while it held this lock");
         Arc::clone(legacy.entry(device).or_default())
     }
 
@@ -309,7 +314,8 @@ impl Domain {
         }
         // The lock of the retired lanes is not held during the queries, because the driver may run
         // a host function that drops a stream.
-        let retired = self.retired.lock().expect("no panic under this lock").clone();
+        let retired =
+            self.retired.lock().expect("no thread panicked while it held this lock").clone();
         for (lane, end) in retired {
             let Some(mark) = &end else { continue };
             if !matches!(self.gate.query_event(mark.device, mark.event), Ok(Readiness::Ready)) {
@@ -338,14 +344,14 @@ impl Domain {
     }
 
     fn take_retired(&self, fits: impl Fn(&Option<Arc<Mark>>) -> bool) -> Option<Retired> {
-        let mut retired = self.retired.lock().expect("no panic under this lock");
+        let mut retired = self.retired.lock().expect("no thread panicked while it held this lock");
         let index = retired.iter().position(|(_, end)| fits(end))?;
         Some(retired.swap_remove(index))
     }
 
     /// Opens a lane, if fewer than `most` have been opened.
     fn fresh_lane(&self, most: u32) -> Option<LaneId> {
-        let mut fresh = self.fresh.lock().expect("no panic under this lock");
+        let mut fresh = self.fresh.lock().expect("no thread panicked while it held this lock");
         if *fresh >= most {
             return None;
         }
@@ -357,7 +363,7 @@ impl Domain {
     /// Takes a lane back when its stream is dropped. `end` stands for all work of the stream;
     /// `None` if the stream had no work.
     pub(crate) fn retire(&self, id: LaneId, end: Option<Arc<Mark>>) {
-        self.retired.lock().expect("no panic under this lock").push((id, end));
+        self.retired.lock().expect("no thread panicked while it held this lock").push((id, end));
     }
 
     /// Notes the error of a call on `device`. The error may be the loss of another device whose
@@ -425,7 +431,7 @@ impl Domain {
     /// Leaves out the `number`-th wait from now on, counted from 1.
     pub(crate) fn drop_wait(&self, number: u64) {
         self.waits.choose(number);
-        *self.dropped.lock().expect("no panic under this lock") = None;
+        *self.dropped.lock().expect("no thread panicked while it held this lock") = None;
     }
 
     /// Counts a wait. Returns whether this wait is to be left out. If the chosen wait is not
@@ -434,12 +440,12 @@ impl Domain {
         if !self.waits.take(droppable) {
             return false;
         }
-        *self.dropped.lock().expect("no panic under this lock") = Some(about());
+        *self.dropped.lock().expect("no thread panicked while it held this lock") = Some(about());
         true
     }
 
     pub(crate) fn dropped(&self) -> Option<DroppedWait> {
-        self.dropped.lock().expect("no panic under this lock").clone()
+        self.dropped.lock().expect("no thread panicked while it held this lock").clone()
     }
 
     /// The positions of all work in the streams of a device. A wait for the device covers them (law

@@ -80,7 +80,7 @@ enum TurnGuard<'a> {
 
 impl Blocking {
     fn order(&self) -> MutexGuard<'_, BlockingOrder> {
-        self.order.lock().expect("no panic under this lock")
+        self.order.lock().expect("no thread panicked while it held this lock")
     }
 }
 

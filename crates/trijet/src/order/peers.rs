@@ -156,7 +156,7 @@ impl Peers {
     }
 
     fn state(&self) -> MutexGuard<'_, PeersState> {
-        self.state.lock().expect("no panic under this lock")
+        self.state.lock().expect("no thread panicked while it held this lock")
     }
 }
 

@@ -118,7 +118,7 @@ struct Rare {
 
 impl Rare {
     fn clear(&mut self) {
-        self.stamps.get_mut().expect("no code panics under the stamps").clear();
+        self.stamps.get_mut().expect("no code panics under the lock of the stamps").clear();
         self.left_out.get_mut().expect("no code panics under this lock").clear();
     }
 
@@ -134,7 +134,7 @@ impl Rare {
     #[cold]
     fn with_readers(bytes: u64, readers: &[Position]) -> Box<Self> {
         let rare = Box::<Self>::default();
-        let mut stamps = rare.stamps.lock().expect("no code panics under the stamps");
+        let mut stamps = rare.stamps.lock().expect("no code panics under the lock of the stamps");
         // An empty allocation also keeps the users of its memory, for the next owner.
         stamps.update(0..bytes.max(1), Stamp::default, |stamp| {
             readers.iter().for_each(|position| stamp.read(*position));
@@ -315,7 +315,7 @@ impl Track {
     }
 
     fn lock(&self) -> MutexGuard<'_, RangeMap<Stamp>> {
-        self.rare().stamps.lock().expect("no code panics under the stamps")
+        self.rare().stamps.lock().expect("no code panics under the lock of the stamps")
     }
 
     /// Notes that `lane` uses the allocation. Returns whether two lanes use it.

@@ -336,7 +336,7 @@ impl Door<'_> {
         let cause = if *count != own {
             format!("rank {rank} from {from} was started with {count} ranks, but rank 0 with {own}")
         } else if *rank == 0 || *rank >= own || self.joined.contains_key(rank) {
-            format!("rank {rank} is there twice, the second time from {from}")
+            format!("rank {rank} has joined twice; the second connection is from {from}")
         } else {
             self.joined.insert(*rank, one);
             return Ok(());

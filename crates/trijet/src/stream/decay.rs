@@ -35,7 +35,7 @@ impl Device {
         const OP: &str = "memory decay";
         calling::refuse(OP)?;
         let shared = self.shared();
-        let mut thread = shared.decay.lock().expect("no panic under this lock");
+        let mut thread = shared.decay.lock().expect("no thread panicked while it held this lock");
         *thread = None;
         let Some(after) = after else { return Ok(()) };
         if matches!(shared.source, MemorySource::Pool(..)) || shared.info.clock == Clock::Model {

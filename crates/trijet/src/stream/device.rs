@@ -47,7 +47,7 @@ pub struct Device(Arc<OpenDevice>);
 /// The domain of the CUDA driver. A process has one such domain, because it has one CUDA driver.
 fn cuda_domain() -> Result<Arc<Domain>> {
     static CUDA: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
-    let mut slot = CUDA.lock().expect("no panic under this lock");
+    let mut slot = CUDA.lock().expect("no thread panicked while it held this lock");
     if let Some(domain) = &*slot {
         return Ok(Arc::clone(domain));
     }
@@ -60,7 +60,7 @@ fn cuda_domain() -> Result<Arc<Domain>> {
 /// such domain. After the loss of a device, the process gets a new domain.
 fn host_domain() -> Result<Arc<Domain>> {
     static HOST: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
-    let mut slot = HOST.lock().expect("no panic under this lock");
+    let mut slot = HOST.lock().expect("no thread panicked while it held this lock");
     if let Some(domain) = slot.as_ref().filter(|domain| domain.is_live()) {
         return Ok(Arc::clone(domain));
     }
@@ -276,7 +276,7 @@ impl Device {
         // Deferred work that was refused before is tried again.
         self.run_deferred();
         self.0.domain.host_fns.take_panic()?;
-        let mut errors = self.0.errors.lock().expect("no panic under this lock");
+        let mut errors = self.0.errors.lock().expect("no thread panicked while it held this lock");
         if errors.is_empty() {
             return Ok(());
         }

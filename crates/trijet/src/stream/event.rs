@@ -109,7 +109,7 @@ impl RecordedEvent {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Record>> {
-        self.last.lock().expect("no panic under this lock")
+        self.last.lock().expect("no thread panicked while it held this lock")
     }
 
     fn last(&self) -> Arc<Record> {

@@ -111,7 +111,7 @@ impl OpenDevice {
 
     /// Keeps an error that the failing call could not return.
     pub(crate) fn keep_error(&self, error: Error) {
-        self.errors.lock().expect("no panic under this lock").push(error);
+        self.errors.lock().expect("no thread panicked while it held this lock").push(error);
     }
 
     /// The number of bytes that the heap or the pool has taken from the device and not returned.
@@ -223,7 +223,7 @@ impl OpenDevice {
             std::mem::forget(work);
             return;
         }
-        self.deferred.lock().expect("no panic under this lock").push(work);
+        self.deferred.lock().expect("no thread panicked while it held this lock").push(work);
         self.any_deferred.store(true, Ordering::Release);
     }
 
@@ -232,7 +232,8 @@ impl OpenDevice {
         if !self.any_deferred.load(Ordering::Relaxed) {
             return;
         }
-        let mut deferred = self.deferred.lock().expect("no panic under this lock");
+        let mut deferred =
+            self.deferred.lock().expect("no thread panicked while it held this lock");
         self.any_deferred.store(false, Ordering::Relaxed);
         let work = std::mem::take(&mut *deferred);
         drop(deferred);

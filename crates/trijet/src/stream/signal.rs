@@ -62,7 +62,8 @@ pub struct Signal {
 
 struct SignalShared {
     number: u64,
-    /// The number of handles that got a number.
+    /// The number of handles that were created while a tracer was attached. These handles are
+    /// numbered from 1.
     handles: AtomicU64,
     device: DeviceId,
     tracers: Arc<Tracers>,

@@ -107,7 +107,7 @@ impl fmt::Display for Damage {
 impl Watched {
     /// Watches a live allocation.
     pub(crate) fn watch(&self, block: Arc<dyn Any + Send + Sync>, of: Zoned) {
-        let mut live = self.live.lock().expect("no panic under this lock");
+        let mut live = self.live.lock().expect("no thread panicked while it held this lock");
         if live.len() == live.capacity() {
             live.retain(|(block, _)| block.strong_count() > 0);
         }
@@ -116,13 +116,13 @@ impl Watched {
 
     /// The live blocks, with the spans of their red zones.
     pub(crate) fn live(&self) -> Vec<(Arc<dyn Any + Send + Sync>, Zoned)> {
-        let live = self.live.lock().expect("no panic under this lock");
+        let live = self.live.lock().expect("no thread panicked while it held this lock");
         live.iter().filter_map(|(block, of)| Some((block.upgrade()?, of.clone()))).collect()
     }
 
     /// Watches allocations whose buffers were dropped.
     pub(crate) fn add_dropped(&self, more: impl IntoIterator<Item = Dropped>) {
-        let mut dropped = self.dropped.lock().expect("no panic under this lock");
+        let mut dropped = self.dropped.lock().expect("no thread panicked while it held this lock");
         for one in more {
             dropped.bytes += one.of.whole.bytes();
             dropped.all.push(one);
@@ -130,12 +130,15 @@ impl Watched {
     }
 
     pub(crate) fn take_dropped(&self) -> Vec<Dropped> {
-        std::mem::take(&mut *self.dropped.lock().expect("no panic under this lock")).all
+        std::mem::take(
+            &mut *self.dropped.lock().expect("no thread panicked while it held this lock"),
+        )
+        .all
     }
 
     /// The total size of the dropped allocations in bytes, including their red zones.
     pub(crate) fn dropped_bytes(&self) -> u64 {
-        self.dropped.lock().expect("no panic under this lock").bytes
+        self.dropped.lock().expect("no thread panicked while it held this lock").bytes
     }
 }
 

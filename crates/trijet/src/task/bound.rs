@@ -104,7 +104,7 @@ impl BoundData {
         if let Some(place) = place.filter(|place| *place != self.place) {
             let own = self.place;
             return Err(refused(format!(
-                "the task is on device {place}, but `{name}` on device {own}"
+                "the task is on device {place}, but `{name}` is on device {own}"
             )));
         }
         for one in uses {

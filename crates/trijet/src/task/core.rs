@@ -264,9 +264,9 @@ impl Core {
         let stream = Arc::clone(&region.stream);
         let numbers: Vec<Number> = region.members.iter().map(|member| member.number).collect();
         let run = |body: StreamBody, stream: &Stream| self.run(|| body(stream));
-        // The graphs are taken out of the lock, because no lock may be held while functions run.
-        // Only one thread at a time issues tasks, so no other thread needs the graphs meanwhile.
-        let kept = || self.templates.lock().expect("no panic under this lock");
+        // No lock may be held while functions run. Only one thread at a time issues tasks, so no
+        // other thread needs the graphs meanwhile.
+        let kept = || self.templates.lock().expect("no thread panicked while it held this lock");
         let mut templates = std::mem::take(&mut *kept());
         let (outcomes, launched) = templates.launch(&self.devices[place], region, &run);
         *kept() = templates;
@@ -562,7 +562,8 @@ impl Core {
     /// of this kind, so that the next call does not report them again.
     fn demand_right_reads(&self) -> Result<()> {
         let Some(wrong) = &self.wrong_reads else { return Ok(()) };
-        let found = std::mem::take(&mut *wrong.lock().expect("no panic under this lock"));
+        let mut wrong = wrong.lock().expect("no thread panicked while it held this lock");
+        let found = std::mem::take(&mut *wrong);
         let Some(WrongRead { site, datum, bytes: Range { start, end } }) = found.first() else {
             return Ok(());
         };
@@ -591,8 +592,7 @@ impl Core {
         for stream in streams {
             outcome = outcome.and(stream.complete());
         }
-        // If there are several errors, the first is returned here, and the next call returns the
-        // next error.
+        // Of several errors, each call returns one, in their order.
         failed.map_or(outcome, Err)?;
         self.domain().host_fns.take_panic()?;
         self.demand_right_reads()

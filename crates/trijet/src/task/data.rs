@@ -280,7 +280,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
             let end = (begin..before.len()).rfind(differs).unwrap_or(begin) + 1;
             let bytes = first + begin..first + end;
             let found = WrongRead { site, datum, bytes };
-            wrong.lock().expect("no panic under this lock").push(found);
+            wrong.lock().expect("no thread panicked while it held this lock").push(found);
         })
     }
 }

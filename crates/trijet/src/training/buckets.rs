@@ -239,7 +239,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             return Err(refused(format!("gradient {empty} is empty")));
         }
         if lens.is_empty() {
-            return Err(refused("there is no gradient".to_owned()));
+            return Err(refused("the list of gradients is empty; give at least one".to_owned()));
         }
         let streams = devices.iter().map(Device::stream).collect::<Result<_>>()?;
         let order = (0..lens.len()).rev().collect();

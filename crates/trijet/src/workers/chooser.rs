@@ -144,7 +144,7 @@ impl Chooser {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Trials>> {
-        self.trials.lock().expect("no panic under this lock")
+        self.trials.lock().expect("no thread panicked while it held this lock")
     }
 }
 

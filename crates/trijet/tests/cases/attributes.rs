@@ -302,7 +302,10 @@ pub(crate) fn a_dependent_launch_of_a_kernel_that_does_not_wait_is_refused(
         let error = s.launch_with(&HASTY, config.dependent(), (&mut words,)).expect_err("no wait");
         assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidValue, None), "{error}");
         let words = error.to_string();
-        assert!(words.contains("`hasty`: its PTX has no `griddepcontrol.wait`"), "{error}");
+        assert!(
+            words.contains("`hasty`: the PTX of the kernel has no `griddepcontrol.wait`"),
+            "{error}"
+        );
     }
     let both = config.cooperative().dependent();
     let error = s.launch_with(&PATIENT, both, (&mut words,)).expect_err("not both");

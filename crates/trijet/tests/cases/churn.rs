@@ -36,9 +36,14 @@ struct Owners(RwLock<BTreeMap<u64, Arc<[AtomicU32]>>>);
 
 impl Owners {
     fn region(&self, number: u64) -> Arc<[AtomicU32]> {
-        let known = self.0.read().expect("no panic under this lock").get(&number).cloned();
+        let known = self
+            .0
+            .read()
+            .expect("no thread panicked while it held this lock")
+            .get(&number)
+            .cloned();
         known.unwrap_or_else(|| {
-            let mut all = self.0.write().expect("no panic under this lock");
+            let mut all = self.0.write().expect("no thread panicked while it held this lock");
             let new = || (0..REGION).map(|_| AtomicU32::new(0)).collect();
             Arc::clone(all.entry(number).or_insert_with(new))
         })
@@ -59,7 +64,7 @@ impl Owners {
     }
 
     fn demand_none(&self) {
-        let all = self.0.read().expect("no panic under this lock");
+        let all = self.0.read().expect("no thread panicked while it held this lock");
         let owned = all.values().flat_map(|region| region.iter());
         assert!(owned.into_iter().all(|owner| owner.load(Ordering::Relaxed) == 0));
     }

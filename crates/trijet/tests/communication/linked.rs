@@ -315,7 +315,9 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
         error.to_string()
     };
     let new = |lens: &[usize]| GradientBuckets::<u32, _>::new(&devices, lens, Sum);
-    assert!(told(new(&[]).map(|_| ())).contains("there is no gradient"));
+    assert!(
+        told(new(&[]).map(|_| ())).contains("the list of gradients is empty; give at least one")
+    );
     assert!(told(new(&[4, 0]).map(|_| ())).contains("gradient 1 is empty"));
     let mut gradients = new(&[5, 6, 7])?;
     for (rank, device) in devices.iter().enumerate() {

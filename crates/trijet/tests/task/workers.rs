@@ -259,7 +259,7 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
         ),
         (
             told(tasks.task(a.write()).on(1).on_workers(&workers, 0, &[])),
-            "on device 1, but `vectors` on device 0",
+            "on device 1, but `vectors` is on device 0",
         ),
         (
             told(tasks.task(other.read()).on_workers(&workers, 0, &[])),

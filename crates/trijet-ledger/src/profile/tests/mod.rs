@@ -225,7 +225,7 @@ fn idle_row_and_finding_count_the_same_gaps() {
     let device = scenario.device();
     let found = device.findings.iter().find(|found| found.rule == Rule::GpuIdle).unwrap();
     assert_eq!((device.idle.gaps, found.count, found.cost.0), (1, 1, 22_000));
-    assert!(found.seen.contains("1 shorter than 5 us is not counted"), "{}", found.seen);
+    assert!(found.seen.contains("1 gap shorter than 5 us is not counted"), "{}", found.seen);
     let text = device.to_string();
     assert!(text.contains(" 1 gap\n"), "{text}");
 }
@@ -437,7 +437,7 @@ fn the_fix_of_idle_time_follows_its_cause() {
         ("cudaMemcpyAsync", Some(MemoryKind::Pageable), Rule::Pageable.fix()),
         ("cudaMemcpy", Some(MemoryKind::Pageable), Rule::SyncCopy.fix()),
         ("cudaMemcpy", Some(MemoryKind::Pinned), Rule::SyncCopy.fix()),
-        ("cudaGraphInstantiate", None, "first launch loads it"),
+        ("cudaGraphInstantiate", None, "first launch of a kernel loads the kernel"),
     ] {
         assert!(fix(name, memory).contains(words), "{name}: {}", fix(name, memory));
     }

@@ -21,7 +21,8 @@ const WHILE: c_int = 1;
 impl CudaDriver {
     /// The kernel that copies a word in memory to a condition.
     fn set_condition(&self, device: DeviceId) -> Result<FunctionHandle> {
-        let mut all = self.set_conditions.lock().expect("no panic under this lock");
+        let mut all =
+            self.set_conditions.lock().expect("no thread panicked while it held this lock");
         if let Some((_, function)) = all.iter().find(|(of, _)| *of == device) {
             return Ok(*function);
         }

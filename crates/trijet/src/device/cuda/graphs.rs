@@ -72,7 +72,7 @@ impl CudaDriver {
         after: &[usize],
     ) -> Result<()> {
         let graph = self.graph(graph)?;
-        let mut graph = graph.lock().expect("no panic under this lock");
+        let mut graph = graph.lock().expect("no thread panicked while it held this lock");
         let _entered = self.enter("graph add", device)?;
         let before: Vec<Handle> = after.iter().map(|node| raw(graph.nodes[*node])).collect();
         let into = raw(graph.graph);
@@ -163,7 +163,7 @@ impl CudaDriver {
         child: GraphHandle,
     ) -> Result<Handle> {
         let child = self.graph(child)?;
-        let child = child.lock().expect("no panic under this lock");
+        let child = child.lock().expect("no thread panicked while it held this lock");
         let mut added = null_mut();
         cu!(
             self,
@@ -230,7 +230,7 @@ impl CudaDriver {
 
     pub(super) fn graph_ready(&self, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
-        let mut graph = graph.lock().expect("no panic under this lock");
+        let mut graph = graph.lock().expect("no thread panicked while it held this lock");
         let _entered = self.enter("graph instantiate", graph.device)?;
         let _relaxed = self.relaxed();
         let mut exec = null_mut();
@@ -251,7 +251,7 @@ impl CudaDriver {
         node: NodeAction<'_>,
     ) -> Result<()> {
         let graph = self.graph(graph)?;
-        let graph = graph.lock().expect("no panic under this lock");
+        let graph = graph.lock().expect("no thread panicked while it held this lock");
         let device = device_of(graph.nodes[number]);
         let _entered = self.enter("graph update", device)?;
         let _relaxed = self.relaxed();
@@ -303,7 +303,7 @@ impl CudaDriver {
 
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
-        let mut graph = graph.lock().expect("no panic under this lock");
+        let mut graph = graph.lock().expect("no thread panicked while it held this lock");
         let _entered = self.enter_of("graph launch", stream.0)?;
         let exec = exec_of(&graph)?;
         // The first launch allocates memory, which a capture of another thread could refuse.
@@ -321,7 +321,7 @@ impl CudaDriver {
         let Some(graph) = self.graphs.remove(graph) else {
             return Err(refused("graph destroy", INVALID_HANDLE, "the graph was destroyed"));
         };
-        let graph = graph.lock().expect("no panic under this lock");
+        let graph = graph.lock().expect("no thread panicked while it held this lock");
         let _entered = self.enter("graph destroy", graph.device)?;
         let _relaxed = self.relaxed();
         if let Some(exec) = graph.exec {

@@ -129,7 +129,7 @@ impl CudaDriver {
             "the handle was created above and is released once; the mapping keeps the memory"
         );
         mapped?;
-        let mut all = self.mapped.lock().expect("no panic under this lock");
+        let mut all = self.mapped.lock().expect("no thread panicked while it held this lock");
         let peers = all.peers.iter().filter(|(_, owner)| *owner == device).map(|(peer, _)| *peer);
         let devices: Vec<DeviceId> = std::iter::once(device).chain(peers).collect();
         let access = released.and_then(|()| {
@@ -150,7 +150,7 @@ impl CudaDriver {
         let _relaxed = self.relaxed();
         let (address, bytes) = (range.address() + at.start, at.end - at.start);
         self.unmap(address, bytes)?;
-        let mut all = self.mapped.lock().expect("no panic under this lock");
+        let mut all = self.mapped.lock().expect("no thread panicked while it held this lock");
         all.pieces.retain(|(_, begin, _)| *begin != address);
         Ok(())
     }
@@ -200,7 +200,7 @@ impl CudaDriver {
     pub(super) fn range_peer(&self, device: DeviceId, peer: DeviceId, enable: bool) -> Result<()> {
         let _entered = self.enter("range access", peer)?;
         let _relaxed = self.relaxed();
-        let mut all = self.mapped.lock().expect("no panic under this lock");
+        let mut all = self.mapped.lock().expect("no thread panicked while it held this lock");
         let flags = if enable { ACCESS_READ_WRITE } else { ACCESS_NONE };
         let pieces = all.pieces.iter().filter(|(owner, ..)| *owner == peer);
         for (_, address, bytes) in pieces {

@@ -104,7 +104,7 @@ impl HostDriver {
                 queues
             }
             Some(search) => {
-                let mut search = search.lock().expect("no panic under this lock");
+                let mut search = search.lock().expect("no thread panicked while it held this lock");
                 Queues::explored(std::mem::take(&mut search.spare), config.devices, never_ends)
             }
         };
@@ -186,6 +186,6 @@ impl Drop for HostDriver {
         let queues = std::mem::take(&mut state.queues);
         drop(state);
         let queues = queues.cleared();
-        search.lock().expect("no panic under this lock").spare = queues;
+        search.lock().expect("no thread panicked while it held this lock").spare = queues;
     }
 }

@@ -113,7 +113,7 @@ impl fmt::Display for WaitFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoWait => f.write_str(
-                "its PTX has no `griddepcontrol.wait`, so a dependent launch would not wait for \
+                "the PTX of the kernel has no `griddepcontrol.wait`, so a dependent launch would not wait for \
                  earlier work; add a wait to the kernel",
             ),
             Self::EarlyUse(used) => write!(

@@ -141,7 +141,9 @@ impl BlockSource for KeptSource {
 
     fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
         let kept = &self.0.domain.kept;
-        kept.lock().expect("no panic under this lock").push((memory.clone(), track.take()));
+        kept.lock()
+            .expect("no thread panicked while it held this lock")
+            .push((memory.clone(), track.take()));
     }
 }
 
@@ -183,7 +185,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     };
     let mut busy = Vec::new();
     let found = loop {
-        let mut kept = domain.kept.lock().expect("no panic under this lock");
+        let mut kept = domain.kept.lock().expect("no thread panicked while it held this lock");
         let fitting = (0..kept.len()).filter(|index| fits(&kept[*index].0));
         let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
         let (memory, track) = kept.swap_remove(index);
@@ -194,7 +196,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
         }
         busy.push((memory, track));
     };
-    domain.kept.lock().expect("no panic under this lock").extend(busy);
+    domain.kept.lock().expect("no thread panicked while it held this lock").extend(busy);
     found
 }
 
@@ -222,7 +224,7 @@ fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
     };
     let mut busy = Vec::new();
     let found = loop {
-        let mut kept = domain.kept.lock().expect("no panic under this lock");
+        let mut kept = domain.kept.lock().expect("no thread panicked while it held this lock");
         let Some(index) = kept.iter().position(|(memory, _)| may_free(memory)) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
@@ -231,7 +233,7 @@ fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
         }
         busy.push((memory, track));
     };
-    domain.kept.lock().expect("no panic under this lock").extend(busy);
+    domain.kept.lock().expect("no thread panicked while it held this lock").extend(busy);
     found
 }
 

@@ -79,7 +79,9 @@ impl LaneRef {
         let at_call = AtCall::of(&state, turn.as_ref(), at_return);
         state.note(|| Op {
             accesses: accesses(uses),
-            // Law A38: a copy between two devices follows the work of both devices.
+            // Readers of the ledger recognise a copy between two devices by this engine. Only for
+            // such a copy do they keep the work of the other devices, which the copy may follow
+            // (law A38).
             engine: if engine == Engine::Peer { Engine::Peer } else { Engine::None },
             ..self.host_op(submission, at_call.seq, HostStep::Begin)
         });

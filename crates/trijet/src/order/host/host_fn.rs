@@ -110,7 +110,7 @@ impl HostFns {
     ) -> (Slot, HostFn) {
         let slot =
             Slot(Arc::new(PendingHostFn { run: Mutex::new(Some(run)), seq: AtomicU64::new(0) }));
-        let mut pending = self.pending.lock().expect("no user code under this lock");
+        let mut pending = self.pending.lock().expect("no user code runs under this lock");
         // Finished slots are removed only before the list would grow, so a push stays cheap.
         if pending.len() == pending.capacity() {
             pending.retain(|(_, slot)| slot.0.run.lock().is_ok_and(|run| run.is_some()));
@@ -119,7 +119,7 @@ impl HostFns {
         drop(pending);
         let (this, called) = (Arc::clone(self), slot.clone());
         let call: HostFn = Arc::new(move || {
-            let run = called.0.run.lock().expect("no user code under this lock").take();
+            let run = called.0.run.lock().expect("no user code runs under this lock").take();
             let Some(run) = run else { return };
             let position = Position { lane, seq: called.0.seq.load(Ordering::Relaxed) };
             let at = At { position, device, class };
@@ -166,13 +166,13 @@ impl HostFns {
         if let Err(words) = outcome {
             let cause = format!("it panicked: {words}");
             let error = Error::new(ErrorKind::Panicked, "host function", cause);
-            self.panics.lock().expect("no user code under this lock").push(error);
+            self.panics.lock().expect("no user code runs under this lock").push(error);
         }
     }
 
     /// Returns the oldest panic that no call has reported.
     pub(crate) fn take_panic(&self) -> Result<()> {
-        let mut panics = self.panics.lock().expect("no user code under this lock");
+        let mut panics = self.panics.lock().expect("no user code runs under this lock");
         if panics.is_empty() { Ok(()) } else { Err(panics.remove(0)) }
     }
 
@@ -180,7 +180,7 @@ impl HostFns {
     /// `None`. If the driver calls the function of a dropped closure later, the function finds an
     /// empty slot.
     pub(crate) fn drop_pending(&self, device: Option<DeviceId>) {
-        let mut pending = self.pending.lock().expect("no user code under this lock");
+        let mut pending = self.pending.lock().expect("no user code runs under this lock");
         let (gone, kept) = std::mem::take(&mut *pending)
             .into_iter()
             .partition::<Vec<_>, _>(|(of, _)| device.is_none_or(|device| device == *of));

@@ -41,13 +41,16 @@ impl Spans {
     pub(in crate::pipeline) fn time<R>(&self, work: impl FnOnce() -> R) -> R {
         let begin = self.now();
         let result = work();
-        self.spans.lock().expect("no panic under this lock").push(begin..self.now());
+        self.spans
+            .lock()
+            .expect("no thread panicked while it held this lock")
+            .push(begin..self.now());
         result
     }
 
     /// The union of the spans, on a clock that has the time `begin` at the start of the run.
     fn union(self, begin: u64) -> Union {
-        let spans = self.spans.into_inner().expect("no panic under this lock");
+        let spans = self.spans.into_inner().expect("no thread panicked while it held this lock");
         Union::of(spans.into_iter().map(|span| span.start + begin..span.end + begin))
     }
 }

@@ -36,7 +36,8 @@ impl Reach {
         Self { rows: layout.rows, around }
     }
 
-    /// The rows at a point, for a chunk that produces `rows`.
+    /// The rows of a chunk at point `place`: the rows that the chunk produces, `rows`, and the rows
+    /// around them that later stages need. Points are numbered like the buffers of a slot.
     pub(in crate::pipeline) fn rows_at(&self, place: usize, rows: &Range<u64>) -> Range<u64> {
         let around = self.around[place];
         rows.start.saturating_sub(around)..rows.end.saturating_add(around).min(self.rows)

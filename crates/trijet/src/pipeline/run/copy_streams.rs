@@ -28,7 +28,11 @@ pub(super) struct CopyStreams {
 impl CopyStreams {
     /// Returns the shared streams of the device, and opens them if no run uses them.
     pub(super) fn of(device: &Device) -> Result<Arc<Self>> {
-        let mut shared = device.shared().copy_streams.lock().expect("no panic under this lock");
+        let mut shared = device
+            .shared()
+            .copy_streams
+            .lock()
+            .expect("no thread panicked while it held this lock");
         if let Some(Ok(copies)) = shared.upgrade().map(Arc::downcast::<Self>) {
             return Ok(copies);
         }

@@ -20,7 +20,7 @@ struct Told {
 static RUNS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
 
 fn runs() -> MutexGuard<'static, BTreeMap<u64, Told>> {
-    RUNS.lock().expect("no panic under this lock")
+    RUNS.lock().expect("no thread panicked while it held this lock")
 }
 
 /// Asks the run to end.

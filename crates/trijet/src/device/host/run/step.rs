@@ -183,7 +183,7 @@ impl Stepper {
                 Choice::from_number(number, enabled.len())
             }
             Decider::Search(search) => {
-                let mut search = search.lock().expect("no panic under this lock");
+                let mut search = search.lock().expect("no thread panicked while it held this lock");
                 let choice = search.choose(enabled);
                 (self.listens, self.program_ended) = (search.listens(), search.is_over());
                 if let Some(trail) = &mut queues.trail {
@@ -209,7 +209,9 @@ impl Stepper {
                 *at += 1;
                 steps.get(*at - 1).is_some_and(|step| *step != 0)
             }
-            Decider::Search(search) => search.lock().expect("no panic under this lock").flip(),
+            Decider::Search(search) => {
+                search.lock().expect("no thread panicked while it held this lock").flip()
+            }
         }
     }
 
@@ -218,7 +220,7 @@ impl Stepper {
         if let Decider::Search(search) = &self.decider
             && self.listens
         {
-            search.lock().expect("no panic under this lock").touch(object, write);
+            search.lock().expect("no thread panicked while it held this lock").touch(object, write);
         }
     }
 
@@ -228,7 +230,7 @@ impl Stepper {
             && self.listens
             && !causes.is_empty()
         {
-            search.lock().expect("no panic under this lock").follow(causes);
+            search.lock().expect("no thread panicked while it held this lock").follow(causes);
         }
     }
 

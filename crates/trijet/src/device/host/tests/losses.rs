@@ -200,7 +200,7 @@ fn writes(x: &Span, value: u8) -> HostFn {
 #[test]
 fn a_search_finds_every_outcome_of_a_host_function_with_declared_bytes() -> Result<()> {
     let search = Arc::new(Mutex::new(Search::default()));
-    let lock = || search.lock().expect("no panic under this lock");
+    let lock = || search.lock().expect("no thread panicked while it held this lock");
     let mut found = BTreeSet::new();
     loop {
         lock().begin_run();

@@ -332,7 +332,7 @@ impl State {
 
 impl AllCaptures {
     pub(in crate::device::host) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic under this lock")
+        self.state.lock().expect("no thread panicked while it held this lock")
     }
 
     /// Whether there was ever a capture.

@@ -49,7 +49,7 @@ impl HostDriver {
 
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
-        let graph = graph.lock().expect("no panic under this lock");
+        let graph = graph.lock().expect("no thread panicked while it held this lock");
         // Laws A13 and A31: unlike a record (law A4), a launch is an operation of its stream. So
         // the launch follows the legacy stream, and in the legacy stream it is a barrier.
         let call = self.begin_on(Verb::GraphLaunch, stream)?;
@@ -108,7 +108,7 @@ impl Graphs for HostDriver {
             return Err(refuse::unsupported("graph add", cause));
         }
         let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
-        let mut graph = graph.lock().expect("no panic under this lock");
+        let mut graph = graph.lock().expect("no thread panicked while it held this lock");
         let number = graph.nodes.len();
         if let Some(missing) = after.iter().find(|before| **before >= number) {
             let cause = format!("node {number} follows node {missing}, which does not exist yet");
@@ -136,7 +136,7 @@ impl Graphs for HostDriver {
 
     fn graph_update(&self, graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()> {
         let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
-        let mut graph = graph.lock().expect("no panic under this lock");
+        let mut graph = graph.lock().expect("no thread panicked while it held this lock");
         drop(self.begin(Verb::GraphUpdate, graph.device)?);
         match graph.nodes.get_mut(number) {
             Some(node) if node.work.is_like(&work) => {
@@ -160,7 +160,7 @@ impl Graphs for HostDriver {
         let Some(graph) = self.graphs.remove(graph) else {
             return Err(refuse::handle("graph destroy", "the graph was destroyed"));
         };
-        let graph = graph.lock().expect("no panic under this lock");
+        let graph = graph.lock().expect("no thread panicked while it held this lock");
         let HostGraph { nodes, lanes, begin, .. } = &*graph;
         let events = nodes.iter().filter_map(|node| node.done).chain([*begin]);
         let ends = lanes.iter().map(|lane| lane.end);
