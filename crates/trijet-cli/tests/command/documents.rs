@@ -1,9 +1,11 @@
-//! Every command line of the documents and of the help runs, and ends as the documents state.
+//! Every command line of the documents and of the help runs, and ends as the documents state. Every
+//! call that a document names has a command, options and a lesson that exist.
 
 use crate::workdir::{Images, Ran, Workdir};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, ActivityKind};
 use trijet::trace::process_file;
@@ -29,8 +31,8 @@ fn is_pattern(line: &str) -> bool {
     line.split(' ').any(in_capitals)
 }
 
-/// The arguments of each call of `trijet` in a line of a document.
-fn calls(line: &str) -> Vec<String> {
+/// The arguments of each call of `trijet` in a line of a document, including patterns.
+fn named(line: &str) -> Vec<String> {
     let line = line.split("  #").next().unwrap_or_default();
     let arguments = |call: &str| {
         let call = call.trim();
@@ -38,25 +40,74 @@ fn calls(line: &str) -> Vec<String> {
             .strip_prefix("trijet ")
             .or_else(|| call.strip_prefix("cargo run --release -- "))?;
         // A line of a manifest is no call.
-        let is_call = !is_pattern(rest) && !rest.starts_with("= ");
-        is_call.then(|| rest.to_owned())
+        (!rest.starts_with("= ")).then(|| rest.to_owned())
     };
     line.split(" && ").filter_map(arguments).collect()
 }
 
+/// The arguments of each call of `trijet` in a line of a document that can run as it stands.
+fn calls(line: &str) -> Vec<String> {
+    named(line).into_iter().filter(|call| !is_pattern(call)).collect()
+}
+
+/// The lines of a document, each with whether it stands in a block of code.
+fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut fenced = false;
+    text.lines().map(move |line| {
+        fenced ^= line.starts_with("```");
+        (line, fenced || line.starts_with("    "))
+    })
+}
+
 /// The command lines in the code blocks of a document.
 fn of_document(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut fenced = false;
-    for line in text.lines() {
-        if line.starts_with("```") {
-            fenced = !fenced;
+    lines(text).filter(|(_, is_code)| *is_code).flat_map(|(line, _)| calls(line)).collect()
+}
+
+/// All calls that a document names: in code blocks, and in the code of sentences and tables.
+fn named_by_document(text: &str) -> Vec<String> {
+    let of_line = |(line, is_code)| -> Vec<String> {
+        if is_code {
+            named(line)
+        } else {
+            line.split('`').skip(1).step_by(2).flat_map(named).collect()
         }
-        if fenced || line.starts_with("    ") {
-            found.extend(calls(line));
-        }
+    };
+    lines(text).flat_map(of_line).collect()
+}
+
+/// The first word of a call that names nothing, if there is one. `help` returns the help of a
+/// command, or of all commands for an empty name, and `lessons` is the list of the lessons.
+fn unknown(call: &str, help: impl Fn(&str) -> String, lessons: &str) -> Option<String> {
+    let has = |text: &str, word: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        text.split(|c: char| !is_part(c)).any(|part| part == word)
+    };
+    let mut words = call.split_whitespace().take_while(|word| !["--", ">", "|"].contains(word));
+    let command = words.next()?;
+    let is_free = |word: &str| is_pattern(word) || word == "--help" || word == "--version";
+    if is_free(command) {
+        return None;
     }
-    found
+    // A list has a line for each name, which begins with it.
+    let lists = |list: &str, name: &str| {
+        list.lines().any(|line| line.split_whitespace().next() == Some(name))
+    };
+    if !lists(&help(""), command) {
+        return Some(command.to_owned());
+    }
+    // The benchmarks are a program of their own.
+    if command == "bench" {
+        return None;
+    }
+    let help = help(command);
+    let name = |word: &str| {
+        word.split('=').next().unwrap_or_default().trim_matches(['[', ']', ',']).to_owned()
+    };
+    let words: Vec<String> = words.map(name).filter(|word| !is_free(word)).collect();
+    let option = words.iter().find(|word| word.starts_with('-') && !has(&help, word));
+    let lesson = || words.first().filter(|word| !word.starts_with('-') && !lists(lessons, word));
+    option.or_else(|| if command == "lesson" { lesson() } else { None }).cloned()
 }
 
 /// A folder with the files that the lines name.
@@ -142,12 +193,17 @@ fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
     }
 }
 
-/// The command lines of all documents.
+/// The documents in a folder of the repository.
+fn documents_in(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|kind| kind == "md")).collect()
+}
+
+/// The command lines of the documents for users.
 fn of_documents() -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut documents = vec![root.join("README.md")];
-    documents.extend(fs::read_dir(root.join("docs")).unwrap().map(|file| file.unwrap().path()));
-    documents.retain(|file| file.extension().is_some_and(|kind| kind == "md"));
+    let mut documents = documents_in("docs");
+    documents.extend(documents_in("").into_iter().filter(|file| file.ends_with("README.md")));
     documents.iter().flat_map(|file| of_document(&fs::read_to_string(file).unwrap())).collect()
 }
 
@@ -156,6 +212,54 @@ fn every_command_line_of_the_documents_runs() {
     let lines = of_documents();
     assert!(lines.len() > 10, "{lines:?}");
     check(&prepared(), &lines);
+}
+
+#[test]
+fn every_call_that_a_document_names_has_a_command_options_and_a_lesson_that_exist() {
+    let workdir = Workdir::new();
+    let lessons = workdir.trijet(&["lesson"]).done();
+    let known = RefCell::new(BTreeMap::new());
+    let help = |command: &str| {
+        let call: Vec<&str> =
+            [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let mut known = known.borrow_mut();
+        known.entry(command.to_owned()).or_insert_with(|| workdir.trijet(&call).done()).clone()
+    };
+    let folders = ["", "docs", "docs/design", "crates/trijet/examples"];
+    let (mut count, mut found) = (0, Vec::new());
+    for file in folders.into_iter().flat_map(documents_in) {
+        for call in named_by_document(&fs::read_to_string(&file).unwrap()) {
+            count += 1;
+            if let Some(word) = unknown(&call, help, &lessons) {
+                found.push(format!("{}: `trijet {call}`: no `{word}`", file.display()));
+            }
+        }
+    }
+    assert!(count > 100, "{count} calls");
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn a_call_that_names_nothing_is_found() {
+    let text = "`trijet a` and `b`\n```sh\ntrijet c --d  # e\n```\n| `trijet F` |\n";
+    assert_eq!(named_by_document(text), ["a", "c --d", "F"]);
+    let help = |command: &str| {
+        let commands = "  map  a word\n  lesson  a word\n  bench  a word\n";
+        if command.is_empty() { commands } else { "  -o, --output <FILE>\n      --dtype\n" }
+            .to_owned()
+    };
+    let unknown = |call: &str| unknown(call, help, "  one-stream  a word\n");
+    for good in ["map a.npy -o b", "map -- --none", "NAME", "--help", "map --help", "bench --none"]
+    {
+        assert_eq!(unknown(good), None, "{good}");
+    }
+    for good in ["lesson one-stream", "lesson NAME", "map --dtype=u8 [--output OUT] > c"] {
+        assert_eq!(unknown(good), None, "{good}");
+    }
+    let bad = [("mop", "mop"), ("map --out b", "--out"), ("map -p b", "-p"), ("lesson two", "two")];
+    for (call, word) in bad {
+        assert_eq!(unknown(call).as_deref(), Some(word), "{call}");
+    }
 }
 
 #[test]
