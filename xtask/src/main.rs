@@ -1,5 +1,6 @@
 //! Tasks of the project that cargo itself does not have: `cargo xtask <task>`.
 
+mod book;
 mod browser;
 mod bundle;
 mod explore;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
+  book         build the documents as a site, and follow its links
   browser      open timeline pages in Chromium and test them by a script
   bundle       build a self-contained folder for a GPU host without Rust
   explore [--programs N] [--seed S] [--search N]
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
+        ["book"] => book::run(),
         ["browser"] => browser::run(),
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
         ["explore", ..] => explore::run(&args[1..]),
