@@ -92,9 +92,9 @@ fn installed() -> Result<PathBuf> {
     if runs(&program) {
         return Ok(program);
     }
-    println!("== book: mdBook {VERSION} is installed, which takes a minute or two");
+    println!("== book: mdBook {VERSION} is installed first, which takes longer than the book");
     let output = Command::new("cargo")
-        // Without optimisation, mdBook is built in half the time, and the book takes seconds.
+        // Without optimisation, mdBook is built sooner, and the book still takes seconds.
         .args(["install", "mdbook", "--version", VERSION, "--locked", "--quiet", "--debug"])
         .args(["--no-default-features", "--features", "search", "--root"])
         .arg(&folder)
