@@ -9,6 +9,7 @@ use super::idle::Idle;
 use super::names::readable;
 use super::operations::Operations;
 use super::steps::{FiguresOf, ProgramSteps};
+use super::stream_pairs::{self, StreamPair};
 use crate::base::units::{Bytes, Nanos};
 use crate::trace::activity::{Activity, NameId, ProcessTrace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -77,6 +78,8 @@ pub struct DeviceProfile {
     /// The stream with all kernels. `None` if kernels ran in several streams, or if fewer than two
     /// kernels ran.
     pub kernel_stream: Option<KernelStream>,
+    /// Pairs of streams: the pairs with the most time in which both had work enqueued.
+    pub stream_pairs: Vec<StreamPair>,
     /// The habits that cost time, by descending cost.
     pub findings: Vec<Habit>,
     /// The kernels with the longest total times.
@@ -108,6 +111,7 @@ impl DeviceProfile {
             busy: Nanos(operations.elapsed().0 - idle.total.0),
             streams: streams.len(),
             kernel_stream: kernel_stream(operations),
+            stream_pairs: stream_pairs::pairs(operations, facts.calls),
             findings: findings::all(operations, facts, &idle, &communication),
             idle,
             kernels: longest_kernels(operations, trace),

@@ -39,6 +39,7 @@ mod queues;
 mod ranges;
 mod ranks;
 mod steps;
+mod stream_pairs;
 mod text;
 mod verdict;
 mod waits;
@@ -54,6 +55,7 @@ pub use program::Profile;
 pub use ranges::RangeTime;
 pub use ranks::{AwaitedRank, Rank, RankJob};
 pub use steps::{FiguresOf, ProgramSteps, StepTimes};
+pub use stream_pairs::{PairVerdict, StreamPair};
 pub use text::text;
 pub use verdict::LostTime;
 

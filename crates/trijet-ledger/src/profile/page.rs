@@ -253,6 +253,7 @@ fn lines(device: &DeviceProfile) -> Vec<String> {
     lines.extend(step_sentences(device));
     lines.extend(device.limit_sentence());
     lines.extend(device.kernel_stream.map(KernelStream::sentence));
+    lines.extend(device.stream_pairs.iter().map(|pair| format!("streams {}", pair.sentence())));
     lines
 }
 

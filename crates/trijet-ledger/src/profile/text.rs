@@ -9,6 +9,7 @@ use super::program::Profile;
 use super::ranges::RangeTime;
 use super::ranks::{Rank, RankJob};
 use super::steps::{FiguresOf, ProgramSteps};
+use super::stream_pairs::StreamPair;
 use crate::base::units::Nanos;
 use crate::trace::{count, percent_of, rate};
 use std::fmt::{self, Display, Formatter};
@@ -199,6 +200,10 @@ impl Display for DeviceProfile {
         if let Some(stream) = self.kernel_stream {
             line(f, 4, &stream.sentence())?;
         }
+        if !self.stream_pairs.is_empty() {
+            writeln!(f, "    pairs of streams, by time in which both had work enqueued:")?;
+        }
+        self.stream_pairs.iter().try_for_each(|pair| line(f, 6, &pair.sentence()))?;
         if !self.findings.is_empty() {
             writeln!(f, "    remarks by cost (costs may overlap, so they do not add up):")?;
         }
@@ -284,6 +289,21 @@ impl KernelStream {
         format!(
             "all {kernels} kernels{copies} are in stream {stream}, so they run one after another; \
              work without a dependency on them needs another stream to overlap with them"
+        )
+    }
+}
+
+impl StreamPair {
+    /// The sentence about a pair of streams.
+    pub(super) fn sentence(&self) -> String {
+        let Self { streams: [a, b], ran, together, enqueued, verdict } = self;
+        let share = percent(*together, ran[0].min(ran[1]));
+        format!(
+            "{a} and {b} worked for {} and {}, both at once for {together} ({share:.0} % of the \
+             shorter), both had work enqueued for {enqueued}: {}",
+            ran[0],
+            ran[1],
+            verdict.words()
         )
     }
 }

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 use trijet_ledger::profile::{
-    DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, RangeTime, Rank, RankJob,
+    DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, RangeTime, Rank,
+    RankJob, StreamPair,
 };
 
 /// The profile of a program. If nothing was traced, `missing` is the reason.
@@ -151,10 +152,21 @@ fn device(one: &DeviceProfile) -> Value {
             "kernels": only.kernels,
             "copies": only.copies,
         })),
+        "stream_pairs": one.stream_pairs.iter().map(stream_pair).collect::<Vec<_>>(),
         "engines": engines.collect::<Vec<_>>(),
         "idle": idle(&one.idle),
         "findings": findings.collect::<Vec<_>>(),
         "kernels": kernels.collect::<Vec<_>>(),
+    })
+}
+
+fn stream_pair(one: &StreamPair) -> Value {
+    json!({
+        "streams": one.streams,
+        "ran_ns": one.ran.map(|time| time.0),
+        "together_ns": one.together.0,
+        "enqueued_ns": one.enqueued.0,
+        "verdict": one.verdict.key(),
     })
 }
 

@@ -661,3 +661,25 @@ fn a_program_with_all_kernels_in_one_stream_is_told_so() {
     assert_eq!(of(&[20, 21], 1), None);
     assert_eq!(of(&[20], 1), None, "one kernel");
 }
+
+/// The only pair of streams of a program with an upload from 2 to 102 and a kernel at `kernel`,
+/// which the host enqueued at `enqueued`.
+fn pair(enqueued: u64, kernel: [u64; 2]) -> StreamPair {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaMemcpyAsync", [0, 1]).upload(MemoryKind::Pinned, 1 << 20, [2, 102]);
+    scenario.call("cudaLaunchKernel", [enqueued, enqueued + 1]).kernel(20, kernel);
+    let pairs = scenario.device().stream_pairs;
+    assert_eq!(pairs.len(), 1);
+    pairs[0]
+}
+
+#[test]
+fn two_streams_are_concurrent_or_the_host_or_the_device_makes_them_work_in_turn() {
+    let found = pair(2, [10, 90]);
+    assert_eq!((found.verdict, found.together), (PairVerdict::Concurrent, Nanos(80_000)));
+    let found = pair(2, [102, 182]);
+    assert_eq!((found.verdict, found.together), (PairVerdict::DeviceInTurn, Nanos(0)));
+    assert_eq!(found.enqueued, Nanos(100_000));
+    let found = pair(103, [110, 190]);
+    assert_eq!((found.verdict, found.enqueued), (PairVerdict::HostInTurn, Nanos(0)));
+}
