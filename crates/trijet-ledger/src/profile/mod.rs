@@ -30,8 +30,6 @@ mod named_steps;
 mod names;
 mod operations;
 mod page;
-mod page_ranges;
-mod page_timeline;
 mod period;
 mod process;
 mod program;

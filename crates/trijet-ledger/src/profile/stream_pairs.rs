@@ -2,8 +2,8 @@
 //! longer.
 //!
 //! An operation counts as enqueued from the start of its call to its end. If two streams have work
-//! enqueued at the same time, but do not run it at the same time, something on the device orders it.
-//! A trace does not have the waits between streams, so it does not show what that is.
+//! enqueued at the same time, but do not run it at the same time, something on the device orders
+//! the work. A trace does not have the waits between streams, so it does not show the reason.
 #![forbid(unsafe_code)]
 
 use super::calls::ProgramCalls;

@@ -1,9 +1,10 @@
 //! The page of a traced program: the figures of each device, and a timeline of all processes.
 #![forbid(unsafe_code)]
 
+mod ranges;
+mod timeline;
+
 use super::device::{DeviceProfile, KernelStream};
-use super::page_ranges::ranges_section;
-use super::page_timeline::{TimelineBuilder, group};
 use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
@@ -15,7 +16,9 @@ use crate::trace::html::{
     Bar, BarPart, FigureTable, Look, Note, NoteLink, NoteName, ProgramPage, Section,
 };
 use crate::trace::{percent_of, rate};
+use ranges::ranges_section;
 use std::ops::Range;
+use timeline::{TimelineBuilder, group};
 
 /// Maximum number of names of communicating kernels that a page lists.
 const KERNELS_MAX: usize = 10;

@@ -1,10 +1,10 @@
 //! The named ranges of a program on its page: rows for each thread that opened ranges.
 #![forbid(unsafe_code)]
 
-use super::names::readable;
-use super::page_timeline::TimelineBuilder;
-use super::process::ProcessProfile;
-use super::ranges::{NamedRanges, RangeTime};
+use super::timeline::TimelineBuilder;
+use crate::profile::names::readable;
+use crate::profile::process::ProcessProfile;
+use crate::profile::ranges::{NamedRanges, RangeTime};
 use crate::trace::activity::ProcessTrace;
 use crate::trace::html::{FigureTable, Item, NO_TRACK, Section, TimelineTrack, TrackKind};
 use std::collections::BTreeMap;

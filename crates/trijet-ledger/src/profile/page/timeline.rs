@@ -2,10 +2,10 @@
 //! calls of each thread.
 #![forbid(unsafe_code)]
 
-use super::activities::is_timed;
-use super::engine::{Communicating, engine};
-use super::names::readable;
-use super::process::ProcessProfile;
+use crate::profile::activities::is_timed;
+use crate::profile::engine::{Communicating, engine};
+use crate::profile::names::readable;
+use crate::profile::process::ProcessProfile;
 use crate::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
 use crate::trace::html::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 use std::cmp::Reverse;
