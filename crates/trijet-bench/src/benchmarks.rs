@@ -70,7 +70,7 @@ fn whole<D: DeserializeOwned + 'static>(text: &str, measure: Measure<D>) -> Resu
 }
 
 /// All benchmarks.
-pub const BENCHMARKS: [Benchmark; 22] = [
+pub const BENCHMARKS: [Benchmark; 23] = [
     Benchmark {
         name: "overlap",
         measures: "upload, kernel and download of one array under every schedule, compared with the machine's limits",
@@ -153,6 +153,13 @@ pub const BENCHMARKS: [Benchmark; 22] = [
         definition: include_str!("../definitions/latency.toml"),
         runs: Runs::Device,
         read: |text| by_device(text, crate::latency::run),
+    },
+    Benchmark {
+        name: "streams",
+        measures: "kernels and jobs in 1 to 64 streams, and launches of 1 to 64 host threads",
+        definition: include_str!("../definitions/streams.toml"),
+        runs: Runs::Device,
+        read: |text| by_device(text, crate::streams::run),
     },
     Benchmark {
         name: "chains",

@@ -38,6 +38,7 @@ mod setting;
 mod simulate;
 mod soak;
 mod staging;
+mod streams;
 mod tasks;
 mod training;
 mod tuner;
