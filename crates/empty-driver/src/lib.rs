@@ -386,16 +386,33 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     0
 }
 
-/// Writes an attribute of the device. The maximum number of threads of a block is the same as on a
-/// GPU, and every other attribute is 9.
+/// Numbers of attributes, each with its value: `MAX_THREADS_PER_BLOCK`, `WARP_SIZE`,
+/// `MEMORY_CLOCK_RATE` in kHz, `GLOBAL_MEMORY_BUS_WIDTH` in bits, `L2_CACHE_SIZE`,
+/// `MAX_THREADS_PER_MULTIPROCESSOR`, `MAX_SHARED_MEMORY_PER_MULTIPROCESSOR`,
+/// `MAX_REGISTERS_PER_MULTIPROCESSOR`, `MAX_SHARED_MEMORY_PER_BLOCK_OPTIN` and
+/// `MAX_BLOCKS_PER_MULTIPROCESSOR`.
+const ATTRIBUTES: [(c_int, c_int); 10] = [
+    (1, 1024),
+    (10, 32),
+    (36, 2_619_000),
+    (37, 5120),
+    (38, 50 << 20),
+    (39, 2048),
+    (81, 228 << 10),
+    (82, 1 << 16),
+    (97, 227 << 10),
+    (106, 32),
+];
+
+/// Writes an attribute of the device. The attributes of a block, of a multiprocessor and of the
+/// memory are the same as on an H100, and every other attribute is 9.
 ///
 /// # Safety
 /// `out` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: c_int) -> c_int {
-    /// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
-    const BLOCK_THREADS_MAX: c_int = 1;
-    let value = if attribute == BLOCK_THREADS_MAX { 1024 } else { 9 };
+    let known = ATTRIBUTES.iter().find(|(number, _)| *number == attribute);
+    let value = known.map_or(9, |(_, value)| *value);
     // SAFETY: `out` is writable by the contract of this function.
     unsafe { out.write(value) };
     0

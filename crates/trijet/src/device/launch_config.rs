@@ -268,6 +268,12 @@ impl LaunchConfig {
         Ok(())
     }
 
+    /// Maximum number of blocks of a cluster on a device of this compute capability; 1 if the
+    /// device has no clusters.
+    pub(crate) fn cluster_blocks_max(compute: (u32, u32)) -> u32 {
+        if compute == HOST || compute >= CLUSTERS_SINCE { CLUSTER_MAX } else { 1 }
+    }
+
     fn check_cluster(&self, compute: (u32, u32)) -> std::result::Result<(), String> {
         if self.cluster == [1; 3] {
             return Ok(());
@@ -336,6 +342,12 @@ mod tests {
         let both = LaunchConfig::new([1; 3], [32, 1, 1]).cooperative().dependent();
         let why = "a launch cannot be both cooperative and dependent";
         assert_eq!(both.check(LIMITS).unwrap_err(), why);
+    }
+
+    #[test]
+    fn only_devices_with_clusters_have_clusters_of_several_blocks() {
+        let sizes = [(0, 0), (8, 9), (9, 0), (12, 1)].map(LaunchConfig::cluster_blocks_max);
+        assert_eq!(sizes, [8, 1, 8, 8]);
     }
 
     #[test]

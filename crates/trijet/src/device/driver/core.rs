@@ -82,6 +82,33 @@ pub struct DeviceInfo {
     pub shared_bytes: u32,
     /// Maximum shared memory of a block in bytes, for a kernel that requests it when it is loaded.
     pub shared_bytes_optin: u32,
+    /// Maximum number of threads that a multiprocessor runs at the same time. On the host device,
+    /// this limit and the other limits of a multiprocessor are the limits of a modelled GPU: the
+    /// host device refuses the launches that exceed them.
+    pub multiprocessor_threads_max: u32,
+    /// Maximum number of blocks that a multiprocessor runs at the same time.
+    pub multiprocessor_blocks_max: u32,
+    /// Shared memory of a multiprocessor in bytes, for all of its blocks together.
+    pub multiprocessor_shared_bytes: u32,
+    /// The number of registers of a multiprocessor, each of 32 bits. `None` on the host device,
+    /// whose kernels have no registers.
+    pub multiprocessor_registers: Option<u32>,
+    /// The number of threads of a warp.
+    pub warp_threads: u32,
+    /// Maximum number of blocks of a cluster that the library launches; 1 on a GPU without
+    /// clusters.
+    pub cluster_blocks_max: u32,
+    /// The size of the second-level cache; `None` if it is unknown, as on the host device.
+    pub l2: Option<Bytes>,
+    /// The width of the bus between the device and its memory in bits; `None` if it is unknown.
+    pub memory_bus_bits: Option<u32>,
+    /// The clock rate of the device memory in kHz; `None` if it is unknown. Device memory transfers
+    /// two bits per line of the bus and cycle.
+    pub memory_clock_khz: Option<u32>,
+    /// The theoretical rate of device memory in bytes per second, which follows from the width of
+    /// the bus and the clock rate. Programs reach less. On a host device with modelled time, it is
+    /// the rate of the model. `None` if it is unknown.
+    pub memory_bytes_per_s: Option<u64>,
     /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
     /// device.
     pub driver_version: i32,

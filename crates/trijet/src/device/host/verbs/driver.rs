@@ -3,7 +3,7 @@
 
 use super::actions::{BLOCK_THREADS_MAX, check_spans};
 use super::calls::Call;
-use super::occupancy::occupancy;
+use super::occupancy::{self, occupancy};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
@@ -39,6 +39,12 @@ const SHARED_BYTES: u32 = 48 << 10;
 /// Maximum shared memory of a block in bytes, for a kernel that requests it when it is loaded.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
+/// A rate of the cost model in whole bytes per second.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn whole(rate: f64) -> u64 {
+    rate as u64
+}
+
 impl Core for HostDriver {
     fn device_count(&self) -> Result<u32> {
         Ok(self.config.devices)
@@ -61,6 +67,17 @@ impl Core for HostDriver {
             block_threads_max: BLOCK_THREADS_MAX,
             shared_bytes: SHARED_BYTES,
             shared_bytes_optin: SHARED_BYTES_OPTIN,
+            multiprocessor_threads_max: occupancy::THREADS_MAX,
+            multiprocessor_blocks_max: occupancy::BLOCKS_MAX,
+            multiprocessor_shared_bytes: occupancy::SHARED_BYTES,
+            multiprocessor_registers: None,
+            warp_threads: occupancy::WARP,
+            cluster_blocks_max: LaunchConfig::cluster_blocks_max((0, 0)),
+            l2: None,
+            memory_bus_bits: None,
+            memory_clock_khz: None,
+            memory_bytes_per_s: (clock == Clock::Model)
+                .then(|| whole(self.config.cost.memory_rate)),
             driver_version: 0,
             integrated: clock == Clock::Processor,
             clock,

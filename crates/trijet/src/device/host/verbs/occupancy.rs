@@ -9,13 +9,13 @@ use crate::device::launch_config::Occupancy;
 
 /// The limits of a multiprocessor of an H200 (CUDA C++ Programming Guide, technical specifications
 /// of compute capability 9.0).
-const THREADS_MAX: u64 = 2048;
-const BLOCKS_MAX: u64 = 32;
-const SHARED_BYTES: u64 = 228 << 10;
+pub(super) const THREADS_MAX: u32 = 2048;
+pub(super) const BLOCKS_MAX: u32 = 32;
+pub(super) const SHARED_BYTES: u32 = 228 << 10;
 /// The shared memory that the system takes for each block.
 const RESERVED_BYTES: u64 = 1 << 10;
 /// The number of threads of a warp. A block occupies room for whole warps.
-const WARP: u64 = 32;
+pub(super) const WARP: u32 = 32;
 /// A cluster fits if this number of multiprocessors has room for it. Every GPU with clusters can
 /// spread a cluster over at least this number. A host device may report fewer multiprocessors, one
 /// for each processor of its machine. But a program that is correct on a GPU must run on any
@@ -24,9 +24,12 @@ const CLUSTER_MULTIPROCESSORS: u64 = 16;
 
 /// The occupancy of a kernel whose registers and static shared memory never limit it.
 pub(super) fn occupancy(config: &LaunchConfig, multiprocessors: u64) -> Occupancy {
-    let threads = config.block_threads().next_multiple_of(WARP).max(WARP);
+    let warp = u64::from(WARP);
+    let threads = config.block_threads().next_multiple_of(warp).max(warp);
     let shared = u64::from(config.shared_bytes) + RESERVED_BYTES;
-    let blocks = BLOCKS_MAX.min(THREADS_MAX / threads).min(SHARED_BYTES / shared);
+    let (by_threads, by_shared) =
+        (u64::from(THREADS_MAX) / threads, u64::from(SHARED_BYTES) / shared);
+    let blocks = u64::from(BLOCKS_MAX).min(by_threads).min(by_shared);
     let clusters = (config.cluster != [1; 3]).then(|| {
         let size = config.cluster_blocks().max(1);
         let has_room = blocks * multiprocessors.max(CLUSTER_MULTIPROCESSORS) >= size;
