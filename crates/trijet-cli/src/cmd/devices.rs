@@ -82,12 +82,7 @@ fn print_library(
 fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {
     print(format_args!("{name:>7}: {}", info.name))?;
     if info.compute.0 == 0 {
-        print(format_args!(
-            "         {}, {} at most",
-            count(u64::from(info.multiprocessors), "CPU thread"),
-            info.memory
-        ))?;
-        return Ok(());
+        return print_host(info);
     }
     let (major, minor) = info.compute;
     print(format_args!(
@@ -96,14 +91,55 @@ fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {
     ))?;
     print(format_args!("         {}", hardware_queues(info)))?;
     print(format_args!(
-        "         stream priorities {} to {}, {} threads and {} KiB of shared memory a block",
-        info.priorities.0,
-        info.priorities.1,
-        info.block_threads_max,
-        info.shared_bytes_optin >> 10
+        "         stream priorities {} to {}, {} threads a block",
+        info.priorities.0, info.priorities.1, info.block_threads_max,
     ))?;
+    print_multiprocessor(info)?;
+    let (l2, rate) = (info.l2.map(|size| format!("L2 cache {size}")), memory_rate(info));
+    let known: Vec<String> = l2.into_iter().chain(rate).collect();
+    if !known.is_empty() {
+        print(format_args!("         {}", known.join(", ")))?;
+    }
     let driver = info.driver_version;
     print(format_args!("         driver for CUDA {}.{}", driver / 1000, driver % 1000 / 10))
+}
+
+/// A host device refuses the launches that the GPU of its model would refuse.
+fn print_host(info: &DeviceInfo) -> Result<()> {
+    print(format_args!(
+        "         {}, {} at most",
+        count(u64::from(info.multiprocessors), "CPU thread"),
+        info.memory
+    ))?;
+    print("         refuses launches as a modelled GPU would refuse them:")?;
+    print_multiprocessor(info)
+}
+
+fn print_multiprocessor(info: &DeviceInfo) -> Result<()> {
+    let registers = info.multiprocessor_registers.map(|n| format!("{n} registers, "));
+    print(format_args!(
+        "         a multiprocessor: {} threads, {} blocks, {}warps of {}",
+        info.multiprocessor_threads_max,
+        info.multiprocessor_blocks_max,
+        registers.unwrap_or_default(),
+        info.warp_threads
+    ))?;
+    let clusters = match info.cluster_blocks_max {
+        1 => "no clusters".to_owned(),
+        blocks => format!("clusters of {blocks} blocks"),
+    };
+    print(format_args!(
+        "         shared memory: {} KiB, {} KiB a block; {clusters} at most",
+        info.multiprocessor_shared_bytes >> 10,
+        info.shared_bytes_optin >> 10
+    ))
+}
+
+/// The theoretical rate of device memory in words; `None` if it is unknown.
+fn memory_rate(info: &DeviceInfo) -> Option<String> {
+    let (bits, khz) = (info.memory_bus_bits?, info.memory_clock_khz?);
+    let rate = info.memory_bytes_per_s? as f64 / 1e9;
+    Some(format!("memory of {rate:.0} GB/s in theory ({bits} bits, {} MHz)", khz / 1000))
 }
 
 fn device_json(info: &DeviceInfo) -> Value {
@@ -118,6 +154,17 @@ fn device_json(info: &DeviceInfo) -> Value {
         "block_threads_max": info.block_threads_max,
         "shared_bytes": info.shared_bytes,
         "shared_optin_bytes": info.shared_bytes_optin,
+        "limits_are_modelled": info.compute.0 == 0,
+        "multiprocessor_threads_max": info.multiprocessor_threads_max,
+        "multiprocessor_blocks_max": info.multiprocessor_blocks_max,
+        "multiprocessor_shared_bytes": info.multiprocessor_shared_bytes,
+        "multiprocessor_registers": info.multiprocessor_registers,
+        "warp_threads": info.warp_threads,
+        "cluster_blocks_max": info.cluster_blocks_max,
+        "l2_bytes": info.l2.map(|size| size.0),
+        "memory_bus_bits": info.memory_bus_bits,
+        "memory_clock_khz": info.memory_clock_khz,
+        "memory_bytes_per_s": info.memory_bytes_per_s,
         "driver_version": info.driver_version,
     })
 }

@@ -102,6 +102,53 @@ fn a_driver_file_that_is_not_a_library_is_reported() {
 }
 
 #[test]
+fn a_gpu_has_its_multiprocessors_and_its_memory_rate() {
+    let workdir = Workdir::new();
+    let ran = |args: &[&str]| {
+        let mut command = workdir.command(args);
+        crate::workdir::Ran::from(command.env("TRIJET_LIBCUDA", empty()).output().unwrap())
+    };
+    let printed = ran(&["devices"]).done();
+    for line in [
+        "a multiprocessor: 2048 threads, 32 blocks, 65536 registers, warps of 32",
+        "shared memory: 228 KiB, 227 KiB a block; clusters of 8 blocks at most",
+        "L2 cache 50 MiB, memory of 3352 GB/s in theory (5120 bits, 2619 MHz)",
+    ] {
+        assert!(printed.lines().any(|printed| printed.trim() == line), "no `{line}`: {printed}");
+    }
+    let devices = printed.lines().take_while(|line| !line.is_empty());
+    assert!(devices.into_iter().all(|line| line.len() <= 80), "{printed}");
+    let gpu = &ran(&["devices", "--json"]).json()["cuda"][0];
+    assert_eq!(gpu["limits_are_modelled"], false);
+    assert_eq!(gpu["multiprocessor_registers"], 65_536);
+    assert_eq!(gpu["multiprocessor_shared_bytes"], 228 << 10);
+    assert_eq!(gpu["l2_bytes"], 50 << 20);
+    assert_eq!(
+        (&gpu["memory_bus_bits"], &gpu["memory_clock_khz"]),
+        (&5120.into(), &2_619_000.into())
+    );
+    assert_eq!(gpu["memory_bytes_per_s"], 3_352_320_000_000_u64);
+}
+
+/// The host device refuses the same launches as a GPU, but has no registers, no cache of its own
+/// and no memory bus.
+#[test]
+fn the_limits_of_the_host_device_are_called_modelled() {
+    let workdir = Workdir::new();
+    let printed = workdir.trijet(&["devices"]).done();
+    let told = printed.find("modelled GPU").expect("the model is named");
+    let limits = "a multiprocessor: 2048 threads, 32 blocks, warps of 32";
+    assert!(printed[told..].contains(limits), "{printed}");
+    let host = &workdir.trijet(&["devices", "--json"]).json()["host"];
+    assert_eq!(host["limits_are_modelled"], true);
+    assert_eq!((&host["warp_threads"], &host["cluster_blocks_max"]), (&32.into(), &8.into()));
+    for unknown in ["multiprocessor_registers", "l2_bytes", "memory_bus_bits", "memory_bytes_per_s"]
+    {
+        assert!(host[unknown].is_null(), "{unknown}: {host}");
+    }
+}
+
+#[test]
 fn the_hardware_queues_are_8_unless_the_user_says_how_many() {
     let workdir = Workdir::new();
     for (value, queues) in [(None, "8"), (Some("4"), "4"), (Some("many"), "unknown")] {
