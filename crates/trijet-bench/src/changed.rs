@@ -9,10 +9,10 @@ use std::time::Instant;
 use trijet::graph::{Graph, Recording};
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream, Uses};
-use trijet_lessons::hash;
 use trijet_tools::bare::chain::Chains;
 use trijet_tools::bare::lab::Lab;
 use trijet_tools::stats::Samples;
+use trijet_tools::work::hash;
 
 /// The number of elements that each kernel writes.
 const LEN: usize = 256;

@@ -13,7 +13,7 @@ use trijet::testing::dependent::{CONSUME, Trigger};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses,
 };
-use trijet_lessons::hash;
+use trijet_tools::work::hash;
 
 /// The number of threads of a block, and the number of blocks per multiprocessor.
 const THREADS: u32 = 256;

@@ -15,9 +15,9 @@ use trijet::testing::WORK;
 use trijet::{
     Buffer, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result, Stream, StreamOptions,
 };
-use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
+use trijet_tools::work::hash;
 
 /// The number of elements of a row.
 const ROW: usize = 256;

@@ -12,9 +12,9 @@ use std::cell::RefCell;
 use trijet::pipeline::{Calibration, Chunk, Copies, Plan, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Report, Result};
-use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
 use trijet_tools::stats::Samples;
+use trijet_tools::work::hash;
 
 const ROW: usize = 1024;
 /// Maximum number of rounds for which the host recomputes every element.

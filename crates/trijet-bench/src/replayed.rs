@@ -8,7 +8,7 @@ use std::time::Instant;
 use trijet::pipeline::{Prepared, Replay, Replayed, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
-use trijet_lessons::hash;
+use trijet_tools::work::hash;
 
 const ROW: usize = 256;
 /// The number of elements of a chunk, and the number of chunks of a run.

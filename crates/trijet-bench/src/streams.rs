@@ -16,8 +16,8 @@ use std::thread;
 use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
-use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
+use trijet_tools::work::hash;
 
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Definition {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use trijet::pipeline::{Prepared, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
-use trijet_lessons::hash;
 use trijet_tools::progress::Steps;
+use trijet_tools::work::hash;
 
 const ROW: usize = 256;
 /// The run that measures the kernel alone: its number of rounds and its number of bytes.

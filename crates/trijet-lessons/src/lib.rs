@@ -26,7 +26,7 @@ mod show;
 mod streams;
 mod verdict;
 
-pub use common::ground::{Ground, Size, differs, hash, part, source, spoil, work_ms, wrong};
+pub use common::ground::{Ground, Size, differs, part, source, spoil, work_ms, wrong};
 pub use lesson::{BAD, Expect, Form, GOOD, Lesson, Program, Rows, Topic};
 pub use list::{lessons, named};
 pub use manual::unordered;

@@ -9,3 +9,4 @@ pub mod doctor;
 pub mod origin;
 pub mod progress;
 pub mod stats;
+pub mod work;

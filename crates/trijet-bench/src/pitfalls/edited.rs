@@ -10,7 +10,8 @@ use trijet::check::{Conflict, FindingClass};
 use trijet::testing::WORK;
 use trijet::trace::{HostStep, Op, OpKind, StreamMark, StreamWork};
 use trijet::{Result, Trace};
-use trijet_lessons::{Flag, Ground, Said, hash, wrong};
+use trijet_lessons::{Flag, Ground, Said, wrong};
+use trijet_tools::work::hash;
 
 /// The outcome of one program.
 #[derive(Debug)]

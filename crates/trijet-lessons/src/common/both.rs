@@ -1,8 +1,9 @@
 //! Two devices with a stream each, and the source in the memory of each device.
 #![forbid(unsafe_code)]
 
-use super::ground::{Ground, differs_from, hash, part, source, sourced};
+use super::ground::{Ground, differs_from, part, source, sourced};
 use trijet::{Buffer, Device, PinnedBuffer, Result, Stream, View};
+use trijet_tools::work::hash;
 
 /// Two devices with a stream each. Device `k` has part `k` of the source in `x[k]`, which no form
 /// writes.

@@ -9,6 +9,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, PoolChoice, Result, Select, Trace};
+use trijet_tools::work::hash;
 
 /// The calibration of a kernel starts with `ROUNDS_MIN` rounds, and uses at most `ROUNDS_MAX`.
 const ROUNDS_MIN: u32 = 1 << 6;
@@ -129,17 +130,6 @@ pub fn work_ms(trace: &Trace, engine: Engine) -> Result<f64> {
         (Some(times), None) => Ok(times.end.0.saturating_sub(times.begin.0) as f64 * 1e-6),
         _ => Err(wrong(format!("the trace lacks the time of a single {engine:?} operation"))),
     }
-}
-
-/// The function that the kernel computes. This code is independent of the code of the kernel.
-#[must_use]
-pub fn hash(rounds: u32, x: u32) -> u32 {
-    (0..rounds).fold(x, |v, _| {
-        let v = v ^ (v << 13);
-        let v = v ^ (v >> 17);
-        let v = v ^ (v << 5);
-        v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
-    })
 }
 
 impl Ground {

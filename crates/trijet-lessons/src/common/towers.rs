@@ -2,11 +2,12 @@
 //! results.
 #![forbid(unsafe_code)]
 
-use super::ground::{Ground, differs_from, hash, part, source, sourced, spoil};
+use super::ground::{Ground, differs_from, part, source, sourced, spoil};
 use trijet::kernels::{Reduction, Sum};
 use trijet::task::Tasks;
 use trijet::testing::WORK;
 use trijet::{Buffer, PinnedBuffer, Result, Stream};
+use trijet_tools::work::hash;
 
 /// The memory of all pairs. Each pair has its own memory, so no pair waits for the memory of
 /// another pair.

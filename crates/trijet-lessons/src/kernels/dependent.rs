@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 
 use crate::common::chain::Chain;
-use crate::common::ground::{Ground, hash, source};
+use crate::common::ground::{Ground, source};
 use crate::lesson::{BAD, Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::testing::dependent::{CONSUME, Trigger};
 use trijet::{LaunchConfig, Result};
+use trijet_tools::work::hash;
 
 pub(crate) const LESSON: Lesson = Lesson {
     name: "dependent",

@@ -2,12 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::common::dealt::Dealt;
-use crate::common::ground::{hash, source};
+use crate::common::ground::source;
 use crate::lesson::{BAD, Expect, Form, Lesson, Rows, Topic};
 use crate::said::Flag;
 use std::hint::black_box;
 use trijet::Result;
 use trijet::testing::WORK;
+use trijet_tools::work::hash;
 
 pub(crate) const LESSON: Lesson = Lesson {
     name: "basic-streams",

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use crate::common::desk::{Desk, overlapped};
-use crate::common::ground::{Ground, differs, hash, source, spoil};
+use crate::common::ground::{Ground, differs, source, spoil};
 use crate::lesson::{BAD, Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::Result;
+use trijet_tools::work::hash;
 
 pub(crate) const LESSON: Lesson = Lesson {
     name: "host-work",
