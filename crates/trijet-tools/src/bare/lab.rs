@@ -6,15 +6,13 @@ use super::table::{Attribute, Config, Handle, Table, ask, need, open};
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::time::Instant;
-use trijet::{Bytes, Result};
+use trijet::Result;
 
 /// `CU_STREAM_NON_BLOCKING` and `CU_EVENT_DISABLE_TIMING`.
 const NON_BLOCKING: c_uint = 1;
 const NO_TIMING: c_uint = 2;
 /// `CUDA_ERROR_NOT_READY`.
 const NOT_READY: c_int = 600;
-/// `CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE`.
-const L2_BYTES: c_int = 38;
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
 const THRESHOLD: c_int = 4;
 /// The size in bytes of the copy whose call is timed.
@@ -134,13 +132,6 @@ impl Lab {
         let out = &raw mut function;
         ask!(self.table, module_function(out, module, name.as_ptr()), "a loaded module")?;
         Ok(function)
-    }
-
-    /// The size of the second-level cache of the GPU.
-    pub fn l2(&self) -> Result<Bytes> {
-        let mut value = 0;
-        ask!(self.table, attribute(&raw mut value, L2_BYTES, self.device), "room for a number")?;
-        Ok(Bytes(u64::try_from(value).unwrap_or(0)))
     }
 
     /// Fills the device memory with zeros, and waits until the memory is filled.

@@ -91,7 +91,6 @@ macro_rules! table {
 table! {
     init = "cuInit": fn(c_uint);
     device_get = "cuDeviceGet": fn(*mut c_int, c_int);
-    attribute = "cuDeviceGetAttribute": fn(*mut c_int, c_int, c_int);
     primary_retain = "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int);
     set_current = "cuCtxSetCurrent": fn(Handle);
     peer_possible = "cuDeviceCanAccessPeer": fn(*mut c_int, c_int, c_int);

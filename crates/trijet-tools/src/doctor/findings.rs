@@ -230,8 +230,6 @@ pub struct Findings {
     pub date: String,
     /// The version of the driver's kernel module. `None` if the system does not report it.
     pub kernel_driver: Option<String>,
-    /// The size of the second-level cache. `None` if the driver does not report it.
-    pub l2: Option<Bytes>,
     /// The other CUDA devices of the machine.
     pub neighbours: Vec<Neighbour>,
     /// The rates of copies between all pairs of CUDA devices.
@@ -270,7 +268,6 @@ impl Findings {
             ordinal,
             date: format!("{:.0}", jiff::Timestamp::now()),
             kernel_driver: None,
-            l2: None,
             neighbours: Vec::new(),
             links: Vec::new(),
             rates: Vec::new(),

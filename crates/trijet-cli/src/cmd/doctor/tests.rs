@@ -47,7 +47,7 @@ fn gpu() -> Findings {
     f.device.multiprocessors = 132;
     f.device.memory = Bytes(1 << 37);
     f.device.driver_version = 13_010;
-    f.l2 = Some(Bytes(50 << 20));
+    f.device.l2 = Some(Bytes(50 << 20));
     f.kernel_driver = Some("580.1".to_owned());
     f.neighbours.push(Neighbour {
         ordinal: 2,

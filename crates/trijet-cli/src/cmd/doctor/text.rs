@@ -261,7 +261,7 @@ fn header(f: &Findings, page: &mut Page) {
     if !f.on_gpu() {
         page.line(format_args!("  {}", count(u64::from(info.multiprocessors), "thread")));
     } else {
-        let l2 = f.l2.map_or("unknown".to_owned(), |b| b.to_string());
+        let l2 = info.l2.map_or("unknown".to_owned(), |b| b.to_string());
         page.line(format_args!(
             "  cuda:{}, compute capability {}.{}, {} multiprocessors, {} copy engines, L2 {l2}, {}",
             f.ordinal,

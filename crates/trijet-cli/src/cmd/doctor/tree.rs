@@ -103,7 +103,7 @@ fn device(f: &Findings) -> Value {
         "multiprocessors": info.multiprocessors,
         "copy_engines": info.copy_engines,
         "hardware_queues": info.hardware_queues,
-        "l2_bytes": f.l2.map(|b| b.0),
+        "l2_bytes": info.l2.map(|b| b.0),
         "memory_bytes": info.memory.0,
         "stream_priorities": [info.priorities.0, info.priorities.1],
         "driver_version": info.driver_version,

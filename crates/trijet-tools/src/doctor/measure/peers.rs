@@ -18,7 +18,6 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 }
 
 fn beside(bench: &mut Bench, lab: &Lab) -> Result<()> {
-    bench.found.l2 = Some(lab.l2()?);
     bench.found.kernel_driver = kernel_driver();
     let own = bench.found.ordinal;
     let mut first = None;
