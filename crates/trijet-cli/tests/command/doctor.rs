@@ -1,7 +1,8 @@
 //! `trijet doctor` on the host device: the text names the measurements, and the JSON has every kind
 //! of measurement. No assertion depends on the speed of the machine.
 
-use crate::workdir::Workdir;
+use crate::own_kernel::empty;
+use crate::workdir::{Ran, Workdir};
 use serde_json::Value;
 
 /// Asserts that a measured value has enough samples and a median within its range.
@@ -23,7 +24,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
     let ran = Workdir::new().trijet(&["doctor", "--device", "host"]);
     let steps = ran.progress();
-    assert!(steps.len() == 13 && steps[0] == "[1/13] new streams", "{steps:?}");
+    assert!(steps.len() == 14 && steps[0] == "[1/14] new streams", "{steps:?}");
     let printed = ran.done();
     let first = printed.lines().next().unwrap();
     assert!(first.contains("host device") && first.contains("not of a GPU"), "{first}");
@@ -38,6 +39,11 @@ fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
     let advice = printed.find("No advice").expect("it says that there is no advice");
     assert!(advice > absent && !printed.contains("chunks of 16 MiB"), "{printed}");
     assert!(!printed.contains("0000 %") && !printed.contains("page-lock what"), "{printed}");
+    for row in
+        ["upload, download, computing", "upload, download, memory-bound", "computing, memory-bound"]
+    {
+        assert!(printed.lines().any(|line| line.trim_start().starts_with(row)), "{printed}");
+    }
     for line in printed.lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }
@@ -69,6 +75,15 @@ fn every_measurement_is_in_the_json_with_its_unit() {
     for pair in list(&value, "allocations") {
         is_figure(&pair["pair_ns"]);
     }
+    let contention = list(&value, "contention");
+    for row in contention {
+        is_figure(&row["alone_us"]);
+        is_figure(&row["beside_us"]);
+        assert!(row["longer_percent"].as_f64().is_some_and(f64::is_finite), "{row}");
+        assert!(list(row, "at_once").contains(&row["work"]), "{row}");
+    }
+    let pairs = contention.iter().filter(|row| list(row, "at_once").len() == 2);
+    assert_eq!((pairs.count(), contention.len()), (12, 18));
     assert!(value["limits"]["resident_grids"].as_u64().unwrap() >= 1, "{}", value["limits"]);
     assert_eq!(value["chains"].as_array().map(Vec::len), Some(0));
     assert_eq!(value["shared_hardware_queues"].as_array().map(Vec::len), Some(0));
@@ -76,6 +91,21 @@ fn every_measurement_is_in_the_json_with_its_unit() {
     assert_eq!(value["failed"].as_array().map(Vec::len), Some(0));
     assert!(list(&value, "not_applicable").iter().all(|a| a["why"].as_str().is_some()));
     assert_eq!(value["advice"].as_array().map(Vec::len), Some(0), "advice is about GPUs");
+}
+
+/// The empty driver copies nothing and runs no kernel, so its times are times of nothing.
+#[test]
+fn work_that_a_driver_does_not_do_has_no_figures() {
+    let workdir = Workdir::new();
+    let mut command = workdir.command(&["doctor", "--device", "cuda:0", "--json"]);
+    let ran = Ran::from(command.env("TRIJET_LIBCUDA", empty()).output().unwrap());
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let value: Value = serde_json::from_str(&ran.out).expect("a document");
+    assert_eq!(value["device"]["l2_bytes"], 50 << 20);
+    let why = list(&value, "failed").iter().find(|failed| failed["what"] == "contention");
+    let why = why.expect("a failed measurement")["why"].as_str().unwrap();
+    assert!(why.contains("work beside other work gave wrong results: upload"), "{why}");
+    assert_eq!(value["contention"].as_array().map(Vec::len), Some(0));
 }
 
 #[test]

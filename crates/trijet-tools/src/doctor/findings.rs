@@ -134,6 +134,58 @@ pub struct QueueShare {
     pub agreeing: (usize, usize),
 }
 
+/// Work whose time beside other work is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Copies from page-locked host memory to the device.
+    Upload,
+    /// Copies from the device to page-locked host memory.
+    Download,
+    /// A kernel that computes in all multiprocessors, and whose memory fits into the cache.
+    Computing,
+    /// A kernel that reads and writes arrays that are larger than the cache, and computes little.
+    Memory,
+}
+
+impl Load {
+    /// All kinds of work.
+    pub const ALL: [Self; 4] = [Self::Upload, Self::Download, Self::Computing, Self::Memory];
+
+    /// The name of the work in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Upload => "upload",
+            Self::Download => "download",
+            Self::Computing => "computing",
+            Self::Memory => "memory-bound",
+        }
+    }
+
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The time of work alone, and beside other work that starts at the same time.
+#[derive(Debug, Clone)]
+pub struct Contention {
+    /// All work that runs together.
+    pub at_once: &'static [Load],
+    /// The measured work, which is one of `at_once`.
+    pub load: Load,
+    /// Device time of the measured work alone, in microseconds.
+    pub alone_us: Samples,
+    /// Device time of the measured work beside the other work, in microseconds.
+    pub beside_us: Samples,
+    /// The additional time beside the other work, in percent of the time alone. It is the median of
+    /// the repeats, each with both times.
+    pub longer_percent: f64,
+    /// Whether the other work lasted until the end of the measured work in all repeats. If not, the
+    /// additional time beside work that lasts is at least `longer_percent`.
+    pub is_whole: bool,
+}
+
 /// Limits of the device.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
@@ -247,6 +299,8 @@ pub struct Findings {
     /// For each kind of operation after the kernels, the number of kernels that ran at the same
     /// time.
     pub queue_shares: Vec<QueueShare>,
+    /// The time of work beside other work.
+    pub contention: Vec<Contention>,
     /// The costs of the ways to allocate and free.
     pub allocations: Vec<AllocPair>,
     /// The costs of the ways to launch a chain of kernels.
@@ -276,6 +330,7 @@ impl Findings {
             pairs: Vec::new(),
             limits: Limits::default(),
             queue_shares: Vec::new(),
+            contention: Vec::new(),
             allocations: Vec::new(),
             chains: Vec::new(),
             absent: Vec::new(),

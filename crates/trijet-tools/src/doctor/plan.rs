@@ -21,6 +21,13 @@ pub(super) struct Plan {
     pub(super) repeats: usize,
     /// The duration of the long kernel that runs while a call is measured, in milliseconds.
     pub(super) kernel_ms: f64,
+    /// The duration of work alone whose time beside other work is measured, in milliseconds.
+    pub(super) beside_ms: f64,
+    /// The size of a copy beside other work, in bytes.
+    pub(super) copy_bytes: u64,
+    /// The size of each of the two arrays of the kernel that is bound by device memory, in bytes.
+    /// On a GPU, it is far more than the cache holds.
+    pub(super) array_bytes: u64,
     /// The number of calls in one sample of the cost of a call.
     pub(super) burst: u32,
     /// The sizes of the measured allocations in bytes.
@@ -44,6 +51,9 @@ impl Plan {
             copies_max: 256,
             repeats: 7,
             kernel_ms: 20.0,
+            beside_ms: 4.0,
+            copy_bytes: 16 * MIB,
+            array_bytes: 256 * MIB,
             burst: 256,
             allocations: &[4 * KIB, MIB, 16 * MIB, 256 * MIB],
             grids: 200,
@@ -60,6 +70,9 @@ impl Plan {
             copies_max: 32,
             repeats: 5,
             kernel_ms: 8.0,
+            beside_ms: 2.0,
+            copy_bytes: MIB,
+            array_bytes: 4 * MIB,
             burst: 64,
             allocations: &[4 * KIB, MIB, 16 * MIB],
             grids: 24,

@@ -4,8 +4,8 @@ use super::{text, tree};
 use trijet::{Bytes, Clock, Device, Select};
 use trijet_tools::doctor::Findings;
 use trijet_tools::doctor::findings::{
-    Absent, AllocPair, Blocked, BlockingPair, CallCost, ChainLaunch, Link, Neighbour, Path,
-    QueueShare, Rate,
+    Absent, AllocPair, Blocked, BlockingPair, CallCost, ChainLaunch, Contention, Link, Load,
+    Neighbour, Path, QueueShare, Rate,
 };
 use trijet_tools::doctor::verdict::{HostVerdict, StreamVerdict};
 use trijet_tools::stats::Samples;
@@ -34,6 +34,16 @@ fn blocked(call: &str, streams: &'static str, agree: usize) -> Blocked {
         stream: StreamVerdict::HeldBack,
         agreeing: (agree, 7),
     }
+}
+
+fn contention(
+    at_once: &'static [Load],
+    load: Load,
+    beside_us: Samples,
+    longer_percent: f64,
+) -> Contention {
+    let alone_us = samples(4000.0);
+    Contention { at_once, load, alone_us, beside_us, longer_percent, is_whole: true }
 }
 
 /// Findings of a GPU with a neighbour and a link, and without any other measurement.
@@ -105,6 +115,12 @@ fn findings() -> Findings {
             f.queue_shares.push(QueueShare { behind, streams, at_once, agreeing: (agree, 7) });
         }
     }
+    f.contention = vec![
+        contention(&[Load::Upload, Load::Download], Load::Upload, samples(4000.0), 11.4),
+        contention(&[Load::Upload, Load::Download], Load::Download, noisy(4000.0), -0.3),
+        contention(&[Load::Computing, Load::Memory], Load::Computing, samples(4000.0), 96.0),
+    ];
+    f.contention[2].is_whole = false;
     for (way, mib, ns) in [("cuMemAlloc", 1, 1e5), ("cuMemAlloc", 64, 2e6), ("heap", 1, 80.0)] {
         f.allocations.push(AllocPair { way, bytes: Bytes(mib << 20), pair_ns: samples(ns) });
     }
@@ -147,6 +163,12 @@ fn each_section_has_its_table_and_noisy_values_are_marked_and_counted() {
         "  after each kernel                8 streams      16 streams",
         "  nothing                                  8       16 in 6/7",
         "  hardware queues of its streams: 8",
+        "  at once                           upload  download  computing",
+        "  upload, download                    11 %      ~0 %          -",
+        "  computing, memory-bound                -         -      >96 %",
+        "  > at least: the other work ended first",
+        "  ~ noisy: 1 with a spread (max - min) over 20 % of the median; at most 285 %",
+        "   (download in upload, download)",
         "  heap                                          80 ns        -",
         "  empty                         a graph                 100   1.50 us  ~2.00 us",
         "  peers: there is one GPU",

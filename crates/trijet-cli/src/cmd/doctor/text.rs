@@ -196,7 +196,11 @@ fn words(row: &Value, key: &str) -> String {
             let path = Path::ALL.into_iter().find(|path| name_of(*path) == text);
             path.map_or(text, |path| path.name()).to_owned()
         }
-        (_, text) => text.unwrap_or("-").to_owned(),
+        (_, Some(text)) => text.to_owned(),
+        _ => match value.as_array() {
+            Some(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+            None => "-".to_owned(),
+        },
     }
 }
 
@@ -229,6 +233,7 @@ pub(super) fn report(f: &Findings, tree: &Value) -> String {
     default_streams(tree, &mut page);
     limits(&tree["limits"], &mut page);
     queues(f, tree, &mut page);
+    contention(tree, &mut page);
     allocations(tree, &mut page);
     chains(tree, &mut page);
     for (title, key) in [("Not applicable here", "not_applicable"), ("FAILED", "failed")] {
@@ -453,6 +458,32 @@ fn queues(f: &Findings, tree: &Value, page: &mut Page) {
     let cell = Column { words: at_once, ..column("", "kernels_at_once", 16) };
     page.matrix(&rows, &column("after each kernel", "behind_each_kernel", -26), "streams", &cell);
     page.line(format_args!("  {}", hardware_queues(&f.device)));
+}
+
+fn contention(tree: &Value, page: &mut Page) {
+    let title = "Contention: how much longer work takes beside other work than alone (results \
+                 verified)";
+    let Some(rows) = page.section(tree, "contention", title) else { return };
+    let longer: Words = |row, key| {
+        let is_noisy = |key: &str| row[key]["spread"].as_f64() > Some(SPREAD_MAX);
+        let noisy = if is_noisy("alone_us") || is_noisy("beside_us") { "~" } else { "" };
+        let at_least = if row["others_lasted"] == false { ">" } else { "" };
+        // Without the sum, a small negative number is printed with its sign and without a digit.
+        row[key].as_f64().map_or_else(String::new, |percent| {
+            format!("{noisy}{at_least}{:.0} %", percent.round() + 0.0)
+        })
+    };
+    let cell = Column { words: longer, ..column("", "longer_percent", 9) };
+    page.matrix(&rows, &column("at once", "at_once", -31), "work", &cell);
+    page.wrapped(
+        "  ",
+        "computing: a kernel that only computes; memory-bound: a kernel that is bound by device \
+         memory; both fill the device",
+    );
+    if rows.iter().any(|row| row["others_lasted"] == false) {
+        page.wrapped("  ", "> at least: the other work ended first");
+    }
+    page.noise(&rows, &["alone_us", "beside_us"], &["work", "at_once"], " in ");
 }
 
 fn allocations(tree: &Value, page: &mut Page) {

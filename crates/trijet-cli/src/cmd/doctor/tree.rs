@@ -6,7 +6,9 @@
 use serde_json::{Map, Value, json};
 use trijet::Clock;
 use trijet_tools::doctor::advice::{Advice, derive};
-use trijet_tools::doctor::findings::{Absent, Blocked, CallCost, Findings, Path, Rate};
+use trijet_tools::doctor::findings::{
+    Absent, Blocked, CallCost, Contention, Findings, Load, Path, Rate,
+};
 use trijet_tools::origin::COMMIT;
 use trijet_tools::stats::Samples;
 
@@ -68,6 +70,7 @@ pub(super) fn tree(f: &Findings) -> Value {
             "agreeing_repeats": row.agreeing.0,
             "repeats": row.agreeing.1,
         })).collect::<Vec<_>>(),
+        "contention": f.contention.iter().map(contention).collect::<Vec<_>>(),
         "allocations": f.allocations.iter().map(|a| json!({
             "way": a.way,
             "size_bytes": a.bytes.0,
@@ -173,6 +176,17 @@ fn blocked(row: &Blocked) -> Value {
         "stream_b": row.stream.to_string(),
         "agreeing_repeats": row.agreeing.0,
         "repeats": row.agreeing.1,
+    })
+}
+
+fn contention(row: &Contention) -> Value {
+    json!({
+        "at_once": row.at_once.iter().copied().map(Load::name).collect::<Vec<_>>(),
+        "work": row.load.name(),
+        "alone_us": figure(&row.alone_us),
+        "beside_us": figure(&row.beside_us),
+        "longer_percent": row.longer_percent,
+        "others_lasted": row.is_whole,
     })
 }
 

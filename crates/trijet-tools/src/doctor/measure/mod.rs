@@ -6,6 +6,7 @@ mod bench;
 mod blocking;
 mod calls;
 mod chains;
+mod contention;
 mod copies;
 mod defaults;
 mod limits;
@@ -28,7 +29,7 @@ use std::time::Instant;
 use trijet::{Device, Result};
 
 /// The measurements with their names, in the order in which they are made.
-const MEASUREMENTS: [(&str, Measurement); 12] = [
+const MEASUREMENTS: [(&str, Measurement); 13] = [
     ("calibration of the kernel", work::calibrate),
     ("other devices", peers::measure),
     ("links between GPUs", links::measure),
@@ -39,6 +40,7 @@ const MEASUREMENTS: [(&str, Measurement); 12] = [
     ("resident grids", limits::resident_grids),
     ("queue depth", limits::queue_depth),
     ("shared hardware queues", sharing::measure),
+    ("contention", contention::measure),
     ("allocations", allocations::measure),
     ("chains of kernels", chains::measure),
 ];
