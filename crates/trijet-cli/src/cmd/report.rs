@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use trijet::check::lint::Lint;
-use trijet::pipeline::{Advice, Calibration, ChunkChoice, EngineReport, Limits};
+use trijet::pipeline::{Advice, Calibration, ChunkChoice, EngineReport, Limits, MemoryUse};
 use trijet::trace::TimeSource;
 use trijet::trace::exposed::{DeviceMetrics, Exposure, RouteMetrics};
 use trijet::trace::gaps::Cause;
@@ -53,11 +53,24 @@ pub(super) fn json(report: &Report) -> Value {
         "limit": report.limit.map(Limit::key),
         "nearest_limits": report.limit.and_then(Limit::nearest),
         "advice": report.advice().iter().map(advice).collect::<Vec<_>>(),
+        "device_memory": report.memory_use().map(|used| memory_use(&used)),
         "summary": report.summary().map(summary),
         "cold_setup_ns": report.cold.setup.0,
         "waits": report.ordering.waits,
         "records": report.ordering.records,
         "over_waits": report.ordering.over_waits,
+    })
+}
+
+/// The use of device memory by the kernels of a run.
+fn memory_use(used: &MemoryUse) -> Value {
+    json!({
+        "declared_bytes": used.bytes.0,
+        "busy_ns": used.busy.0,
+        "declared_bytes_per_s": used.bytes_per_s(),
+        "memory_bytes_per_s": used.memory_bytes_per_s,
+        "share": used.share(),
+        "undeclared": used.undeclared,
     })
 }
 

@@ -31,6 +31,7 @@ pub use plan::limits::Limits;
 pub use plan::schedule::Schedule;
 pub use plan::{Chunk, ChunkChoice, Plan};
 pub use report::advice::{Advice, Bound, Change};
+pub use report::memory::MemoryUse;
 pub use report::{Cold, EngineReport};
 pub use run::budget::Needs;
 pub use run::choose::Tried;

@@ -4,6 +4,7 @@
 
 pub(super) mod advice;
 mod brief;
+pub(super) mod memory;
 mod page;
 
 use super::plan::Plan;
@@ -25,6 +26,7 @@ use crate::trace::limit::Limit;
 use crate::trace::metrics::{CopyEngines, Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::{held_by_events, queued};
 use crate::trace::summary::{Audience, Settings, Summary, TimeKind, summarize};
+use memory::MemoryUse;
 use std::ops::Range;
 use std::{fmt, mem};
 
@@ -180,6 +182,8 @@ pub struct Report {
     without_trace: bool,
     pub(super) window: Option<Range<u64>>,
     pub(super) summary: Option<Summary>,
+    memory_bytes_per_s: Option<u64>,
+    memory_use: Option<MemoryUse>,
     pub(super) found: Option<Verdict>,
     alone: Alone,
     pub(super) audience: Audience,
@@ -259,6 +263,8 @@ impl Report {
             limit: None,
             window: measured.window,
             summary: None,
+            memory_bytes_per_s: info.memory_bytes_per_s,
+            memory_use: None,
             found: measured.found,
             alone: Alone { link: calibration.cloned(), kernels: None },
             audience: measured.audience,
@@ -348,7 +354,7 @@ impl Report {
         self.bound = complete.map(|limits| limits.bound);
         let need = needs(&metrics, copies, |engine| self.busy(engine.name()));
         let settings = Settings {
-            window: Some(window),
+            window: Some(window.clone()),
             time_kind: if self.clock == Clock::Model {
                 TimeKind::Modelled
             } else {
@@ -372,6 +378,9 @@ impl Report {
         let lints = lints_beside_host(ops, dag, self.hardware_queues, Nanos(waited));
         let summary = summarize(ops, dag, &settings, lints);
         self.limit = summary.limit;
+        self.memory_use = self
+            .memory_bytes_per_s
+            .and_then(|limit| MemoryUse::of(ops, dag, &window, self.clock, limit));
         self.summary = Some(summary);
     }
 
@@ -425,6 +434,35 @@ impl Report {
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
+    }
+
+    /// The device memory that the kernels of the traced run use. `None` if the run was not traced,
+    /// if the rate of the device memory is unknown, or if no kernel declares device memory.
+    ///
+    /// ```
+    /// use trijet::pipeline::Schedule;
+    /// use trijet::sim::{Executor, HostConfig, Order};
+    /// use trijet::testing::WORK;
+    /// use trijet::{Bytes, Device, Pipeline};
+    /// let executor = Executor::Virtual(Order::Greedy);
+    /// let device = &Device::host(HostConfig::new().executor(executor))?[0];
+    /// let x = device.pinned::<u32>(1 << 20)?;
+    /// let mut y = device.pinned::<u32>(1 << 20)?;
+    /// let report = Pipeline::on(device)
+    ///     .pinned_source(&x, 1)
+    ///     .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (1, x, y)))
+    ///     .pinned_sink(&mut y)
+    ///     .schedule(Schedule::RoleStreams)
+    ///     .run()?;
+    /// let used = report.memory_use().expect("the model has a rate");
+    /// // The kernel reads 4 MiB and writes 4 MiB.
+    /// assert_eq!(used.bytes, Bytes(8 << 20));
+    /// assert!(used.share() < 1.0);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn memory_use(&self) -> Option<MemoryUse> {
+        self.memory_use
     }
 
     /// The number of chunks, the size of a full chunk, and the origin of the size, in words.
@@ -523,6 +561,9 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         self.summary.iter().try_for_each(|summary| write!(f, "{summary}"))?;
+        if let Some(used) = self.memory_use {
+            writeln!(f, "{used}")?;
+        }
         for one in self.advice() {
             writeln!(f, "to do: {one}")?;
         }

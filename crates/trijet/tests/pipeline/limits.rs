@@ -34,6 +34,29 @@ fn rounds(times: f64) -> u32 {
     (0..1 << 20).find(|n| f64::from(*n) >= rounds).expect("few rounds")
 }
 
+/// The kernel reads and writes each element once, and declares both. In the model, it takes the
+/// time of these bytes and a constant time.
+#[test]
+fn kernels_are_compared_with_the_rate_of_device_memory() {
+    let report = PLAIN.run(&simulated(Order::Greedy), None);
+    let used = report.memory_use().expect("the model has a rate of its memory");
+    assert_eq!(used.bytes, Bytes(report.bytes_in.0 + report.bytes_out.0));
+    assert_eq!((used.undeclared, used.memory_bytes_per_s), (0, 4_270_000_000_000));
+    assert!((0.001..1.0).contains(&used.share()), "{used}");
+    let shown = report.to_string();
+    let line = shown.lines().find(|line| line.starts_with("device memory: kernels move "));
+    assert!(line.is_some_and(|line| line.contains(" % of 4.27 TB/s of the model ")), "{shown}");
+    assert!(report.page().render().contains("4.27 TB/s of the model"));
+}
+
+#[test]
+fn a_device_without_a_known_rate_of_its_memory_has_no_such_line() {
+    let device = Device::open(trijet::Select::Host(0)).expect("a host device");
+    let report = PLAIN.run(&device, None);
+    assert_eq!(report.memory_use(), None);
+    assert!(!report.to_string().contains("device memory:"), "{report}");
+}
+
 /// Modelled times do not vary, so all tests share one.
 fn calibration(device: &Device) -> Calibration {
     static LINK: OnceLock<Calibration> = OnceLock::new();

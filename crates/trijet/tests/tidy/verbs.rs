@@ -142,6 +142,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Device::id",
             "Device::info",
             "EngineReport::*",
+            "MemoryUse::*",
             "Explanation::*",
             "GradientBuckets::arguments",
             "GradientBuckets::buckets",

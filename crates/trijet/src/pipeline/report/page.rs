@@ -142,6 +142,11 @@ impl Report {
             let words = words.strip_prefix("limits: ").unwrap_or(&words);
             rows.push(("limits", words.to_owned()));
         }
+        if let Some(used) = self.memory_use {
+            let words = used.to_string();
+            let words = words.strip_prefix("device memory: ").unwrap_or(&words);
+            rows.push(("device memory", words.to_owned()));
+        }
         let traced = self.summary.as_ref().map(|summary| summary.metrics.elapsed());
         if traced.is_some_and(|traced| traced != self.elapsed) {
             rows.push(("without a trace", format!("{}, the median of its runs", self.elapsed)));
