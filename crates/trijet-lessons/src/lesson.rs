@@ -142,6 +142,15 @@ pub trait Program {
         Ok(None)
     }
 
+    /// The figures of the last run that are not times, as a clause. `None` if the claim is about
+    /// times alone.
+    ///
+    /// # Errors
+    /// Every error of the device.
+    fn seen(&mut self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     /// Describes the first error in the result of the last run, if there is one.
     ///
     /// # Errors

@@ -14,6 +14,9 @@ use trijet_tools::stats::Samples;
 pub struct FormOutcome {
     /// The time of each timed run, in milliseconds.
     pub ms: Vec<f64>,
+    /// The figures of the last timed run that are not times, as a clause. `None` if the model lacks
+    /// the effect of the claim, or if the claim is about times alone.
+    pub seen: Option<String>,
     /// The trace of one more run.
     pub trace: Trace,
     /// The remarks or findings about the traced run.
@@ -81,8 +84,11 @@ impl Lesson {
     /// `InvalidValue` for a wrong result of a form that must be right; every error of the device.
     pub fn measure(self, ground: &Ground) -> Result<Outcome> {
         let mut program = (self.make)(ground)?;
+        // A model that lacks the effect of the claim has no figures of the claim.
+        let is_unmodelled = self.unmodelled.is_some() && ground.is_modelled();
         let count = self.forms.len();
         let mut ms = vec![Vec::new(); count];
+        let mut seen = vec![None; count];
         let mut damaged = vec![0; count];
         // The first round warms up.
         for round in 0..=ground.size.repeats {
@@ -90,7 +96,11 @@ impl Lesson {
                 program.prepare()?;
                 ground.synchronize()?;
                 let whole = ground.time_ms(|| program.run(form))?;
-                let time = program.own_ms()?.unwrap_or(whole);
+                let mut time = whole;
+                if !is_unmodelled {
+                    time = program.own_ms()?.unwrap_or(whole);
+                    seen[form] = program.seen()?;
+                }
                 damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
                 if round > 0 {
                     ms[form].push(time);
@@ -98,7 +108,7 @@ impl Lesson {
             }
         }
         let mut forms = Vec::new();
-        for (form, ms) in ms.into_iter().enumerate() {
+        for (form, (ms, seen)) in ms.into_iter().zip(seen).enumerate() {
             program.prepare()?;
             ground.synchronize()?;
             let mut trace = ground.trace(|| program.run(form))?;
@@ -106,7 +116,7 @@ impl Lesson {
             damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
             let said = Said::of(&trace, self.flag);
             let (wrong, runs) = (damaged[form], ground.size.repeats + 2);
-            forms.push(FormOutcome { ms, trace, said, wrong, runs });
+            forms.push(FormOutcome { ms, seen, trace, said, wrong, runs });
         }
         Ok(Outcome { lesson: self, forms, is_modelled: ground.is_modelled() })
     }

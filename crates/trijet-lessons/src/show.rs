@@ -47,7 +47,11 @@ impl Outcome {
                 0 => String::new(),
                 wrong => format!(", wrong in {wrong} of {} runs", form.runs),
             };
-            writeln!(text, "{name}: {time}{wrong}\n{drawing}").expect("writing to a string");
+            write!(text, "{name}: {time}{wrong}\n{drawing}").expect("writing to a string");
+            if let Some(seen) = &form.seen {
+                writeln!(text, "    seen: {seen}").expect("writing to a string");
+            }
+            text.push('\n');
         }
         let verdict = self.verdict();
         // The model has no bound for a lesson that it cannot show.

@@ -43,6 +43,8 @@ pub(crate) struct Figures {
     /// Whether the first form got the expected remark or finding, and the last form did not get it.
     pub(crate) is_found: bool,
     pub(crate) is_modelled: bool,
+    /// For each form, the figures that are not times, as a clause.
+    pub(crate) seen: Vec<Option<String>>,
 }
 
 impl Outcome {
@@ -54,6 +56,7 @@ impl Outcome {
             wrong: (first.wrong, first.runs),
             is_found: self.is_as_expected(),
             is_modelled: self.is_modelled,
+            seen: self.forms.iter().map(|form| form.seen.clone()).collect(),
         }
     }
 
@@ -87,7 +90,20 @@ impl Lesson {
             Expect::Between => self.between(figures),
             Expect::Race => self.race(figures),
         };
-        Verdict { judgement, sentence }
+        Verdict { judgement, sentence: format!("{sentence}{}", self.seen(figures)) }
+    }
+
+    /// A sentence with the figures of the first form and of the last form that are not times.
+    /// Without such figures, the sentence is empty.
+    fn seen(&self, figures: &Figures) -> String {
+        let forms = self.forms.iter().zip(&figures.seen);
+        let clauses =
+            forms.filter_map(|(name, seen)| Some(format!("\"{name}\": {}", seen.as_ref()?)));
+        let clauses: Vec<String> = clauses.collect();
+        match &clauses[..] {
+            [first, .., last] => format!(" Seen with {first}; with {last}."),
+            _ => String::new(),
+        }
     }
 
     fn faster(&self, figures: &Figures) -> (Judgement, String) {

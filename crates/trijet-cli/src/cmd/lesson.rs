@@ -99,6 +99,7 @@ fn document(outcome: &Outcome, device: &str) -> Value {
             "median_ns": form.median_ms() * 1e6,
             "runs": form.runs,
             "wrong_runs": form.wrong,
+            "seen": form.seen,
             "remark": form.said.flag,
         })
     };

@@ -3,7 +3,14 @@ use crate::lesson::{Expect, Lesson};
 use crate::list::{lessons, named};
 
 fn figures(ms: &[f64]) -> Figures {
-    Figures { ms: ms.to_vec(), bound_ms: None, wrong: (0, 3), is_found: true, is_modelled: false }
+    Figures {
+        ms: ms.to_vec(),
+        bound_ms: None,
+        wrong: (0, 3),
+        is_found: true,
+        is_modelled: false,
+        seen: vec![None; ms.len()],
+    }
 }
 
 fn expecting(expect: Expect, forms: &'static [&'static str]) -> Lesson {
@@ -75,4 +82,19 @@ fn a_model_that_lacks_the_subject_shows_nothing() {
     let verdict = lesson.judge(&figures);
     assert_eq!(verdict.judgement, Judgement::NotShown);
     assert!(verdict.sentence.contains("The model has no clusters"));
+}
+
+#[test]
+fn the_verdict_has_the_figures_of_the_first_and_of_the_last_form() {
+    let lesson = expecting(Expect::Faster, &["a", "b", "c"]);
+    let seen = ["on 0 of 8", "on 3 of 8", "on 8 of 8"].map(|seen| Some(seen.to_owned()));
+    let figures = Figures { seen: seen.to_vec(), ..figures(&[2.0, 1.5, 1.0]) };
+    let sentence = lesson.judge(&figures).sentence;
+    assert!(
+        sentence.ends_with("). Seen with \"a\": on 0 of 8; with \"c\": on 8 of 8."),
+        "{sentence}"
+    );
+    let unmodelled = Lesson { unmodelled: Some("The model has no clusters"), ..lesson };
+    let of_model = unmodelled.judge(&Figures { is_modelled: true, ..figures });
+    assert!(!of_model.sentence.contains("Seen"), "{}", of_model.sentence);
 }
