@@ -41,6 +41,7 @@ const LESSONS: &[Lesson] = &[
     memory::growing::LESSON,
     kernels::concurrent::LESSON,
     kernels::full_device::LESSON,
+    kernels::one_multiprocessor::LESSON,
     kernels::graph::LESSON,
     kernels::branches::LESSON,
     kernels::conditional::LESSON,

@@ -6,6 +6,7 @@
 pub mod chain;
 pub mod lab;
 pub(crate) mod peer;
+pub mod stay;
 pub mod step;
 mod table;
 pub mod ticks;

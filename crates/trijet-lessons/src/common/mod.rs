@@ -15,4 +15,5 @@ pub(crate) mod latency;
 pub(crate) mod pieces;
 pub(crate) mod pooled;
 pub(crate) mod race;
+pub(crate) mod stays;
 pub(crate) mod towers;

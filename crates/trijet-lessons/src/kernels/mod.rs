@@ -8,4 +8,5 @@ pub(crate) mod conditional;
 pub(crate) mod dependent;
 pub(crate) mod full_device;
 pub(crate) mod graph;
+pub(crate) mod one_multiprocessor;
 pub(crate) mod warp_roles;
