@@ -14,6 +14,7 @@ pub(crate) mod job;
 pub(crate) mod latency;
 pub(crate) mod pieces;
 pub(crate) mod pooled;
+pub(crate) mod product;
 pub(crate) mod race;
 pub(crate) mod stays;
 pub(crate) mod towers;

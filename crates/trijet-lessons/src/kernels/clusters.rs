@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::common::ground::Ground;
+use crate::common::product;
 use crate::lesson::{Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::testing::multicast::{MATMUL, config, left, right};
@@ -21,8 +22,6 @@ pub(crate) const LESSON: Lesson = Lesson {
     make: clusters,
 };
 
-/// `y = x * w`, where `x[r][k] = r % 8 + k % 4` and `w[k][c] = k % 16 + c % 8`. All sums are
-/// integers below 2^24, so they are exact.
 struct Product {
     stream: Stream,
     side: usize,
@@ -32,16 +31,10 @@ struct Product {
     back: PinnedBuffer<f32>,
 }
 
-/// The matrix of the sums `row % of_rows + column % of_columns`.
-fn matrix(side: usize, [of_rows, of_columns]: [usize; 2]) -> Vec<f32> {
-    let element = |at: usize| (at / side % of_rows + at % side % of_columns) as f32;
-    (0..side * side).map(element).collect()
-}
-
 fn clusters(ground: &Ground) -> Result<Box<dyn Program>> {
     let (stream, side) = (ground.device.stream()?, 1 << (ground.size.words.ilog2() / 2));
-    let x = stream.upload(&matrix(side, [8, 4]))?;
-    let w = stream.upload(&matrix(side, [16, 8]))?;
+    let x = stream.upload(&product::matrix(side * side, side, product::left))?;
+    let w = stream.upload(&product::matrix(side * side, side, product::right))?;
     let (y, back) = (stream.alloc(side * side)?, ground.device.pinned(side * side)?);
     Ok(Box::new(Product { stream, side, x, w, y, back }))
 }
@@ -62,15 +55,6 @@ impl Program for Product {
 
     fn wrong(&mut self, _: Form) -> Result<Option<String>> {
         self.stream.copy(&self.y, &mut self.back)?;
-        let (side, found) = (self.side, self.back.read()?);
-        let sum = |term: fn(usize) -> usize| (0..side).map(term).sum::<usize>();
-        // The sum over k of (row + k % 4) * (k % 16 + column).
-        let (a, b, both) = (sum(|k| k % 4), sum(|k| k % 16), sum(|k| (k % 4) * (k % 16)));
-        let right = |at: usize| {
-            let (row, column) = (at / side % 8, at % side % 8);
-            (row * b + row * column * side + both + a * column) as f32
-        };
-        let wrong = (0..found.len()).find(|at| found[*at] != right(*at));
-        Ok(wrong.map(|at| format!("element {at} is {}, not {}", found[at], right(at))))
+        Ok(product::wrong(&self.back.read()?, self.side, self.side))
     }
 }
