@@ -142,12 +142,12 @@ pub trait Program {
         Ok(None)
     }
 
-    /// The figures of the last run that are not times, as a clause. `None` if the claim is about
-    /// times alone.
+    /// The figures of the last run that are not times, as a clause. The last run was a run of
+    /// `form`. `None` if the claim is about times alone.
     ///
     /// # Errors
     /// Every error of the device.
-    fn seen(&mut self) -> Result<Option<String>> {
+    fn seen(&mut self, _form: Form) -> Result<Option<String>> {
         Ok(None)
     }
 

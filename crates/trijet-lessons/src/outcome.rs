@@ -99,7 +99,7 @@ impl Lesson {
                 let mut time = whole;
                 if !is_unmodelled {
                     time = program.own_ms()?.unwrap_or(whole);
-                    seen[form] = program.seen()?;
+                    seen[form] = program.seen(form)?;
                 }
                 damaged[form] += usize::from(self.is_wrong(&mut *program, form)?);
                 if round > 0 {

@@ -57,7 +57,7 @@ impl Program for BothKernels {
         Ok(Some(self.kernels.fetch()?.length_ms()))
     }
 
-    fn seen(&mut self) -> Result<Option<String>> {
+    fn seen(&mut self, _: Form) -> Result<Option<String>> {
         let (shared, all) = (self.kernels.fetch()?.shared(), self.multiprocessors);
         Ok(Some(format!("{shared} of {all} multiprocessors ran blocks of both kernels at once")))
     }
