@@ -47,6 +47,7 @@ const LESSONS: &[Lesson] = &[
     kernels::conditional::LESSON,
     kernels::dependent::LESSON,
     kernels::clusters::LESSON,
+    kernels::cluster_batches::LESSON,
     kernels::warp_roles::LESSON,
     pipelines::loader::LESSON,
     pipelines::three_scores::LESSON,

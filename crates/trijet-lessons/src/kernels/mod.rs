@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod branches;
+pub(crate) mod cluster_batches;
 pub(crate) mod clusters;
 pub(crate) mod concurrent;
 pub(crate) mod conditional;
