@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod batches;
+pub(crate) mod boards;
 pub(crate) mod both;
 pub(crate) mod cache;
 pub(crate) mod chain;

@@ -1,10 +1,11 @@
 //! Tasks of very unequal length, distributed to workers statically or while they run.
 #![forbid(unsafe_code)]
 
+use crate::common::boards::boards;
 use crate::common::ground::{Ground, source};
 use crate::lesson::{Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
-use trijet::workers::queens::{QUEENS, root};
+use trijet::workers::queens::QUEENS;
 use trijet::workers::{Policy, RunOptions, Work, WorkerTask};
 use trijet::{Buffer, PinnedBuffer, Result, Stream};
 
@@ -32,8 +33,6 @@ const TASKS: u32 = 31;
 /// on a host device.
 const SHORT: u8 = 6;
 const LONG: [u8; 2] = [11, 8];
-/// The number of ways to place n queens on n columns (sequence A000170 of the OEIS).
-const WAYS: [u64; 12] = [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680];
 
 /// A program whose tasks each count the ways to place queens on a board. A task makes no other
 /// tasks.
@@ -49,8 +48,7 @@ fn stealing(ground: &Ground) -> Result<Box<dyn Program>> {
     let long = LONG[usize::from(ground.is_modelled())];
     let is_long = |task: u32| source(task as usize).is_multiple_of(TASKS);
     let sizes = (0..WORKERS * TASKS).map(|task| if is_long(task) { long } else { SHORT });
-    let tasks = sizes.clone().map(root).collect();
-    let ways = sizes.map(|size| WAYS[usize::from(size)]).sum();
+    let (tasks, ways) = boards(sizes);
     let stream = ground.device.stream()?;
     let (total, back) = (stream.alloc(1)?, ground.device.pinned(1)?);
     Ok(Box::new(Stealing { stream, tasks, ways, total, back }))
