@@ -54,6 +54,7 @@ const LESSONS: &[Lesson] = &[
     pipelines::vision_language::LESSON,
     pipelines::modes::LESSON,
     scheduling::stealing::LESSON,
+    scheduling::idle_workers::LESSON,
     devices::peer_copy::LESSON,
     devices::four_engines::LESSON,
     devices::buckets::LESSON,
