@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::ground::Ground;
+use crate::verdict::time;
 use std::time::Instant;
 use trijet::{Result, Stream, TimedEvent};
+use trijet_tools::stats::Samples;
 
 /// The times of the operations of a run.
 pub(crate) struct Latency {
@@ -58,8 +60,32 @@ impl Latency {
         Ok(())
     }
 
-    /// The longest time in milliseconds; `None` if no operation was measured.
-    pub(crate) fn longest_ms(&self) -> Option<f64> {
-        self.ms.iter().copied().max_by(f64::total_cmp)
+    /// The quantile of the times in milliseconds; `None` if no operation was measured.
+    pub(crate) fn quantile_ms(&self, share: f64) -> Option<f64> {
+        (self.count() > 0).then(|| Samples::of(self.ms.clone()).quantile(share))
+    }
+
+    /// The 50th and the 99th percentile, as a clause; `None` if no operation was measured.
+    pub(crate) fn percentiles(&self) -> Option<String> {
+        let [p50, p99] = [self.quantile_ms(0.5)?, self.quantile_ms(0.99)?].map(time);
+        Some(format!("p50 {p50}, p99 {p99} of {} launches", self.count()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Latency;
+
+    #[test]
+    fn of_100_launches_one_may_take_longer_than_the_99th_percentile() {
+        let mut ms: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        ms[0] = 1e6;
+        let latency = Latency { events: None, ms };
+        assert_eq!(
+            latency.percentiles().as_deref(),
+            Some("p50 50.00 ms, p99 99.00 ms of 100 launches")
+        );
+        let none = Latency { events: None, ms: Vec::new() };
+        assert_eq!((none.quantile_ms(0.5), none.percentiles()), (None, None));
     }
 }

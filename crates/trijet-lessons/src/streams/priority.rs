@@ -6,7 +6,7 @@ use crate::common::latency::Latency;
 use crate::lesson::{Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::testing::WORK;
-use trijet::{Buffer, Readiness, Result, Stream, StreamOptions};
+use trijet::{Buffer, Result, Stream, StreamOptions};
 
 pub(crate) const LESSON: Lesson = Lesson {
     name: "priority",
@@ -16,18 +16,17 @@ pub(crate) const LESSON: Lesson = Lesson {
     forms: &["equal priorities", "a higher priority for the small kernel"],
     expect: Expect::Faster,
     flag: Flag::None("the library does not know which kernel is urgent"),
-    timed: Some("the slowest of 9 small kernels"),
+    timed: Some("the 99th percentile of 100 small kernels"),
     rows: Rows::Streams,
     unmodelled: None,
     make: priority,
 };
 
-/// The number of large kernels in a run, and the maximum number of small kernels in a run.
-const LARGE: usize = 12;
-const SMALL: usize = 9;
+/// The number of small kernels in a run. Two large kernels are queued before each small kernel.
+const SMALL: usize = 100;
 
-/// Large kernels are queued in a background stream. Meanwhile the host launches small kernels, one
-/// at a time. Each form has its own stream for the small kernels.
+/// The host queues large kernels in a background stream, and then launches a small kernel and waits
+/// for it. Each form has its own stream for the small kernels.
 struct Beside {
     background: Stream,
     streams: [Stream; 2],
@@ -41,7 +40,7 @@ fn priority(ground: &Ground) -> Result<Box<dyn Program>> {
     let (device, size, background) = (&ground.device, ground.size, ground.device.stream()?);
     let urgent = StreamOptions::new().priority(device.info().priorities.1);
     let pair = |words: usize| -> Result<[Buffer<u32>; 2]> {
-        let x: Vec<u32> = (0..words).map(source).collect();
+        let x = (0..words).map(source).collect::<Vec<_>>();
         Ok([background.upload(&x)?, background.alloc(words)?])
     };
     let (large, small) = (pair(size.words)?, pair(size.small_words)?);
@@ -52,25 +51,26 @@ fn priority(ground: &Ground) -> Result<Box<dyn Program>> {
 
 impl Program for Beside {
     fn prepare(&mut self) -> Result<()> {
-        self.background.fill_bytes(&mut self.large[1], 0xee)?;
-        self.background.fill_bytes(&mut self.small[1], 0xee)
+        self.latency.clear();
+        let results = [&mut self.large, &mut self.small];
+        results.into_iter().try_for_each(|[_, y]| self.background.fill_bytes(y, 0xee))
     }
 
     fn run(&mut self, form: Form) -> Result<()> {
         let Self { background, large: [x, y], small: [from, to], latency, rounds, .. } = self;
         let stream = &self.streams[form];
-        for _ in 0..LARGE {
-            background.launch(&WORK, (*rounds, &*x, &mut *y))?;
-        }
-        latency.clear();
-        while latency.count() < SMALL && background.query()? == Readiness::NotReady {
-            latency.measure(stream, || stream.launch(&WORK, (1, &*from, &mut *to)))?;
-        }
-        Ok(())
+        (0..SMALL).try_for_each(|_| {
+            (0..2).try_for_each(|_| background.launch(&WORK, (*rounds, &*x, &mut *y)))?;
+            latency.measure(stream, || stream.launch(&WORK, (1, &*from, &mut *to)))
+        })
     }
 
     fn own_ms(&mut self) -> Result<Option<f64>> {
-        Ok(self.latency.longest_ms())
+        Ok(self.latency.quantile_ms(0.99))
+    }
+
+    fn seen(&mut self, _: Form) -> Result<Option<String>> {
+        Ok(self.latency.percentiles())
     }
 
     fn wrong(&mut self, _: Form) -> Result<Option<String>> {
