@@ -68,7 +68,7 @@ impl Size {
         many_streams: 256,
         pieces: 2048,
         piece_words: 1024,
-        scratch_words: 1 << 24,
+        scratch_words: 1 << 25,
     };
 
     /// The sizes on a host device with modelled times. Modelled times do not vary, so one run of

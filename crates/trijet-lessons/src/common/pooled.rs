@@ -7,10 +7,13 @@ use crate::lesson::{Form, Program};
 use trijet::testing::WORK;
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Result, Stream};
 
-/// The number of rounds of a step. A step has three kernels of one round each: from the source to
-/// the first part of the scratch memory, from the first part to the second part, and from the
-/// second part to the result.
-const ROUNDS: u32 = 3;
+/// The number of parts of the scratch memory of a step. The parts are separate allocations, so that
+/// a pool can keep only some of them.
+const PARTS: u32 = 4;
+/// The number of rounds of a step. A step has kernels of one round each: from the source to the
+/// first part of the scratch memory, from each part to the next part, and from the last part to the
+/// result.
+const ROUNDS: u32 = PARTS + 1;
 
 pub(crate) struct Pooled {
     device: Device,
@@ -45,21 +48,22 @@ impl Pooled {
         Ok(Box::new(pooled))
     }
 
-    /// Allocates the scratch memory of a step. The memory has two parts, so that a pool can keep
-    /// only one part.
-    fn scratch(&self) -> Result<[Buffer<u32>; 2]> {
-        let part = || self.stream.alloc(self.size.scratch_words / 2);
-        Ok([part()?, part()?])
+    /// Allocates the scratch memory of a step.
+    fn scratch(&self) -> Result<Vec<Buffer<u32>>> {
+        (0..PARTS).map(|_| self.stream.alloc(self.size.scratch_words / PARTS as usize)).collect()
     }
 
     fn steps(&mut self) -> Result<()> {
         let words = self.size.small_words;
         for _ in 0..self.size.chunks {
-            let [mut a, mut b] = self.scratch()?;
-            self.stream.launch(&WORK, (1, &self.x, a.slice_mut(..words)))?;
-            self.stream.launch(&WORK, (1, a.slice(..words), b.slice_mut(..words)))?;
-            self.stream.launch(&WORK, (1, b.slice(..words), &mut self.y))?;
-            drop((a, b));
+            let mut scratch = self.scratch()?;
+            let mut from = self.x.view();
+            for part in &mut scratch {
+                self.stream.launch(&WORK, (1, from, part.slice_mut(..words)))?;
+                from = part.slice(..words);
+            }
+            self.stream.launch(&WORK, (1, from, &mut self.y))?;
+            drop(scratch);
             self.stream.synchronize()?;
         }
         Ok(())

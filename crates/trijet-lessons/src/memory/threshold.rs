@@ -13,7 +13,13 @@ pub(crate) const LESSON: Lesson = Lesson {
     texts: &["examples:209", "notes:98"],
     claim: "The higher the release threshold, the less memory each step must get from the driver; \
             with no limit, it gets none.",
-    forms: &["threshold 0", "half the memory of a step", "the memory of a step", "no limit"],
+    forms: &[
+        "threshold 0",
+        "a quarter of the memory of a step",
+        "half the memory of a step",
+        "the memory of a step",
+        "no limit",
+    ],
     expect: Expect::Faster,
     flag: Flag::Remark(Rule::PoolThrash),
     timed: None,
@@ -25,5 +31,6 @@ pub(crate) const LESSON: Lesson = Lesson {
 /// The release threshold of each form. The driver compares the threshold with all memory of the
 /// pool, `held`: the scratch memory of a step, `scratch`, and a little memory that stays in use.
 fn thresholds(held: Bytes, scratch: Bytes) -> Vec<Bytes> {
-    vec![Bytes(0), Bytes(held.0 - scratch.0 / 2), held, Bytes(u64::MAX)]
+    let without = |parts: u64| Bytes(held.0 - parts * scratch.0 / 4);
+    vec![Bytes(0), without(3), without(2), held, Bytes(u64::MAX)]
 }
