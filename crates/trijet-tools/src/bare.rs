@@ -4,6 +4,7 @@
 //! in this file and in the folder `bare`.
 
 pub mod chain;
+pub mod free_memory;
 pub mod lab;
 pub(crate) mod peer;
 pub mod stay;

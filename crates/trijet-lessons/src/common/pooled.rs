@@ -6,6 +6,7 @@ use super::ground::{Ground, Size, differs, source};
 use crate::lesson::{Form, Program};
 use trijet::testing::WORK;
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Result, Stream};
+use trijet_tools::bare::free_memory::FreeMemory;
 
 /// The number of parts of the scratch memory of a step. The parts are separate allocations, so that
 /// a pool can keep only some of them.
@@ -24,6 +25,8 @@ pub(crate) struct Pooled {
     back: PinnedBuffer<u32>,
     /// The release threshold of the pool in each form, in the order of the forms.
     keep: Vec<Bytes>,
+    /// `None` on a host device, whose memory no other process can allocate.
+    free: Option<FreeMemory>,
 }
 
 impl Pooled {
@@ -37,7 +40,9 @@ impl Pooled {
         let (stream, words) = (device.stream()?, size.small_words);
         let x = stream.upload(&(0..words).map(source).collect::<Vec<_>>())?;
         let (y, back) = (stream.alloc(words)?, device.pinned(words)?);
-        let mut pooled = Self { device, stream, size, x, y, back, keep: Vec::new() };
+        let is_gpu = device.info().compute.0 > 0;
+        let free = is_gpu.then(|| FreeMemory::of(device.id().0)).transpose()?;
+        let mut pooled = Self { device, stream, size, x, y, back, keep: Vec::new(), free };
         // Memory that other programs left in the pool would count towards the threshold.
         pooled.stream.synchronize()?;
         pooled.device.trim_memory(Bytes(0))?;
@@ -84,8 +89,44 @@ impl Program for Pooled {
         outcome
     }
 
+    /// The run ended with a wait, at which the pool gave back the memory above its threshold.
+    fn seen(&mut self, _: Form) -> Result<Option<String>> {
+        let kept = self.device.memory_stats()?.reserved;
+        Ok(Some(match &self.free {
+            Some(free) => {
+                let free = free.now()?;
+                format!("the pool keeps {kept}, and other processes can allocate {free}")
+            }
+            None => format!("the pool keeps {kept}"),
+        }))
+    }
+
     fn wrong(&mut self, _: Form) -> Result<Option<String>> {
         self.stream.copy(&self.y, &mut self.back)?;
         Ok(differs(&self.back.read()?, ROUNDS, |index| index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ground, Pooled, Size};
+    use trijet::{Bytes, Result};
+
+    #[test]
+    fn after_a_run_the_pool_keeps_the_parts_below_its_threshold() -> Result<()> {
+        let ground = Ground::on_model(Size::MODEL)?;
+        let mut program = Pooled::boxed(&ground, |held, scratch| {
+            let without = |parts| Bytes(held.0 - parts * scratch.0 / 4);
+            vec![Bytes(0), without(3), without(2), held, Bytes(u64::MAX)]
+        })?;
+        // A part has 256 KiB, and the other memory of the program has 192 KiB.
+        let kept = ["192 KiB", "448 KiB", "704 KiB", "1.19 MiB", "1.19 MiB"];
+        for (form, kept) in kept.into_iter().enumerate() {
+            program.prepare()?;
+            program.run(form)?;
+            assert_eq!(program.seen(form)?, Some(format!("the pool keeps {kept}")));
+            assert_eq!(program.wrong(form)?, None);
+        }
+        Ok(())
     }
 }

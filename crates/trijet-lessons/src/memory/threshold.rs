@@ -1,4 +1,7 @@
-//! Pools with release thresholds from 0 to no limit, for steps with a known amount of memory.
+//! Pools with release thresholds from 0 to no limit, for steps with a known amount of memory. Each
+//! form states the memory that the pool keeps after the last wait, and the memory that other
+//! processes can then allocate. The driver counts free memory for the whole GPU, so another process
+//! sees the same number.
 #![forbid(unsafe_code)]
 
 use crate::common::pooled::Pooled;

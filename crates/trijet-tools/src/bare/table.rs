@@ -93,6 +93,9 @@ table! {
     device_get = "cuDeviceGet": fn(*mut c_int, c_int);
     primary_retain = "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int);
     set_current = "cuCtxSetCurrent": fn(Handle);
+    push_current = "cuCtxPushCurrent_v2": fn(Handle);
+    pop_current = "cuCtxPopCurrent_v2": fn(*mut Handle);
+    memory_info = "cuMemGetInfo_v2": fn(*mut usize, *mut usize);
     peer_possible = "cuDeviceCanAccessPeer": fn(*mut c_int, c_int, c_int);
     peer_enable = "cuCtxEnablePeerAccess": fn(Handle, c_uint);
     peer_copy = "cuMemcpyPeerAsync": fn(u64, Handle, u64, Handle, usize, Handle);
