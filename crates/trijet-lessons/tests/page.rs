@@ -29,8 +29,9 @@ const INTRO: &str = "\
 
 A lesson is a claim of a teaching text about streams, and two or more forms of one program. `trijet lesson NAME` runs the
 forms in turn on your device, draws them in the same scale, and judges the claim by the measured times alone. With
-`--trace page.html` it keeps the timelines. Without a GPU the times come from a model, and a lesson whose subject the
-model lacks states this. Each lesson is a file in `crates/trijet-lessons/src`.
+`--trace page.html` it keeps the timelines. A form may also state figures that are not times, such as a number of
+multiprocessors, after the word *seen*. Without a GPU the times come from a model, and a lesson whose subject the model
+lacks states this. Each lesson is a file in `crates/trijet-lessons/src`.
 
 [errata.md](errata.md) names the texts: *examples* is the README of the book's example programs, *notes* are a reader's,
 *research* is the research note; a number is a line.
