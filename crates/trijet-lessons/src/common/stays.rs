@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 use trijet::{Buffer, Device, LaunchConfig, Result, Stream};
-use trijet_tools::bare::stay::{Stay, WORDS, stay};
+use trijet_tools::bare::stay::{Stay, WORDS};
 
-/// Two kernels of equal configuration, each in its own stream.
+/// Two launches of a kernel with equal configurations, each in its own stream.
 pub(crate) struct Stays {
     streams: [Stream; 2],
-    kernel: Stay,
     records: [Buffer<u64>; 2],
     /// The number of words of each record that the last run wrote.
     used: usize,
@@ -21,8 +20,8 @@ impl Stays {
     pub(crate) fn new(device: &Device, blocks_max: u32, ns: u32) -> Result<Self> {
         let streams = [device.stream()?, device.stream()?];
         let record = || streams[0].alloc(WORDS * blocks_max as usize);
-        let (records, kernel) = ([record()?, record()?], stay(device.info().shared_bytes_optin));
-        Ok(Self { streams, kernel, records, used: 0, ns })
+        let records = [record()?, record()?];
+        Ok(Self { streams, records, used: 0, ns })
     }
 
     /// Overwrites the records of the last run.
@@ -31,10 +30,10 @@ impl Stays {
     }
 
     #[track_caller]
-    pub(crate) fn launch(&mut self, config: LaunchConfig) -> Result<()> {
+    pub(crate) fn launch(&mut self, kernel: &Stay, config: LaunchConfig) -> Result<()> {
         self.used = WORDS * config.grid[0] as usize;
         for (stream, record) in self.streams.iter().zip(&mut self.records) {
-            stream.launch_with(&self.kernel, config, (self.ns, record.slice_mut(..self.used)))?;
+            stream.launch_with(kernel, config, (self.ns, record.slice_mut(..self.used)))?;
         }
         Ok(())
     }

@@ -7,13 +7,19 @@ use crate::common::stays::Stays;
 use crate::lesson::{Expect, Form, Lesson, Program, Rows, Topic};
 use crate::said::Flag;
 use trijet::{LaunchConfig, Result};
+use trijet_tools::bare::stay::{Stay, WIDE_THREADS, stay, stay_wide};
 
 pub(crate) const LESSON: Lesson = Lesson {
     name: "one-multiprocessor",
     topic: Topic::Kernels,
     texts: &["notes:169", "notes:189", "book:297", "examples:134"],
     claim: "A multiprocessor runs blocks of two kernels at the same time only if it has room for both.",
-    forms: &["shared memory for one kernel", "threads for one kernel", "room for both kernels"],
+    forms: &[
+        "shared memory for one kernel",
+        "registers for one kernel",
+        "threads for one kernel",
+        "room for both kernels",
+    ],
     expect: Expect::Faster,
     flag: Flag::None("the library does not know which kernels fit beside each other"),
     timed: Some("from the first start of a block to the last end"),
@@ -28,20 +34,25 @@ const NS: u32 = 300_000;
 struct BothKernels {
     kernels: Stays,
     multiprocessors: u32,
-    /// The configuration of both kernels in each form.
-    configs: [LaunchConfig; 3],
+    /// The kernel that is launched twice in each form, and its configuration.
+    forms: [(Stay, LaunchConfig); 4],
 }
 
 fn one_multiprocessor(ground: &Ground) -> Result<Box<dyn Program>> {
     let info = ground.device.info();
-    let multiprocessors = info.multiprocessors;
+    let (multiprocessors, shared) = (info.multiprocessors, info.shared_bytes_optin);
     let grid = |blocks, threads| LaunchConfig::new([blocks, 1, 1], [threads, 1, 1]);
     let room = grid(multiprocessors, 32);
     // A multiprocessor has at most twice the threads of the largest block.
     let threads = grid(2 * multiprocessors, info.block_threads_max);
-    let configs = [room.shared_bytes(info.shared_bytes_optin), threads, room];
+    let forms = [
+        (stay(shared), room.shared_bytes(shared)),
+        (stay_wide(), grid(multiprocessors, WIDE_THREADS)),
+        (stay(0), threads),
+        (stay(0), room),
+    ];
     let kernels = Stays::new(&ground.device, threads.grid[0], NS)?;
-    Ok(Box::new(BothKernels { kernels, multiprocessors, configs }))
+    Ok(Box::new(BothKernels { kernels, multiprocessors, forms }))
 }
 
 impl Program for BothKernels {
@@ -50,7 +61,8 @@ impl Program for BothKernels {
     }
 
     fn run(&mut self, form: Form) -> Result<()> {
-        self.kernels.launch(self.configs[form])
+        let (kernel, config) = &self.forms[form];
+        self.kernels.launch(kernel, *config)
     }
 
     fn own_ms(&mut self) -> Result<Option<f64>> {

@@ -1,7 +1,7 @@
 //! A kernel whose blocks record the multiprocessor and the time of their run.
 
-use trijet::Kernel;
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Ptr, Shape, Tile, Twin, Write};
+use trijet::{Kernel, LaunchConfig};
 
 /// The number of words that a block records: its multiprocessor, its start and its end.
 pub const WORDS: usize = 3;
@@ -26,21 +26,38 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes: args.spans()[0].bytes(), ops }
 }
 
+/// Checks that there are [`WORDS`] words for each block of a grid in x.
+fn check(args: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
+    let (blocks, words) = (config.grid, args.spans()[0].elements);
+    if blocks[1..] == [1, 1] && u64::from(blocks[0]) * WORDS as u64 == words {
+        return Ok(());
+    }
+    Err(format!("{words} words do not match a grid of {blocks:?} blocks"))
+}
+
+fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
+    let twin = Twin { tile_elements: |_| u64::MAX, run: stay_on_host, cost };
+    KernelSpec::new(name, Code::ptx(ptx), Shape::Given(check)).twin(twin)
+}
+
 /// The kernel. A block may use up to `shared_bytes_max` bytes of dynamic shared memory, which it
 /// does not access.
 #[must_use]
 pub fn stay(shared_bytes_max: u32) -> Stay {
-    let shape = Shape::Given(|args, config| {
-        let (blocks, words) = (config.grid, args.spans()[0].elements);
-        if blocks[1..] == [1, 1] && u64::from(blocks[0]) * WORDS as u64 == words {
-            Ok(())
-        } else {
-            Err(format!("{words} words do not match a grid of {blocks:?} blocks"))
-        }
-    });
-    let twin = Twin { tile_elements: |_| u64::MAX, run: stay_on_host, cost };
-    let spec = KernelSpec::new("stay", Code::ptx(include_str!("stay.ptx")), shape).twin(twin);
+    let spec = spec("stay", include_str!("stay.ptx")).shared_bytes_max(shared_bytes_max);
     // SAFETY: the entry function takes (u32, u64*), and block n writes the words from `WORDS * n`
     // to `WORDS * n + 2`. The check of the shape guarantees `WORDS` words for each block.
-    unsafe { Kernel::declare(spec.shared_bytes_max(shared_bytes_max)) }
+    unsafe { Kernel::declare(spec) }
+}
+
+/// The number of threads of each block of [`stay_wide`].
+pub const WIDE_THREADS: u32 = 512;
+
+/// The same kernel with so many registers that two blocks of [`WIDE_THREADS`] threads do not fit on
+/// a multiprocessor with 65536 registers.
+#[must_use]
+pub fn stay_wide() -> Stay {
+    // SAFETY: the entry function takes the same parameters as `stay` above, and writes the same
+    // words. It also reads the first of these words, and the result does not depend on the value.
+    unsafe { Kernel::declare(spec("stay_wide", include_str!("stay_wide.ptx"))) }
 }
