@@ -41,7 +41,7 @@ pub struct RangeTime {
 
 /// A named range of a process.
 #[derive(Debug)]
-pub(super) struct NamedRange {
+pub(super) struct TracedRange {
     /// The index of the name in [`NamedRanges::names`].
     pub(super) name: usize,
     /// The name with its digits.
@@ -58,7 +58,7 @@ pub(super) struct NamedRange {
 #[derive(Debug, Default)]
 pub(super) struct NamedRanges {
     /// The ranges, sorted by start.
-    pub(super) list: Vec<NamedRange>,
+    pub(super) list: Vec<TracedRange>,
     /// The name of each group of ranges.
     pub(super) names: Vec<String>,
     /// For the correlation number of a call: its start in nanoseconds, and the index of the
@@ -135,7 +135,7 @@ impl NamedRanges {
         // A thread that sets two marks at the same time has set them in the order of the file.
         marks.sort_by_key(|(place, one, _)| (one.begin, *place));
         let mut names = RangeNames::default();
-        let mut list: Vec<NamedRange> = Vec::new();
+        let mut list: Vec<TracedRange> = Vec::new();
         let mut open: HashMap<u32, Vec<usize>> = HashMap::new();
         let mut by_number: HashMap<u32, usize> = HashMap::new();
         for (_, mark, kind) in marks {
@@ -148,7 +148,7 @@ impl NamedRanges {
                     let name = names.group(trace, mark);
                     let time = mark.begin.0..last.max(mark.begin.0);
                     let (own_name, thread) = (mark.name, mark.thread);
-                    list.push(NamedRange { name, own_name, time, thread, around });
+                    list.push(TracedRange { name, own_name, time, thread, around });
                 }
                 MarkKind::End => {
                     let Some(range) = by_number.remove(&mark.correlation) else { continue };
@@ -211,7 +211,7 @@ impl NamedRanges {
 
 /// For the correlation number of each call with ranges around it: its start, and the index of the
 /// innermost of these ranges. `list` is sorted by start.
-fn enqueued(trace: &ProcessTrace, list: &[NamedRange]) -> HashMap<u32, (u64, usize)> {
+fn enqueued(trace: &ProcessTrace, list: &[TracedRange]) -> HashMap<u32, (u64, usize)> {
     let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
     let mut calls: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
     calls.sort_by_key(|one| one.begin);

@@ -20,9 +20,11 @@ const STREAMS_MAX: usize = 8;
 /// Maximum number of pairs in a profile.
 const PAIRS_MAX: usize = 4;
 /// Two streams are concurrent if they share this part of the time of the shorter one, in percent.
+/// The host is the reason that they are not, if they share this part of the time in which both have
+/// work enqueued.
 const CONCURRENT: u64 = 50;
-/// The host enqueues for one stream at a time if work of both streams is enqueued for at most this
-/// part of the time of the shorter one, in percent.
+/// The host is also the reason if work of both streams is enqueued for at most this part of the
+/// time of the shorter one, in percent.
 const IN_TURN: u64 = 10;
 
 /// Whether two streams worked at the same time, and if not, why.
@@ -30,7 +32,8 @@ const IN_TURN: u64 = 10;
 pub enum PairVerdict {
     /// They ran at the same time for at least half of the time of the shorter one.
     Concurrent,
-    /// The host enqueued work for one stream when the work of the other was complete.
+    /// The host enqueued work for one stream when the work of the other was complete, for most of
+    /// the time of the shorter one.
     HostInTurn,
     /// Both had work enqueued at the same time, and the device ran it one after the other.
     DeviceInTurn,
@@ -53,8 +56,8 @@ impl PairVerdict {
         match self {
             Self::Concurrent => "concurrent",
             Self::HostInTurn => {
-                "in turn, because the host enqueues work for one when the work of the other is \
-                 complete"
+                "in turn for most of that time, because the host enqueues work for one when the work \
+                 of the other is complete"
             }
             Self::DeviceInTurn => {
                 "in turn, although both have work enqueued: look for an event, the legacy stream, a \
@@ -91,7 +94,9 @@ fn judged(ran: [Nanos; 2], together: Nanos, enqueued: Nanos) -> PairVerdict {
     let part = |time: Nanos| time.0.saturating_mul(100);
     if part(together) >= shorter.saturating_mul(CONCURRENT) {
         PairVerdict::Concurrent
-    } else if part(enqueued) <= shorter.saturating_mul(IN_TURN) {
+    } else if part(enqueued) <= shorter.saturating_mul(IN_TURN)
+        || part(together) >= enqueued.0.saturating_mul(CONCURRENT)
+    {
         PairVerdict::HostInTurn
     } else {
         PairVerdict::DeviceInTurn

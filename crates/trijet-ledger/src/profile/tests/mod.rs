@@ -680,6 +680,9 @@ fn two_streams_are_concurrent_or_the_host_or_the_device_makes_them_work_in_turn(
     let found = pair(2, [102, 182]);
     assert_eq!((found.verdict, found.together), (PairVerdict::DeviceInTurn, Nanos(0)));
     assert_eq!(found.enqueued, Nanos(100_000));
+    let found = pair(70, [72, 272]);
+    assert_eq!((found.enqueued, found.together), (Nanos(32_000), Nanos(30_000)));
+    assert_eq!(found.verdict, PairVerdict::HostInTurn, "both worked when both had work");
     let found = pair(103, [110, 190]);
     assert_eq!((found.verdict, found.enqueued), (PairVerdict::HostInTurn, Nanos(0)));
 }
