@@ -5,6 +5,7 @@
 //! until a forced flush.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -103,6 +104,73 @@ pub unsafe extern "C" fn cuptiGetTimestamp(time: *mut u64) -> c_int {
     // SAFETY: the recorder passes a variable for the time.
     unsafe { time.write(now) };
     0
+}
+
+/// The table of the functions of NVTX: the callbacks of `NvtxExportTableCallbacks`.
+#[repr(C)]
+struct NvtxCallbacks {
+    bytes: usize,
+    module: extern "C" fn(u32, *mut *const *mut *const c_void, *mut u32) -> c_int,
+}
+
+/// `NVTX_ETID_CALLBACKS`, the module `CORE`, and the numbers of its functions for nested ranges.
+const NVTX_CALLBACKS: u32 = 1;
+const CORE: u32 = 1;
+const PUSH: usize = 9;
+const POP: usize = 11;
+
+/// The entry point for a program that uses NVTX without CUDA. The ranges of the program are written
+/// to the file that `EMPTY_CUPTI_RANGES` names: a line `push NAME` or `pop` for each call.
+///
+/// # Safety
+/// `tables` is the function that NVTX passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn InitializeInjectionNvtx2(
+    tables: extern "C" fn(u32) -> *const c_void,
+) -> c_int {
+    let callbacks: *const NvtxCallbacks = tables(NVTX_CALLBACKS).cast();
+    if callbacks.is_null() {
+        return 0;
+    }
+    let (mut table, mut size) = (ptr::null(), 0);
+    // SAFETY: the program returned its static table of callbacks.
+    let module = unsafe { (*callbacks).module };
+    if module(CORE, &raw mut table, &raw mut size) == 0 || size as usize <= POP {
+        return 0;
+    }
+    let functions = [(PUSH, push as *const c_void), (POP, pop as *const c_void)];
+    for (number, function) in functions {
+        // SAFETY: the table has `size` addresses of slots, more than the two numbers.
+        let slot = unsafe { table.add(number).read() };
+        // SAFETY: the slot is a static variable of the program, which it reads at its next call.
+        unsafe { slot.write(function) };
+    }
+    1
+}
+
+/// `nvtxRangePushA`.
+///
+/// # Safety
+/// `name` is a terminated text.
+unsafe extern "C" fn push(name: *const c_char) -> c_int {
+    // SAFETY: the program passes a terminated text.
+    let name = unsafe { CStr::from_ptr(name) };
+    note(&format!("push {}", name.to_string_lossy()));
+    0
+}
+
+/// `nvtxRangePop`.
+extern "C" fn pop() -> c_int {
+    note("pop");
+    0
+}
+
+/// Appends a line to the file of ranges.
+fn note(line: &str) {
+    let Some(path) = std::env::var_os("EMPTY_CUPTI_RANGES") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| writeln!(file, "{line}"));
+    written.expect("the file of ranges is writable");
 }
 
 /// Counts the tables of NVTX. It fills none of them.

@@ -188,6 +188,39 @@ pub(crate) fn named() -> Vec<u8> {
     file
 }
 
+/// The ranges that a profiler of NVTX sees in a run of `trijet` with these arguments.
+fn seen(workdir: &Workdir, arguments: &[&str]) -> Vec<String> {
+    let mut command = workdir.command(arguments);
+    command.env("NVTX_INJECTION64_PATH", library("libempty_cupti.so"));
+    command.env("EMPTY_CUPTI_RANGES", workdir.path("ranges"));
+    Ran::from(command.output().unwrap()).done();
+    let ranges = String::from_utf8(workdir.read("ranges")).unwrap();
+    fs::remove_file(workdir.path("ranges")).unwrap();
+    ranges.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_profiler_that_listens_gets_a_range_for_each_chunk() {
+    let workdir = Workdir::new();
+    workdir.trijet(&["sample", "in.npy", "--images", "4"]).done();
+    let map = ["map", "in.npy", "-o", "out.npy", "--op", "median:3", "--device", "host"];
+    let ranges = seen(&workdir, &[&map[..], &["--chunk", "512KiB"]].concat());
+    assert_eq!(ranges[..2], ["push trijet: chunk 0", "pop"]);
+    assert_eq!(ranges.iter().filter(|one| one.starts_with("push trijet: chunk")).count(), 4);
+    assert_eq!(ranges.len(), 8, "each range ends: {ranges:?}");
+}
+
+#[test]
+fn a_library_that_does_not_listen_changes_nothing() {
+    let workdir = Workdir::new();
+    workdir.trijet(&["sample", "in.npy", "--images", "1"]).done();
+    for library in ["libm.so.6", "/nonexistent/library.so"] {
+        let map = ["map", "in.npy", "-o", "out.npy", "--op", "median:3", "--device", "host"];
+        let mut command = workdir.command(&[&map[..], &["--overwrite"]].concat());
+        Ran::from(command.env("NVTX_INJECTION64_PATH", library).output().unwrap()).done();
+    }
+}
+
 #[test]
 fn a_program_that_names_its_steps_has_these_steps() {
     let workdir = Workdir::new();

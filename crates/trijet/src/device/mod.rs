@@ -64,5 +64,5 @@ pub(crate) fn open_explored(
     Ok(Arc::new(host::HostDriver::with_search(config, Some(Arc::clone(search)))?))
 }
 
-pub(crate) use cuda::compile;
+pub(crate) use cuda::{compile, named_range};
 pub(crate) use host::Search;

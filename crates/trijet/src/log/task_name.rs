@@ -2,6 +2,7 @@
 //! the task's operations.
 #![forbid(unsafe_code)]
 
+use crate::device::named_range;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -18,6 +19,10 @@ pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R
             replace(self.0.take());
         }
     }
+    let _range = named_range(|| {
+        name.as_ref()
+            .map_or_else(|| "trijet: task".to_owned(), |name| format!("trijet: task {name}"))
+    });
     let _outer = OuterName(replace(name));
     run()
 }

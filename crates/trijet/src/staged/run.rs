@@ -12,6 +12,7 @@ use super::stage::{Compute, ItemCx, Parts, Stage, StageBody};
 use super::value::{HeldValue, Values};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::{called, caught};
+use crate::device::named_range;
 use crate::pipeline::describe::cancel::Cancel;
 use crate::stream::{Device, Stream};
 use std::collections::{BTreeMap, VecDeque};
@@ -303,6 +304,7 @@ impl StagedRun<'_, '_> {
 
     fn issue(&mut self, stage: usize, item: u64) -> Result<()> {
         let Stage { name, inputs, body, .. } = &self.stages[stage];
+        let _range = named_range(|| format!("trijet: item {item}, stage {name}"));
         let at = |error: Error| error.context(format!("item {item}, stage `{name}`"));
         let values = self.values_of(item);
         let cx = || {

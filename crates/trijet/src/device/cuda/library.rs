@@ -140,6 +140,11 @@ pub(super) fn is_recorded() -> bool {
     std::env::var_os(trijet_cupti::recorder::RECORDINGS).is_some()
 }
 
+/// The file of the library with which a profiler collects NVTX ranges.
+pub(super) fn nvtx_injection() -> Option<std::ffi::OsString> {
+    std::env::var_os("NVTX_INJECTION64_PATH")
+}
+
 /// The number of hardware queues of a driver that is initialised now. `None` if the environment
 /// variable `CUDA_DEVICE_MAX_CONNECTIONS` has a value whose effect is not documented.
 pub(super) fn hardware_queues() -> Option<u32> {

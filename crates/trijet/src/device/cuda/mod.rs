@@ -25,6 +25,7 @@ mod nccl;
 #[cfg(feature = "comm")]
 mod nccl_group;
 mod nvrtc;
+mod nvtx;
 mod owned;
 mod peers;
 mod pools;
@@ -39,6 +40,7 @@ use library::open;
 #[cfg(feature = "comm")]
 pub(crate) use nccl_group::{Call as NcclCall, NcclGroup, NcclVerb};
 pub(crate) use nvrtc::compile;
+pub(crate) use nvtx::named_range;
 
 /// The symbols that a library of this machine lacks.
 pub(in crate::device) fn missing_symbols(library: Library) -> Result<Vec<&'static str>> {

@@ -7,6 +7,7 @@
 use super::streams::Streams;
 use crate::base::error::Result;
 use crate::base::units::Bytes;
+use crate::device::named_range;
 use crate::memory::{Buffer, View, ViewMut};
 use crate::pipeline::describe::stage::{StageCx, Stages};
 use crate::pipeline::plan::Chunk;
@@ -31,6 +32,7 @@ pub(super) fn submit(
     input: View<'_, u8>,
     mut output: ViewMut<'_, u8>,
 ) -> Result<()> {
+    let _range = named_range(|| format!("trijet: chunk {}", chunk.index));
     if slot.in_place {
         return kernels(chunk, streams, slot, stages, Some((input, output)));
     }
