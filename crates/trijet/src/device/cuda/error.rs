@@ -11,8 +11,8 @@ pub(crate) const NOT_FOUND: CuResult = 500;
 pub(crate) const NOT_READY: CuResult = 600;
 pub(crate) const NOT_SUPPORTED: CuResult = 801;
 
-/// The kind of the error that a code of the driver means. Law A40 lists the codes after which the
-/// context is lost.
+/// The kind of the error that a code of the driver means. Law A40 describes the losses of a
+/// context. A test below lists the codes after which the context is lost.
 fn kind(code: CuResult) -> ErrorKind {
     match code {
         1 | 101 | 200 | 201 | 400 => ErrorKind::InvalidValue,
