@@ -207,7 +207,7 @@ mod tests {
             "200 random sizes, pool: peak reserved over peak live",
             "two streams, heap: each allocation",
             "two streams, pool: whole run",
-            "few bytes, heap: failed allocations",
+            "3 streams with 150 % of the memory, heap: failed allocations",
             "2 graphs, heap: held",
         ] {
             assert!(printed.contains(row), "{row}: {printed}");

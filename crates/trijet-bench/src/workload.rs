@@ -65,8 +65,10 @@ impl Definition {
             kernel_ns: 100,
         };
         let streams = Workload::Streams { streams: 2, kernels: 3, kernel_ns: 100 };
-        let workloads =
-            vec![named("two streams", streams, None), named("few bytes", churn, Some(150))];
+        let workloads = vec![
+            named("two streams", streams, None),
+            named("3 streams with 150 % of the memory", churn, Some(150)),
+        ];
         Self { samples: 2, workloads, graphs: 2, peers: Vec::new() }
     }
 }

@@ -146,7 +146,9 @@ pub(crate) fn rewritten(
     repository: Option<&str>,
 ) -> Result<Rewritten> {
     let mut all = links(text)?;
-    // A picture may stand in the label of a link. The inner one is rewritten with the outer one.
+    // A picture may stand in the label of a link. The link comes first in this order. If the link
+    // leads into the network, the link stays as it is, and its picture is rewritten. A picture in
+    // any other link is an error.
     all.sort_by_key(|link| (link.range.start, std::cmp::Reverse(link.range.end)));
     let (mut new, mut at) = (Rewritten { text: String::new(), pictures: vec![], plain: 0 }, 0);
     for link in &all {

@@ -18,7 +18,7 @@ use std::ops::Range;
 /// The number of streams whose pairs are compared: the ones with the most work.
 const STREAMS_MAX: usize = 8;
 /// Maximum number of pairs in a profile.
-const PAIRS_MAX: usize = 4;
+const PAIRS_MAX: usize = 3;
 /// Two streams are concurrent if they share this part of the time of the shorter one, in percent.
 /// The host is the reason that they are not, if they share this part of the time in which both have
 /// work enqueued.
@@ -56,12 +56,11 @@ impl PairVerdict {
         match self {
             Self::Concurrent => "concurrent",
             Self::HostInTurn => {
-                "in turn for most of that time, because the host enqueues work for one when the work \
-                 of the other is complete"
+                "in turn, because the host enqueues for one when the other has finished"
             }
             Self::DeviceInTurn => {
-                "in turn, although both have work enqueued: look for an event, the legacy stream, a \
-                 copy engine that both need, or kernels that fill the device"
+                "in turn on the device: an event, the legacy stream, one copy engine, or full \
+                 multiprocessors"
             }
         }
     }

@@ -296,11 +296,11 @@ impl KernelStream {
 impl StreamPair {
     /// The sentence about a pair of streams.
     pub(super) fn sentence(&self) -> String {
-        let Self { streams: [a, b], ran, together, enqueued, verdict } = self;
+        let Self { streams: [a, b], ran, together, verdict, .. } = self;
         let share = percent(*together, ran[0].min(ran[1]));
         format!(
-            "{a} and {b} worked for {} and {}, both at once for {together} ({share:.0} % of the \
-             shorter), both had work enqueued for {enqueued}: {}",
+            "{a} and {b} worked for {} and {}, at once for {together} ({share:.0} % of the shorter): \
+             {}",
             ran[0],
             ran[1],
             verdict.words()

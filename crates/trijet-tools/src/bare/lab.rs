@@ -47,8 +47,8 @@ pub struct Lab {
     pub(super) pass: Handle,
     pub(super) tick: Handle,
     host: Handle,
-    /// The address of 64 KiB of device memory. The memory has the words of the chains, and is the
-    /// destination of copies.
+    /// The address of 64 KiB of device memory. In a chain of kernels, each block adds one to the
+    /// word with its number in this memory. Copies write to the memory as well.
     pub(super) memory: u64,
 }
 

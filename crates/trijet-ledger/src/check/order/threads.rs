@@ -19,7 +19,7 @@ pub(in crate::check) struct Thread {
     /// The number of the thread in the trace.
     pub(in crate::check) id: u64,
     pub(super) component: LaneId,
-    /// The stamps that the thread knows to be complete.
+    /// For each component of the clocks, the last position that the thread knows to be complete.
     pub(super) known: StampClock,
     /// The number of the last counted call of the thread.
     pub(super) seq: u64,
