@@ -6,14 +6,18 @@
 //! time, which changes all of its nodes.
 #![forbid(unsafe_code)]
 
-use crate::changed::changes;
-use crate::clusters::clusters;
-use crate::decode;
+mod changed;
+mod clusters;
+mod decode;
+mod replayed;
+
 use crate::peer::{self, Peer};
-use crate::replayed::pipelines;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
+use changed::changes;
+use clusters::clusters;
+use replayed::pipelines;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::graph::Graph;

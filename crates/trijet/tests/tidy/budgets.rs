@@ -25,8 +25,8 @@ struct WideFolder {
 const EXCEPTIONS: &[WideFolder] = &[
     WideFolder {
         path: "crates/trijet-bench/src",
-        files_max: 40,
-        lines_max: 8400,
+        files_max: 36,
+        lines_max: 8000,
         reason: "Each benchmark is a file, and no benchmark knows another one.",
     },
     WideFolder {

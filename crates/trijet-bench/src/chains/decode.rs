@@ -22,12 +22,12 @@ const BLOCKS: u32 = 4;
 const COPY_TIMES: usize = 16;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Definition {
+pub(super) struct Definition {
     /// The number of KiB that each kernel reads. The kernel writes the same number.
-    pub(crate) sizes_kib: Vec<usize>,
-    pub(crate) kernels: u32,
+    pub(super) sizes_kib: Vec<usize>,
+    pub(super) kernels: u32,
     /// The number of hash rounds that each kernel computes before it waits.
-    pub(crate) preambles: Vec<u32>,
+    pub(super) preambles: Vec<u32>,
 }
 
 /// How the kernels of a chain are launched.
@@ -145,7 +145,7 @@ fn copy_rate(device: &Device, len: usize) -> Result<f64> {
 
 /// Measures all chains. The chains with the same size and preamble take turns. Dependent launches
 /// are measured only if the device has them.
-pub(crate) fn decode(
+pub(super) fn decode(
     setting: &Setting<'_>,
     (definition, has_dependents): (&Definition, bool),
     samples: usize,

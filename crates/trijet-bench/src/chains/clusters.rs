@@ -70,7 +70,7 @@ impl Pair {
 }
 
 /// Measures one stream and two streams. The two ways take turns.
-pub(crate) fn clusters(
+pub(super) fn clusters(
     setting: &Setting<'_>,
     (inner, samples): (u32, usize),
     results: &mut Results,

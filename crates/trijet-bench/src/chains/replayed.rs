@@ -66,7 +66,7 @@ impl Job {
 }
 
 /// Measures all ways to run the pipeline. The ways take turns.
-pub(crate) fn pipelines(
+pub(super) fn pipelines(
     setting: &Setting<'_>,
     samples: usize,
     results: &mut Results,

@@ -79,7 +79,7 @@ impl Changes {
 /// Measures all changes. The ways take turns. The last figures are for bare driver calls: the
 /// capture of a graph of the same number of kernels, and the update of the previous graph with the
 /// captured graph.
-pub(crate) fn changes(
+pub(super) fn changes(
     setting: &Setting<'_>,
     (kernels, samples): (usize, usize),
     lab: Option<&Lab>,
