@@ -47,6 +47,23 @@ pub(crate) struct Definition {
     peers: Vec<Peer>,
 }
 
+/// The counts of a sample.
+#[derive(Debug, Clone, Copy)]
+struct SampleCounts {
+    /// The number of calls.
+    calls: u32,
+    /// For each buffer, the number that the sample adds to each word.
+    added: [u32; 2],
+}
+
+/// The chains to compare. All have the same kind and the same length.
+#[derive(Debug, Clone, Copy)]
+struct ChainCase {
+    link: ChainLink,
+    length: u32,
+    samples: usize,
+}
+
 /// A chain that the library launches.
 struct Chain {
     kernel: &'static Tick,
@@ -91,11 +108,10 @@ impl Chain {
         })
     }
 
-    /// Measures `run`, which must make `calls` calls, and add `added[i]` to each word of the buffer
-    /// with the index `i`.
+    /// Measures `run`, which must make the calls and the additions of `counts`.
     fn sample(
         &mut self,
-        (calls, added): (u32, [u32; 2]),
+        counts: SampleCounts,
         run: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<Value>> {
         for words in &mut self.words {
@@ -108,20 +124,20 @@ impl Chain {
         let host = start.elapsed();
         self.between[1].record(&self.stream)?;
         self.stream.synchronize()?;
-        for (words, added) in self.words.iter().zip(added) {
+        for (words, added) in self.words.iter().zip(counts.added) {
             if self.stream.download(words)?.iter().any(|word| *word != added) {
                 let cause = format!("a word is not {added}");
                 return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
             }
         }
         let device = self.between[1].elapsed_since(&self.between[0])?.seconds() * 1e9;
-        let kernels = f64::from(added.iter().sum::<u32>());
-        Ok(values(device / kernels, host.as_secs_f64() * 1e9 / f64::from(calls)))
+        let kernels = f64::from(counts.added.iter().sum::<u32>());
+        Ok(values(device / kernels, host.as_secs_f64() * 1e9 / f64::from(counts.calls)))
     }
 
     fn launches(&mut self) -> Result<Vec<Value>> {
         let (config, length, kernel) = (self.config(), self.length, self.kernel);
-        self.sample((1, [length, 0]), |chain| {
+        self.sample(SampleCounts { calls: 1, added: [length, 0] }, |chain| {
             let words = &mut chain.words[0];
             (0..length).try_for_each(|_| chain.stream.launch_with(kernel, config, (&mut *words,)))
         })
@@ -132,7 +148,7 @@ impl Chain {
     fn persistent(&mut self, arrived: &mut Buffer<u32>) -> Result<Vec<Value>> {
         let (config, length) = (self.config().cooperative(), self.length);
         self.stream.fill_bytes(arrived, 0)?;
-        self.sample((1, [length, 0]), |chain| {
+        self.sample(SampleCounts { calls: 1, added: [length, 0] }, |chain| {
             chain.stream.launch_with(&STEPS, config, (length, &mut chain.words[0], &mut *arrived))
         })
     }
@@ -143,7 +159,7 @@ impl Chain {
         let turns = || buffers.iter().cycle().take(LAUNCHES as usize);
         let mut added = [0; 2];
         turns().for_each(|buffer| added[*buffer] += self.length);
-        self.sample((LAUNCHES, added), |chain| {
+        self.sample(SampleCounts { calls: LAUNCHES, added }, |chain| {
             turns().try_for_each(|buffer| {
                 let words = chain.words[*buffer].view_mut();
                 chain.stream.launch_graph(graph, Uses::new().write(words))
@@ -175,10 +191,7 @@ pub(crate) fn run(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let device = setting.device;
-    // A host device, with compute capability 0.x, accepts dependent launches, but runs the kernels
-    // one after another.
-    let has_dependents = matches!(device.info().compute, (0, _) | (9.., _));
-    let links: &[ChainLink] = match has_dependents {
+    let links: &[ChainLink] = match setting.has_dependents() {
         true => &[ChainLink::Plain, ChainLink::WaitThenTrigger, ChainLink::TriggerThenWait],
         false => &[ChainLink::Plain],
     };
@@ -189,21 +202,21 @@ pub(crate) fn run(
         0 => None,
         _ => Some(Lab::new(device.id().0)?),
     };
-    for length in &definition.lengths {
-        for link in links {
-            steps.begin(&format!("{length} kernels{}", kind(*link)));
-            chains(setting, (*link, *length, definition.samples), lab.as_ref(), &mut results)?;
+    for &length in &definition.lengths {
+        for &link in links {
+            steps.begin(&format!("{length} kernels{}", kind(link)));
+            let case = ChainCase { link, length, samples: definition.samples };
+            chains(setting, case, lab.as_ref(), &mut results)?;
         }
     }
     steps.begin("a pipeline of short kernels");
     pipelines(setting, definition.samples, &mut results)?;
     steps.begin("kernels with clusters");
-    clusters(setting, (definition.clusters, definition.samples), &mut results)?;
+    clusters(setting, definition.clusters, definition.samples, &mut results)?;
     steps.begin("changes of a graph");
     changes(setting, (definition.changes, definition.samples), lab.as_ref(), &mut results)?;
     steps.begin("chains over memory");
-    let decoded = (&definition.decode, has_dependents);
-    decode::decode(setting, decoded, definition.samples, &mut results)?;
+    decode::decode(setting, &definition.decode, definition.samples, &mut results)?;
     steps.begin("peers");
     peer::figures(&definition.peers, definition.samples, &[], &mut results)?;
     Ok(results)
@@ -218,14 +231,14 @@ fn kind(link: ChainLink) -> &'static str {
     }
 }
 
-/// Measures all ways to run chains of one length. The ways take turns, sample by sample.
+/// Measures all ways to run the chains of a case. The ways take turns, sample by sample.
 fn chains(
     setting: &Setting<'_>,
-    (link, length, samples): (ChainLink, u32, usize),
+    case: ChainCase,
     lab: Option<&Lab>,
     results: &mut Results,
 ) -> Result<()> {
-    let device = setting.device;
+    let (device, ChainCase { link, length, samples }) = (setting.device, case);
     let is_dependent = link != ChainLink::Plain;
     let bare =
         lab.map(|lab| Chains::new(lab, device.info().multiprocessors, is_dependent)).transpose()?;
@@ -307,7 +320,9 @@ mod tests {
     fn a_chain_that_lacks_a_kernel_is_an_error() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
         let mut chain = Chain::new(&device, ChainLink::Plain, 4)?;
-        let error = chain.sample((1, [4, 0]), |_| Ok(())).expect_err("no kernel ran");
+        let error = chain
+            .sample(SampleCounts { calls: 1, added: [4, 0] }, |_| Ok(()))
+            .expect_err("no kernel ran");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         Ok(())
     }

@@ -49,7 +49,8 @@ fn numbers(draw: &mut Prng, len: usize) -> Vec<bf16> {
 /// Enqueues `d = a * b^T`, where `a` is m x k, `b` is n x k, and `d` is m x n. `multiprocessors` is
 /// the number of multiprocessors of the device.
 pub(crate) fn product(
-    (stream, multiprocessors): (&Stream, u32),
+    stream: &Stream,
+    multiprocessors: u32,
     [a, b]: [View<'_, bf16>; 2],
     d: ViewMut<'_, bf16>,
     [m, n, k]: [usize; 3],

@@ -100,11 +100,12 @@ impl Rank {
     /// Enqueues the two products of a layer.
     fn layer(&mut self, layer: usize, gradient: ViewMut<'_, bf16>) -> Result<()> {
         let (width, batch) = (self.width, self.batch);
-        let s = (&self.stream, self.multiprocessors);
+        let (s, multiprocessors) = (&self.stream, self.multiprocessors);
         let back = [self.incoming.view(), self.other.view()];
-        product(s, back, self.outgoing.view_mut(), [batch, width, width])?;
+        product(s, multiprocessors, back, self.outgoing.view_mut(), [batch, width, width])?;
         let rows = self.left.slice(layer * batch..(layer + width) * batch);
-        product(s, [rows, self.right.view()], gradient, [width, width, batch])
+        let factors = [rows, self.right.view()];
+        product(s, multiprocessors, factors, gradient, [width, width, batch])
     }
 }
 
@@ -233,8 +234,8 @@ fn measure(
         for batch in &model.batches {
             let name = format!("{layers} layers of {width}, batch {batch}");
             steps.begin(&name);
-            let samples = definition.samples;
-            digests.push(ours(setting, devices, (model, *batch), (&name, samples), &mut results)?);
+            let case = BatchCase { model, batch: *batch, name: &name, samples: definition.samples };
+            digests.push(ours(setting, devices, case, &mut results)?);
         }
         let joined = |all: Vec<String>| vec![all.join(",")];
         let words = [
@@ -252,15 +253,25 @@ fn measure(
     Ok(results)
 }
 
+/// One batch of a model, with the name and the number of samples of its measurement.
+#[derive(Debug, Clone, Copy)]
+struct BatchCase<'a> {
+    model: &'a Model,
+    /// The number of rows of the batch.
+    batch: usize,
+    name: &'a str,
+    samples: usize,
+}
+
 /// Measures one batch of a model: the backward pass alone, each plan, and the plan that the library
 /// chooses by measurement. Returns the digest of the sums.
 fn ours(
     setting: &Setting<'_>,
     devices: &[Device],
-    (model, batch): (&Model, usize),
-    (name, samples): (&str, usize),
+    case: BatchCase<'_>,
     results: &mut Results,
 ) -> Result<u64> {
+    let BatchCase { model, batch, name, samples } = case;
     let lens = vec![model.width * model.width; model.layers];
     let mut gradients = Gradients::new(devices, &lens, Sum)?;
     let mut ranks = Ranks::new(devices, model, batch)?;
@@ -378,7 +389,8 @@ mod tests {
             assert!(printed.contains(part), "{part}: {printed}");
         }
         let mut results = Results::of_device(&device);
-        let found = ours(&setting, &devices, (&host.models[0], 8), ("", 1), &mut results)?;
+        let case = BatchCase { model: &host.models[0], batch: 8, name: "", samples: 1 };
+        let found = ours(&setting, &devices, case, &mut results)?;
         let (width, batch, layers) = (16, 8, 3);
         let mut all = 0;
         for layer in 0..layers {

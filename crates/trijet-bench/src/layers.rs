@@ -47,6 +47,14 @@ fn number(at: usize) -> bf16 {
     bf16::from_f32((at * 31 % 9) as f32 - 4.0)
 }
 
+/// A pass of one micro-batch through a half of the model.
+#[derive(Debug, Clone, Copy)]
+struct HalfPass<'a> {
+    stream: &'a Stream,
+    direction: Direction,
+    definition: &'a Definition,
+}
+
 /// Half of the model on a device.
 struct Half {
     weights: Buffer<bf16>,
@@ -75,11 +83,12 @@ impl Half {
     /// the gradients of the weights.
     fn pass(
         &mut self,
-        (s, direction, of): (&Stream, Direction, &Definition),
+        pass: HalfPass<'_>,
         x: &View<'_, bf16>,
         mut y: ViewMut<'_, bf16>,
     ) -> Result<()> {
-        let (s, [one, other]) = ((s, self.multiprocessors), &mut self.between);
+        let HalfPass { stream, direction, definition: of } = pass;
+        let (multiprocessors, [one, other]) = (self.multiprocessors, &mut self.between);
         let weights =
             if direction == Direction::Forward { &self.weights } else { &self.transposed };
         for layer in 0..of.layers {
@@ -89,9 +98,11 @@ impl Half {
             let d = if layer + 1 == of.layers { y.reborrow() } else { target.view_mut() };
             if direction == Direction::Backward {
                 let sizes = [of.width, of.width, of.rows];
-                product(s, [a(), a()], self.of_weights.view_mut(), sizes)?;
+                let gradient = self.of_weights.view_mut();
+                product(stream, multiprocessors, [a(), a()], gradient, sizes)?;
             }
-            product(s, [a(), weights.view()], d, [of.rows, of.width, of.width])?;
+            let sizes = [of.rows, of.width, of.width];
+            product(stream, multiprocessors, [a(), weights.view()], d, sizes)?;
         }
         Ok(())
     }
@@ -110,11 +121,13 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Puts the first half on the first device, and the second half on the last device.
+    /// Puts the first half on the first device, and the second half on the last device. A run has
+    /// `count` micro-batches.
     fn new(
         devices: &[Device],
         definition: &'a Definition,
-        (schedule, count): (MicroBatchOrder, usize),
+        schedule: MicroBatchOrder,
+        count: usize,
     ) -> Result<Self> {
         let part = definition.rows * definition.width;
         let both = [devices[0].clone(), devices[devices.len() - 1].clone()];
@@ -145,7 +158,7 @@ impl<'a> Model<'a> {
                 stage, micro_batch, direction, stream, input, gradient, output, ..
             } = work;
             let at = micro_batch * part..(micro_batch + 1) * part;
-            let own = (stream, direction, *definition);
+            let own = HalfPass { stream, direction, definition };
             let half = &mut halves[stage];
             match (direction, stage, output) {
                 (Direction::Forward, 0, Some(y)) => half.pass(own, &inputs.slice(at), y),
@@ -230,7 +243,7 @@ fn measure(
             let name = format!("{}, {count} micro-batches", describe(schedule));
             steps.begin(&name);
             let model =
-                |devices| Model::new(devices, definition, (schedule, count)).map(RefCell::new);
+                |devices| Model::new(devices, definition, schedule, count).map(RefCell::new);
             let (one, two) = (model(&devices[..1])?, model(devices)?);
             let mut sides = [("one device", &one), ("two devices", &two)]
                 .map(|(name, model)| Side::new(name, || model.borrow_mut().timed()));
@@ -285,7 +298,7 @@ mod tests {
         {
             assert!(printed.contains(part), "{part}: {printed}");
         }
-        let mut model = Model::new(&devices, &host, (MicroBatchOrder::InTurn, 2))?;
+        let mut model = Model::new(&devices, &host, MicroBatchOrder::InTurn, 2)?;
         model.enqueue()?;
         model.verify(MicroBatchOrder::InTurn)?;
         devices[0].stream()?.fill(&mut model.gradients.slice_mut(7..8), bf16::from_f32(9.0))?;

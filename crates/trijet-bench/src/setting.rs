@@ -24,6 +24,12 @@ impl Setting<'_> {
         self.device.info().clock == Clock::Device
     }
 
+    /// Whether the device accepts dependent launches. A host device, with compute capability 0.x,
+    /// accepts them, but runs the kernels one after another.
+    pub(crate) fn has_dependents(&self) -> bool {
+        matches!(self.device.info().compute, (0, _) | (9.., _))
+    }
+
     /// Opens all GPUs of this host. Without a GPU, opens two host devices.
     ///
     /// # Errors

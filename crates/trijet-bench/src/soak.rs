@@ -125,7 +125,7 @@ impl Soak<'_> {
                 return Ok(0);
             }
             let lane = &lanes[below(&mut draw, lanes.len())];
-            live.push(self.allocate(lane, &mut errors, (number, turn), &mut draw)?);
+            live.push(self.allocate(lane, &mut errors, self.tag(number, turn), &mut draw)?);
             if live.len() < self.definition.kept {
                 continue;
             }
@@ -146,20 +146,25 @@ impl Soak<'_> {
         Ok(lanes[0].download(&errors)?[0])
     }
 
+    /// The tag that a thread writes into the allocation of a turn; `None` if no kernel uses the
+    /// allocation.
+    fn tag(&self, thread: usize, turn: u64) -> Option<u32> {
+        turn.is_multiple_of(self.definition.used_every).then(|| {
+            u32::try_from(turn % (1 << 24)).unwrap_or(0) << 8 | u32::try_from(thread).unwrap_or(0)
+        })
+    }
+
     fn allocate(
         &self,
         lane: &Stream,
         errors: &mut Buffer<u32>,
-        (number, turn): (usize, u64),
+        tag: Option<u32>,
         draw: &mut Prng,
     ) -> Result<Live> {
         let bits = 8 + draw.below(u64::from(self.definition.size_max.ilog2()) - 7);
         let words = below(draw, 1 << (bits - 2)) + 1;
         let mut buffer = lane.alloc::<u32>(words)?;
         self.owned.take(&buffer)?;
-        let tag = turn.is_multiple_of(self.definition.used_every).then(|| {
-            u32::try_from(turn % (1 << 24)).unwrap_or(0) << 8 | u32::try_from(number).unwrap_or(0)
-        });
         if let Some(tag) = tag {
             lane.launch_with(&TAG, ONE, (tag, 0, errors, &mut buffer))?;
         }

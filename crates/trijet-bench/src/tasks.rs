@@ -221,9 +221,9 @@ pub(crate) fn run(
         let run = move || graph(device, shape, definition.steps);
         sides.push(Side::new(name.to_owned(), run));
     }
-    for (way, changes, name) in repeated::SIDES {
-        let run = move || repeated::run(device, definition.rounds, (way, changes));
-        sides.push(Side::new(name.to_owned(), run));
+    for program in repeated::PROGRAMS {
+        let run = move || repeated::run(device, definition.rounds, program);
+        sides.push(Side::new(program.name.to_owned(), run));
     }
     record(setting, &mut sides, definition.samples, str::to_owned, &mut results)?;
     steps.begin("peers");

@@ -204,7 +204,8 @@ pub(crate) fn run(
         for (part, rounds) in definition.kernels.iter().zip(&rounds).take(kernels) {
             let name = format!("{}, kernel {part} x a copy", Bytes((*kib as u64) << 10));
             steps.begin(&name);
-            job(setting, definition, (kib << 10, *rounds), &name, &mut results)?;
+            let case = TunerCase { name: &name, bytes: kib << 10, rounds: *rounds };
+            job(setting, definition, case, &mut results)?;
         }
     }
     steps.begin("peers");
@@ -212,15 +213,23 @@ pub(crate) fn run(
     Ok(results)
 }
 
+/// A job to measure.
+#[derive(Debug, Clone, Copy)]
+struct TunerCase<'a> {
+    name: &'a str,
+    bytes: usize,
+    /// The number of rounds of the kernel.
+    rounds: u32,
+}
+
 /// Measures one job: the choice of the library and the fastest ways of the grid, which take turns.
 fn job(
     setting: &Setting<'_>,
     definition: &Definition,
-    (bytes, rounds): (usize, u32),
-    name: &str,
+    case: TunerCase<'_>,
     results: &mut Results,
 ) -> Result<()> {
-    let device = setting.device;
+    let (device, TunerCase { name, bytes, rounds }) = (setting.device, case);
     let data = RefCell::new(Data::new(device, bytes, rounds)?);
     let start = Instant::now();
     let mut chosen = data.borrow_mut().prepared(device, None)?;

@@ -44,6 +44,14 @@ struct Named {
     allocators: String,
 }
 
+impl Named {
+    /// Maximum memory that the allocator may reserve. `peak` is the maximum that the workload has
+    /// allocated at once.
+    fn limit(&self, peak: u64) -> Option<u64> {
+        self.limit_percent.map(|percent| peak * percent / 100)
+    }
+}
+
 impl Definition {
     pub(crate) fn steps(&self) -> u64 {
         self.workloads.len() as u64 + 2
@@ -108,14 +116,12 @@ pub(crate) fn measure(
     for (number, named) in definition.workloads.iter().enumerate() {
         steps.begin(&named.name);
         let trace = named.workload.trace();
-        let peak = trace.peak();
-        let limit = named.limit_percent.map(|percent| peak * percent / 100);
-        replays((heap, pool), named, (&trace, limit), definition.samples, setting, results)?;
+        replays((heap, pool), named, &trace, definition.samples, setting, results)?;
         if !named.allocators.is_empty() {
             let file = folder.path().join(format!("{number}.csv"));
             std::fs::write(&file, trace.text()).map_err(|error| failed(&error))?;
             let (name, allocators) = (&named.name, &named.allocators);
-            let limit = limit.unwrap_or(0);
+            let limit = named.limit(trace.peak()).unwrap_or(0);
             writeln!(jobs, "{}\t{name}\t{allocators}\t{limit}", file.display())
                 .expect("writing to a string");
         }
@@ -145,12 +151,13 @@ fn failed(error: &std::io::Error) -> Error {
 fn replays(
     (heap, pool): (&Device, &Device),
     named: &Named,
-    (trace, limit): (&Trace, Option<u64>),
+    trace: &Trace,
     samples: usize,
     setting: &Setting<'_>,
     results: &mut Results,
 ) -> Result<()> {
     let peak = trace.peak();
+    let limit = named.limit(peak);
     let run = |device: &Device, limit| {
         let outcome = replay(device, trace, &Options { limit, picture: None })?;
         Ok(figures(outcome, peak))

@@ -69,10 +69,12 @@ impl Pair {
     }
 }
 
-/// Measures one stream and two streams. The two ways take turns.
+/// Measures one stream and two streams. The two ways take turns. `inner` is the number of products
+/// that a kernel sums for each element of its result.
 pub(super) fn clusters(
     setting: &Setting<'_>,
-    (inner, samples): (u32, usize),
+    inner: u32,
+    samples: usize,
     results: &mut Results,
 ) -> Result<()> {
     if matches!(setting.device.info().compute.0, 1..9) {

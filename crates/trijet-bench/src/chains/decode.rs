@@ -47,6 +47,16 @@ impl Way {
     }
 }
 
+/// The amount of work of a chain.
+#[derive(Debug, Clone, Copy)]
+struct ChainSize {
+    /// The number of elements that each kernel reads and writes.
+    len: usize,
+    kernels: u32,
+    /// The number of hash rounds that each kernel computes before it waits.
+    preamble: u32,
+}
+
 /// A chain in a graph. Its kernels use two buffers alternately.
 struct Chain {
     stream: Stream,
@@ -59,10 +69,10 @@ struct Chain {
 }
 
 /// The expected results of the kernels if the input is the numbers 0, 1, 2 and so on.
-fn wanted(len: usize, kernels: u32, preamble: u32) -> Vec<u32> {
-    let mut words: Vec<u32> = (0..).take(len).collect();
-    for salt in 0..kernels {
-        let key = hash(preamble, salt);
+fn wanted(size: ChainSize) -> Vec<u32> {
+    let mut words: Vec<u32> = (0..).take(size.len).collect();
+    for salt in 0..size.kernels {
+        let key = hash(size.preamble, salt);
         words.reverse();
         words.iter_mut().for_each(|word| *word = hash(1, *word ^ key));
     }
@@ -70,13 +80,8 @@ fn wanted(len: usize, kernels: u32, preamble: u32) -> Vec<u32> {
 }
 
 impl Chain {
-    fn new(
-        device: &Device,
-        (len, kernels, preamble): (usize, u32, u32),
-        way: Way,
-        wanted: &[u32],
-    ) -> Result<Self> {
-        let stream = device.stream()?;
+    fn new(device: &Device, size: ChainSize, way: Way, wanted: &[u32]) -> Result<Self> {
+        let (stream, ChainSize { len, kernels, preamble }) = (device.stream()?, size);
         let words: Vec<u32> = (0..).take(len).collect();
         let first = stream.upload(&words)?;
         let mut buffers = [stream.alloc::<u32>(len)?, stream.alloc::<u32>(len)?];
@@ -147,7 +152,7 @@ fn copy_rate(device: &Device, len: usize) -> Result<f64> {
 /// are measured only if the device has them.
 pub(super) fn decode(
     setting: &Setting<'_>,
-    (definition, has_dependents): (&Definition, bool),
+    definition: &Definition,
     samples: usize,
     results: &mut Results,
 ) -> Result<()> {
@@ -155,15 +160,14 @@ pub(super) fn decode(
     let largest = sizes_kib.iter().max().copied().unwrap_or(1) << 8;
     let bound = copy_rate(setting.device, COPY_TIMES * largest)?;
     let mut ways = vec![Way::Ordinary];
-    if has_dependents {
+    if setting.has_dependents() {
         ways.extend([Trigger::Late, Trigger::Early].map(Way::Dependent));
     }
     let cases = sizes_kib.iter().flat_map(|kib| preambles.iter().map(move |p| (*kib, *p)));
     for (kib, preamble) in cases {
-        let len = kib << 8;
-        let wanted = wanted(len, *kernels, preamble);
-        let chain =
-            |way: &Way| Chain::new(setting.device, (len, *kernels, preamble), *way, &wanted);
+        let size = ChainSize { len: kib << 8, kernels: *kernels, preamble };
+        let wanted = wanted(size);
+        let chain = |way: &Way| Chain::new(setting.device, size, *way, &wanted);
         let mut chains = ways.iter().map(chain).collect::<Result<Vec<_>>>()?;
         let named = ways.iter().zip(&mut chains);
         let mut sides: Vec<_> =
@@ -172,11 +176,11 @@ pub(super) fn decode(
         for number in 0..samples {
             round(&mut sides, number, &setting.cancel)?;
         }
-        let size = Bytes((kib as u64) << 10);
+        let bytes = Bytes((kib as u64) << 10);
         for side in &sides {
             for figure in &side.figures {
                 let what = format!(
-                    "{kernels} kernels of {size}, {preamble} rounds before the wait, {}: {}",
+                    "{kernels} kernels of {bytes}, {preamble} rounds before the wait, {}: {}",
                     side.name, figure.what
                 );
                 let bound = (figure.unit == "GB/s").then_some(bound);

@@ -1,22 +1,15 @@
 //! Signatures have names: no function takes a tuple apart, or has one of three or more unlike parts.
 //!
-//! A pair of one kind, such as `(from, to): (usize, usize)`, may be taken apart. The table
-//! `tuples.txt` has the number of other tuples in signatures for each folder of the sources. A
-//! folder may have neither more nor fewer than its line, so the numbers only fall.
-
-use std::collections::BTreeMap;
+//! A pair of one kind, such as `(from, to): (usize, usize)`, may be taken apart.
 
 use crate::source::{blank_tests, ident_at, is_word, line_of, mask, occurrences, skip_space};
 use crate::{File, Finding, demand_none, files, lines};
 
-const TABLE: &str = "crates/trijet/tests/tidy/tuples.txt";
-
-/// The folder of a source file of a crate that is no part of a test.
-fn folder(file: &File) -> Option<&str> {
-    let (folder, _) = file.path.rsplit_once('/')?;
-    let below = folder.strip_prefix("crates/")?.split_once('/')?.1;
-    let is_source = file.is_rust() && (below == "src" || below.starts_with("src/"));
-    (is_source && !file.is_test() && !file.path.ends_with("_tests.rs")).then_some(folder)
+/// Whether a file is a source of a crate and no part of a test.
+fn is_source(file: &File) -> bool {
+    let below = file.path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+    let is_below_src = below.is_some_and(|(_, below)| below.starts_with("src/"));
+    file.is_rust() && is_below_src && !file.is_test() && !file.path.ends_with("_tests.rs")
 }
 
 /// The offset after the bracket that closes the one at `open`.
@@ -131,44 +124,11 @@ fn unnamed(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The lines of the table, with their folders and counts.
-fn listed(table: &File) -> impl Iterator<Item = (usize, &str, usize)> {
-    let lines = table.text.lines().zip(1..).filter(|(line, _)| !line.starts_with('#'));
-    lines.filter_map(|(line, number)| {
-        let (folder, count) = line.rsplit_once(' ')?;
-        Some((number, folder, count.parse().expect("a line ends with a number")))
-    })
-}
-
-/// Folders with more or fewer tuples than their lines have.
-fn changed(files: &[File], table: &File) -> Vec<Finding> {
-    let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
-    for file in files {
-        if let Some(folder) = folder(file) {
-            found.entry(folder).or_default().extend(unnamed(file));
-        }
-    }
-    let mut findings = Vec::new();
-    for (line, folder, limit) in listed(table) {
-        let own = found.remove(folder).unwrap_or_default();
-        if own.len() != limit {
-            let message = format!("{folder} has {}, and its line has {limit}", own.len());
-            findings.push(table.finding(line, message));
-        }
-        if own.len() > limit {
-            findings.extend(own);
-        }
-    }
-    findings.extend(found.into_values().flatten());
-    findings
-}
-
 #[test]
 fn signatures_have_no_unnamed_parts() {
     let files = files();
-    let table = files.iter().find(|file| file.path == TABLE).expect("the table is there");
-    assert!(listed(table).all(|(.., count)| count > 0), "a line of {TABLE} with 0 is removed");
-    demand_none("signatures have names", &changed(&files, table));
+    let sources = files.iter().filter(|file| is_source(file));
+    demand_none("signatures have names", &sources.flat_map(unnamed).collect::<Vec<_>>());
 }
 
 /// The lines of a source with findings.
@@ -197,14 +157,10 @@ fn pairs_of_one_kind_and_closures_may_stay() {
 }
 
 #[test]
-fn a_count_of_tuples_that_rises_or_falls_is_found() {
-    let files = [
-        File::new("crates/a/src/x/one.rs", "fn f((a, b): (u8, &str)) {}\n"),
-        File::new("crates/a/tests/main.rs", "fn f((a, b): (u8, &str)) {}\n"),
-    ];
-    let judge = |table: &str| lines(&changed(&files, &File::new(TABLE, table)));
-    assert_eq!(judge("# Folders.\ncrates/a/src/x 1\n"), [0; 0]);
-    assert_eq!(judge("crates/a/src/x 2\n"), [1]);
-    assert_eq!(judge("\n\n"), [1]);
-    assert_eq!(judge("crates/a/src/x 1\ncrates/b/src 1\n"), [2]);
+fn tests_are_no_sources() {
+    let judge = |path: &str| is_source(&File::new(path, ""));
+    assert!(judge("crates/a/src/lib.rs") && judge("crates/a/src/x/one.rs"));
+    for other in ["crates/a/tests/main.rs", "crates/a/src/x_tests.rs", "crates/a/src/x.toml"] {
+        assert!(!judge(other), "{other}");
+    }
 }

@@ -40,43 +40,57 @@ impl Kind {
 /// row, the other rows prove nothing about their calls.
 pub(in crate::doctor) const CONTROL: &str = "nothing";
 
-const ROWS: [(&str, Call, Kind); 34] = {
+/// A call to measure.
+#[derive(Debug, Clone, Copy)]
+struct MeasuredCall {
+    name: &'static str,
+    call: Call,
+    /// The kind of the streams a and b.
+    kind: Kind,
+}
+
+/// A call to measure with streams of this kind.
+const fn on(kind: Kind, name: &'static str, call: Call) -> MeasuredCall {
+    MeasuredCall { name, call, kind }
+}
+
+const CALLS: [MeasuredCall; 34] = {
     use Kind::{Blocking, NonBlocking};
     [
-        (CONTROL, Call::Nothing, NonBlocking),
-        ("cuMemAlloc 1 MiB", Call::Bare(BareStep::Alloc(1)), NonBlocking),
-        ("cuMemAlloc 1 GiB", Call::Bare(BareStep::Alloc(1024)), NonBlocking),
-        ("cuMemFree 1 MiB", Call::Bare(BareStep::Free(1)), NonBlocking),
-        ("cuMemHostAlloc 1 MiB", Call::Bare(BareStep::HostAlloc(1)), NonBlocking),
-        ("cuMemHostAlloc 32 MiB", Call::Bare(BareStep::HostAlloc(32)), NonBlocking),
-        ("cuMemFreeHost 1 MiB", Call::Bare(BareStep::HostFree(1)), NonBlocking),
-        ("cuMemHostRegister 1 MiB", Call::Bare(BareStep::Register(1)), NonBlocking),
-        ("cuMemHostUnregister 1 MiB", Call::Bare(BareStep::Unregister(1)), NonBlocking),
-        ("cuMemMap + cuMemSetAccess 16 MiB", Call::Bare(BareStep::Map(16)), NonBlocking),
-        ("cuMemUnmap 16 MiB", Call::Bare(BareStep::Unmap(16)), NonBlocking),
-        ("alloc 1 MiB, pool holds it", Call::Alloc(1), NonBlocking),
-        ("alloc 64 MiB, pool grows", Call::Grow(64), NonBlocking),
-        ("stream-ordered free 1 MiB", Call::Free(1), NonBlocking),
-        ("pool trim", Call::Trim, NonBlocking),
-        ("event create + destroy", Call::Event, NonBlocking),
-        ("stream create + destroy", Call::Stream, NonBlocking),
-        ("graph instantiate", Call::Bare(BareStep::Instantiate), NonBlocking),
-        ("page-locked upload 16 MiB on b", Call::Pinned, NonBlocking),
-        ("pageable upload 16 MiB on b", Call::PageableOnB, NonBlocking),
-        ("pageable upload 4 KiB on a", Call::FewPagesOnA, NonBlocking),
-        ("pageable upload 1 MiB on a", Call::PageableOnA, NonBlocking),
-        ("host function on b", Call::HostFn, NonBlocking),
-        ("sync pageable upload 4 KiB", Call::NowPageable, NonBlocking),
-        ("sync copy on the device", Call::NowOnDevice, NonBlocking),
-        ("sync fill", Call::NowFill, NonBlocking),
-        ("legacy-stream kernel", Call::LegacyKernel, NonBlocking),
-        ("legacy-stream kernel", Call::LegacyKernel, Blocking),
-        ("legacy-stream event record", Call::LegacyRecord, Blocking),
-        ("module load", Call::Bare(BareStep::ModuleLoad), NonBlocking),
-        ("kernel look-up in a loaded module", Call::Bare(BareStep::LookUp), NonBlocking),
-        ("first launch after the look-up, bare", Call::Bare(BareStep::FirstLaunch), NonBlocking),
-        ("first launch after cuFuncLoad, bare", Call::Bare(BareStep::LoadedLaunch), NonBlocking),
-        ("first launch through trijet", Call::FirstLaunch, NonBlocking),
+        on(NonBlocking, CONTROL, Call::Nothing),
+        on(NonBlocking, "cuMemAlloc 1 MiB", Call::Bare(BareStep::Alloc(1))),
+        on(NonBlocking, "cuMemAlloc 1 GiB", Call::Bare(BareStep::Alloc(1024))),
+        on(NonBlocking, "cuMemFree 1 MiB", Call::Bare(BareStep::Free(1))),
+        on(NonBlocking, "cuMemHostAlloc 1 MiB", Call::Bare(BareStep::HostAlloc(1))),
+        on(NonBlocking, "cuMemHostAlloc 32 MiB", Call::Bare(BareStep::HostAlloc(32))),
+        on(NonBlocking, "cuMemFreeHost 1 MiB", Call::Bare(BareStep::HostFree(1))),
+        on(NonBlocking, "cuMemHostRegister 1 MiB", Call::Bare(BareStep::Register(1))),
+        on(NonBlocking, "cuMemHostUnregister 1 MiB", Call::Bare(BareStep::Unregister(1))),
+        on(NonBlocking, "cuMemMap + cuMemSetAccess 16 MiB", Call::Bare(BareStep::Map(16))),
+        on(NonBlocking, "cuMemUnmap 16 MiB", Call::Bare(BareStep::Unmap(16))),
+        on(NonBlocking, "alloc 1 MiB, pool holds it", Call::Alloc(1)),
+        on(NonBlocking, "alloc 64 MiB, pool grows", Call::Grow(64)),
+        on(NonBlocking, "stream-ordered free 1 MiB", Call::Free(1)),
+        on(NonBlocking, "pool trim", Call::Trim),
+        on(NonBlocking, "event create + destroy", Call::Event),
+        on(NonBlocking, "stream create + destroy", Call::Stream),
+        on(NonBlocking, "graph instantiate", Call::Bare(BareStep::Instantiate)),
+        on(NonBlocking, "page-locked upload 16 MiB on b", Call::Pinned),
+        on(NonBlocking, "pageable upload 16 MiB on b", Call::PageableOnB),
+        on(NonBlocking, "pageable upload 4 KiB on a", Call::FewPagesOnA),
+        on(NonBlocking, "pageable upload 1 MiB on a", Call::PageableOnA),
+        on(NonBlocking, "host function on b", Call::HostFn),
+        on(NonBlocking, "sync pageable upload 4 KiB", Call::NowPageable),
+        on(NonBlocking, "sync copy on the device", Call::NowOnDevice),
+        on(NonBlocking, "sync fill", Call::NowFill),
+        on(NonBlocking, "legacy-stream kernel", Call::LegacyKernel),
+        on(Blocking, "legacy-stream kernel", Call::LegacyKernel),
+        on(Blocking, "legacy-stream event record", Call::LegacyRecord),
+        on(NonBlocking, "module load", Call::Bare(BareStep::ModuleLoad)),
+        on(NonBlocking, "kernel look-up in a loaded module", Call::Bare(BareStep::LookUp)),
+        on(NonBlocking, "first launch after the look-up, bare", Call::Bare(BareStep::FirstLaunch)),
+        on(NonBlocking, "first launch after cuFuncLoad, bare", Call::Bare(BareStep::LoadedLaunch)),
+        on(NonBlocking, "first launch through trijet", Call::FirstLaunch),
     ]
 };
 
@@ -132,8 +146,9 @@ fn row(
     bench: &Bench,
     lanes: &mut [Lane; 2],
     stage: &mut Stage<'_>,
-    (name, call, kind): (&str, Call, Kind),
+    measured: MeasuredCall,
 ) -> Result<Blocked> {
+    let MeasuredCall { name, call, kind } = measured;
     let (mut alone, mut beside, mut kernel) =
         (Samples::default(), Samples::default(), Samples::default());
     for repeat in 0..=bench.plan.repeats {
@@ -185,12 +200,12 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let lab = bench.lab.take();
     let mut rows = Vec::new();
     let mut stage = Stage::new(&device, lab.as_ref())?;
-    for (name, call, kind) in ROWS {
-        if matches!(call, Call::Bare(_)) && lab.is_none() {
+    for measured in CALLS {
+        if matches!(measured.call, Call::Bare(_)) && lab.is_none() {
             continue;
         }
-        let lanes = if kind == Kind::NonBlocking { &mut free } else { &mut blocking };
-        rows.push((name, row(bench, lanes, &mut stage, (name, call, kind))));
+        let lanes = if measured.kind == Kind::NonBlocking { &mut free } else { &mut blocking };
+        rows.push((measured.name, row(bench, lanes, &mut stage, measured)));
         stage.reset();
     }
     drop(stage);
