@@ -68,7 +68,8 @@ impl Mode {
     }
 }
 
-/// The kind of memory of an allocation.
+/// The kind of memory of an allocation, as far as the laws distinguish kinds. A place has no number
+/// of a device: the operation has its device, and a copy between devices has its [`Route`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// Memory of a device.

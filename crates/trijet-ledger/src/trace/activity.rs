@@ -8,7 +8,8 @@
 use crate::base::ledger::{Engine, StreamClass};
 use crate::base::units::Nanos;
 
-/// The memory at one end of a copy.
+/// The memory at one end of a copy, as CUPTI reports it. Programs that do not use this library also
+/// copy arrays and managed memory, for which a ledger has no [`Place`](crate::base::ledger::Place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemoryKind {
     /// CUPTI did not report the kind.

@@ -13,7 +13,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The space in which memory is allocated.
+/// The space in which memory is allocated. Unlike a [`Place`] in a ledger, a space states which
+/// device has the memory, because the engine of a copy depends on both devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
     /// Memory of a device.
