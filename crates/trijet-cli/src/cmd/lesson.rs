@@ -7,8 +7,8 @@ use super::progress::Progress;
 use crate::args::LessonOptions;
 use serde_json::{Value, json};
 use std::io::Write;
+use trijet::Result;
 use trijet::trace::critical::Category;
-use trijet::{ErrorKind, Result};
 use trijet_cli::key::key;
 use trijet_io::NewFile;
 use trijet_lessons::{FormOutcome, Ground, Judgement, Lesson, Outcome, Size, lessons, named};
@@ -22,9 +22,7 @@ fn ground(name: DeviceName) -> Result<Ground> {
         DeviceName::Cuda(ordinal) => Ground::on_gpu(ordinal, Size::GPU),
         DeviceName::Host => Ground::on_model(Size::MODEL),
         DeviceName::Auto => match Ground::on_gpu(0, Size::GPU) {
-            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
-                Ground::on_model(Size::MODEL)
-            }
+            Err(e) if e.is_missing_gpu() => Ground::on_model(Size::MODEL),
             other => other,
         },
     }

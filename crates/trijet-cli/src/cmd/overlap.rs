@@ -50,9 +50,7 @@ fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
         DeviceName::Cuda(ordinal) => gpu(ordinal),
         DeviceName::Host => modelled(),
         DeviceName::Auto => match gpu(0) {
-            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
-                modelled()
-            }
+            Err(e) if e.is_missing_gpu() => modelled(),
             other => other,
         },
     }

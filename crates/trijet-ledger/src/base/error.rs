@@ -190,6 +190,13 @@ impl Error {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 
+    /// Whether the error of a call that opens or lists GPUs means that the driver or the GPU is
+    /// missing.
+    #[doc(hidden)]
+    pub fn is_missing_gpu(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice)
+    }
+
     /// A copy of the error, for each thread that meets the same failure. In the copy, the text of
     /// the source error replaces the source error.
     ///

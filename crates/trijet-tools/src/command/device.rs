@@ -155,9 +155,7 @@ pub fn gpus() -> trijet::Result<Vec<u32>> {
 fn numbers(found: trijet::Result<Vec<DeviceInfo>>) -> trijet::Result<Vec<u32>> {
     match found {
         Ok(gpus) => Ok((0..).zip(gpus).map(|(number, _)| number).collect()),
-        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
-            Ok(Vec::new())
-        }
+        Err(error) if error.is_missing_gpu() => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }

@@ -89,11 +89,7 @@ impl Device {
             Select::Host(ordinal) => Self::of(&host_domain()?, DeviceId(ordinal), memory),
             Select::Auto => match Self::open_with(Select::Cuda(0), memory) {
                 Ok(device) => Ok(device),
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) =>
-                {
-                    Self::open_with(Select::Host(0), memory)
-                }
+                Err(error) if error.is_missing_gpu() => Self::open_with(Select::Host(0), memory),
                 Err(error) => Err(error),
             },
         }
@@ -126,11 +122,9 @@ impl Device {
 
     /// Opens all GPUs. The list is empty if there is no CUDA driver or no GPU.
     pub(super) fn gpus_with(memory: MemoryOptions) -> Result<Vec<Self>> {
-        let is_none =
-            |error: &Error| matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice);
         let count = match Self::cuda_devices() {
             Ok(gpus) => u32::try_from(gpus.len()).expect("a machine has few GPUs"),
-            Err(error) if is_none(&error) => 0,
+            Err(error) if error.is_missing_gpu() => 0,
             Err(error) => return Err(error),
         };
         (0..count).map(|id| Self::open_with(Select::Cuda(id), memory)).collect()
