@@ -2,6 +2,9 @@
 //! empty, so the library makes every allocation. The tests are a separate program, because its
 //! allocator counts.
 
+#[path = "common/built.rs"]
+mod built;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Once;
@@ -52,12 +55,10 @@ static COUNTING: Counting = Counting;
 fn device() -> Device {
     static DRIVER: Once = Once::new();
     DRIVER.call_once(|| {
-        let program = std::env::current_exe().expect("this program has a path");
-        let file = program.with_file_name("libempty_cuda.so");
-        assert!(file.exists(), "{} is built with the tests", file.display());
+        let driver = built::empty_driver();
         // SAFETY: all tests of this program come here first, and the harness reads the environment
         // only before it starts them, so no thread reads it now.
-        unsafe { std::env::set_var("TRIJET_LIBCUDA", file) };
+        unsafe { std::env::set_var("TRIJET_LIBCUDA", driver) };
     });
     Device::open(Select::Cuda(0)).expect("the empty driver opens")
 }

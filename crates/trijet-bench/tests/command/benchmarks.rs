@@ -1,9 +1,10 @@
 //! The benchmarks on the host device.
 
+use crate::built::empty_driver;
 use crate::on_terminal::{Shown, WIDTHS, fits, on_terminal};
 use crate::ran::{Ran, quiet};
 use crate::tables::{Reader, is_of_benchmarks};
-use crate::workdir::{Workdir, empty_driver};
+use crate::workdir::Workdir;
 use std::fs::File;
 use std::sync::OnceLock;
 use trijet_bench::benchmarks::BENCHMARKS;

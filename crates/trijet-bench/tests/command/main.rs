@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 mod benchmarks;
+#[path = "../../../trijet/tests/common/built.rs"]
+mod built;
 #[path = "../../../trijet-tools/tests/common/terminal.rs"]
 mod on_terminal;
 #[path = "../../../trijet-tools/tests/common/ran.rs"]

@@ -27,10 +27,3 @@ impl Workdir {
         Ran::from(self.command(args).output().unwrap())
     }
 }
-
-/// The driver that does nothing, which is built with the tests.
-pub(crate) fn empty_driver() -> PathBuf {
-    let file = std::env::current_exe().unwrap().with_file_name("libempty_cuda.so");
-    assert!(file.exists(), "{} is built with the tests", file.display());
-    file
-}

@@ -1,7 +1,8 @@
 //! Several operations in one run of `trijet map`: the output is the same as after a run for each
 //! operation.
 
-use crate::own_kernel::{GAIN, empty};
+use crate::built::empty_driver;
+use crate::own_kernel::GAIN;
 use crate::reference::{affine, median};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
 use trijet::trace::Engine;
@@ -145,7 +146,7 @@ fn kernels_of_the_user_have_their_places_in_the_order() {
     let run = |output: &str, args: &[&str]| {
         let call = ["map", "in.npy", "-o", output, "--device", "cuda:0"];
         let mut command = workdir.command(&[&call[..], args].concat());
-        command.env("TRIJET_LIBNVRTC", empty()).env("TRIJET_LIBCUDA", empty());
+        command.env("TRIJET_LIBNVRTC", empty_driver()).env("TRIJET_LIBCUDA", empty_driver());
         Ran::from(command.output().unwrap())
     };
     let kernel = |file, entry, factor| ["--kernel", file, "--entry", entry, "--arg", factor];

@@ -1,6 +1,6 @@
 //! The choice of a device: a missing GPU is never replaced silently.
 
-use crate::own_kernel::empty;
+use crate::built::empty_driver;
 use crate::workdir::{Workdir, noise};
 
 #[test]
@@ -106,7 +106,7 @@ fn a_gpu_has_its_multiprocessors_and_its_memory_rate() {
     let workdir = Workdir::new();
     let ran = |args: &[&str]| {
         let mut command = workdir.command(args);
-        crate::workdir::Ran::from(command.env("TRIJET_LIBCUDA", empty()).output().unwrap())
+        crate::workdir::Ran::from(command.env("TRIJET_LIBCUDA", empty_driver()).output().unwrap())
     };
     let printed = ran(&["devices"]).done();
     for line in [
@@ -153,7 +153,7 @@ fn the_hardware_queues_are_8_unless_the_user_says_how_many() {
     let workdir = Workdir::new();
     for (value, queues) in [(None, "8"), (Some("4"), "4"), (Some("many"), "unknown")] {
         let mut command = workdir.command(&["devices"]);
-        command.env("TRIJET_LIBCUDA", empty()).env_remove("CUDA_DEVICE_MAX_CONNECTIONS");
+        command.env("TRIJET_LIBCUDA", empty_driver()).env_remove("CUDA_DEVICE_MAX_CONNECTIONS");
         command.envs(value.map(|value| ("CUDA_DEVICE_MAX_CONNECTIONS", value)));
         let printed = crate::workdir::Ran::from(command.output().unwrap()).done();
         let wanted = format!("hardware queues of its streams: {queues}\n");

@@ -1,7 +1,7 @@
 //! `trijet doctor` on the host device: the text names the measurements, and the JSON has every kind
 //! of measurement. No assertion depends on the speed of the machine.
 
-use crate::own_kernel::empty;
+use crate::built::empty_driver;
 use crate::workdir::{Ran, Workdir};
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ fn every_measurement_is_in_the_json_with_its_unit() {
 fn work_that_a_driver_does_not_do_has_no_figures() {
     let workdir = Workdir::new();
     let mut command = workdir.command(&["doctor", "--device", "cuda:0", "--json"]);
-    let ran = Ran::from(command.env("TRIJET_LIBCUDA", empty()).output().unwrap());
+    let ran = Ran::from(command.env("TRIJET_LIBCUDA", empty_driver()).output().unwrap());
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     let value: Value = serde_json::from_str(&ran.out).expect("a document");
     assert_eq!(value["device"]["l2_bytes"], 50 << 20);

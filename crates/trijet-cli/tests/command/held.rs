@@ -1,6 +1,7 @@
 //! A run that stops itself before each call on one file. A test examines it at a point that it has
 //! reached, and not at a time.
 
+use crate::built::library;
 use crate::workdir::Ran;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -19,11 +20,9 @@ pub(crate) struct Held {
 impl Held {
     /// Starts the command, which stops before each call on `file`.
     pub(crate) fn start(mut command: Command, file: &Path) -> Self {
-        let library = std::env::current_exe().unwrap().with_file_name("libfailing_files.so");
-        assert!(library.exists(), "{} is built with the tests", library.display());
         let folder = file.parent().unwrap().canonicalize().unwrap();
         command
-            .env("LD_PRELOAD", library)
+            .env("LD_PRELOAD", library("libfailing_files.so"))
             .env("FAILING_FILES_ROOT", folder.join(file.file_name().unwrap()))
             .env("FAILING_FILES_LOG", "/dev/null")
             .env("FAILING_FILES_AT", "1")

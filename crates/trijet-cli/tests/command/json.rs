@@ -1,6 +1,6 @@
 //! The documents of `--json` are those of docs/json.md.
 
-use crate::own_kernel::empty;
+use crate::built::empty_driver;
 use crate::tables::{Reader, is_of_benchmarks};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
@@ -102,7 +102,7 @@ pub(crate) fn ranks() -> Vec<u8> {
 fn others(reader: &mut Reader, workdir: &Workdir) {
     reader.document("devices", &workdir.trijet(&["devices", "--json"]));
     let mut with_driver = workdir.command(&["devices", "--json"]);
-    let ran = Ran::from(with_driver.env("TRIJET_LIBCUDA", empty()).output().unwrap());
+    let ran = Ran::from(with_driver.env("TRIJET_LIBCUDA", empty_driver()).output().unwrap());
     reader.document("devices", &ran);
     let doctor = ["doctor", "--device", "host", "--json", "--check"];
     reader.document("doctor", &workdir.trijet(&doctor));

@@ -7,6 +7,8 @@ mod bad_calls;
 mod bad_files;
 mod bad_places;
 mod bench;
+#[path = "../../../trijet/tests/common/built.rs"]
+mod built;
 mod chain;
 mod check;
 mod checked;

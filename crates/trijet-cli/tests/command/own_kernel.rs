@@ -2,6 +2,7 @@
 //! The compiler of these tests is the empty one, whose result is its source, and the driver is the
 //! empty one or none.
 
+use crate::built::empty_driver;
 use crate::workdir::{Ran, Workdir, noise};
 use std::path::PathBuf;
 
@@ -11,14 +12,6 @@ pub(crate) const GAIN: &str = "\
 // extern \"C\" __global__ void gain(const unsigned char* x, unsigned long long n, unsigned char* y,
 //                                 unsigned long long m, float factor) {}
 ";
-
-/// The library with empty functions, which cargo built with the tests.
-pub(crate) fn empty() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let file = program.with_file_name("libempty_cuda.so");
-    assert!(file.exists(), "{} is built with the tests", file.display());
-    file
-}
 
 /// A folder with one small image and a kernel.
 fn workdir(kernel: &str) -> Workdir {
@@ -34,7 +27,7 @@ fn map(workdir: &Workdir, driver: Option<PathBuf>, args: &[&str]) -> Ran {
     let before = workdir.names();
     let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu"];
     let mut command = workdir.command(&[&call[..], args].concat());
-    command.env("TRIJET_LIBNVRTC", empty());
+    command.env("TRIJET_LIBNVRTC", empty_driver());
     if let Some(driver) = driver {
         command.env("TRIJET_LIBCUDA", driver);
     }
@@ -64,7 +57,7 @@ fn a_kernel_sees_the_type_of_the_elements() {
     {
         workdir.npy(name, descr, &[8, 8], &noise(64 * bytes, 1));
         let mut command = workdir.command(&[&["map", name, "-o", "o.npy"], &kernel[..]].concat());
-        command.env("TRIJET_LIBNVRTC", empty());
+        command.env("TRIJET_LIBNVRTC", empty_driver());
         Ran::from(command.output().unwrap()).refused(1, &["gain.cu:2: error:", words]);
     }
 }
@@ -126,7 +119,7 @@ fn a_binary_that_is_cut_is_refused_without_a_gpu() {
 fn a_signature_that_differs_is_refused_before_anything_is_written() {
     let workdir = workdir(GAIN);
     let call = ["--entry", "gain", "--device", "cuda:0"];
-    map(&workdir, Some(empty()), &call).refused(
+    map(&workdir, Some(empty_driver()), &call).refused(
         1,
         &[
             "gain.cu",
@@ -137,9 +130,10 @@ fn a_signature_that_differs_is_refused_before_anything_is_written() {
     );
     let halo = [&call[..], &["--halo", "1", "--arg", "factor=2.5"]].concat();
     let words = ["unsigned long long row_len, unsigned long long rows_before, float factor)"];
-    map(&workdir, Some(empty()), &halo).refused(1, &words);
+    map(&workdir, Some(empty_driver()), &halo).refused(1, &words);
     let double = [&call[..], &["--arg", "factor=2.5f64"]].concat();
-    map(&workdir, Some(empty()), &double).refused(1, &["double factor)", "8, 8, 8, 8, 4 bytes"]);
+    map(&workdir, Some(empty_driver()), &double)
+        .refused(1, &["double factor)", "8, 8, 8, 8, 4 bytes"]);
 }
 
 #[test]
@@ -148,7 +142,7 @@ fn a_kernel_with_the_signature_runs() {
     let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu", "--entry", "gain"];
     let device = ["--arg", "factor=2.5", "--device", "cuda:0"];
     let mut command = workdir.command(&[&call[..], &device].concat());
-    command.env("TRIJET_LIBNVRTC", empty()).env("TRIJET_LIBCUDA", empty());
+    command.env("TRIJET_LIBNVRTC", empty_driver()).env("TRIJET_LIBCUDA", empty_driver());
     let out = Ran::from(command.output().unwrap()).done();
     assert!(out.contains("kernel gain"), "{out}");
 }

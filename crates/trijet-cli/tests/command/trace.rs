@@ -1,20 +1,13 @@
 //! `trijet trace`: the exit status of the traced program, and the reasons why nothing is traced.
 
+use crate::built::{empty_driver, library};
 use crate::workdir::{Ran, Workdir};
 use std::fs;
-use std::path::PathBuf;
 use trijet::Nanos;
 use trijet::trace::activity::{
     Activity, ActivityKind, Api, CopyDirection, End, MarkKind, MemoryKind, NameId,
 };
 use trijet::trace::process_file;
-
-/// A library that cargo built next to the tests.
-pub(crate) fn library(name: &str) -> PathBuf {
-    let file = std::env::current_exe().unwrap().with_file_name(name);
-    assert!(file.exists(), "{} is built with the tests", file.display());
-    file
-}
 
 /// Runs `trijet trace` without a driver.
 fn trace(workdir: &Workdir, options: &[&str], program: &[&str]) -> Ran {
@@ -81,13 +74,12 @@ fn exactly_one_of_a_program_and_a_trace_file_is_needed() {
 #[test]
 fn without_cupti_the_trace_has_the_reason() {
     let workdir = Workdir::new();
-    let empty = library("libempty_cuda.so");
     let program = env!("CARGO_BIN_EXE_trijet");
     for (cupti, words) in
         [("/nonexistent/libcupti.so", "/nonexistent/libcupti.so"), ("libm.so.6", "no `cupti")]
     {
         let mut command = workdir.command(&["trace", "--", program, "devices"]);
-        command.env("TRIJET_LIBCUDA", &empty).env("TRIJET_LIBCUPTI", cupti);
+        command.env("TRIJET_LIBCUDA", empty_driver()).env("TRIJET_LIBCUPTI", cupti);
         let ran = Ran::from(command.output().unwrap());
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.out.contains("empty driver"), "the program ran: {}", ran.out);

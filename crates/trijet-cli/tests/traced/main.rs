@@ -7,6 +7,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "../../../trijet/tests/common/built.rs"]
+mod built;
 mod programs;
 mod run;
 mod tests;

@@ -1,5 +1,6 @@
 //! Running `trijet trace` on a program of this test.
 
+use crate::built::{empty_driver, library};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,13 +8,6 @@ use tempfile::TempDir;
 
 /// The variable that names the program.
 pub(crate) const PROGRAM: &str = "TRACED_PROGRAM";
-
-/// A library that cargo built next to the tests.
-fn library(name: &str) -> PathBuf {
-    let file = std::env::current_exe().unwrap().with_file_name(name);
-    assert!(file.exists(), "{} is built with the tests", file.display());
-    file
-}
 
 /// A folder in which a program is traced.
 pub(crate) struct Place(TempDir);
@@ -45,7 +39,7 @@ impl Place {
             .current_dir(&self.0)
             .env(PROGRAM, program)
             .env("TMPDIR", self.path("tmp"))
-            .env("TRIJET_LIBCUDA", library("libempty_cuda.so"))
+            .env("TRIJET_LIBCUDA", empty_driver())
             .env("TRIJET_LIBCUPTI", library("libempty_cupti.so"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,6 +1,8 @@
 //! The binding to CUDA, on the driver of empty functions, which knows the current context of a
 //! thread and which streams are captured.
 
+#[path = "../common/built.rs"]
+mod built;
 mod captured;
 mod contexts;
 mod parameters;
@@ -20,9 +22,7 @@ use trijet::{Device, ErrorKind, Kernel, Result, Select};
 
 /// The driver library, named by the environment from here on.
 static DRIVER: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
-    let program = std::env::current_exe().expect("this program has a path");
-    let file = program.with_file_name("libempty_cuda.so");
-    assert!(file.exists(), "{} is built with the tests", file.display());
+    let file = built::empty_driver();
     // SAFETY: every test of the program begins here, so that no thread reads the environment yet,
     // except through the standard library, which locks it.
     unsafe { std::env::set_var("TRIJET_LIBCUDA", &file) };
