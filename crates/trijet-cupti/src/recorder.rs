@@ -51,8 +51,8 @@ pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
 /// The environment variables in which launchers give each process its rank: torchrun, Open MPI,
 /// MVAPICH2, MPICH and related launchers, PMIx, Slurm. If several variables are set, the first one
-/// counts, because the processes of torchrun may run inside one task of another launcher. A test of
-/// `trijet` compares these variables with the table of launchers in `trijet`.
+/// counts, because the processes of torchrun may run inside one task of another launcher. The table
+/// of launchers in `trijet` takes the variables from here.
 pub const RANKS: [&str; 6] = [
     "RANK",
     "OMPI_COMM_WORLD_RANK",

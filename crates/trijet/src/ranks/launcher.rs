@@ -7,6 +7,7 @@ use super::token::Token;
 use crate::base::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
+use trijet_cupti::recorder::RANKS;
 
 /// The default port of PyTorch. If neither a variable nor a job of Slurm determines a port, the
 /// ranks use the port after this one.
@@ -63,60 +64,64 @@ struct Launcher {
     job: &'static [&'static [&'static str]],
 }
 
-const LAUNCHERS: [Launcher; 6] = [
-    Launcher {
-        name: "torchrun",
-        rank: "RANK",
-        count: &["WORLD_SIZE"],
-        local: &["LOCAL_RANK"],
-        local_count: &["LOCAL_WORLD_SIZE"],
-        job: &[&["TORCHELASTIC_RUN_ID"]],
-    },
-    Launcher {
-        name: "Open MPI",
-        rank: "OMPI_COMM_WORLD_RANK",
-        count: &["OMPI_COMM_WORLD_SIZE"],
-        local: &["OMPI_COMM_WORLD_LOCAL_RANK"],
-        local_count: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
-        job: &[&["PMIX_NAMESPACE"], &["OMPI_MCA_ess_base_jobid"]],
-    },
-    Launcher {
-        name: "MVAPICH2",
-        rank: "MV2_COMM_WORLD_RANK",
-        count: &["MV2_COMM_WORLD_SIZE"],
-        local: &["MV2_COMM_WORLD_LOCAL_RANK"],
-        local_count: &["MV2_COMM_WORLD_LOCAL_SIZE"],
-        job: &[&["MPIRUN_ID"]],
-    },
-    Launcher {
-        name: "MPI",
-        rank: "PMI_RANK",
-        count: &["PMI_SIZE"],
-        local: &["MPI_LOCALRANKID", "PMI_LOCAL_RANK"],
-        local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
-        job: &[&["PMI_JOBID"]],
-    },
-    // PMIx defines no variable for the number of processes. With `srun --mpi=pmix`, Slurm sets
-    // `SLURM_STEP_NUM_TASKS`.
-    Launcher {
-        name: "PMIx",
-        rank: "PMIX_RANK",
-        count: &["PMIX_SIZE", "SLURM_STEP_NUM_TASKS"],
-        local: &["PMIX_LOCAL_RANK", "SLURM_LOCALID"],
-        local_count: &["PMIX_LOCAL_SIZE"],
-        job: &[&["PMIX_NAMESPACE"]],
-    },
-    // Only srun sets `SLURM_STEP_NUM_TASKS`. A batch script runs once, and has only the variables
-    // `SLURM_PROCID` and `SLURM_LOCALID`, so a batch script has no rank.
-    Launcher {
-        name: "Slurm",
-        rank: "SLURM_PROCID",
-        count: &["SLURM_STEP_NUM_TASKS"],
-        local: &["SLURM_LOCALID"],
-        local_count: &[],
-        job: &[&["SLURM_JOB_ID", "SLURM_STEP_ID"]],
-    },
-];
+/// The launchers, an inner launcher before the launchers that it may run under.
+const LAUNCHERS: [Launcher; RANKS.len()] = {
+    let [torchrun, open_mpi, mvapich2, mpi, pmix, slurm] = RANKS;
+    [
+        Launcher {
+            name: "torchrun",
+            rank: torchrun,
+            count: &["WORLD_SIZE"],
+            local: &["LOCAL_RANK"],
+            local_count: &["LOCAL_WORLD_SIZE"],
+            job: &[&["TORCHELASTIC_RUN_ID"]],
+        },
+        Launcher {
+            name: "Open MPI",
+            rank: open_mpi,
+            count: &["OMPI_COMM_WORLD_SIZE"],
+            local: &["OMPI_COMM_WORLD_LOCAL_RANK"],
+            local_count: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+            job: &[&["PMIX_NAMESPACE"], &["OMPI_MCA_ess_base_jobid"]],
+        },
+        Launcher {
+            name: "MVAPICH2",
+            rank: mvapich2,
+            count: &["MV2_COMM_WORLD_SIZE"],
+            local: &["MV2_COMM_WORLD_LOCAL_RANK"],
+            local_count: &["MV2_COMM_WORLD_LOCAL_SIZE"],
+            job: &[&["MPIRUN_ID"]],
+        },
+        Launcher {
+            name: "MPI",
+            rank: mpi,
+            count: &["PMI_SIZE"],
+            local: &["MPI_LOCALRANKID", "PMI_LOCAL_RANK"],
+            local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
+            job: &[&["PMI_JOBID"]],
+        },
+        // PMIx defines no variable for the number of processes. With `srun --mpi=pmix`, Slurm sets
+        // `SLURM_STEP_NUM_TASKS`.
+        Launcher {
+            name: "PMIx",
+            rank: pmix,
+            count: &["PMIX_SIZE", "SLURM_STEP_NUM_TASKS"],
+            local: &["PMIX_LOCAL_RANK", "SLURM_LOCALID"],
+            local_count: &["PMIX_LOCAL_SIZE"],
+            job: &[&["PMIX_NAMESPACE"]],
+        },
+        // Only srun sets `SLURM_STEP_NUM_TASKS`. A batch script runs once, and has only the
+        // variables `SLURM_PROCID` and `SLURM_LOCALID`, so a batch script has no rank.
+        Launcher {
+            name: "Slurm",
+            rank: slurm,
+            count: &["SLURM_STEP_NUM_TASKS"],
+            local: &["SLURM_LOCALID"],
+            local_count: &[],
+            job: &[&["SLURM_JOB_ID", "SLURM_STEP_ID"]],
+        },
+    ]
+};
 
 fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "launch", cause)
@@ -317,8 +322,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recorder_of_foreign_programs_reads_the_same_variables() {
-        assert_eq!(LAUNCHERS.map(|launcher| launcher.rank), trijet_cupti::recorder::RANKS);
+    fn the_recorder_of_foreign_programs_looks_for_the_launchers_in_the_same_order() {
+        assert_eq!(LAUNCHERS.map(|launcher| launcher.rank), RANKS);
     }
 
     fn of(variables: &[(&str, &str)]) -> Result<Option<LauncherRank>> {
