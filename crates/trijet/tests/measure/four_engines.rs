@@ -3,7 +3,7 @@
 //! library.
 
 use std::ops::Range;
-use trijet::kernels::AFFINE_F32;
+use trijet::kernels::{AFFINE_F32, AXPY};
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::exposed::Exposure;
@@ -234,6 +234,48 @@ fn temporary_buffers_leave_no_gap_between_copies_of_devices() -> Result<()> {
     let slow = config().cost(cost);
     let kept = peers(slow.clone(), 3, Between::Kept)?;
     assert_eq!(peers(slow, 3, Between::Dropped)?, kept);
+    Ok(())
+}
+
+/// The second device uploads the weights of its half while the first device uploads, computes and
+/// copies the first micro-batch. So the second half starts as early as it would without weights.
+#[test]
+fn a_device_fetches_weights_while_the_one_before_it_works() -> Result<()> {
+    let devices = Device::host(config())?;
+    let (up, fetch) = (devices[0].stream()?, devices[1].stream()?);
+    let mut input = devices[0].pinned::<f32>(COUNT * LEN)?;
+    input.write()?.fill(3.0);
+    let mut staged = devices[1].pinned::<f32>(2 * LEN)?;
+    staged.write()?.fill(0.5);
+    let (mut weights, mut slot) = (fetch.alloc::<f32>(2 * LEN)?, up.alloc::<f32>(LEN)?);
+    let mut output = fetch.alloc::<f32>(COUNT * LEN)?;
+    let mut pipeline = LayerPipeline::new(&devices, &[LEN], MicroBatchOrder::Forward, COUNT)?;
+    devices[1].load(&AXPY)?;
+    let trace = traced(&devices, TimesFrom::Activity, || {
+        fetch.copy(&staged, &mut weights)?;
+        pipeline.run(|work| {
+            let (s, part) = (work.stream, work.micro_batch * LEN..(work.micro_batch + 1) * LEN);
+            if let (0, Some(y)) = (work.stage, work.output) {
+                up.copy(&input.slice(part), &mut slot)?;
+                s.launch(&AFFINE_F32, (1.0, 1.0, &slot, y))
+            } else if let Some(x) = work.input {
+                s.launch(&AFFINE_F32, (1.0, 1.0, x, &mut output.slice_mut(part.clone())))?;
+                let weights = weights.slice(work.micro_batch % 2 * LEN..).slice(..LEN);
+                s.launch(&AXPY, (2.0, weights, &mut output.slice_mut(part)))
+            } else {
+                Ok(())
+            }
+        })
+    })?;
+    assert!(fetch.download(&output)?.iter().all(|y| *y == 3.0 + 1.0 + 1.0 + 2.0 * 0.5));
+    let [fetched] = &trace.spans(1, Engine::Upload)[..] else { panic!("one upload of weights") };
+    assert_eq!(fetched.end - fetched.start, LATENCY + 2 * BYTES);
+    assert_eq!(fetched.start, trace.spans(0, Engine::Upload)[0].start);
+    let [arrived, first] =
+        [trace.spans(0, Engine::Peer)[0].end, trace.spans(1, Engine::Compute)[0].start];
+    assert_eq!(first, arrived, "the second half waits for the first one, and for no weights");
+    let beside = |engine| trace.busy(0, engine).and(&trace.busy(1, Engine::Upload)).length().0;
+    assert!(beside(Engine::Compute) > 0 && beside(Engine::Peer) > 0);
     Ok(())
 }
 
