@@ -2,20 +2,22 @@
 //!
 //! Each batch stays in one stream, which orders all its steps (law A1), including the allocation
 //! and the free (laws A21, A22). Parts of a buffer that do not overlap need no order. So the
-//! library inserts no wait between streams, and the host waits once, for the result.
+//! library inserts no wait between streams, and the host waits once, for the result. When it does,
+//! freed memory above a threshold goes back to the driver (law A25).
 
 mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use trijet::kernels::AFFINE_F32;
-use trijet::{Device, Stream};
+use trijet::{Bytes, Device, Stream};
 
 const STREAMS: usize = 3;
 const BATCH: usize = 65_536;
 const N: usize = 500_009;
 
 fn example(device: &Device) -> Outcome<String> {
+    device.keep_memory(Bytes(64 << 20))?;
     let streams: Vec<Stream> = (0..STREAMS).map(|_| device.stream()).collect::<Result<_, _>>()?;
     let mut input = device.pinned::<f32>(N)?;
     let mut output = device.pinned::<f32>(N)?;
