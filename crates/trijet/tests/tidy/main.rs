@@ -7,6 +7,7 @@
 
 mod budgets;
 mod calls;
+mod coverage;
 mod cycles;
 mod docs;
 mod english;
