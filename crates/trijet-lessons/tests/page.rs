@@ -1,5 +1,6 @@
-//! docs/lessons.md is made of the list of lessons and the newest record of a GPU. With
-//! `TRIJET_LESSONS=write`, this test writes the page instead of comparing it.
+//! docs/lessons.md is made of the list of lessons and the newest record of a GPU, and
+//! docs/coverage.md quotes times of this record. With `TRIJET_LESSONS=write`, these tests write the
+//! page and the times instead of comparing them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,6 +11,8 @@ use trijet_lessons::{Topic, lessons, named};
 /// The record: a head, then `== NAME` and the output of `trijet lesson NAME` for each lesson.
 const RECORD: &str = "crates/trijet-bench/results/h100/lessons.txt";
 const PAGE: &str = "docs/lessons.md";
+/// The page that quotes times of lessons.
+const ITEMS: &str = "docs/coverage.md";
 /// The lessons whose drawings the page shows.
 const PICTURES: [&str; 10] = [
     "one-stream",
@@ -128,4 +131,61 @@ fn every_lesson_that_a_document_names_exists() {
         }
     }
     assert!(count > 40, "the documents name lessons");
+}
+
+/// A comparison of two forms, such as `"one form" takes 2.35 times as long as "another form"`.
+struct Comparison<'a> {
+    forms: [&'a str; 2],
+    times: &'a str,
+    /// The place of the number in the text.
+    at: usize,
+}
+
+fn comparisons(text: &str) -> Vec<Comparison<'_>> {
+    let of = |at: usize| {
+        let slower = text[..at].rsplit('"').next()?;
+        let at = at + "\" takes ".len();
+        let (times, rest) = text[at..].split_once(" times as long as \"")?;
+        let is_number = times.chars().all(|c| c.is_ascii_digit() || c == '.');
+        is_number.then(|| Comparison {
+            forms: [slower, rest.split('"').next().unwrap_or_default()],
+            times,
+            at,
+        })
+    };
+    text.match_indices("\" takes ").filter_map(|(at, _)| of(at)).collect()
+}
+
+/// The text with the times of the record, for each comparison that the record has once.
+fn with_times_of(record: &str, text: &str) -> String {
+    let recorded = comparisons(record);
+    let mut new = text.to_owned();
+    for quoted in comparisons(text).into_iter().rev() {
+        let same = recorded.iter().filter(|now| now.forms == quoted.forms).collect::<Vec<_>>();
+        assert!(!same.is_empty(), "{RECORD} compares no {:?}", quoted.forms);
+        if let [now] = same[..] {
+            new.replace_range(quoted.at..quoted.at + quoted.times.len(), now.times);
+        }
+    }
+    new
+}
+
+#[test]
+fn the_times_of_lessons_that_the_items_quote_are_of_the_newest_record() {
+    let (record, path) = (fs::read_to_string(root().join(RECORD)), root().join(ITEMS));
+    let kept = fs::read_to_string(&path).expect("the page is there");
+    let made = with_times_of(&record.expect("the record is there"), &kept);
+    assert!(comparisons(&kept).len() > 40, "the page quotes times");
+    if std::env::var("TRIJET_LESSONS").is_ok_and(|wanted| wanted == "write") {
+        return fs::write(&path, &made).expect("the page can be written");
+    }
+    assert!(kept == made, "{ITEMS} has old times: run this test with TRIJET_LESSONS=write");
+}
+
+#[test]
+fn an_old_time_is_replaced_by_the_time_of_the_record() {
+    let record = "here: \"one stream\" takes 2.50 times as long as \"two\" (5 ms and 2 ms).";
+    let old = "| \"one stream\" takes 2.35 times as long as \"two\"; \"it\" takes long |";
+    let new = "| \"one stream\" takes 2.50 times as long as \"two\"; \"it\" takes long |";
+    assert_eq!([old, new].map(|text| with_times_of(record, text)), [new, new]);
 }
