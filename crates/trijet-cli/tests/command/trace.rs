@@ -229,7 +229,7 @@ fn a_program_that_names_its_steps_has_these_steps() {
     }
     workdir.trijet(&["trace", "--read", "run.trijet", "-o", "run.html"]).done();
     let page = String::from_utf8(workdir.read("run.html")).unwrap();
-    assert!(page.contains("Named ranges of process 7") && page.contains("ranges of thread 1"));
+    assert!(page.contains("Named ranges of process 7") && page.contains("ranges 1"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::trace::activity::ProcessTrace;
 use crate::trace::html::{
     Bar, BarPart, FigureTable, Look, Note, NoteLink, NoteName, ProgramPage, Section,
 };
-use crate::trace::{percent_of, rate};
+use crate::trace::{count, percent_of, rate};
 use ranges::ranges_section;
 use std::ops::Range;
 use timeline::{TimelineBuilder, group};
@@ -250,8 +250,10 @@ fn lines(device: &DeviceProfile) -> Vec<String> {
         FiguresOf::Whole => "first operation to the last",
     };
     let mut lines = vec![format!(
-        "{elapsed} from the {of}, on {streams} streams; idle {} in {} gaps",
-        idle.total, idle.gaps
+        "{elapsed} from the {of}, on {}; idle {} in {}",
+        count(*streams as u64, "stream"),
+        idle.total,
+        count(idle.gaps as u64, "gap")
     )];
     lines.extend(step_sentences(device));
     lines.extend(device.limit_sentence());

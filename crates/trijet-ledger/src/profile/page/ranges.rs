@@ -58,7 +58,7 @@ impl TimelineBuilder {
             let thread = self.track((number, None, 2, range.thread, level), || TimelineTrack {
                 kind: TrackKind::Thread,
                 group: format!("process {}, host", trace.process),
-                name: format!("ranges of thread {}", range.thread),
+                name: format!("ranges {}", range.thread),
             });
             let name =
                 range.own_name.and_then(|name| trace.names.get(usize::try_from(name.0).ok()?));

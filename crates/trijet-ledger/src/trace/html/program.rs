@@ -23,7 +23,7 @@ pub(crate) struct ProgramPage {
     pub(crate) remarks: Vec<String>,
     /// The figures of the ranks of the program, if it has any.
     pub(crate) ranks: Vec<Section>,
-    /// The figures of each device.
+    /// The figures of each device, and tables about processes.
     pub(crate) sections: Vec<Section>,
     /// The provenance of the page, as names and values.
     pub(crate) provenance: Vec<(String, String)>,
@@ -49,7 +49,7 @@ impl ProgramPage {
             "engines" => self.engines(),
             "lost" => "Remarks by cost (costs may overlap)".to_owned(),
             "losses" => self.habits(),
-            "more" => "Kernels".to_owned(),
+            "more" => "Kernels and named ranges".to_owned(),
             "remarks" => self.kernels(),
             "still" => still::of_sheet(&self.timeline),
             "hazards" => none(
@@ -100,7 +100,8 @@ impl ProgramPage {
     }
 
     fn engines(&self) -> String {
-        let text: String = self.sections.iter().map(Self::figures).collect();
+        let has_figures = |one: &&Section| !one.bars.is_empty() || !one.lines.is_empty();
+        let text: String = self.sections.iter().filter(has_figures).map(Self::figures).collect();
         if text.is_empty() { none("No operation on a GPU was traced.") } else { text }
     }
 
