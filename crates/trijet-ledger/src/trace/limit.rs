@@ -24,9 +24,12 @@ use std::cmp::Reverse;
 /// as a share of the run.
 pub const MARGIN: f64 = 0.15;
 
-/// The name of the limit leaves out the writer or the synchronisation if the time of that part is
-/// small: at most the time of both parts, divided by this number.
-const OUTPUT_LEAST: u64 = 10;
+/// The name of the limit leaves out the writer if its time is at most this part of the time of both,
+/// in percent.
+const WRITER_LEAST: u64 = 10;
+/// The name of the limit leaves out the synchronisation if it takes less than this time: it had
+/// nothing to write. A file system in memory needs less for its calls, and a disk needs more.
+const SYNC_LEAST: Nanos = Nanos(1_000_000);
 
 /// The part of a run that limits it: no run with the same work takes less time than this part
 /// needs.
@@ -91,11 +94,12 @@ impl Limit {
     /// and `sync` are the busy times of the two.
     #[doc(hidden)]
     pub fn of_output(writer: Nanos, sync: Nanos) -> Self {
-        let least = (writer.0 + sync.0) / OUTPUT_LEAST;
-        match (writer.0 > least, sync.0 > least) {
-            (true, true) => Self::Output,
-            (false, true) => Self::Host(HostEngine::Sync),
-            (_, false) => Self::Host(HostEngine::Writer),
+        if sync < SYNC_LEAST {
+            Self::Host(HostEngine::Writer)
+        } else if writer.0.saturating_mul(100) <= (writer.0 + sync.0).saturating_mul(WRITER_LEAST) {
+            Self::Host(HostEngine::Sync)
+        } else {
+            Self::Output
         }
     }
 
@@ -288,12 +292,20 @@ mod tests {
 
     #[test]
     fn writer_and_sync_count_together() {
-        let output = Limit::of_output(Nanos(40), Nanos(40));
-        let need = need(output, 80, (COMPUTE, 50));
+        let need = need(Limit::Output, 80, (COMPUTE, 50));
         assert_eq!(found(need, &[(WRITES, 30), (SYNCS, 30), (COMPUTES, 35)]), Limit::Output);
-        let names = |writer, sync| Limit::of_output(Nanos(writer), Nanos(sync)).key();
-        assert_eq!([names(0, 9), names(1, 20), names(20, 1)], ["sync", "sync", "writer"]);
-        assert_eq!([names(9, 0), names(0, 0)], ["writer", "writer"]);
+    }
+
+    /// The time that the writer leaves for the synchronisation varies from run to run. In an earlier
+    /// version, equal runs were limited by the writer or by the output.
+    #[test]
+    fn a_synchronisation_that_had_something_to_write_is_named() {
+        let names = |writer_us: u64, sync_us: u64| {
+            Limit::of_output(Nanos(writer_us * 1000), Nanos(sync_us * 1000)).key()
+        };
+        assert_eq!([names(0, 9000), names(1000, 9001)], ["sync", "sync"]);
+        assert_eq!([names(1001, 9000), names(800_000, 1000)], ["output", "output"]);
+        assert_eq!([names(9000, 999), names(0, 0)], ["writer", "writer"]);
     }
 
     #[test]
