@@ -29,7 +29,7 @@ pub const MARGIN: f64 = 0.15;
 const WRITER_LEAST: u64 = 10;
 /// The name of the limit leaves out the synchronisation if it takes less than this time: it had
 /// nothing to write. A file system in memory needs less for its calls, and a disk needs more.
-const SYNC_LEAST: Nanos = Nanos(1_000_000);
+const SYNC_LEAST: Nanos = Nanos(3_000_000);
 
 /// The part of a run that limits it: no run with the same work takes less time than this part
 /// needs.
@@ -304,8 +304,8 @@ mod tests {
             Limit::of_output(Nanos(writer_us * 1000), Nanos(sync_us * 1000)).key()
         };
         assert_eq!([names(0, 9000), names(1000, 9001)], ["sync", "sync"]);
-        assert_eq!([names(1001, 9000), names(800_000, 1000)], ["output", "output"]);
-        assert_eq!([names(9000, 999), names(0, 0)], ["writer", "writer"]);
+        assert_eq!([names(1001, 9000), names(800_000, 3000)], ["output", "output"]);
+        assert_eq!([names(9000, 2999), names(0, 0)], ["writer", "writer"]);
     }
 
     #[test]

@@ -368,9 +368,9 @@ mod tests {
         ] {
             assert_eq!(named(works.map(|work| (work, true)), None), name, "{works:?}");
         }
-        let need = needs(&figures([(0, true); 3]), None, |_| us(1000)).expect("a need");
-        assert_eq!((need.limit, need.time), (Limit::Output, us(2000)));
-        assert_eq!(need.next, Some((Limit::Host(HostEngine::Reader), us(1000))));
+        let need = needs(&figures([(0, true); 3]), None, |_| us(3000)).expect("a need");
+        assert_eq!((need.limit, need.time), (Limit::Output, us(6000)));
+        assert_eq!(need.next, Some((Limit::Host(HostEngine::Reader), us(3000))));
     }
 
     #[test]
