@@ -24,8 +24,8 @@ use std::cmp::Reverse;
 /// as a share of the run.
 pub const MARGIN: f64 = 0.15;
 
-/// The name of the limit leaves out the writer if its time is at most this part of the time of both,
-/// in percent.
+/// The name of the limit leaves out the writer if its time is at most this part of the time of
+/// both, in percent.
 const WRITER_LEAST: u64 = 10;
 /// The name of the limit leaves out the synchronisation if it takes less than this time: it had
 /// nothing to write. A file system in memory needs less for its calls, and a disk needs more.
@@ -296,8 +296,8 @@ mod tests {
         assert_eq!(found(need, &[(WRITES, 30), (SYNCS, 30), (COMPUTES, 35)]), Limit::Output);
     }
 
-    /// The time that the writer leaves for the synchronisation varies from run to run. In an earlier
-    /// version, equal runs were limited by the writer or by the output.
+    /// The time that the writer leaves for the synchronisation varies from run to run. In an
+    /// earlier version, equal runs were limited by the writer or by the output.
     #[test]
     fn a_synchronisation_that_had_something_to_write_is_named() {
         let names = |writer_us: u64, sync_us: u64| {
