@@ -186,6 +186,12 @@ pub unsafe extern "C" fn cuptiNvtxInitialize2(tables: *const c_void) -> c_int {
     0
 }
 
+/// The number of tables of NVTX that were passed to this library.
+#[unsafe(no_mangle)]
+pub extern "C" fn empty_cupti_tables() -> u64 {
+    TABLES.load(Ordering::Relaxed)
+}
+
 /// Accepts one subscriber. Accepts no subscriber if `EMPTY_CUPTI_TAKEN` is set.
 ///
 /// # Safety

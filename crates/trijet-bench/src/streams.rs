@@ -78,7 +78,7 @@ trait Sampled: Sized {
 }
 
 /// Independent kernels in some streams.
-struct Kernels {
+struct StreamKernels {
     device: Device,
     streams: Vec<Stream>,
     x: Buffer<u32>,
@@ -87,7 +87,7 @@ struct Kernels {
     expected: Expected,
 }
 
-impl Sampled for Kernels {
+impl Sampled for StreamKernels {
     fn new(device: &Device, of: &Definition, count: usize) -> Result<Self> {
         let streams = streams(device, count)?;
         let home = &streams[0];
@@ -163,13 +163,13 @@ impl Sampled for Jobs {
 }
 
 /// A host thread with its stream and its memory.
-struct Launcher {
+struct LaunchThread {
     stream: Stream,
     x: Buffer<u32>,
     y: Buffer<u32>,
 }
 
-impl Launcher {
+impl LaunchThread {
     /// Launches kernels, after all threads have reached the barrier. Returns the times at which the
     /// launches began and ended.
     fn run(&mut self, launches: usize, ready: &Barrier) -> Result<(Instant, Instant)> {
@@ -184,8 +184,8 @@ impl Launcher {
 }
 
 /// Host threads that launch kernels.
-struct Launchers {
-    each: Vec<Launcher>,
+struct LaunchThreads {
+    each: Vec<LaunchThread>,
     launches: usize,
     expected: Expected,
 }
@@ -193,13 +193,13 @@ struct Launchers {
 /// The words of each kernel of a thread, which are one block.
 const LAUNCH_WORDS: usize = 256;
 
-impl Sampled for Launchers {
+impl Sampled for LaunchThreads {
     fn new(device: &Device, of: &Definition, count: usize) -> Result<Self> {
-        let one = |_| -> Result<Launcher> {
+        let one = |_| -> Result<LaunchThread> {
             let stream = device.stream()?;
             let (mut x, y) = (stream.alloc(LAUNCH_WORDS)?, stream.alloc(LAUNCH_WORDS)?);
             stream.copy(&input(device, LAUNCH_WORDS)?, &mut x)?;
-            Ok(Launcher { stream, x, y })
+            Ok(LaunchThread { stream, x, y })
         };
         let rounds = u32::try_from(of.launches % 4).unwrap_or(0) + 1;
         let expected = Expected::of(LAUNCH_WORDS, rounds);
@@ -214,7 +214,7 @@ impl Sampled for Launchers {
         }
         let (ready, launches) = (Barrier::new(self.each.len()), self.launches);
         let times = thread::scope(|scope| {
-            let start = |one| scope.spawn(|| Launcher::run(one, launches, &ready));
+            let start = |one| scope.spawn(|| LaunchThread::run(one, launches, &ready));
             let threads: Vec<_> = self.each.iter_mut().map(start).collect();
             let panicked =
                 |_| Err(Error::new(ErrorKind::Panicked, "bench streams", "a thread panicked"));
@@ -277,14 +277,14 @@ pub(crate) fn run(
     steps.begin("kernels in streams");
     let streams = Numbers { counts: &of.streams, unit: "stream" };
     let what = format!("queues {queues}: {} kernels", of.kernels);
-    measure::<Kernels>(setting, of, &streams, &what, &mut results)?;
+    measure::<StreamKernels>(setting, of, &streams, &what, &mut results)?;
     steps.begin("jobs in streams");
     let what = format!("queues {queues}: {} jobs", of.jobs);
     measure::<Jobs>(setting, of, &streams, &what, &mut results)?;
     steps.begin("launches of threads");
     let what = format!("queues {queues}: {} launches of each thread", of.launches);
     let threads = Numbers { counts: &of.threads, unit: "thread" };
-    measure::<Launchers>(setting, of, &threads, &what, &mut results)?;
+    measure::<LaunchThreads>(setting, of, &threads, &what, &mut results)?;
     Ok(results)
 }
 

@@ -13,7 +13,7 @@ pub type Subscriber = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
 
 /// The function with which a program finds the tables of NVTX: the argument is the number of a
 /// table.
-pub type NvtxTables = unsafe extern "C" fn(u32) -> *const c_void;
+pub type NvtxExport = unsafe extern "C" fn(u32) -> *const c_void;
 
 /// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 pub const ANOTHER_SUBSCRIBER: Code = 39;
@@ -95,7 +95,7 @@ symbols! {
     /// Looks up the name of a function of CUDA by its number.
     name = c"cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
     /// Sets the functions in the NVTX tables of a program to functions of CUPTI.
-    named_ranges = c"cuptiNvtxInitialize2": fn(Option<NvtxTables>);
+    named_ranges = c"cuptiNvtxInitialize2": fn(Option<NvtxExport>);
 }
 
 /// The API that a call belongs to.

@@ -2,7 +2,7 @@
 //! library that `CUDA_INJECTION64_PATH` names. When a program first calls NVTX, NVTX loads the
 //! library that `NVTX_INJECTION64_PATH` names. Each of the two calls its own entry point.
 
-use crate::api::NvtxTables;
+use crate::api::NvtxExport;
 use std::ffi::c_int;
 
 /// The driver calls this function once, after it has loaded the library. The function always
@@ -20,7 +20,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
 /// # Safety
 /// `tables` is the function that NVTX passes, or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn InitializeInjectionNvtx2(tables: Option<NvtxTables>) -> c_int {
+pub unsafe extern "C" fn InitializeInjectionNvtx2(tables: Option<NvtxExport>) -> c_int {
     // SAFETY: NVTX passes the function of its own library. False if that library is unloaded before
     // the recorder starts: NVTX has no call that would tell.
     let taken = tables.is_some_and(|tables| unsafe { crate::recorder::take_ranges(tables) });

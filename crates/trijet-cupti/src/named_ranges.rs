@@ -10,7 +10,7 @@
 //!
 //! Every library with NVTX in it has tables of its own.
 
-use crate::api::{CuptiApi, NvtxTables};
+use crate::api::{CuptiApi, NvtxExport};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of tables that are kept. The ranges of further libraries are not traced.
@@ -18,7 +18,7 @@ const KEPT_MAX: usize = 64;
 
 /// The tables that CUPTI has not filled yet, and CUPTI, once the recorder runs.
 struct NvtxState {
-    kept: Vec<NvtxTables>,
+    kept: Vec<NvtxExport>,
     cupti: Option<CuptiApi>,
 }
 
@@ -29,7 +29,7 @@ static STATE: Mutex<NvtxState> = Mutex::new(NvtxState { kept: Vec::new(), cupti:
 /// # Safety
 /// `tables` is the function that NVTX passes to `InitializeInjectionNvtx2`. The library that it
 /// belongs to stays loaded.
-pub(crate) unsafe fn take(tables: NvtxTables) -> bool {
+pub(crate) unsafe fn take(tables: NvtxExport) -> bool {
     let cupti = {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         if state.cupti.is_none() {
@@ -57,7 +57,7 @@ pub(crate) fn begin(cupti: &CuptiApi) {
     }
 }
 
-fn fill(cupti: &CuptiApi, tables: NvtxTables) -> bool {
+fn fill(cupti: &CuptiApi, tables: NvtxExport) -> bool {
     let Some(call) = cupti.named_ranges else { return false };
     // SAFETY: `tables` is the function that NVTX passed, and CUPTI calls it during this call, as it
     // does when NVTX loads CUPTI itself. False once the library with the tables is unloaded.

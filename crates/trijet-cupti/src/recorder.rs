@@ -29,7 +29,7 @@
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
 //! of the program with an error. Without this, the profiler could take buffers of the recorder.
 
-use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxTables};
+use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxExport};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
 use crate::disk::{Disk, Stop};
 use crate::file;
@@ -140,7 +140,7 @@ pub fn record_this_process() {
 /// # Safety
 /// `tables` is the function that NVTX passes to `InitializeInjectionNvtx2`. The library that it
 /// belongs to stays loaded.
-pub unsafe fn take_ranges(tables: NvtxTables) -> bool {
+pub unsafe fn take_ranges(tables: NvtxExport) -> bool {
     let mut taken = false;
     guarded(|| {
         // The child of a fork has no recorder. The lock of the tables may be held there for ever.

@@ -97,6 +97,9 @@ fn names_ranges(count: u64) {
     let cupti = library("TRIJET_LIBCUPTI");
     // SAFETY: the stand-in has this signature.
     let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit_ranges") }.unwrap();
+    // SAFETY: the stand-in has this signature.
+    let tables = unsafe { cupti.get::<extern "C" fn() -> u64>(b"empty_cupti_tables") }.unwrap();
+    assert_eq!(tables(), 2, "the part from before CUDA is connected too");
     emit(count);
     std::mem::forget(cupti);
 }

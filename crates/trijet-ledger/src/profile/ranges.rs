@@ -119,6 +119,12 @@ fn without_digits(text: &str) -> String {
 
 impl NamedRanges {
     pub(super) fn of(trace: &ProcessTrace) -> Self {
+        let ranges = Self::without_operations(trace);
+        Self { of_call: enqueued(trace, &ranges.list), ..ranges }
+    }
+
+    /// The ranges alone. No operation belongs to them.
+    pub(super) fn without_operations(trace: &ProcessTrace) -> Self {
         let mut marks: Vec<(usize, &Activity, MarkKind)> = Vec::new();
         let mut last = 0;
         for (place, one) in trace.activities.iter().enumerate() {
@@ -159,8 +165,7 @@ impl NamedRanges {
                 MarkKind::Moment => {}
             }
         }
-        let of_call = enqueued(trace, &list);
-        Self { list, names: names.texts(), of_call }
+        Self { list, names: names.texts(), of_call: HashMap::new() }
     }
 
     /// The indices of the ranges to which an operation belongs, the innermost first.
@@ -199,9 +204,8 @@ impl NamedRanges {
         }
         let time = |name: usize| {
             // Each of the longest names has an entry.
-            let its = ran.remove(&name).into_iter().flatten();
+            let its: Vec<Range<u64>> = ran.remove(&name).into_iter().flatten().collect();
             let (ranges, open) = (counts[name], open[name]);
-            let its: Vec<Range<u64>> = its.collect();
             let (operations, ran) = (its.len(), Union::of(its).length());
             RangeTime { name: self.names[name].clone(), ranges, open, operations, ran }
         };
@@ -212,6 +216,9 @@ impl NamedRanges {
 /// For the correlation number of each call with ranges around it: its start, and the index of the
 /// innermost of these ranges. `list` is sorted by start.
 fn enqueued(trace: &ProcessTrace, list: &[TracedRange]) -> HashMap<u32, (u64, usize)> {
+    if list.is_empty() {
+        return HashMap::new();
+    }
     let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
     let mut calls: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
     calls.sort_by_key(|one| one.begin);

@@ -33,7 +33,7 @@ impl TimelineBuilder {
     /// Adds the named ranges of the process with the index `number`. A range is drawn in the first
     /// row of its thread that is free at its start, so a nested range is below the range around it.
     pub(super) fn add_ranges(&mut self, number: usize, trace: &ProcessTrace) {
-        let ranges = NamedRanges::of(trace);
+        let ranges = NamedRanges::without_operations(trace);
         if ranges.list.is_empty() {
             return;
         }

@@ -108,7 +108,7 @@ extern "C" fn export(table: u32) -> *const c_void {
 }
 
 /// The type of the entry point of a profiler for NVTX.
-type Entry = unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
+type EntryPoint = unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
 
 /// Loads the library of the profiler, if there is one, and passes the tables to it. Returns whether
 /// the profiler listens.
@@ -121,7 +121,7 @@ fn connect() -> bool {
     let library = Box::leak(Box::new(library));
     // SAFETY: NVTX documents this type of the symbol. False for a library with another meaning of
     // the name: the user has chosen it as a library for NVTX.
-    let entry = unsafe { library.get::<Entry>(c"InitializeInjectionNvtx2") };
+    let entry = unsafe { library.get::<EntryPoint>(c"InitializeInjectionNvtx2") };
     // SAFETY: `export` and all that it returns are valid until the process ends.
     entry.is_ok_and(|entry| unsafe { entry(export) != 0 })
 }
@@ -162,9 +162,10 @@ fn push(core: &[FunctionSlot], name: impl FnOnce() -> String) -> bool {
 
 impl Drop for NamedRange {
     fn drop(&mut self) {
-        let function = core()
-            .filter(|_| self.is_open)
-            .map_or(ptr::null_mut(), |core| core[POP].load(Ordering::Acquire));
+        if !self.is_open {
+            return;
+        }
+        let function = core().map_or(ptr::null_mut(), |core| core[POP].load(Ordering::Acquire));
         if function.is_null() {
             return;
         }
