@@ -1,0 +1,12 @@
+//! Operations on arrays and image stacks, as stages of pipelines of
+//! [trijet](https://docs.rs/trijet).
+//!
+//! An operation may change the shape and the element type of its array. [`Operation`] is the
+//! contract: the array that an operation makes, the rows of the input that some rows of the output
+//! need, and the kernels of one call.
+
+mod operation;
+mod stack;
+
+pub use operation::{Operation, RowsOfCall};
+pub use stack::{Stack, Typed};
