@@ -3,6 +3,7 @@
 //! A damaged or unreadable file is an `Io` error. An intact file that is not supported is an
 //! `InvalidValue` error.
 
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
@@ -159,7 +160,7 @@ impl Input {
     ) -> Result<Self> {
         let names = opened.items.iter().map(|item| item.name.clone());
         let names = names.filter(|name| !name.is_empty()).collect();
-        let granule = opened.granule;
+        let granule = opened.whole_rows;
         let canonical = fs::canonicalize(path).map_err(|e| file_error::io("open", path, e))?;
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
@@ -276,6 +277,12 @@ impl Input {
         &self.opened.left_out
     }
 
+    /// Facts about the array that the files of the input state.
+    #[must_use]
+    pub fn annotations(&self) -> &Annotations {
+        &self.opened.annotations
+    }
+
     /// The damaged images that were found so far in the part that is processed. The list is empty
     /// unless the input [skips damaged images](Self::skipping_damaged).
     #[must_use]
@@ -290,8 +297,23 @@ impl Input {
         self.damaged.clone()
     }
 
+    /// The granule for a run that writes the rows `rows`, in granules of `output` rows
+    /// ([`crate::Target::granule`]), one row of the output for each row of the input. No part of
+    /// the input is decoded twice, if such a granule divides the rows. Otherwise it is the smallest
+    /// possible granule.
+    #[must_use]
+    pub fn granule_for(&self, output: u64, rows: &Range<u64>) -> u64 {
+        let all = self.array().layout().rows;
+        let is_cut = |granule: u64| {
+            [rows.start, rows.end].into_iter().any(|row| row < all && !row.is_multiple_of(granule))
+        };
+        let smallest = least_common_multiple(self.opened.granule, output);
+        let wanted = least_common_multiple(self.opened.whole_rows, output);
+        if is_cut(wanted) { smallest } else { wanted }
+    }
+
     /// Makes chunks start at multiples of `granule` rows. This is needed if the output accepts only
-    /// whole granules ([`crate::Target::granule`]).
+    /// whole granules ([`granule_for`](Self::granule_for)).
     ///
     /// # Panics
     /// If `granule` is not a multiple of the granule of the input's format.
@@ -312,6 +334,14 @@ impl Input {
         files.extend(self.names().iter().map(|name| self.path().join(name)));
         files
     }
+}
+
+fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut larger, mut smaller) = (a.max(1), b.max(1));
+    while smaller > 0 {
+        (larger, smaller) = (smaller, larger % smaller);
+    }
+    (a.max(1) / larger).saturating_mul(b.max(1))
 }
 
 /// Refuses the path `-`, which means the standard input.

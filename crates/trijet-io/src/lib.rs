@@ -137,6 +137,7 @@
 //! does not hold.
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod array;
 mod damaged;
 pub mod file_error;
@@ -154,6 +155,7 @@ mod rows;
 mod shown;
 mod verify;
 
+pub use annotations::Annotations;
 pub use array::Array;
 pub use damaged::DamagedImage;
 pub use fingerprint::Fingerprint;

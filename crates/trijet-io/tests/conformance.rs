@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::testing::Prng;
 use trijet_io::format::{FORMATS, Format, Found, Opened, Plan};
-use trijet_io::{Array, Dtype, Plain, Rows};
+use trijet_io::{Annotations, Array, Dtype, Plain, Rows};
 
 /// An array that a format can hold, its plan, and a folder for its output.
 struct Case {
@@ -28,7 +28,9 @@ fn cases() -> Vec<Case> {
             for shape in &shapes {
                 let folder = tempfile::tempdir().unwrap();
                 let array = Array::new(dtype, shape.clone()).unwrap();
-                if let Ok(plan) = format.plan(&folder.path().join("out"), &array, &[]) {
+                if let Ok(plan) =
+                    format.plan(&folder.path().join("out"), &array, &[], &Annotations::default())
+                {
                     cases.push(Case { format, array, plan, folder });
                 }
             }

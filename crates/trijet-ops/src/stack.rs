@@ -45,9 +45,8 @@ impl Typed {
     /// # Errors
     /// `InvalidValue` for a shape without axes, or with more than 2^63 elements.
     pub fn stack(&self) -> Result<Stack> {
-        let refused = |cause: &str| {
-            Error::new(ErrorKind::InvalidValue, "shape", format!("{self}: {cause}"))
-        };
+        let refused =
+            |cause: &str| Error::new(ErrorKind::InvalidValue, "shape", format!("{self}: {cause}"));
         let (outer, height, width) = match self.shape[..] {
             [] => return Err(refused("the array has no axes")),
             [length] => (&[][..], length, 1),

@@ -103,7 +103,7 @@ impl Operation {
     /// whole images.
     pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
-            Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
+            Self::Median { height, .. } if layout.granule.is_multiple_of(u64::from(*height)) => 0,
             // At an edge, the window contains rows from the opposite edge of its image.
             Self::Median { window: Window { edges: Edges::Wrap, .. }, height, .. } => {
                 u64::from(*height) - 1

@@ -1,6 +1,7 @@
 //! The contract of a file format.
 
 use super::ahead::Ahead;
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
@@ -37,11 +38,19 @@ pub trait Format: fmt::Debug + Sync {
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened>;
 
     /// Prepares an output of `array` at `path`, and writes nothing. `names` are the file names of
-    /// the input's images. Only a format with several files uses `names`.
+    /// the input's images. Only a format with several files uses `names`. `annotations` are facts
+    /// about the array, which the output keeps if the format has a place for them (see
+    /// [`Plan::left_out`]).
     ///
     /// # Errors
     /// `InvalidValue` for an array that the format cannot hold.
-    fn plan(&self, path: &Path, array: &Array, names: &[OsString]) -> Result<Arc<dyn Plan>>;
+    fn plan(
+        &self,
+        path: &Path,
+        array: &Array,
+        names: &[OsString],
+        annotations: &Annotations,
+    ) -> Result<Arc<dyn Plan>>;
 }
 
 /// The facts about an input that are known before a format opens it.
@@ -100,11 +109,16 @@ pub struct Opened {
     pub array: Array,
     /// The granule of reads: a read starts and ends at multiples of this number of rows.
     pub granule: u64,
+    /// The number of rows at whose multiples reads should start and end, so that no part of the
+    /// files is decoded twice. A multiple of the granule. It need not divide the number of rows.
+    pub whole_rows: u64,
     /// The files of the input, in the order of their rows. All files have the same number of rows.
     pub items: Vec<Item>,
     /// The parts of the input that are not in the array, and the file names that are missing in a
     /// numbered sequence. Each text is a part of a sentence for a message.
     pub left_out: Vec<String>,
+    /// Facts about the array that the files state.
+    pub annotations: Annotations,
     /// The reader of the rows of the input.
     pub reader: Box<dyn Reader>,
 }
@@ -128,6 +142,12 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// The size of the complete output in bytes, if it is known before the output is written.
     fn bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// The annotations that the output does not keep. Each text is a part of a sentence
+    /// for a message, for example `the pixel size`.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Starts to create the pages of a new output in `folder`. If the returned value is dropped

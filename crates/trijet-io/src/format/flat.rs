@@ -8,6 +8,7 @@ use super::contract::{
     NOFOLLOW, NOT_PARTIAL, Opened, Plan, Reader, Writer, check_own, lost, state_of,
 };
 use super::ways::Ways;
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
@@ -41,7 +42,9 @@ impl FlatReader {
         let row_bytes = array.layout().row_bytes;
         let reader = Self { file, path: path.to_owned(), data_start, row_bytes };
         let items = vec![Item::new(OsString::new(), metadata)];
-        Opened { array, granule: 1, items, left_out: Vec::new(), reader: Box::new(reader) }
+        let (left_out, reader) = (Vec::new(), Box::new(reader));
+        let annotations = Annotations::default();
+        Opened { array, granule: 1, whole_rows: 1, items, left_out, annotations, reader }
     }
 }
 

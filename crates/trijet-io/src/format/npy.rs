@@ -11,6 +11,7 @@ use super::contract::{
 use super::descr::Elements;
 use super::flat::{FlatPlan, FlatReader};
 use super::promise::by_name;
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::file_error;
 use crate::plain::Plain;
@@ -61,7 +62,13 @@ impl Format for Npy {
         Ok(FlatReader::opened(file, path, data_start, array, &metadata))
     }
 
-    fn plan(&self, _path: &Path, array: &Array, _names: &[OsString]) -> Result<Arc<dyn Plan>> {
+    fn plan(
+        &self,
+        _path: &Path,
+        array: &Array,
+        _names: &[OsString],
+        _annotations: &Annotations,
+    ) -> Result<Arc<dyn Plan>> {
         Ok(Arc::new(FlatPlan::new(header_bytes(array), array)))
     }
 }

@@ -4,6 +4,7 @@
 use super::contract::{Format, Found, Opened, Plan, names_folder, open_regular};
 use super::flat::{FlatPlan, FlatReader};
 use super::promise::{is_free, is_plain, python_line};
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::file_error;
 use crate::plain::Plain;
@@ -54,7 +55,13 @@ impl Format for Raw {
         Ok(FlatReader::opened(file, path, header, array.clone(), &metadata))
     }
 
-    fn plan(&self, _path: &Path, array: &Array, _names: &[OsString]) -> Result<Arc<dyn Plan>> {
+    fn plan(
+        &self,
+        _path: &Path,
+        array: &Array,
+        _names: &[OsString],
+        _annotations: &Annotations,
+    ) -> Result<Arc<dyn Plan>> {
         Ok(Arc::new(FlatPlan::new(Vec::new(), array)))
     }
 }

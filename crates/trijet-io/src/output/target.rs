@@ -64,7 +64,7 @@ impl Target {
     ) -> Result<Self> {
         let place = Place::new(path)?;
         place.check(input)?;
-        let plan = format.plan(path, &array, input.names_of_part())?;
+        let plan = format.plan(path, &array, input.names_of_part(), input.annotations())?;
         let (granule, first_row) = (plan.granule(), input.first_row());
         if !first_row.is_multiple_of(granule) || !input.layout().rows.is_multiple_of(granule) {
             let cause = "a slice of one image cannot be written as an image; use .npy";

@@ -13,6 +13,7 @@ pub(crate) use read::open_skipping;
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, refuse_description};
 use super::promise::by_name;
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::plain::Plain;
 use std::ffi::OsString;
@@ -45,7 +46,13 @@ impl Format for Images {
         read::open(path)
     }
 
-    fn plan(&self, path: &Path, array: &Array, names: &[OsString]) -> Result<Arc<dyn Plan>> {
+    fn plan(
+        &self,
+        path: &Path,
+        array: &Array,
+        names: &[OsString],
+        _annotations: &Annotations,
+    ) -> Result<Arc<dyn Plan>> {
         Ok(Arc::new(write::ImagesPlan::new(path, array, names)?))
     }
 }

@@ -5,6 +5,7 @@
 use super::form::{Form, damage_of, decoding, is_damaged_image, swap_bytes};
 use super::left_out::LeftOut;
 use super::order;
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
@@ -95,7 +96,10 @@ fn opened(folder: &Path, damage: Damage) -> Result<(Opened, Arc<DamagedImages>)>
         form,
         damaged: (damage == Damage::Skipped).then(|| Arc::clone(&damaged)),
     });
-    let opened = Opened { array, granule: u64::from(form.height), items, left_out, reader };
+    let height = u64::from(form.height);
+    let annotations = Annotations::default();
+    let (granule, whole_rows) = (height, height);
+    let opened = Opened { array, granule, whole_rows, items, left_out, annotations, reader };
     Ok((opened, damaged))
 }
 
