@@ -44,8 +44,8 @@ pub trait Operation: fmt::Debug + Send + Sync {
     /// that output.
     fn input_rows(&self, x: &Typed, y: Range<u64>) -> Range<u64>;
 
-    /// Loads the kernels that the operation needs for the array `x`, so that the first call does not
-    /// wait for running work.
+    /// Loads the kernels that the operation needs for the array `x`, so that the first call does
+    /// not wait for running work.
     ///
     /// # Errors
     /// Errors of the driver.

@@ -38,8 +38,9 @@ pub struct Chunk {
     pub index: u64,
     /// The rows that the chunk produces.
     pub rows: Range<u64>,
-    /// The rows that the chunk reads: the rows that the chunk produces, and the halos of all stages
-    /// around these rows. At the ends of the data the halos are shorter.
+    /// The rows of the input that the chunk reads. For stages that write the rows that they read,
+    /// these are the rows that the chunk produces and the halos of all stages around them. At the
+    /// ends of the data the halos are shorter.
     pub input: Range<u64>,
 }
 
@@ -130,7 +131,9 @@ pub(crate) struct PlanOptions {
 }
 
 impl Plan {
-    /// Plans a run over data of this layout, with chunks of at most `rows_max` rows.
+    /// Plans a run whose results have the rows of `layout`, with chunks of at most `rows_max` rows.
+    /// A row of `layout` has the bytes of the input that belong to it (see
+    /// [`Reach::chunk_layout`]).
     ///
     /// # Errors
     /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted or not whole granules,
@@ -138,7 +141,7 @@ impl Plan {
     pub(super) fn new(
         layout: Layout,
         options: &PlanOptions,
-        reach: &Reach,
+        reach: &Reach<'_>,
         rows_max: u64,
     ) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
@@ -183,7 +186,7 @@ impl Plan {
             for size in sizes {
                 let rows = start..start + size;
                 let index = chunks.len() as u64;
-                chunks.push(Chunk { index, input: reach.rows_at(0, &rows), rows });
+                chunks.push(Chunk { index, input: reach.input_rows(&rows)?, rows });
                 start += size;
             }
         }
@@ -263,6 +266,7 @@ pub(super) fn ramp(rows: u64, full: u64, granule: u64) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::reach::StageRows;
     use super::*;
     use proptest::prelude::*;
 
@@ -286,7 +290,7 @@ mod tests {
             let layout = Layout::rows(rows, row_bytes).granule(granule);
             let shape = if ramped { Ramp::Both } else { Ramp::Flat };
             let start = (from * granule).min(rows);
-            let reach = Reach::new(layout, [halo].into_iter());
+            let reach = Reach::new(layout, [StageRows::Same { halo }].into_iter())?;
             let plan = Plan::new(layout, &options(shape, chunk, start..rows), &reach, u64::MAX)?;
             let mut at = start;
             for chunk in &plan.chunks {
@@ -306,7 +310,7 @@ mod tests {
     fn a_ramp_doubles_up_and_halves_down() {
         let layout = Layout::rows(1024, 1 << 20);
         let (options, reach) =
-            (options(Ramp::Both, 16 << 20, 0..1024), Reach::new(layout, [].into_iter()));
+            (options(Ramp::Both, 16 << 20, 0..1024), Reach::new(layout, [].into_iter()).unwrap());
         let plan = Plan::new(layout, &options, &reach, u64::MAX);
         let plan = plan.expect("a plain plan");
         let sizes: Vec<_> = plan.chunks.iter().map(|c| c.rows.end - c.rows.start).collect();

@@ -7,6 +7,7 @@ mod in_place;
 mod kernels;
 mod limits;
 mod memory;
+mod other_rows;
 mod parallel;
 mod prepared;
 mod rows;

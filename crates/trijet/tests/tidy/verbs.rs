@@ -86,6 +86,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Pipeline::depth",
             "Pipeline::drop_wait",
             "Pipeline::halo",
+            "Pipeline::output_rows",
             "Pipeline::host_memory",
             "Pipeline::host_work",
             "Pipeline::on",

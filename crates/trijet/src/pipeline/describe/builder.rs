@@ -17,7 +17,7 @@ use crate::memory::ElementKind;
 use crate::memory::{AsView, Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
 use crate::pipeline::plan::calibrate::Calibration;
 use crate::pipeline::plan::layout::Layout;
-use crate::pipeline::plan::reach::Reach;
+use crate::pipeline::plan::reach::{Reach, StageRows};
 use crate::pipeline::plan::schedule::Schedule;
 use crate::pipeline::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
 use crate::stream::Device;
@@ -25,6 +25,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 pub(in crate::pipeline) enum Input<'a> {
     Source(Box<dyn Source + 'a>),
@@ -179,8 +180,9 @@ impl<'a> Pipeline<'a> {
     /// Appends a stage: a function that enqueues kernels. The kernels compute `y` from `x`. The
     /// rows of `x` come from the source, or from the previous stage. `y` has the rows
     /// [`StageCx::y_rows`]. `x` has the same rows, and the [halo](Self::halo) of the stage around
-    /// them. A row of `y` has as many elements as a row of `x`. Before the first chunk, the
-    /// function is called with an empty chunk. This call loads the kernels.
+    /// them. A row of `y` has as many elements as a row of `x`. A stage that writes other rows
+    /// states them with [`output_rows`](Self::output_rows). Before the first chunk, the function is
+    /// called with an empty chunk. This call loads the kernels.
     #[must_use]
     #[track_caller]
     pub fn stage<T: Element, U: Element>(
@@ -231,10 +233,62 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn halo(mut self, rows: u64) -> Self {
         match self.stages.last_mut() {
-            Some(stage) => stage.halo = rows,
+            Some(stage) => stage.rows = StageRows::Same { halo: rows },
             None => {
                 self.mistake = Some(
                     "`halo` was called before `stage`; call it after the stage that reads the halo",
+                );
+            }
+        }
+        self
+    }
+
+    /// Sets the rows that the stage appended last writes, for a stage that writes other rows than
+    /// it reads. `output` is the layout of these rows. Its granule is the number of rows at whose
+    /// multiples the stage starts. `input_rows` returns the rows of the input that some rows of the
+    /// output need, for example the two rows `2 * y` and `2 * y + 1` for each row `y`. For later
+    /// rows of the output, it must return rows that start and end at the same rows or later. Rows
+    /// that the input does not have are left out. This setting replaces a [halo](Self::halo).
+    ///
+    /// ```
+    /// use trijet::Pipeline;
+    /// use trijet::pipeline::{Layout, StageCx, rows_of};
+    /// use trijet::{Bytes, Device, Result, Select, View, ViewMut};
+    /// /// Keeps every second row.
+    /// fn halve(s: &StageCx<'_>, x: View<'_, u32>, mut y: ViewMut<'_, u32>) -> Result<()> {
+    ///     let first = s.x_rows().start;
+    ///     for (n, row) in s.y_rows().enumerate() {
+    ///         let from = (2 * row - first) as usize;
+    ///         s.copy(&x.slice(from..from + 1), &mut y.reborrow().slice(n..n + 1))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut kept: Vec<u32> = Vec::new();
+    /// Pipeline::on(&device)
+    ///     .source(rows_of([0u32, 1, 2, 3, 4, 5, 6], 1))
+    ///     .stage(halve)
+    ///     .output_rows(Layout::of::<u32>(4, 1), |y| 2 * y.start..2 * y.end)
+    ///     .sink(&mut kept)
+    ///     .chunk(Bytes(8))
+    ///     .run()?;
+    /// assert_eq!(kept, [0, 2, 4, 6]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn output_rows(
+        mut self,
+        output: Layout,
+        input_rows: impl Fn(Range<u64>) -> Range<u64> + 'a,
+    ) -> Self {
+        match self.stages.last_mut() {
+            Some(stage) => {
+                stage.rows = StageRows::Other { output, input_rows: Rc::new(input_rows) };
+            }
+            None => {
+                self.mistake = Some(
+                    "`output_rows` was called before `stage`; call it after the stage whose rows \
+                     it describes",
                 );
             }
         }
@@ -469,11 +523,8 @@ impl<'a> Pipeline<'a> {
     /// options do not fit the data, or [`halo`](Self::halo) was called before a stage was added.
     pub fn plan(&self) -> Result<Plan> {
         let layout = self.layout()?;
-        Plan::new(layout, &self.settings.plan, &self.reach_in(layout), u64::MAX)
-    }
-
-    fn reach_in(&self, layout: Layout) -> Reach {
-        Reach::new(layout, self.stages.iter().map(|stage| stage.halo))
+        let reach = Reach::new(layout, self.stages.iter().map(|stage| stage.rows.clone()))?;
+        Plan::new(reach.chunk_layout(layout)?, &self.settings.plan, &reach, u64::MAX)
     }
 
     /// Checks the input and the calls on this builder, and returns the layout of the input.

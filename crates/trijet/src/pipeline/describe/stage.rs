@@ -6,7 +6,7 @@ use crate::base::panic::called;
 use crate::memory::ElementKind;
 use crate::memory::{Element, View, ViewMut};
 use crate::pipeline::plan::Chunk;
-use crate::pipeline::plan::reach::Reach;
+use crate::pipeline::plan::reach::{Reach, StageRows};
 use crate::stream::Stream;
 use std::ops::{Deref, Range};
 use std::panic::Location;
@@ -35,7 +35,7 @@ impl StageCx<'_> {
         self.x_rows.clone()
     }
 
-    /// The rows that `y` has. Row 0 is the first row of all data.
+    /// The rows that `y` has. Row 0 is the first row of all rows that the stage writes.
     #[must_use]
     pub fn y_rows(&self) -> Range<u64> {
         self.y_rows.clone()
@@ -56,8 +56,8 @@ pub(in crate::pipeline) struct Stage<'a> {
     pub(in crate::pipeline) run: StageFn<'a>,
     pub(super) takes: ElementKind,
     pub(super) gives: ElementKind,
-    /// The number of rows that the stage reads before and after the rows that it writes.
-    pub(super) halo: u64,
+    /// The rows that the stage writes, and the rows of its input that they need.
+    pub(super) rows: StageRows<'a>,
     /// The source line of the program that added the stage.
     pub(in crate::pipeline) site: &'static Location<'static>,
 }
@@ -71,7 +71,8 @@ impl<'a> Stage<'a> {
             called("stage", || run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)))
         });
         let (takes, gives) = (ElementKind::of::<T>(), ElementKind::of::<U>());
-        Self { run, takes, gives, halo: 0, site: Location::caller() }
+        let rows = StageRows::Same { halo: 0 };
+        Self { run, takes, gives, rows, site: Location::caller() }
     }
 }
 
@@ -81,7 +82,7 @@ pub(in crate::pipeline) struct Stages<'a> {
     pub(in crate::pipeline) stages: Vec<Stage<'a>>,
     /// The number of bytes of a row at each point.
     pub(in crate::pipeline) row_bytes: Vec<u64>,
-    pub(in crate::pipeline) reach: Reach,
+    pub(in crate::pipeline) reach: Reach<'a>,
 }
 
 impl Stages<'_> {

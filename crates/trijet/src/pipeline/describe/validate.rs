@@ -7,7 +7,7 @@ use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::ElementKind;
 use crate::pipeline::plan::layout::Layout;
-use crate::pipeline::plan::reach::Reach;
+use crate::pipeline::plan::reach::{Reach, StageRows};
 use crate::pipeline::plan::schedule::{Schedule, StageId};
 use crate::stream::Device;
 
@@ -15,7 +15,11 @@ use crate::stream::Device;
 pub(in crate::pipeline) struct Job<'a, 's> {
     pub(in crate::pipeline) device: Device,
     pub(in crate::pipeline) input: Input<'a>,
+    /// The layout by which the rows of the results are divided into chunks: see
+    /// [`Reach::chunk_layout`].
     pub(in crate::pipeline) layout: Layout,
+    /// The granule of the rows of the input.
+    pub(in crate::pipeline) input_granule: u64,
     pub(in crate::pipeline) stages: Stages<'s>,
     pub(in crate::pipeline) output: Output<'a>,
     pub(in crate::pipeline) settings: PipelineSettings<'s>,
@@ -44,16 +48,18 @@ impl<'a, 's> Job<'a, 's> {
     ) -> Result<Self> {
         pipeline.check_calls()?;
         check_sharing(&pipeline.settings)?;
-        let layout = input.layout()?;
+        let data = input.layout()?;
         let Pipeline { device, stages, settings, .. } = pipeline;
-        let (stages, results) = check_stages(layout, stages)?;
+        let (stages, results) = check_stages(data, stages)?;
+        let layout = stages.reach.chunk_layout(data)?;
         match &output {
             Output::Sink(sink) => sink.check(results)?,
             Output::Pinned { target, element } => {
                 check_pinned(results, target.len() as u64, *element)?
             }
         }
-        Ok(Self { device, input, layout, stages, output, settings })
+        let input_granule = data.granule;
+        Ok(Self { device, input, layout, input_granule, stages, output, settings })
     }
 }
 
@@ -83,20 +89,38 @@ fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, La
         let refused =
             |cause| Error::new(ErrorKind::InvalidValue, StageId::Kernels(index).to_string(), cause);
         layout.check_element(stage.takes).map_err(refused)?;
-        let elements = layout.row_bytes / stage.takes.bytes;
-        let bytes = elements.checked_mul(stage.gives.bytes).filter(|bytes| *bytes > 0);
-        layout.row_bytes = bytes.ok_or_else(|| {
-            let gives = stage.gives;
-            refused(format!(
-                "rows cannot have {elements} elements of {gives} ({} bytes)",
-                gives.bytes
-            ))
-        })?;
-        layout.element = Some(stage.gives);
+        layout = layout_after(stage, layout).map_err(refused)?;
         row_bytes.push(layout.row_bytes);
     }
-    let reach = Reach::new(input, stages.iter().map(|stage| stage.halo));
+    let reach = Reach::new(input, stages.iter().map(|stage| stage.rows.clone()))?;
     Ok((Stages { stages, row_bytes, reach }, layout))
+}
+
+/// The layout of the rows that a stage writes, if it reads rows of the layout `input`. An error has
+/// the reason why there is no such layout.
+fn layout_after(stage: &Stage<'_>, input: Layout) -> std::result::Result<Layout, String> {
+    let gives = stage.gives;
+    let mut layout = match &stage.rows {
+        StageRows::Other { output, .. } => {
+            output.bytes().map_err(|error| error.to_string())?;
+            output.check_element(gives).map_err(|_| {
+                let bytes = output.row_bytes;
+                format!("output rows of {bytes} bytes are not whole elements of {gives}")
+            })?;
+            *output
+        }
+        StageRows::Same { .. } => {
+            let elements = input.row_bytes / stage.takes.bytes;
+            let bytes = elements.checked_mul(gives.bytes).filter(|bytes| *bytes > 0);
+            let row_bytes = bytes.ok_or_else(|| {
+                let bytes = gives.bytes;
+                format!("rows cannot have {elements} elements of {gives} ({bytes} bytes)")
+            })?;
+            Layout { row_bytes, ..input }
+        }
+    };
+    layout.element = Some(gives);
+    Ok(layout)
 }
 
 /// Refuses page-locked memory that has another element type than the results or is too short for

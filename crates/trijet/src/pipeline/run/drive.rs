@@ -32,8 +32,8 @@ pub(super) fn drive(
     let tally = Tally::new(plan, job.layout.rows, settings.progress.as_ref());
     let place = settings.host_work;
     let crews = Crews::start(place, input, output)?;
-    let grain = |row_bytes| Grain { row_bytes, granule: job.layout.granule };
-    let (grain_in, grain_out) = (grain(stages.row_in()), grain(stages.row_out()));
+    let grain_in = Grain { row_bytes: stages.row_in(), granule: job.input_granule };
+    let grain_out = Grain { row_bytes: stages.row_out(), granule: job.layout.granule };
     std::thread::scope(|scope| {
         let reading = SideWork { grain: grain_in, spans: &spans.read, crew: crews.source.as_ref() };
         let writing = SideWork { grain: grain_out, spans: &spans.write, crew: crews.sink.as_ref() };
