@@ -16,20 +16,13 @@ pub struct DamagedImage {
 
 /// The damaged images of an input that were found so far. Several threads read the input, and add
 /// the damaged images that they find.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DamagedImages {
-    image_rows: u64,
     /// The damaged images. The key of an image is its index in the stack.
     found: Mutex<BTreeMap<u64, DamagedImage>>,
 }
 
 impl DamagedImages {
-    /// An empty list for a stack of images with `image_rows` rows each. An `image_rows` of 0 counts
-    /// as 1.
-    pub(crate) fn new(image_rows: u64) -> Self {
-        Self { image_rows: image_rows.max(1), found: Mutex::default() }
-    }
-
     fn found(&self) -> MutexGuard<'_, BTreeMap<u64, DamagedImage>> {
         // Each insertion is complete or has not happened, so the map is valid even after a panic.
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,23 +32,20 @@ impl DamagedImages {
         self.found().insert(index, image);
     }
 
-    /// The damaged images that have at least one row in `rows`, in the order of the stack.
-    pub(crate) fn among(&self, rows: &Range<u64>) -> Vec<DamagedImage> {
-        self.found().range(self.images_of(rows)).map(|(_, image)| image.clone()).collect()
-    }
-
-    /// The indices of the images that have at least one row in `rows`.
-    fn images_of(&self, rows: &Range<u64>) -> Range<u64> {
-        rows.start / self.image_rows..rows.end.div_ceil(self.image_rows)
+    /// The damaged images that have at least one row in `rows`, in the order of the stack. Each
+    /// image has `image_rows` rows.
+    pub(crate) fn among(&self, rows: &Range<u64>, image_rows: u64) -> Vec<DamagedImage> {
+        let images = images_of(rows, image_rows);
+        self.found().range(images).map(|(_, image)| image.clone()).collect()
     }
 
     /// Cuts `rows` into parts of sound rows and parts of damaged rows, and returns the parts in
-    /// ascending order.
-    pub(crate) fn parts(&self, rows: &Range<u64>) -> Vec<Part> {
+    /// ascending order. Each image has `image_rows` rows.
+    pub(crate) fn parts(&self, rows: &Range<u64>, image_rows: u64) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut start = rows.start;
-        for index in self.found().range(self.images_of(rows)).map(|(index, _)| index) {
-            let image = index * self.image_rows..(index + 1) * self.image_rows;
+        for index in self.found().range(images_of(rows, image_rows)).map(|(index, _)| index) {
+            let image = index * image_rows..(index + 1) * image_rows;
             let (from, to) = (image.start.max(rows.start), image.end.min(rows.end));
             parts.push(Part { rows: start..from, is_damaged: false });
             parts.push(Part { rows: from..to, is_damaged: true });
@@ -65,6 +55,11 @@ impl DamagedImages {
         parts.retain(|part| !part.rows.is_empty());
         parts
     }
+}
+
+/// The indices of the images that have at least one row in `rows`. An `image_rows` of 0 counts as 1.
+fn images_of(rows: &Range<u64>, image_rows: u64) -> Range<u64> {
+    rows.start / image_rows.max(1)..rows.end.div_ceil(image_rows.max(1))
 }
 
 /// A range of rows that are all sound, or that all belong to one damaged image.
@@ -81,14 +76,14 @@ mod tests {
     #[test]
     fn the_parts_of_rows_are_the_rows() {
         for damaged in 0..16_u64 {
-            let images = DamagedImages::new(3);
+            let images = DamagedImages::default();
             let is_damaged = |index: u64| damaged >> index & 1 == 1;
             for index in (0..4).filter(|index| is_damaged(*index)) {
                 images.add(index, DamagedImage { name: OsString::new(), why: String::new() });
             }
             for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (start, end)))
             {
-                let parts = images.parts(&(start..end));
+                let parts = images.parts(&(start..end), 3);
                 let rows: Vec<u64> = parts.iter().flat_map(|part| part.rows.clone()).collect();
                 assert_eq!(rows, (start..end).collect::<Vec<_>>(), "{damaged:b}");
                 for part in parts {

@@ -7,9 +7,11 @@ use crate::output::target::Target;
 use crate::shown::shown;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
+use std::sync::Arc;
 use trijet::Source;
 use trijet::pipeline::Layout;
 use xxhash_rust::xxh3::xxh3_128;
@@ -25,19 +27,29 @@ const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"
 /// the same job uses a partial output. That run continues the partial output under two conditions.
 /// The circumstances are the same as before. The input files on which the written rows depend have
 /// not changed. Other input files may have changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
     operation: String,
     rows: u64,
-    /// The row of the input that is row 0 of the output.
+    /// The number of the output's row 0 within the results of the whole input.
     first_row: u64,
     path: PathBuf,
     items: Vec<Item>,
     item_rows: u64,
     granule: u64,
-    halo: u64,
+    input_rows: InputRows,
     is_same_input: bool,
+}
+
+/// The function that returns the rows of the input on which rows of the results depend.
+#[derive(Clone)]
+struct InputRows(Arc<dyn Fn(Range<u64>) -> Range<u64> + Send + Sync>);
+
+impl fmt::Debug for InputRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InputRows")
+    }
 }
 
 /// The result of a comparison of the input files with their earlier states.
@@ -89,17 +101,27 @@ impl Fingerprint {
             items,
             item_rows,
             granule,
-            halo: 0,
+            input_rows: InputRows(Arc::new(|rows| rows)),
             is_same_input: false,
         }
     }
 
-    /// Declares a halo: each row of the output depends on `rows` rows of the input before it, and
+    /// Declares the rows of the input on which rows of the results depend, if these are not the
+    /// same rows. Rows that the input does not have are ignored.
+    #[must_use]
+    pub fn input_rows(
+        mut self,
+        input_rows: impl Fn(Range<u64>) -> Range<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.input_rows = InputRows(Arc::new(input_rows));
+        self
+    }
+
+    /// Declares a halo: each row of the results depends on `rows` rows of the input before it, and
     /// on `rows` rows after it.
     #[must_use]
-    pub fn halo(mut self, rows: u64) -> Self {
-        self.halo = rows;
-        self
+    pub fn halo(self, halo: u64) -> Self {
+        self.input_rows(move |rows| rows.start.saturating_sub(halo)..rows.end.saturating_add(halo))
     }
 
     /// Declares that a file of the input has the same bytes as in an earlier run of the job if its
@@ -146,9 +168,9 @@ impl Fingerprint {
             let last = self.items.len().saturating_sub(1);
             usize::try_from(row / self.item_rows).map_or(last, |index| index.min(last))
         };
-        let place = |row: u64| self.first_row.saturating_add(row);
-        let end = place(rows.end).saturating_add(self.halo).saturating_sub(1);
-        index(place(rows.start).saturating_sub(self.halo))..=index(end)
+        let whole = |row: u64| self.first_row.saturating_add(row);
+        let needed = (self.input_rows.0)(whole(rows.start)..whole(rows.end));
+        index(needed.start)..=index(needed.end.saturating_sub(1))
     }
 
     /// The files of the input on which the output depends, each with its index.

@@ -288,7 +288,9 @@ impl Input {
     #[must_use]
     pub fn damaged(&self) -> Vec<DamagedImage> {
         let rows = self.first_row()..self.first_row() + self.part().layout().rows;
-        self.damaged.as_ref().map_or_else(Vec::new, |damaged| damaged.among(&rows))
+        self.damaged
+            .as_ref()
+            .map_or_else(Vec::new, |damaged| damaged.among(&rows, self.opened.granule))
     }
 
     /// The list of the damaged images that were found so far. `None` if the input does not skip

@@ -25,7 +25,7 @@ pub use target::Target;
 use self::earlier::{EarlierResult, Kept, kept};
 use self::partial::Partial;
 use self::place::Place;
-use crate::damaged::DamagedImages;
+use self::skipping::SkippedImages;
 use crate::file_error;
 use crate::fingerprint::{Changes, DOUBTFUL, Fingerprint};
 use crate::format::{Ahead, is_at, state_of};
@@ -95,7 +95,7 @@ pub struct Output {
     memory: Option<u64>,
     lost: Vec<Range<u64>>,
     /// The damaged images of the input, whose rows are left out. `None` if no rows are left out.
-    damaged: Option<Arc<DamagedImages>>,
+    damaged: Option<SkippedImages>,
     /// The state of the output before the first write. `None` after that write.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,

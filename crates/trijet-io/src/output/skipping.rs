@@ -21,6 +21,13 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use trijet::Result;
 
+/// The damaged images of the input, and the number of rows of the results of one image.
+#[derive(Debug)]
+pub(super) struct SkippedImages {
+    images: Arc<DamagedImages>,
+    rows: u64,
+}
+
 impl Output {
     /// Leaves out the rows of images that `input` finds to be damaged. A folder of images gets no
     /// file for such an image, and any other output gets zeros.
@@ -33,22 +40,23 @@ impl Output {
             self.target.shard().is_none(),
             "an output of several processes cannot leave out rows"
         );
-        self.damaged = input.skipped();
+        let rows = self.target.rows_per_index();
+        self.damaged = input.skipped().map(|images| SkippedImages { images, rows });
         self
     }
 
     /// Writes `rows` of the output, and leaves out the rows of damaged images. The row `rows.start`
-    /// of the output is computed from the row `row` of the input.
+    /// of the output is the row `row` of the results of the whole input.
     pub(super) fn write_sound(
         &self,
-        damaged: &DamagedImages,
+        skipped: &SkippedImages,
         row: u64,
         rows: Range<u64>,
         bytes: &[u8],
     ) -> Result<()> {
         let (partial, row_bytes) = (self.partial()?, self.target.layout().row_bytes);
         let mut rest = bytes;
-        for part in damaged.parts(&(row..row + rows.end - rows.start)) {
+        for part in skipped.images.parts(&(row..row + rows.end - rows.start), skipped.rows) {
             let own = rows.start + part.rows.start - row..rows.start + part.rows.end - row;
             let length = usize::try_from((own.end - own.start) * row_bytes);
             let (bytes, after) = rest.split_at(length.expect("a part of `bytes` fits in `usize`"));
@@ -63,7 +71,7 @@ impl Output {
     }
 
     /// The rows of this run that are not in `done`. `done` has row numbers of the output, and the
-    /// result has row numbers of the input.
+    /// result has row numbers of the results of the whole input.
     pub(super) fn missing_beside(&self, done: &Rows) -> Vec<Range<u64>> {
         let (own, first) = (self.target.rows(), self.target.first_row());
         let all = done.missing(own.end).into_iter();
@@ -89,7 +97,10 @@ impl Output {
         if record.left_out.count() == 0 || record.done.count() > 0 {
             return Ok(());
         }
-        let images = self.damaged.iter().flat_map(|one| one.among(&self.target.rows_of_input()));
+        let images = self
+            .damaged
+            .iter()
+            .flat_map(|one| one.images.among(&self.target.rows_of_whole(), one.rows));
         let first = images.map(|image| format!(": {}: {}", shown(&image.name), image.why)).next();
         let cause = format!("every image is damaged{}", first.unwrap_or_default());
         Err(file_error::damaged("finish", &self.target.place.out, cause))

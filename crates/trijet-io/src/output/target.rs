@@ -11,15 +11,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use trijet::pipeline::Layout;
-use trijet::{ErrorKind, Result, Source};
+use trijet::{ErrorKind, Result};
 
 /// The description of an output. Nothing is written before [`Output::open`](crate::Output::open).
 #[derive(Debug, Clone)]
 pub struct Target {
     pub(super) place: Place,
     array: Array,
-    /// The row of the input that is row 0 of the output.
+    /// The number of the output's row 0 within the results of the whole input.
     first_row: u64,
+    /// The number of rows of the results of one index of the input's first axis.
+    rows_per_index: u64,
     format: &'static dyn Format,
     pub(super) plan: Arc<dyn Plan>,
     shard: Option<Shard>,
@@ -27,7 +29,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Describes an output of `array` at `path`. The name determines the format. `.npy` is an
+    /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results of
+    /// the slice, and the results have the same number of rows for each index of the first axis. The
+    /// name determines the format. `.npy` is an
     /// `.npy` file. `.raw`, `.bin` and `.dat` are files of plain bytes. A name without an
     /// extension, or with a slash at the end, is a folder of images. The images get the file names
     /// of the input's images.
@@ -65,12 +69,18 @@ impl Target {
         let place = Place::new(path)?;
         place.check(input)?;
         let plan = format.plan(path, &array, input.names_of_part(), input.annotations())?;
-        let (granule, first_row) = (plan.granule(), input.first_row());
-        if !first_row.is_multiple_of(granule) || !input.layout().rows.is_multiple_of(granule) {
+        let indices = input.indices();
+        let count = input.part().shape()[0];
+        let rows_per_index = array.layout().rows / count.max(1);
+        let first_row = indices.map_or(0, |indices| indices.start * rows_per_index);
+        let whole = input.array().shape()[0].saturating_mul(rows_per_index);
+        let granule = plan.granule();
+        if !first_row.is_multiple_of(granule) || !whole.is_multiple_of(granule) {
             let cause = "a slice of one image cannot be written as an image; use .npy";
             return Err(file_error::refused("create", path, cause));
         }
-        Ok(Self { place, array, first_row, format, plan, shard: None, overwrites: false })
+        let (shard, overwrites) = (None, false);
+        Ok(Self { place, array, first_row, rows_per_index, format, plan, shard, overwrites })
     }
 
     /// Refuses an output that exists or that cannot be overwritten. [`crate::Output::open`] also
@@ -144,17 +154,24 @@ impl Target {
         self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
-    /// The rows of the input from which [`rows`](Self::rows) are computed, without the rows of the
-    /// halo.
+    /// The numbers of the [rows](Self::rows) that this run writes, within the results of the whole
+    /// input. For an output of a [slice](Input::slice), these numbers start at the first row of the
+    /// slice. Without a slice, they are the numbers of the rows in the output.
     #[must_use]
-    pub fn rows_of_input(&self) -> Range<u64> {
+    pub fn rows_of_whole(&self) -> Range<u64> {
         let rows = self.rows();
         self.first_row + rows.start..self.first_row + rows.end
     }
 
-    /// The row of the input that is row 0 of the output.
+    /// The number of the output's row 0 within the results of the whole input.
     pub(crate) fn first_row(&self) -> u64 {
         self.first_row
+    }
+
+    /// The number of rows of the results of one index of the input's first axis, for example of one
+    /// image of a stack.
+    pub(crate) fn rows_per_index(&self) -> u64 {
+        self.rows_per_index
     }
 
     /// The final path of the output.

@@ -6,6 +6,7 @@
 mod common;
 mod durability;
 mod inputs;
+mod other_rows;
 mod overwrite;
 mod ownership;
 mod shards;

@@ -179,7 +179,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let chain = Chain::new(&options.steps, input.array(), &options.input)?;
     let target = target_of(options, &input, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
-    let granule = input.granule_for(target.granule(), &target.rows_of_input());
+    let granule = input.granule_for(target.granule(), &target.rows_of_whole());
     let input = input.cut_at(granule);
     let layout = input.layout();
     check_skipping(options, &chain, layout)?;

@@ -39,7 +39,7 @@ pub(super) fn show(
 ) -> Result<ExitCode> {
     let executor = Executor::Virtual(Order::Greedy);
     let device = Device::builder().host(HostConfig::new().executor(executor)).open()?;
-    let (layout, own) = (input.layout(), target.rows_of_input());
+    let (layout, own) = (input.layout(), target.rows_of_whole());
     let rows = own.end - own.start;
     let pipeline = chain.stages(Pipeline::on(&device).source(input), layout);
     let limit = memory::for_chunks(options.memory)?;

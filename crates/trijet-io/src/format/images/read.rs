@@ -80,7 +80,7 @@ fn opened(folder: &Path, damage: Damage) -> Result<(Opened, Arc<DamagedImages>)>
         let none = || file_error::refused("open", folder, "the folder has no .png file");
         return Err(broken.into_iter().next().map_or_else(none, |(.., error)| error));
     };
-    let damaged = Arc::new(DamagedImages::new(u64::from(form.height)));
+    let damaged = Arc::new(DamagedImages::default());
     for (index, name, error) in broken {
         let why = damage_of(&error).unwrap_or_default();
         damaged.add(index, DamagedImage { name: name.clone(), why });
