@@ -37,6 +37,8 @@ pub struct Fingerprint {
     path: PathBuf,
     items: Vec<Item>,
     item_rows: u64,
+    /// Whether each row may depend on every file of the input.
+    needs_all_items: bool,
     granule: u64,
     input_rows: InputRows,
     is_same_input: bool,
@@ -74,6 +76,9 @@ impl Fingerprint {
         if input.header_bytes() > 0 {
             form.push_str(&format!(" after {} bytes", input.header_bytes()));
         }
+        if input.has_swapped_axes() {
+            form.push_str(" with exchanged axes");
+        }
         let fields = [
             ("version", json!(env!("CARGO_PKG_VERSION"))),
             ("input", json!(input.canonical_path().to_string_lossy())),
@@ -89,6 +94,7 @@ impl Fingerprint {
         let fields = fields.into_iter().chain(slice);
         let fields = fields.map(|(name, value)| (name.to_owned(), value)).collect();
         let item_rows = (rows / items.len() as u64).max(1);
+        let needs_all_items = input.has_swapped_axes();
         let (operation, rows) = (operation.to_owned(), target.layout().rows);
         let (path, granule) = (input.canonical_path().to_owned(), target.granule());
         let first_row = target.first_row();
@@ -100,6 +106,7 @@ impl Fingerprint {
             path,
             items,
             item_rows,
+            needs_all_items,
             granule,
             input_rows: InputRows(Arc::new(|rows| rows)),
             is_same_input: false,
@@ -164,10 +171,12 @@ impl Fingerprint {
 
     /// The indices of the files of the input on which `rows` of the output depend.
     pub(crate) fn items_of(&self, rows: &Range<u64>) -> RangeInclusive<usize> {
-        let index = |row: u64| {
-            let last = self.items.len().saturating_sub(1);
-            usize::try_from(row / self.item_rows).map_or(last, |index| index.min(last))
-        };
+        let last = self.items.len().saturating_sub(1);
+        if self.needs_all_items {
+            return 0..=last;
+        }
+        let index =
+            |row: u64| usize::try_from(row / self.item_rows).map_or(last, |index| index.min(last));
         let whole = |row: u64| self.first_row.saturating_add(row);
         let needed = (self.input_rows.0)(whole(rows.start)..whole(rows.end));
         index(needed.start)..=index(needed.end.saturating_sub(1))

@@ -8,9 +8,11 @@ use crate::array::Array;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::promise::{by_name, by_start, python_line};
+use crate::format::swapped::swapped;
 use crate::format::{Format, Found, HEADERLESS, Opened, PNG, of_input, open_skipping};
 use crate::item::Item;
 use crate::plain::Plain;
+use crate::shown::shown;
 use std::ffi::OsString;
 use std::fs;
 use std::ops::Range;
@@ -34,6 +36,8 @@ pub struct Input {
     header: u64,
     slice: Slice,
     names: Vec<OsString>,
+    /// Whether the first two axes of the array are exchanged.
+    has_swapped_axes: bool,
     granule: u64,
     /// The damaged images that were found so far. `None` if the input does not skip damaged images.
     damaged: Option<Arc<DamagedImages>>,
@@ -165,7 +169,56 @@ impl Input {
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
         let path = path.to_owned();
-        Ok(Self { path, canonical, format, opened, header, slice, names, granule, damaged })
+        let has_swapped_axes = false;
+        Ok(Self {
+            path,
+            canonical,
+            format,
+            opened,
+            header,
+            slice,
+            names,
+            has_swapped_axes,
+            granule,
+            damaged,
+        })
+    }
+
+    /// Exchanges the first two axes: a stack of projections becomes a stack of sinograms. The array
+    /// `[a, b, ...]` becomes `[b, a, ...]`, and rows are numbered in the new order. To be called
+    /// before [`slice`](Self::slice).
+    ///
+    /// ```
+    /// use trijet::Source;
+    /// use trijet_io::{Array, Dtype, Input};
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("scan.raw");
+    /// // Two images of three rows.
+    /// std::fs::write(&path, [1, 2, 3, 4, 5, 6])?;
+    /// let input = Input::open(&path, Some(Array::new(Dtype::U8, vec![2, 3, 1])?))?;
+    /// let input = input.swap_first_axes()?;
+    /// assert_eq!(input.array().shape(), [3, 2, 1]);
+    /// let mut rows = [0; 6];
+    /// input.read(0..6, &mut rows)?;
+    /// assert_eq!(rows, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for an array with fewer than three axes, and for an input that can only be
+    /// read by whole images, such as a folder of PNG images.
+    pub fn swap_first_axes(mut self) -> Result<Self> {
+        self.opened = swapped(self.opened).map_err(|e| e.context(shown(&self.path).to_string()))?;
+        self.granule = self.opened.whole_rows;
+        self.slice = Slice { indices: None, array: self.opened.array.clone(), first_row: 0 };
+        self.names = Vec::new();
+        self.has_swapped_axes = true;
+        Ok(self)
+    }
+
+    /// Whether the first two axes of the array are exchanged.
+    pub(crate) fn has_swapped_axes(&self) -> bool {
+        self.has_swapped_axes
     }
 
     /// Restricts the run to these indices of the first axis, which are images of a stack or rows of

@@ -9,6 +9,7 @@ mod mapping;
 mod npy;
 pub(crate) mod promise;
 mod raw;
+pub(crate) mod swapped;
 mod table;
 mod ways;
 
