@@ -169,17 +169,20 @@ struct Source {
 /// The sources of the kernels, and the sources of the programs for workers, which the library
 /// assembles. The sources are sorted by the path of the PTX, then by the name.
 fn sources() -> Result<Vec<Source>> {
-    let library = tools::root().join("crates/trijet/src");
+    let crates = tools::root().join("crates");
+    let library = crates.join("trijet/src");
     let mut found = Vec::new();
-    for folder in fs::read_dir(library.join("kernels"))? {
-        let folder = folder?.path();
-        if !folder.is_dir() {
-            continue;
-        }
-        for file in files_of(&folder)? {
-            let (name, text) = (file_name(&file), fs::read_to_string(&file)?);
-            let ptx = Some(file.with_extension("ptx"));
-            found.push(Source { name, text, ptx, may_spill: false });
+    for parent in [library.join("kernels"), crates.join("trijet-ops/src")] {
+        for folder in fs::read_dir(&parent)? {
+            let folder = folder?.path();
+            if !folder.is_dir() {
+                continue;
+            }
+            for file in files_of(&folder)? {
+                let (name, text) = (file_name(&file), with_shared(&parent, &file)?);
+                let ptx = Some(file.with_extension("ptx"));
+                found.push(Source { name, text, ptx, may_spill: false });
+            }
         }
     }
     let program = |name: &str, text, ptx| {
@@ -192,6 +195,20 @@ fn sources() -> Result<Vec<Source>> {
     found.extend(others.map(|(name, text)| program(name, text, None)));
     found.sort_by(|a, b| (&a.ptx, &a.name).cmp(&(&b.ptx, &b.name)));
     Ok(found)
+}
+
+/// The text of a source. A line `#include "<name>.cuh"` is replaced by the file `<name>.cuh` in
+/// `folder`, which has the code that several sources share.
+fn with_shared(folder: &Path, file: &Path) -> Result<String> {
+    let text = fs::read_to_string(file)?;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        match line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
+            Some(name) => lines.push(fs::read_to_string(folder.join(name))?.trim_end().to_owned()),
+            None => lines.push(line.to_owned()),
+        }
+    }
+    Ok(lines.join("\n") + "\n")
 }
 
 /// The `.cu` files in a folder, sorted by their paths.
@@ -281,7 +298,7 @@ fn report(output: &str) -> Vec<Assembled> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Target, file_name, hash_line, is_ordered, report, sources};
+    use super::{Target, file_name, hash_line, is_ordered, report, sources, with_shared};
     use crate::tools;
     use std::ffi::OsStr;
     use std::fs;
@@ -310,6 +327,21 @@ mod tests {
             found.retain(|one| !is_ordered(&file_name(&file), one.rule));
             assert_eq!(found, [], "{}", file.display());
         }
+    }
+
+    #[test]
+    fn the_text_of_a_shared_file_takes_the_place_of_its_line() {
+        let folder = tools::scratch().unwrap().join("with-shared");
+        fs::create_dir_all(&folder).unwrap();
+        let file = |name| folder.join(name);
+        fs::write(file("all.cuh"), "int shared;\n\n").unwrap();
+        fs::write(file("k.cu"), "// k\n#include \"all.cuh\"\nint own;\n").unwrap();
+        let text = with_shared(&folder, &file("k.cu")).unwrap();
+        assert_eq!(text, "// k\nint shared;\nint own;\n");
+        // Sources without such lines keep their text.
+        fs::write(file("one.cu"), "// one\n\nint own;\n").unwrap();
+        assert_eq!(with_shared(&folder, &file("one.cu")).unwrap(), "// one\n\nint own;\n");
+        assert!(with_shared(&file("none"), &file("k.cu")).is_err());
     }
 
     #[test]

@@ -46,6 +46,9 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("memory/manual.rs", Licence::Declares, "the program orders the memory, and is believed"),
 ];
 
+/// The folder of the operations.
+const OPERATIONS: &str = "crates/trijet-ops/src/";
+
 /// The limit for the places in which one SAFETY comment may stand word for word.
 const SAFETY_REPEATS_MAX: usize = 3;
 
@@ -74,10 +77,24 @@ fn is_block_or_impl(code: &str, at: usize) -> bool {
     code[next..].starts_with('{') || ident_at(code, next) == "impl"
 }
 
+/// The licence of a file of the crate of operations, whose path below `src/` is `below`. Only
+/// `<operation>/kernel.rs` declares kernels.
+fn licence_of_operation(below: &str) -> Option<Licence> {
+    match below.split('/').collect::<Vec<_>>()[..] {
+        ["lib.rs"] | [_, "mod.rs"] => Some(Licence::Ancestor),
+        [_, "kernel.rs"] => Some(Licence::Holds),
+        _ => None,
+    }
+}
+
 fn unsafe_code(file: &File) -> Vec<Finding> {
-    let Some(below) = file.in_library() else { return Vec::new() };
+    let operation = file.path.strip_prefix(OPERATIONS).filter(|_| file.is_rust());
+    let licence = match (file.in_library(), operation) {
+        (Some(below), _) => licence(below),
+        (None, Some(below)) => licence_of_operation(below),
+        (None, None) => return Vec::new(),
+    };
     let code = mask(&file.text);
-    let licence = licence(below);
     let uses = occurrences(&code, "unsafe");
     let declares = uses.iter().any(|&at| is_declaration(&code, at));
     let excused = match licence {
@@ -188,6 +205,19 @@ fn a_kernel_may_promise_but_the_folder_of_kernels_may_not() {
     assert!(unsafe_code(&File::new(&path("median/mod.rs"), text)).is_empty());
     assert_eq!(lines(&unsafe_code(&File::new(&path("mod.rs"), text))), [1]);
     assert_eq!(lines(&unsafe_code(&File::new(&path("median/twin.rs"), text))), [1, 1]);
+}
+
+#[test]
+fn an_operation_promises_in_its_file_of_kernels_only() {
+    let text = "unsafe { declare() }";
+    let path = |below| format!("crates/trijet-ops/src/{below}");
+    assert!(unsafe_code(&File::new(&path("gauss/kernel.rs"), text)).is_empty());
+    for ancestor in ["lib.rs", "gauss/mod.rs"] {
+        assert_eq!(lines(&unsafe_code(&File::new(&path(ancestor), text))), [1]);
+        assert!(unsafe_code(&File::new(&path(ancestor), "mod kernel;")).is_empty());
+    }
+    assert_eq!(lines(&unsafe_code(&File::new(&path("gauss/twin.rs"), text))), [1, 1]);
+    assert_eq!(lines(&unsafe_code(&File::new(&path("kernel.rs"), text))), [1, 1]);
 }
 
 #[test]
