@@ -186,6 +186,24 @@ impl Device {
         self.0.id
     }
 
+    /// Whether `stream` is a stream of the device, from this handle or from another one. An ordinal
+    /// of a driver that is opened twice is one device. A program that keeps memory on several
+    /// devices finds the memory that a stream can use.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+    /// let stream = devices[1].stream()?;
+    /// assert_eq!(devices.each_ref().map(|device| device.owns(&stream)), [false, true]);
+    /// assert!(Device::open(Select::Host(1))?.owns(&stream));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn owns(&self, stream: &Stream) -> bool {
+        let other = stream.device();
+        self.0.id == other.id && Arc::ptr_eq(&self.0.domain, &other.domain)
+    }
+
     /// The free and the total memory of the device.
     ///
     /// # Errors

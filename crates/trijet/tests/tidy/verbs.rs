@@ -142,6 +142,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Data::len",
             "Device::id",
             "Device::info",
+            "Device::owns",
             "EngineReport::*",
             "MemoryUse::*",
             "Explanation::*",
