@@ -5,8 +5,14 @@
 //! contract: the array that an operation makes, the rows of the input that some rows of the output
 //! need, and the kernels of one call.
 
+mod apply;
+mod call;
+mod elements;
 mod operation;
+mod pointwise;
 mod stack;
 
+pub use apply::apply;
 pub use operation::{Operation, RowsOfCall};
+pub use pointwise::{Affine, Clip, Convert, FlatField, Image, Rescale, Swap, Threshold};
 pub use stack::{Stack, Typed};

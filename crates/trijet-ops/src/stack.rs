@@ -62,6 +62,18 @@ impl Typed {
     }
 }
 
+impl Typed {
+    /// The size of the array in bytes.
+    pub(crate) fn bytes(&self) -> Result<usize> {
+        let elements = self.stack()?.elements();
+        let bytes = elements.and_then(|elements| elements.checked_mul(self.dtype.bytes()));
+        bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
+            let cause = format!("{self}: memory cannot hold the array");
+            Error::new(ErrorKind::InvalidValue, "shape", cause)
+        })
+    }
+}
+
 impl Stack {
     /// The number of rows of all images.
     #[must_use]

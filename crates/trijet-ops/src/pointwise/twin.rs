@@ -1,0 +1,154 @@
+//! The computations of the kernels of `pointwise.cu`, over slices.
+#![forbid(unsafe_code)]
+
+use super::params::{
+    AffineParams, ClipParams, ConvertParams, FieldParams, RescaleParams, SwapParams,
+    ThresholdParams,
+};
+use crate::elements::{Element, RealType, elements, single, with_element};
+use trijet::kernels::Tile;
+
+/// The type with a number that the check of the kernel has accepted.
+fn type_of(number: u32) -> RealType {
+    RealType::numbered(number).expect("the check refuses an unknown number")
+}
+
+/// Writes one element after another: the results of `map` for the elements of the input from index
+/// `first / B::BYTES` on. `first` is the index of the first byte of `y` in the whole output.
+fn map<A: Element, B: Element>(x: &[u8], first: usize, y: &mut [u8], map: impl Fn(A) -> B) {
+    let start = (first / B::BYTES * A::BYTES).min(x.len());
+    for (y, x) in y.chunks_exact_mut(B::BYTES).zip(elements::<A>(&x[start..])) {
+        map(x).write(y);
+    }
+}
+
+/// The twin of `convert`.
+pub(super) fn convert(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (from, to, x, y) = tile.args::<ConvertParams>();
+    if from == to {
+        y.copy_from_slice(&x[first..][..y.len()]);
+        return;
+    }
+    with_element!(type_of(from), A => with_element!(type_of(to), B => {
+        if A::IS_INTEGER && B::IS_INTEGER {
+            map(x, first, y, |v: A| B::saturated(v.whole()));
+        } else if to == RealType::F64.number() {
+            map(x, first, y, |v: A| B::nearest(v.real()));
+        } else {
+            map(x, first, y, |v: A| B::nearest(v.odd()));
+        }
+    }));
+}
+
+/// The twin of `swap`.
+pub(super) fn swap(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (bytes, x, y) = tile.args::<SwapParams>();
+    y.copy_from_slice(&x[first..][..y.len()]);
+    match bytes {
+        2 => y.chunks_exact_mut(2).for_each(<[u8]>::reverse),
+        4 => y.chunks_exact_mut(4).for_each(<[u8]>::reverse),
+        8 => y.chunks_exact_mut(8).for_each(<[u8]>::reverse),
+        _ => {}
+    }
+}
+
+/// The twin of `affine`.
+pub(super) fn affine(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (of, scale, offset, x, y) = tile.args::<AffineParams>();
+    let (short_scale, short_offset) = (single(scale), single(offset));
+    with_element!(type_of(of), A => {
+        if type_of(of).is_short() {
+            map(x, first, y, |v: A| {
+                A::nearest((short_scale * single(v.real()) + short_offset).into())
+            });
+        } else {
+            map(x, first, y, |v: A| A::nearest(scale * v.real() + offset));
+        }
+    });
+}
+
+/// `v`, or the bound beyond which `v` is. NaN stays NaN.
+fn held(v: f64, low: f64, high: f64) -> f64 {
+    if v < low {
+        low
+    } else if v > high {
+        high
+    } else {
+        v
+    }
+}
+
+/// The twin of `rescale`.
+pub(super) fn rescale(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (from, to, low, high, to_low, to_high, x, y) = tile.args::<RescaleParams>();
+    with_element!(type_of(from), A => with_element!(type_of(to), B => {
+        map(x, first, y, |v: A| {
+            let v = held(v.real(), low, high);
+            B::nearest((v - low) / (high - low) * (to_high - to_low) + to_low)
+        });
+    }));
+}
+
+/// The integer whose 64 bits, extended with the sign of the type, are `word`.
+fn integer(of: RealType, word: u64) -> i128 {
+    let is_signed = of.limits().is_some_and(|[least, _]| least < 0);
+    if is_signed { word.cast_signed().into() } else { word.into() }
+}
+
+/// The twin of `clip`.
+pub(super) fn clip(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (of, low, high, x, y) = tile.args::<ClipParams>();
+    let real = type_of(of);
+    with_element!(real, A => {
+        if A::IS_INTEGER {
+            let (low, high) = (integer(real, low), integer(real, high));
+            map(x, first, y, |v: A| A::saturated(v.whole().clamp(low, high.max(low))));
+        } else {
+            let (low, high) = (f64::from_bits(low), f64::from_bits(high));
+            map(x, first, y, |v: A| A::nearest(held(v.real(), low, high)));
+        }
+    });
+}
+
+/// The twin of `threshold`.
+#[expect(clippy::cast_possible_truncation, reason = "the check refuses values of more than a byte")]
+pub(super) fn threshold(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (of, above, low, high, x, y) = tile.args::<ThresholdParams>();
+    let (real, low, high) = (type_of(of), low as u8, high as u8);
+    with_element!(real, A => {
+        if A::IS_INTEGER {
+            let above = integer(real, above);
+            map(x, first, y, |v: A| if v.whole() > above { high } else { low });
+        } else {
+            let above = f64::from_bits(above);
+            map(x, first, y, |v: A| if v.real() > above { high } else { low });
+        }
+    });
+}
+
+/// The twin of `field`.
+pub(super) fn field(tile: &mut Tile<'_>) {
+    let first = tile.first;
+    let (from, to, first_pixel, area, scale, x, dark, flat, y) = tile.args::<FieldParams>();
+    with_element!(type_of(from), A => with_element!(type_of(to), B => {
+        let mut at = (first_pixel % area + (first / B::BYTES) as u64) % area;
+        let image = |all: &[f64], at: u64| all.get(usize::try_from(at).ok()?).copied();
+        let start = (first / B::BYTES * A::BYTES).min(x.len());
+        for (y, x) in y.chunks_exact_mut(B::BYTES).zip(elements::<A>(&x[start..])) {
+            let offset = image(dark, at).unwrap_or(0.0);
+            let v = x.real() - offset;
+            let divided = |flat: f64| {
+                let divisor = flat - offset;
+                if divisor == 0.0 { 0.0 } else { v / divisor }
+            };
+            B::nearest(scale * image(flat, at).map_or(v, divided)).write(y);
+            at = if at + 1 == area { 0 } else { at + 1 };
+        }
+    }));
+}
