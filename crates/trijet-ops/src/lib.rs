@@ -8,11 +8,13 @@
 mod apply;
 mod call;
 mod elements;
+mod named;
 mod operation;
 mod pointwise;
 mod stack;
 
 pub use apply::apply;
+pub use named::{LoadImage, Named, OPERATIONS, OperationText, Parameter, Values};
 pub use operation::{Operation, RowsOfCall};
 pub use pointwise::{Affine, Clip, Convert, FlatField, Image, Rescale, Swap, Threshold};
 pub use stack::{Stack, Typed};
