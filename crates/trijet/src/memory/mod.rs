@@ -8,6 +8,7 @@
 mod alloc;
 pub(crate) mod block;
 pub(crate) mod buffer;
+mod cast;
 pub(crate) mod copy;
 mod direct_work;
 mod discard;

@@ -183,6 +183,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "TaskNode::*",
             "Trace::*",
             "View::address",
+            "View::cast",
             "View::is_empty",
             "View::len",
             "View::slice",
