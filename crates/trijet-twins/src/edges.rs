@@ -61,7 +61,14 @@ impl Edges {
 
     /// The index of the pixel that is used at `position`, in a line of `length` pixels. `position`
     /// is counted from the first pixel, and may lie outside the line. `None` stands for a zero.
-    pub(super) fn at(self, position: i64, length: i64) -> Option<u64> {
+    ///
+    /// ```
+    /// use trijet_twins::Edges;
+    /// assert_eq!(Edges::Reflect.at(-2, 10), Some(1));
+    /// assert_eq!(Edges::Constant.at(-2, 10), None);
+    /// ```
+    #[must_use]
+    pub fn at(self, position: i64, length: i64) -> Option<u64> {
         if (0..length).contains(&position) {
             return Some(position.cast_unsigned());
         }
