@@ -10,8 +10,7 @@ use std::fs;
 use std::process::Command;
 
 /// The targets of `fuzz/Cargo.toml`.
-const TARGETS: [&str; 7] =
-    ["program", "npy", "images", "journal", "codecs", "ptx", "allocations"];
+const TARGETS: [&str; 7] = ["program", "npy", "images", "journal", "codecs", "ptx", "allocations"];
 
 /// The compiler flags for coverage, as in cargo-fuzz 0.13.
 const FLAGS: [&str; 9] = [

@@ -11,8 +11,8 @@ const ELEMENTS: usize = 8 * GROUPS;
 /// Bytes of an element for which all planes of a tile have memory here.
 const PLANES_MAX: usize = 8;
 
-/// Writes elements from rows of bits. Row n has bit n of each element, eight elements in a byte, and
-/// the first of them in the lowest bit. The number of elements is a multiple of eight.
+/// Writes elements from rows of bits. Row n has bit n of each element, eight elements in a byte,
+/// and the first of them in the lowest bit. The number of elements is a multiple of eight.
 pub(crate) fn undo(element: usize, input: &[u8], output: &mut [u8]) {
     let row = input.len() / element / 8;
     let mut planes = [[0; ELEMENTS]; PLANES_MAX];

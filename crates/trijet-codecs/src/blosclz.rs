@@ -41,7 +41,7 @@ fn next(input: &[u8], read: &mut usize) -> Result<usize, Cause> {
     Ok(usize::from(*byte))
 }
 
-/// The length of a copy: three bits, of which seven are followed by more.
+/// The length of a copy: three bits. More bytes follow if all three are set.
 fn copy_length(control: usize, input: &[u8], read: &mut usize) -> Result<usize, Cause> {
     let mut length = (control >> 5) + 2;
     if control >> 5 == 7 {
@@ -56,7 +56,7 @@ fn copy_length(control: usize, input: &[u8], read: &mut usize) -> Result<usize, 
     Ok(length)
 }
 
-/// The distance of a copy: 13 bits, of which only ones are followed by 16 more.
+/// The distance of a copy: 13 bits. 16 more bits follow if all of them are set.
 fn distance(control: usize, input: &[u8], read: &mut usize) -> Result<usize, Cause> {
     let (upper, lower) = (control & 31, next(input, read)?);
     if upper == 31 && lower == 255 {

@@ -30,7 +30,7 @@ impl Room {
         match length {
             Length::Kept => self,
             Length::Check => Self { most: self.most.saturating_add(checksum::BYTES), ..self },
-            // PackBits needs up to two bytes for each, and no other codec needs more. The headers
+            // PackBits may store two bytes for each, and no other codec stores more. The headers
             // of gzip may have a name.
             Length::Free => {
                 Self { most: self.most.saturating_mul(2).saturating_add(1 << 16), is_exact: false }
@@ -51,7 +51,7 @@ impl Room {
 }
 
 impl Chain {
-    /// A chain of codecs, of which the first one is undone first.
+    /// A chain of codecs. The first one is undone first.
     ///
     /// ```
     /// use trijet_codecs::{Chain, Codec};
@@ -76,8 +76,8 @@ impl Chain {
     /// Decodes the stored bytes of a block into exactly `into`.
     ///
     /// Bit n of `mask` skips codec n, counted in the order of encoding: bit 0 is the last codec of
-    /// the chain. This is the filter mask of a chunk of HDF5. `scratch` is memory that the next call
-    /// uses again.
+    /// the chain. This is the filter mask of a chunk of HDF5. `scratch` is memory that the next
+    /// call uses again.
     ///
     /// ```
     /// use trijet_codecs::{Chain, Codec, Scratch};

@@ -1,4 +1,4 @@
-//! The steps of which a chain consists.
+//! The steps of a chain.
 
 /// One step of a chain.
 ///
@@ -27,8 +27,8 @@ pub enum Codec {
     Zstd,
     /// `lz4` of numcodecs: the length as four bytes in little-endian order, and one block of LZ4.
     Lz4,
-    /// Filter 32004 of HDF5: the length and the length of a block in big-endian order, and blocks of
-    /// LZ4 with their lengths.
+    /// Filter 32004 of HDF5: the length and the length of a block in big-endian order, and blocks
+    /// of LZ4 with their lengths.
     Lz4Hdf5,
     /// LZW of TIFF 6: the most significant bit first, and codes that become longer one code early.
     /// The end code may be missing, and any bytes may follow it, as for other readers.

@@ -53,7 +53,7 @@ fn consumed(state: &Decompress, input: &[u8]) -> usize {
     usize::try_from(state.total_in()).map_or(input.len(), |read| read.min(input.len()))
 }
 
-/// Decodes members of gzip, of which nothing may follow the last one.
+/// Decodes members of gzip. Nothing may follow the last one.
 pub(crate) fn decode_gzip(input: &[u8], output: &mut [u8]) -> Result<usize, Cause> {
     let mut decoder = MultiGzDecoder::new(input);
     let mut written = 0;

@@ -1,8 +1,8 @@
 //! Bounded decoders of the blocks of array files: strips and tiles of TIFF, chunks of zarr and of
 //! HDF5.
 //!
-//! A [`Chain`] of [`Codec`]s turns the stored bytes of one block into the elements of the block. The
-//! caller knows the length of the elements, so the length after each step is known or bounded
+//! A [`Chain`] of [`Codec`]s turns the stored bytes of one block into the elements of the block.
+//! The caller knows the length of the elements, so the length after each step is known or bounded
 //! before the step begins. A decoder writes into memory of this length, and a block that decodes to
 //! more is an error. No decoder reserves memory by a number from the data, and no bytes make one
 //! panic.

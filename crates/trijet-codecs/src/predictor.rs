@@ -55,7 +55,7 @@ impl Rows {
         let plane = self.row / self.sample;
         for (from, to) in input.chunks_exact(self.row).zip(output.chunks_exact_mut(self.row)) {
             sum_row::<1>(self.samples, from, &mut bytes);
-            // The most significant bytes are first in the row and last in a sample.
+            // The highest bytes are first in the row and last in a sample.
             let planes = bytes.chunks_exact(plane).rev();
             shuffle::interleave(self.sample, planes, to);
         }

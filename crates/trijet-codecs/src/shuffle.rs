@@ -2,8 +2,8 @@
 
 use crate::error::Cause;
 
-/// Bytes of a plane that are interleaved at once. The memory between the steps is cleared each time,
-/// so larger tiles are slower for the short rows of a bit shuffle.
+/// Bytes of a plane that are interleaved at once. The memory between the steps is cleared each
+/// time, so larger tiles are slower for the short rows of a bit shuffle.
 const TILE: usize = 128;
 
 fn check(element: usize) -> Result<(), Cause> {
@@ -58,8 +58,8 @@ fn separate_any<'a>(element: usize, input: &[u8], planes: impl Iterator<Item = &
     }
 }
 
-/// Writes elements of which each plane has one byte. The planes have one length, and are as many
-/// as an element has bytes.
+/// Writes elements from planes that have one byte of each. There is a plane for each byte of an
+/// element, and all have one length.
 pub(crate) fn interleave<'a>(
     element: usize,
     mut planes: impl Iterator<Item = &'a [u8]>,

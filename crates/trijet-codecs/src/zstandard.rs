@@ -18,7 +18,7 @@ const SKIPPED: usize = 0x184D_2A50;
     all(feature = "zstd-c", not(test)),
     expect(dead_code, reason = "the C library reads the header itself")
 )]
-struct Header {
+struct FrameHeader {
     /// The bytes of the header, with the magic number.
     length: usize,
     /// The position of the byte with the size of the window, if the frame has one.
@@ -27,7 +27,7 @@ struct Header {
     content: Option<u64>,
 }
 
-impl Header {
+impl FrameHeader {
     /// Reads the header of the first frame. Returns the bytes of a frame without data as an error.
     fn read(input: &[u8]) -> Result<Result<Self, usize>, Cause> {
         let early = |_| Cause::from("the frame ends early");
@@ -67,7 +67,7 @@ impl Header {
 
 #[cfg(any(test, not(feature = "zstd-c")))]
 mod pure {
-    use super::Header;
+    use super::FrameHeader;
     use crate::error::{Cause, too_long};
     use ruzstd::decoding::errors::FrameDecoderError;
     use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -102,7 +102,7 @@ mod pure {
             let decoder = self.0.get_or_insert_with(|| Box::new(FrameDecoder::new()));
             let mut written = 0;
             while !input.is_empty() {
-                let header = match Header::read(input)? {
+                let header = match FrameHeader::read(input)? {
                     Ok(header) => header,
                     Err(skipped) => {
                         input = &input[skipped..];
@@ -184,7 +184,7 @@ mod pure {
 
 #[cfg(feature = "zstd-c")]
 mod c {
-    use super::Header;
+    use super::FrameHeader;
     use crate::error::{Cause, too_long};
     use std::fmt;
     use zstd::bulk::{Compressor, Decompressor};
@@ -205,7 +205,7 @@ mod c {
     impl Zstandard {
         pub(crate) fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Result<usize, Cause> {
             if let [_, ..] = input
-                && let Ok(header) = Header::read(input)?
+                && let Ok(header) = FrameHeader::read(input)?
             {
                 header.check(output.len(), output.len())?;
             }
