@@ -5,6 +5,8 @@
 
 A line of a case has its name, the kind and the number of bytes of its elements, and the stored
 bytes. The tests compute the elements by their kind again, and know the codecs by the name.
+
+The times in members of gzip, and the order of blocks of blosc, differ from run to run.
 """
 
 import importlib.metadata
