@@ -51,6 +51,7 @@ DEV double float_at(const u8* x, u64 i, u32 type) {
     case F16: return half_value(((const u16*)x)[i]);
     case BF16: return __uint_as_float((u32)((const u16*)x)[i] << 16);
     case F32: return ((const float*)x)[i];
+    case F64:
     default: return ((const double*)x)[i];
   }
 }

@@ -8,13 +8,17 @@
 mod apply;
 mod call;
 mod elements;
+mod keys;
 mod named;
 mod operation;
 mod pointwise;
+mod rank;
 mod stack;
+mod window;
 
 pub use apply::apply;
 pub use named::{LoadImage, Named, OPERATIONS, OperationText, Parameter, Values};
 pub use operation::{Operation, RowsOfCall};
 pub use pointwise::{Affine, Clip, Convert, FlatField, Image, Rescale, Swap, Threshold};
+pub use rank::Rank;
 pub use stack::{Stack, Typed};
