@@ -6,8 +6,10 @@
 //! need, and the kernels of one call.
 
 mod apply;
+mod background;
 mod call;
 mod elements;
+mod extremum;
 mod keys;
 mod named;
 mod operation;
@@ -17,6 +19,8 @@ mod stack;
 mod window;
 
 pub use apply::apply;
+pub use background::Background;
+pub use extremum::Extremum;
 pub use named::{LoadImage, Named, OPERATIONS, OperationText, Parameter, Values};
 pub use operation::{Operation, RowsOfCall};
 pub use pointwise::{Affine, Clip, Convert, FlatField, Image, Rescale, Swap, Threshold};

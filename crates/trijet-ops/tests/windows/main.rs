@@ -4,6 +4,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "drawn numbers and arrays are small")]
 
 mod draw;
+mod extremum;
 mod naive;
 mod rank;
 mod run;

@@ -170,3 +170,58 @@ pub(crate) fn canonical(dtype: Dtype, element: &[u8]) -> Vec<u8> {
     }
     bytes
 }
+
+/// The value of an element as `f64`.
+pub(crate) fn value(dtype: Dtype, element: &[u8]) -> f64 {
+    match number(dtype, element) {
+        Number::Integer(value) => value as f64,
+        Number::Float(value) => value,
+    }
+}
+
+/// The element with a value: integers drop the fraction, floats are the nearest ones.
+pub(crate) fn cut(dtype: Dtype, value: f64) -> Vec<u8> {
+    let size = dtype.bytes() as usize;
+    if !dtype.name().contains('f') {
+        return (value as i128).to_le_bytes()[..size].to_vec();
+    }
+    if value.is_nan() {
+        return canonical(dtype, &[vec![0xff; size - 1], vec![0x7f]].concat());
+    }
+    match dtype.name() {
+        "f64" => value.to_le_bytes().to_vec(),
+        "f32" => (value as f32).to_le_bytes().to_vec(),
+        _ => {
+            // The nearest of all non-negative floats; of two, the one with an even last bit. The
+            // largest is infinity, which is as far away as the next power of two would be.
+            let infinity = if dtype.name() == "f16" { 0x7c00_u16 } else { 0x7f80 };
+            let of = |bits: u16| match number(dtype, &bits.to_le_bytes()) {
+                Number::Float(size) if size.is_infinite() && dtype.name() == "f16" => 65536.0,
+                Number::Float(size) if size.is_infinite() => 2.0_f64.powi(128),
+                Number::Float(size) => size,
+                Number::Integer(_) => unreachable!("a float"),
+            };
+            let size = value.abs().min(of(infinity));
+            let (mut least, mut most) = (0, infinity);
+            while most - least > 1 {
+                let middle = least + (most - least) / 2;
+                if of(middle) <= size { least = middle } else { most = middle }
+            }
+            let (down, up) = (size - of(least), of(most) - size);
+            let is_up = up < down || (up == down && most % 2 == 0);
+            let bits = if is_up { most } else { least };
+            let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+            (sign | bits).to_le_bytes().to_vec()
+        }
+    }
+}
+
+/// The difference of two elements: integers wrap.
+pub(crate) fn difference(dtype: Dtype, x: &[u8], y: &[u8]) -> Vec<u8> {
+    match (number(dtype, x), number(dtype, y)) {
+        (Number::Integer(x), Number::Integer(y)) => {
+            (x - y).to_le_bytes()[..dtype.bytes() as usize].to_vec()
+        }
+        _ => cut(dtype, value(dtype, x) - value(dtype, y)),
+    }
+}
