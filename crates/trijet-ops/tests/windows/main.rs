@@ -5,6 +5,7 @@
 
 mod draw;
 mod extremum;
+mod gaussian;
 mod naive;
 mod rank;
 mod run;
