@@ -8,4 +8,5 @@ mod extremum;
 mod gaussian;
 mod naive;
 mod rank;
+mod reference;
 mod run;
