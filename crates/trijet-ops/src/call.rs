@@ -1,7 +1,7 @@
 //! Common parts of the operations: the checks of a call, and launches along one axis.
 #![forbid(unsafe_code)]
 
-use crate::operation::RowsOfCall;
+use crate::operation::{Operation, RowsOfCall};
 use crate::stack::Typed;
 use std::ops::Range;
 use trijet::kernels::{ArgBlock, Cost};
@@ -23,6 +23,12 @@ pub(crate) fn refused(operation: &'static str, cause: impl Into<String>) -> Erro
 /// The bytes of a row of an array. At most `u64::MAX`.
 pub(crate) fn row_bytes(array: &Typed) -> Result<u64> {
     Ok(array.stack()?.width.saturating_mul(array.dtype.bytes()))
+}
+
+/// Whether `y` are rows of the output for the array `x`, and not empty.
+pub(crate) fn are_rows(operation: &dyn Operation, x: &Typed, y: &Range<u64>) -> bool {
+    let all = operation.output(x).and_then(|output| output.stack()).map(|stack| stack.rows());
+    !y.is_empty() && all.is_ok_and(|all| y.end <= all)
 }
 
 /// The arrays of a call.

@@ -16,6 +16,7 @@ mod named;
 mod operation;
 mod pointwise;
 mod rank;
+mod shape;
 mod stack;
 mod window;
 
@@ -27,4 +28,5 @@ pub use named::{LoadImage, Named, OPERATIONS, OperationText, Parameter, Values};
 pub use operation::{Operation, RowsOfCall};
 pub use pointwise::{Affine, Clip, Convert, FlatField, Image, Rescale, Swap, Threshold};
 pub use rank::Rank;
+pub use shape::{Bin, Binned, Crop, Project, Projection};
 pub use stack::{Stack, Typed};

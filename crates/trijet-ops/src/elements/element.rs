@@ -27,6 +27,8 @@ pub(crate) trait Element: Copy {
     fn whole(self) -> i128;
     /// The integer, held to the range of the type. For floats the nearest element.
     fn saturated(v: i128) -> Self;
+    /// The integer modulo the number of values of the type. For floats the nearest element.
+    fn wrapped(v: i128) -> Self;
 }
 
 /// The elements of a span.
@@ -109,6 +111,11 @@ macro_rules! integers {
                 let beyond = if v < 0 { Self::MIN } else { Self::MAX };
                 Self::try_from(v).unwrap_or(beyond)
             }
+
+            #[expect(clippy::cast_possible_truncation, reason = "the low bits are the remainder")]
+            fn wrapped(v: i128) -> Self {
+                v as Self
+            }
         }
     )*};
 }
@@ -149,6 +156,10 @@ macro_rules! floats {
 
             fn saturated(v: i128) -> Self {
                 Self::nearest(odd_of(v))
+            }
+
+            fn wrapped(v: i128) -> Self {
+                Self::saturated(v)
             }
         }
     )*};

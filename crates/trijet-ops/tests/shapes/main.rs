@@ -8,4 +8,5 @@ mod naive;
 mod pointwise;
 mod refusals;
 mod rows;
+mod shape;
 mod value;

@@ -2,7 +2,8 @@
 
 use trijet::{Device, Dtype, ErrorKind, Select};
 use trijet_ops::{
-    Clip, Convert, FlatField, Image, Operation, Rescale, RowsOfCall, Threshold, Typed,
+    Bin, Binned, Clip, Convert, Crop, FlatField, Image, Operation, Project, Projection, Rescale,
+    RowsOfCall, Threshold, Typed,
 };
 
 /// Demands that an operation refuses an array with words that contain `words`.
@@ -61,4 +62,47 @@ fn calls_with_other_rows_than_their_spans_are_refused() {
         error.contains("rows 1..2 of the output need rows 1..2 of the input, not 0..1"),
         "{error}"
     );
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused_with_the_range_that_is_allowed() {
+    let array = Typed::new(Dtype::U8, vec![3, 4, 5]);
+    refuses(&Crop { y: 0..5, x: 0..5 }, &array, "`y` is 0..5; choose a range within 0..4");
+    let turned = std::ops::Range { start: 3, end: 2 };
+    refuses(&Crop { y: 0..4, x: turned }, &array, "`x` is 3..2; choose a range within 0..5");
+    let bin = |by, how| Bin { by, how };
+    refuses(&bin([1, 0, 1], Binned::Mean), &array, "the factor of the rows is 0; choose 1 to 4");
+    refuses(&bin([4, 1, 1], Binned::Mean), &array, "the factor of the images is 4; choose 1 to 3");
+    let large = Typed::new(Dtype::U16, vec![1 << 20, 1 << 20]);
+    refuses(&bin([1, 512, 256], Binned::Sum), &large, "choose at most 65536 elements for a sum");
+    refuses(
+        &bin([1, 1 << 20, 1 << 20], Binned::Mean),
+        &large,
+        "choose at most 4294967295 elements",
+    );
+    let project = |axis| Project { axis, how: Projection::Max };
+    refuses(&project(0), &array, "axis 0 would need the whole array for each row; read the array");
+    refuses(&project(3), &array, "the axis is 3, and the array has 3; choose 1 to 2");
+    refuses(&project(0), &Typed::new(Dtype::U8, vec![3]), "the array has one axis only");
+    refuses(&project(1), &Typed::new(Dtype::U8, vec![]), "the array has no axes");
+}
+
+#[test]
+fn rows_beyond_an_empty_output_are_refused() {
+    let device = Device::open(Select::Auto).unwrap();
+    let stream = device.stream().unwrap();
+    let array = Typed::new(Dtype::U8, vec![0, 2, 0]);
+    let x = stream.alloc::<u8>(0).unwrap();
+    let mut y = stream.alloc::<u8>(0).unwrap();
+    let operations: [&dyn Operation; 4] = [
+        &Crop { y: 1..1, x: 0..0 },
+        &Bin { by: [1, 1, 1], how: Binned::Mean },
+        &Project { axis: 1, how: Projection::Max },
+        &Convert { to: Dtype::F64, range: None },
+    ];
+    for operation in operations {
+        let rows = RowsOfCall { x: 0..0, y: 0..1 };
+        let error = operation.enqueue(&stream, &array, &rows, x.view(), y.view_mut());
+        assert!(error.unwrap_err().to_string().contains("the output has 0 rows"), "{operation:?}");
+    }
 }

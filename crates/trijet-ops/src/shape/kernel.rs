@@ -1,0 +1,98 @@
+//! The declarations of the kernels of `shape.cu`.
+
+use super::how::Projection;
+use super::params::{BinParams, BinPlan, CropParams, CropPlan, ProjectParams, ProjectPlan};
+use super::twin;
+use crate::call::{bytes_moved, line};
+use crate::elements::RealType;
+use trijet::kernels::{ArgBlock, Code, KernelSpec, Shape, Twin};
+use trijet::{Kernel, LaunchConfig, Result};
+
+/// The device code, generated from `shape.cu`.
+const PTX: &str = include_str!("shape.ptx");
+
+/// The number of bytes of the output that a call of a twin computes. A multiple of the size of
+/// every element.
+const TILE_BYTES: u64 = 16 * 1024;
+
+type Checked = std::result::Result<(), String>;
+
+/// The size of the elements of the type that argument `index` has the number of.
+fn bytes_of(args: &ArgBlock, index: usize) -> std::result::Result<u64, String> {
+    let number = args.scalar::<u32>(index);
+    let found = RealType::numbered(number).map(RealType::bytes);
+    found.ok_or_else(|| format!("{number} is not the number of a type"))
+}
+
+/// Refuses divisors of the kernels that are 0.
+fn check_divisors(divisors: &[u64]) -> Checked {
+    if divisors.contains(&0) { Err("a length of the plan is 0".to_owned()) } else { Ok(()) }
+}
+
+fn check_crop(args: &ArgBlock) -> Checked {
+    let (bytes, plan) = (args.scalar::<u32>(0), args.scalar::<CropPlan>(1));
+    if ![1, 2, 4, 8].contains(&bytes) {
+        return Err(format!("units of {bytes} bytes; the sizes are 1, 2, 4 and 8"));
+    }
+    check_divisors(&[plan.out_width, plan.out_height])
+}
+
+fn check_bin(args: &ArgBlock) -> Checked {
+    bytes_of(args, 0)?;
+    bytes_of(args, 1)?;
+    let plan = args.scalar::<BinPlan>(3);
+    let BinPlan { images, rows, columns, depth, height, width, .. } = plan;
+    check_divisors(&[images, rows, columns])?;
+    check_divisors(&[depth / images, height / rows, width / columns])
+}
+
+fn check_project(args: &ArgBlock) -> Checked {
+    bytes_of(args, 0)?;
+    bytes_of(args, 1)?;
+    let (how, plan) = (args.scalar::<u32>(2), args.scalar::<ProjectPlan>(3));
+    if Projection::numbered(how).is_none() {
+        return Err(format!("{how} is not the number of a projection"));
+    }
+    check_divisors(&[plan.count, plan.inner])
+}
+
+/// One thread for each element of the output, whose size is in elements of `bytes` bytes.
+fn threads(args: &ArgBlock, bytes: u64) -> Result<LaunchConfig> {
+    Ok(line(args.spans()[1].bytes() / bytes.max(1)))
+}
+
+fn shape_of_units(args: &ArgBlock) -> Result<LaunchConfig> {
+    threads(args, args.scalar::<u32>(0).into())
+}
+
+fn shape_of_elements(args: &ArgBlock) -> Result<LaunchConfig> {
+    threads(args, bytes_of(args, 1).unwrap_or(1))
+}
+
+macro_rules! spec {
+    ($name:literal, $shape:ident, $check:ident, $run:ident) => {
+        KernelSpec::new($name, Code::ptx(PTX), Shape::Computed($shape)).check($check).twin(Twin {
+            tile_elements: |_| TILE_BYTES,
+            run: twin::$run,
+            cost: bytes_moved,
+        })
+    };
+}
+
+/// Copies a part of each image.
+pub(super) static CROP: Kernel<CropParams> =
+    // SAFETY: `crop` takes (u32, CropPlan, const u8*, u64, u8*, u64). It holds each index of x to
+    // the last unit of x, and the loop ends at the last whole unit of y.
+    unsafe { Kernel::declare(spec!("crop", shape_of_units, check_crop, crop)) };
+
+/// Reduces the elements of windows that do not overlap.
+pub(super) static BIN: Kernel<BinParams> =
+    // SAFETY: `bin` takes (u32, u32, u32, BinPlan, const u8*, u64, u8*, u64). Whatever the plan is,
+    // an index of x is held to its elements, and each thread writes its own elements of y.
+    unsafe { Kernel::declare(spec!("bin", shape_of_elements, check_bin, bin)) };
+
+/// Reduces the elements along an axis.
+pub(super) static PROJECT: Kernel<ProjectParams> =
+    // SAFETY: `project` takes (u32, u32, u32, ProjectPlan, const u8*, u64, u8*, u64). It reads x
+    // below `x_len / bytes_of(from)` elements, and writes y below `y_len / bytes_of(to)`.
+    unsafe { Kernel::declare(spec!("project", shape_of_elements, check_project, project)) };
