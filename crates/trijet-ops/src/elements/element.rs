@@ -25,8 +25,6 @@ pub(crate) trait Element: Copy {
     fn nearest(v: f64) -> Self;
     /// The value of an integer. 0 for a float.
     fn whole(self) -> i128;
-    /// The integer, held to the range of the type. For floats the nearest element.
-    fn saturated(v: i128) -> Self;
     /// The integer modulo the number of values of the type. For floats the nearest element.
     fn wrapped(v: i128) -> Self;
 }
@@ -107,11 +105,6 @@ macro_rules! integers {
                 self.into()
             }
 
-            fn saturated(v: i128) -> Self {
-                let beyond = if v < 0 { Self::MIN } else { Self::MAX };
-                Self::try_from(v).unwrap_or(beyond)
-            }
-
             #[expect(clippy::cast_possible_truncation, reason = "the low bits are the remainder")]
             fn wrapped(v: i128) -> Self {
                 v as Self
@@ -154,12 +147,8 @@ macro_rules! floats {
                 0
             }
 
-            fn saturated(v: i128) -> Self {
-                Self::nearest(odd_of(v))
-            }
-
             fn wrapped(v: i128) -> Self {
-                Self::saturated(v)
+                Self::nearest(odd_of(v))
             }
         }
     )*};

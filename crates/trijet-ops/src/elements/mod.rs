@@ -1,9 +1,11 @@
 //! Elements whose type is known only at run time, for operations on any real type.
 #![forbid(unsafe_code)]
 
+mod block;
 mod element;
 mod real_type;
 
+pub(crate) use block::{Reading, read, write, write_whole};
 pub(crate) use element::{BF16, Element, F16, elements, single};
 pub(crate) use real_type::RealType;
 

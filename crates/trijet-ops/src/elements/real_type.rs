@@ -73,6 +73,11 @@ impl RealType {
 
     /// The size of an element in bytes.
     pub(crate) const fn bytes(self) -> u64 {
+        self.size() as u64
+    }
+
+    /// The size of an element in bytes, to index.
+    pub(crate) const fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::BF16 => 2,

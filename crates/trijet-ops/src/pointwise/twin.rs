@@ -5,7 +5,9 @@ use super::params::{
     AffineParams, ClipParams, ConvertParams, FieldParams, RescaleParams, SwapParams,
     ThresholdParams,
 };
-use crate::elements::{Element, RealType, elements, single, with_element};
+use crate::elements::{
+    Element, Reading, RealType, elements, read, single, with_element, write, write_whole,
+};
 use trijet::kernels::Tile;
 
 /// The type with a number that the check of the kernel has accepted.
@@ -22,23 +24,54 @@ fn map<A: Element, B: Element>(x: &[u8], first: usize, y: &mut [u8], map: impl F
     }
 }
 
+/// The number of elements of a block.
+const BLOCK: usize = 256;
+
+/// Writes one block after another: the results of `change` for the values of the input, in place.
+/// `change` gets the index of the first value in the whole output. `first` is the index of the first
+/// byte of `y` in the whole output.
+fn blocks(
+    (from, reading): (RealType, Reading),
+    to: RealType,
+    x: &[u8],
+    first: usize,
+    y: &mut [u8],
+    change: impl Fn(usize, &mut [f64]),
+) {
+    let [from_bytes, to_bytes] = [from, to].map(RealType::size);
+    let mut values = [0.0; BLOCK];
+    let mut at = first / to_bytes;
+    for y in y.chunks_mut(BLOCK * to_bytes) {
+        let values = &mut values[..y.len() / to_bytes];
+        read(from, reading, &x[at * from_bytes..], values);
+        change(at, values);
+        write(to, values, y);
+        at += values.len();
+    }
+}
+
 /// The twin of `convert`.
 pub(super) fn convert(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, x, y) = tile.args::<ConvertParams>();
+    let (from, to) = (type_of(from), type_of(to));
     if from == to {
         y.copy_from_slice(&x[first..][..y.len()]);
-        return;
+    } else if let (Some(_), Some(limits)) = (from.limits(), to.limits()) {
+        let [least, most] = limits;
+        let start = first / to.size() * from.size();
+        with_element!(from, A => {
+            for (y, x) in y.chunks_mut(BLOCK * to.size()).zip(x[start..].chunks(BLOCK * A::BYTES)) {
+                let mut values = [0; BLOCK];
+                let held = elements::<A>(x).map(|v| v.whole().clamp(least, most));
+                values.iter_mut().zip(held).for_each(|(value, v)| *value = v);
+                write_whole(to, &values, y);
+            }
+        });
+    } else {
+        let reading = if to == RealType::F64 { Reading::Nearest } else { Reading::Odd };
+        blocks((from, reading), to, x, first, y, |_, _| {});
     }
-    with_element!(type_of(from), A => with_element!(type_of(to), B => {
-        if A::IS_INTEGER && B::IS_INTEGER {
-            map(x, first, y, |v: A| B::saturated(v.whole()));
-        } else if to == RealType::F64.number() {
-            map(x, first, y, |v: A| B::nearest(v.real()));
-        } else {
-            map(x, first, y, |v: A| B::nearest(v.odd()));
-        }
-    }));
 }
 
 /// The twin of `swap`.
@@ -85,12 +118,12 @@ fn held(v: f64, low: f64, high: f64) -> f64 {
 pub(super) fn rescale(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, low, high, to_low, to_high, x, y) = tile.args::<RescaleParams>();
-    with_element!(type_of(from), A => with_element!(type_of(to), B => {
-        map(x, first, y, |v: A| {
-            let v = held(v.real(), low, high);
-            B::nearest((v - low) / (high - low) * (to_high - to_low) + to_low)
-        });
-    }));
+    let from = (type_of(from), Reading::Nearest);
+    blocks(from, type_of(to), x, first, y, |_, values| {
+        for v in values {
+            *v = (held(*v, low, high) - low) / (high - low) * (to_high - to_low) + to_low;
+        }
+    });
 }
 
 /// The integer whose 64 bits, extended with the sign of the type, are `word`.
@@ -107,7 +140,7 @@ pub(super) fn clip(tile: &mut Tile<'_>) {
     with_element!(real, A => {
         if A::IS_INTEGER {
             let (low, high) = (integer(real, low), integer(real, high));
-            map(x, first, y, |v: A| A::saturated(v.whole().clamp(low, high.max(low))));
+            map(x, first, y, |v: A| A::wrapped(v.whole().clamp(low, high.max(low))));
         } else {
             let (low, high) = (f64::from_bits(low), f64::from_bits(high));
             map(x, first, y, |v: A| A::nearest(held(v.real(), low, high)));
@@ -136,19 +169,19 @@ pub(super) fn threshold(tile: &mut Tile<'_>) {
 pub(super) fn field(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, first_pixel, area, scale, x, dark, flat, y) = tile.args::<FieldParams>();
-    with_element!(type_of(from), A => with_element!(type_of(to), B => {
-        let mut at = (first_pixel % area + (first / B::BYTES) as u64) % area;
-        let image = |all: &[f64], at: u64| all.get(usize::try_from(at).ok()?).copied();
-        let start = (first / B::BYTES * A::BYTES).min(x.len());
-        for (y, x) in y.chunks_exact_mut(B::BYTES).zip(elements::<A>(&x[start..])) {
+    let image = |all: &[f64], at: u64| all.get(usize::try_from(at).ok()?).copied();
+    let from = (type_of(from), Reading::Nearest);
+    blocks(from, type_of(to), x, first, y, |index, values| {
+        let mut at = (first_pixel % area + index as u64) % area;
+        for v in values {
             let offset = image(dark, at).unwrap_or(0.0);
-            let v = x.real() - offset;
+            let lit = *v - offset;
             let divided = |flat: f64| {
                 let divisor = flat - offset;
-                if divisor == 0.0 { 0.0 } else { v / divisor }
+                if divisor == 0.0 { 0.0 } else { lit / divisor }
             };
-            B::nearest(scale * image(flat, at).map_or(v, divided)).write(y);
+            *v = scale * image(flat, at).map_or(lit, divided);
             at = if at + 1 == area { 0 } else { at + 1 };
         }
-    }));
+    });
 }

@@ -3,7 +3,7 @@
 
 use super::how::Projection;
 use super::params::{BinParams, BinPlan, CropParams, ProjectParams, ProjectPlan};
-use crate::elements::{Element, RealType, elements, with_element};
+use crate::elements::{Element, RealType, elements, with_element, write, write_whole};
 use std::ops::Range;
 use trijet::kernels::Tile;
 
@@ -62,21 +62,24 @@ fn mean_of(sum: i128, count: i128) -> i128 {
 pub(super) fn bin(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, is_mean, plan, x, y) = tile.args::<BinParams>();
-    let count = plan.count();
-    with_element!(type_of(from), A => with_element!(type_of(to), B => {
-        let start = (first / B::BYTES) as u64;
-        for (element, y) in (start..).zip(y.chunks_exact_mut(B::BYTES)) {
-            let all = window::<A>(&plan, x, element);
-            if A::IS_INTEGER {
-                let sum: i128 = all.map(A::whole).sum();
-                let v = if is_mean == 0 { sum } else { mean_of(sum, count.into()) };
-                B::wrapped(v).write(y);
-            } else {
-                let sum = all.fold(0.0, |sum, v| sum + v.real());
-                B::nearest(if is_mean == 0 { sum } else { sum / count as f64 }).write(y);
-            }
+    let (to, count) = (type_of(to), plan.count());
+    let start = first / to.size();
+    let outputs = start as u64..(start + y.len() / to.size()) as u64;
+    with_element!(type_of(from), A => {
+        if A::IS_INTEGER {
+            let reduced = |element| {
+                let sum: i128 = window::<A>(&plan, x, element).map(A::whole).sum();
+                if is_mean == 0 { sum } else { mean_of(sum, count.into()) }
+            };
+            write_whole(to, &outputs.map(reduced).collect::<Vec<_>>(), y);
+        } else {
+            let reduced = |element| {
+                let sum = window::<A>(&plan, x, element).fold(0.0, |sum, v| sum + v.real());
+                if is_mean == 0 { sum } else { sum / count as f64 }
+            };
+            write(to, &outputs.map(reduced).collect::<Vec<_>>(), y);
         }
-    }));
+    });
 }
 
 /// Takes the elements of the axis one after another, for each element `y` of the output of a call.
@@ -145,33 +148,29 @@ pub(super) fn project(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, how, plan, x, y) = tile.args::<ProjectParams>();
     let how = Projection::numbered(how).expect("the check refuses an unknown number");
-    with_element!(type_of(from), A => with_element!(type_of(to), B => {
-        let outputs = y.chunks_exact_mut(B::BYTES);
-        let start = (first / B::BYTES) as u64;
-        let of = start..start + outputs.len() as u64;
-        match how {
-            Projection::Max | Projection::Min => {
-                let mut states: Vec<Option<A>> = vec![None; outputs.len()];
-                fold(&plan, x, &of, &mut states, |best, v: A| {
-                    *best = Some(best.map_or(v, |best| kept(how, best, v)));
-                });
-                for (y, best) in outputs.zip(states.into_iter().flatten()) {
-                    if A::IS_INTEGER {
-                        B::saturated(best.whole()).write(y);
-                    } else {
-                        B::nearest(best.real()).write(y);
-                    }
-                }
-            }
-            Projection::Sum if A::IS_INTEGER => {
-                let mut sums = vec![0_i128; outputs.len()];
-                fold(&plan, x, &of, &mut sums, |sum, v: A| *sum += v.whole());
-                outputs.zip(sums).for_each(|(y, sum)| B::wrapped(sum).write(y));
-            }
-            Projection::Mean | Projection::Sum | Projection::Std => {
-                let values = in_double::<A>(how, &plan, x, &of);
-                outputs.zip(values).for_each(|(y, v)| B::nearest(v).write(y));
+    let to = type_of(to);
+    let (start, count) = (first / to.size(), y.len() / to.size());
+    let outputs = start as u64..(start + count) as u64;
+    with_element!(type_of(from), A => match how {
+        Projection::Max | Projection::Min => {
+            let mut states: Vec<Option<A>> = vec![None; count];
+            fold(&plan, x, &outputs, &mut states, |best, v: A| {
+                *best = Some(best.map_or(v, |best| kept(how, best, v)));
+            });
+            let best = states.into_iter().flatten();
+            if A::IS_INTEGER {
+                write_whole(to, &best.map(A::whole).collect::<Vec<_>>(), y);
+            } else {
+                write(to, &best.map(A::real).collect::<Vec<_>>(), y);
             }
         }
-    }));
+        Projection::Sum if A::IS_INTEGER => {
+            let mut sums = vec![0_i128; count];
+            fold(&plan, x, &outputs, &mut sums, |sum, v: A| *sum += v.whole());
+            write_whole(to, &sums, y);
+        }
+        Projection::Mean | Projection::Sum | Projection::Std => {
+            write(to, &in_double::<A>(how, &plan, x, &outputs), y);
+        }
+    });
 }
