@@ -6,6 +6,7 @@
 mod draw;
 mod naive;
 mod pointwise;
+mod reference;
 mod refusals;
 mod rows;
 mod shape;

@@ -53,7 +53,7 @@ fn a_crop_keeps_its_part_of_each_image() {
             continue;
         }
         let size = index(array.dtype.bytes());
-        let mut want = Vec::new();
+        let mut want: Vec<u8> = Vec::new();
         for at in coordinates(&array.shape) {
             let (y, x_at) = if axes == 1 { (at[0], 0) } else { (at[axes - 2], at[axes - 1]) };
             if crop.y.contains(&y) && crop.x.contains(&x_at) {
