@@ -18,8 +18,8 @@ const NAME: &str = "background";
 /// A filter that subtracts a background from each element.
 ///
 /// The background is the opening of the array: its rolling minimum, then the rolling maximum of
-/// that, with the same window (see [`Extremum`]). What is left are the parts that are brighter than
-/// their surroundings and smaller than the window. This is `scipy.ndimage.white_tophat` with a flat
+/// that, with the same window (see [`Extremum`]). The result has the parts that are brighter than
+/// their surroundings and smaller than the window. It is `scipy.ndimage.white_tophat` with a flat
 /// box. With [`Background::minimum`], the background is the rolling minimum alone.
 ///
 /// All real types are filtered, and the output has the type of the input. No element of unsigned

@@ -32,8 +32,8 @@ const NAME: &str = "gaussian";
 /// SciPy, integers drop the fraction. So a GPU, a host device and SciPy compute the same bits if
 /// the weights have the same bits. NumPy's `exp` with AVX-512 differs in the last bit for some of
 /// the weights. Then floats differ in their last bits, and an integer by 1 where the sum is next to
-/// an integer. SciPy has no 16 bit floats; they are filtered in the same way, each pass rounded once.
-/// A NaN in the output has all bits but the sign.
+/// an integer. SciPy has no 16 bit floats; they are filtered in the same way, each pass rounded
+/// once. A NaN in the output has all bits but the sign.
 ///
 /// ```
 /// use trijet::kernels::median::Edges;
