@@ -33,7 +33,7 @@ const NAME: &str = "background";
 /// use trijet_ops::{Background, Operation, RowsOfCall, Typed};
 /// let stream = Device::open(Select::Host(0))?.stream()?;
 /// let row = Typed::new(Dtype::U8, vec![1, 8]);
-/// let x = stream.upload(&[10_u8, 11, 50, 12, 13, 14, 15, 16])?;
+/// let x = stream.upload(&[10_u8, 11, 50, 12, 13, 14, 15, 15])?;
 /// let mut y = stream.alloc::<u8>(8)?;
 /// let filter = Background::opening([0, 0, 1], Edges::Nearest)?;
 /// filter.enqueue(&stream, &row, &RowsOfCall { x: 0..1, y: 0..1 }, x.view(), y.view_mut())?;
