@@ -1,6 +1,7 @@
 //! Common parts of the operations: the checks of a call, and launches along one axis.
 #![forbid(unsafe_code)]
 
+use crate::elements::RealType;
 use crate::operation::{Operation, RowsOfCall};
 use crate::stack::Typed;
 use std::ops::Range;
@@ -108,6 +109,16 @@ pub(crate) fn line(elements: u64) -> LaunchConfig {
     let blocks = elements.div_ceil(THREADS).min(GRID_X_MAX);
     let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
     LaunchConfig::new([blocks, 1, 1], [256, 1, 1])
+}
+
+/// The result of the check of a kernel's arguments.
+pub(crate) type Checked = std::result::Result<(), String>;
+
+/// The size of the elements of the type that argument `index` has the number of.
+pub(crate) fn bytes_of(args: &ArgBlock, index: usize) -> std::result::Result<u64, String> {
+    let number = args.scalar::<u32>(index);
+    let found = RealType::numbered(number).map(RealType::bytes);
+    found.ok_or_else(|| format!("{number} is not the number of a type"))
 }
 
 /// The cost of a kernel that reads or writes each byte of its spans once.

@@ -71,6 +71,14 @@ impl RealType {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
+    /// The type with a number that the check of a kernel has accepted.
+    ///
+    /// # Panics
+    /// If no type has the number.
+    pub(crate) fn known(number: u32) -> Self {
+        Self::numbered(number).expect("the check refuses an unknown number")
+    }
+
     /// The size of an element in bytes.
     pub(crate) const fn bytes(self) -> u64 {
         self.size() as u64

@@ -5,8 +5,7 @@ use super::params::{
     ThresholdParams,
 };
 use super::twin;
-use crate::call::{bytes_moved, line};
-use crate::elements::RealType;
+use crate::call::{Checked, bytes_moved, bytes_of, line};
 use trijet::kernels::{ArgBlock, Code, KernelSpec, Shape, Tile, Twin};
 use trijet::{Kernel, LaunchConfig, Result};
 
@@ -25,15 +24,6 @@ const fn spec(
 ) -> KernelSpec {
     let twin = Twin { tile_elements: |_| TILE_BYTES, run, cost: bytes_moved };
     KernelSpec::new(name, Code::ptx(PTX), Shape::Computed(shape)).check(check).twin(twin)
-}
-
-type Checked = std::result::Result<(), String>;
-
-/// The size of the elements of the type that argument `index` has the number of.
-fn bytes_of(args: &ArgBlock, index: usize) -> std::result::Result<u64, String> {
-    let number = args.scalar::<u32>(index);
-    let found = RealType::numbered(number).map(RealType::bytes);
-    found.ok_or_else(|| format!("{number} is not the number of a type"))
 }
 
 /// Checks that the first and the last span have the same number of elements, of these sizes.

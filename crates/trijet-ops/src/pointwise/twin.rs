@@ -10,11 +10,6 @@ use crate::elements::{
 };
 use trijet::kernels::Tile;
 
-/// The type with a number that the check of the kernel has accepted.
-fn type_of(number: u32) -> RealType {
-    RealType::numbered(number).expect("the check refuses an unknown number")
-}
-
 /// Writes one element after another: the results of `map` for the elements of the input from index
 /// `first / B::BYTES` on. `first` is the index of the first byte of `y` in the whole output.
 fn map<A: Element, B: Element>(x: &[u8], first: usize, y: &mut [u8], map: impl Fn(A) -> B) {
@@ -27,17 +22,24 @@ fn map<A: Element, B: Element>(x: &[u8], first: usize, y: &mut [u8], map: impl F
 /// The number of elements of a block.
 const BLOCK: usize = 256;
 
+/// The input of [`blocks`].
+struct Input<'a> {
+    of: RealType,
+    reading: Reading,
+    x: &'a [u8],
+}
+
 /// Writes one block after another: the results of `change` for the values of the input, in place.
-/// `change` gets the index of the first value in the whole output. `first` is the index of the first
-/// byte of `y` in the whole output.
+/// `change` gets the index of the first value in the whole output. `first` is the index of the
+/// first byte of `y` in the whole output.
 fn blocks(
-    (from, reading): (RealType, Reading),
+    input: &Input<'_>,
     to: RealType,
-    x: &[u8],
     first: usize,
     y: &mut [u8],
     change: impl Fn(usize, &mut [f64]),
 ) {
+    let Input { of: from, reading, x } = *input;
     let [from_bytes, to_bytes] = [from, to].map(RealType::size);
     let mut values = [0.0; BLOCK];
     let mut at = first / to_bytes;
@@ -54,7 +56,7 @@ fn blocks(
 pub(super) fn convert(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, x, y) = tile.args::<ConvertParams>();
-    let (from, to) = (type_of(from), type_of(to));
+    let (from, to) = (RealType::known(from), RealType::known(to));
     if from == to {
         y.copy_from_slice(&x[first..][..y.len()]);
     } else if let (Some(_), Some(limits)) = (from.limits(), to.limits()) {
@@ -70,7 +72,7 @@ pub(super) fn convert(tile: &mut Tile<'_>) {
         });
     } else {
         let reading = if to == RealType::F64 { Reading::Nearest } else { Reading::Odd };
-        blocks((from, reading), to, x, first, y, |_, _| {});
+        blocks(&Input { of: from, reading, x }, to, first, y, |_, _| {});
     }
 }
 
@@ -92,8 +94,8 @@ pub(super) fn affine(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (of, scale, offset, x, y) = tile.args::<AffineParams>();
     let (short_scale, short_offset) = (single(scale), single(offset));
-    with_element!(type_of(of), A => {
-        if type_of(of).is_short() {
+    with_element!(RealType::known(of), A => {
+        if RealType::known(of).is_short() {
             map(x, first, y, |v: A| {
                 A::nearest((short_scale * single(v.real()) + short_offset).into())
             });
@@ -118,8 +120,8 @@ fn held(v: f64, low: f64, high: f64) -> f64 {
 pub(super) fn rescale(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, low, high, to_low, to_high, x, y) = tile.args::<RescaleParams>();
-    let from = (type_of(from), Reading::Nearest);
-    blocks(from, type_of(to), x, first, y, |_, values| {
+    let input = Input { of: RealType::known(from), reading: Reading::Nearest, x };
+    blocks(&input, RealType::known(to), first, y, |_, values| {
         for v in values {
             *v = (held(*v, low, high) - low) / (high - low) * (to_high - to_low) + to_low;
         }
@@ -136,7 +138,7 @@ fn integer(of: RealType, word: u64) -> i128 {
 pub(super) fn clip(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (of, low, high, x, y) = tile.args::<ClipParams>();
-    let real = type_of(of);
+    let real = RealType::known(of);
     with_element!(real, A => {
         if A::IS_INTEGER {
             let (low, high) = (integer(real, low), integer(real, high));
@@ -153,7 +155,7 @@ pub(super) fn clip(tile: &mut Tile<'_>) {
 pub(super) fn threshold(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (of, above, low, high, x, y) = tile.args::<ThresholdParams>();
-    let (real, low, high) = (type_of(of), low as u8, high as u8);
+    let (real, low, high) = (RealType::known(of), low as u8, high as u8);
     with_element!(real, A => {
         if A::IS_INTEGER {
             let above = integer(real, above);
@@ -170,8 +172,8 @@ pub(super) fn field(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, first_pixel, area, scale, x, dark, flat, y) = tile.args::<FieldParams>();
     let image = |all: &[f64], at: u64| all.get(usize::try_from(at).ok()?).copied();
-    let from = (type_of(from), Reading::Nearest);
-    blocks(from, type_of(to), x, first, y, |index, values| {
+    let input = Input { of: RealType::known(from), reading: Reading::Nearest, x };
+    blocks(&input, RealType::known(to), first, y, |index, values| {
         let mut at = (first_pixel % area + index as u64) % area;
         for v in values {
             let offset = image(dark, at).unwrap_or(0.0);

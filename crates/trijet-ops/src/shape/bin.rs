@@ -22,8 +22,8 @@ const COUNT_MAX: u64 = (1 << 32) - 1;
 ///
 /// If a factor does not divide the length of its axis, the rest of the axis is dropped, as for
 /// `skimage.measure.block_reduce` of an array that was cropped before. The factor of the images is
-/// for the third axis from the end; windows do not reach over the axes before it. Elements are added
-/// in the order of the array.
+/// for the third axis from the end; windows do not reach over the axes before it. Elements are
+/// added in the order of the array.
 ///
 /// ```
 /// use trijet::{Device, Dtype, Select};

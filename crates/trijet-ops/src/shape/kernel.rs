@@ -3,8 +3,7 @@
 use super::how::Projection;
 use super::params::{BinParams, BinPlan, CropParams, CropPlan, ProjectParams, ProjectPlan};
 use super::twin;
-use crate::call::{bytes_moved, line};
-use crate::elements::RealType;
+use crate::call::{Checked, bytes_moved, bytes_of, line};
 use trijet::kernels::{ArgBlock, Code, KernelSpec, Shape, Twin};
 use trijet::{Kernel, LaunchConfig, Result};
 
@@ -14,15 +13,6 @@ const PTX: &str = include_str!("shape.ptx");
 /// The number of bytes of the output that a call of a twin computes. A multiple of the size of
 /// every element.
 const TILE_BYTES: u64 = 16 * 1024;
-
-type Checked = std::result::Result<(), String>;
-
-/// The size of the elements of the type that argument `index` has the number of.
-fn bytes_of(args: &ArgBlock, index: usize) -> std::result::Result<u64, String> {
-    let number = args.scalar::<u32>(index);
-    let found = RealType::numbered(number).map(RealType::bytes);
-    found.ok_or_else(|| format!("{number} is not the number of a type"))
-}
 
 /// Refuses divisors of the kernels that are 0.
 fn check_divisors(divisors: &[u64]) -> Checked {

@@ -14,9 +14,9 @@ use trijet::{Device, Dtype, Result, Stream, View, ViewMut};
 /// The name of the operation in errors.
 const NAME: &str = "project";
 
-/// Makes one element of all elements along an axis, which the output lacks. The functions are those
-/// of NumPy (`array.max(axis)`). Sums are added in the order of the axis, in `f64` for floats, so
-/// the last bits may differ from NumPy, which adds in another order.
+/// Makes one element of all elements along an axis, which the output lacks. The results are the
+/// results of NumPy (`array.max(axis)`). Sums are added in the order of the axis, in `f64` for
+/// floats, so the last bits may differ from NumPy, which adds in another order.
 ///
 /// Axis 0 is refused: each row of the output would need all rows of the array. Exchange the first
 /// two axes of such an array when it is read, and project axis 1.

@@ -7,11 +7,6 @@ use crate::elements::{Element, RealType, elements, with_element, write, write_wh
 use std::ops::Range;
 use trijet::kernels::Tile;
 
-/// The type with a number that the check of the kernel has accepted.
-fn type_of(number: u32) -> RealType {
-    RealType::numbered(number).expect("the check refuses an unknown number")
-}
-
 /// An index or a length in a span. A span fits in memory.
 fn index(v: u64) -> usize {
     usize::try_from(v).expect("an index in a span fits in `usize`")
@@ -62,10 +57,10 @@ fn mean_of(sum: i128, count: i128) -> i128 {
 pub(super) fn bin(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, is_mean, plan, x, y) = tile.args::<BinParams>();
-    let (to, count) = (type_of(to), plan.count());
+    let (to, count) = (RealType::known(to), plan.count());
     let start = first / to.size();
     let outputs = start as u64..(start + y.len() / to.size()) as u64;
-    with_element!(type_of(from), A => {
+    with_element!(RealType::known(from), A => {
         if A::IS_INTEGER {
             let reduced = |element| {
                 let sum: i128 = window::<A>(&plan, x, element).map(A::whole).sum();
@@ -148,10 +143,10 @@ pub(super) fn project(tile: &mut Tile<'_>) {
     let first = tile.first;
     let (from, to, how, plan, x, y) = tile.args::<ProjectParams>();
     let how = Projection::numbered(how).expect("the check refuses an unknown number");
-    let to = type_of(to);
+    let to = RealType::known(to);
     let (start, count) = (first / to.size(), y.len() / to.size());
     let outputs = start as u64..(start + count) as u64;
-    with_element!(type_of(from), A => match how {
+    with_element!(RealType::known(from), A => match how {
         Projection::Max | Projection::Min => {
             let mut states: Vec<Option<A>> = vec![None; count];
             fold(&plan, x, &outputs, &mut states, |best, v: A| {
