@@ -56,6 +56,9 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         let tests = ["test", "--no-run", "-p", "trijet", "--test", "gpu"];
         programs.extend(build(&root, &commit, &tests)?.into_iter().filter(|p| p.kind == "test"));
     }
+    // The tests of the operations run on any device.
+    let tests = ["test", "--no-run", "-p", "trijet-ops", "--test", "*"];
+    programs.extend(build(&root, &commit, &tests)?.into_iter().filter(|p| p.kind == "test"));
 
     let folder = root.join("bundle");
     if folder.exists() {

@@ -10,12 +10,13 @@ mod trace;
 
 pub(crate) use self::bench::BenchArguments;
 pub(crate) use self::lesson::LessonOptions;
-pub(crate) use self::map::{KernelTemplate, MapOptions};
+pub(crate) use self::map::{Axis, KernelTemplate, MapOptions};
 pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
-use self::shared::{dtype_of, timeline_file};
+pub(crate) use self::shared::dtype_of;
+use self::shared::timeline_file;
 use crate::report_words::named;
 use crate::values::{ReportLength, bytes, radius};
 use clap::builder::RangedU64ValueParser;

@@ -1,34 +1,35 @@
 //! The operations of `trijet map` on the command line, in the order in which they are applied.
 //!
-//! `--op` and `--kernel` may be repeated. The operations are applied in the order of these options
-//! on the command line. The options of a kernel belong to the last `--kernel` before them. With
-//! only one kernel, its options may be anywhere. `--radius`, `--edges`, `--scale` and `--offset`
-//! are for a single operation. Contradicting options are refused here, as wrong usage.
+//! `--op`, `--to` and `--kernel` may be repeated. The operations are applied in the order of these
+//! options on the command line. The options of a kernel belong to the last `--kernel` before them.
+//! With only one kernel, its options may be anywhere. `--radius`, `--edges`, `--scale` and
+//! `--offset` are for a single operation. Contradicting options are refused here, as wrong usage.
 #![forbid(unsafe_code)]
 
-use crate::values::{EdgesName, KernelArg, edges, finite, radius};
+use crate::args::dtype_of;
+use crate::values::{EdgesName, KernelArg, RowRatio, finite, radius};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use trijet::kernels::median::{Edges, Window};
-use trijet_io::shown;
+use trijet::kernels::median::Edges;
+use trijet_io::{Dtype, shown};
+use trijet_ops::{OPERATIONS, OperationText};
 
 /// One operation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Step {
-    Median(Window),
-    Affine { scale: f32, offset: f32 },
+    Named(OperationText),
     Kernel(KernelStep),
 }
 
 impl Step {
-    /// The file of a kernel; `None` for a built-in operation.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    /// The files that the operation reads: a kernel, or images.
+    pub(crate) fn files(&self) -> Vec<&Path> {
         match self {
-            Self::Median(_) | Self::Affine { .. } => None,
-            Self::Kernel(kernel) => Some(&kernel.file),
+            Self::Named(text) => text.files().into_iter().map(Path::new).collect(),
+            Self::Kernel(kernel) => vec![&kernel.file],
         }
     }
 }
@@ -40,6 +41,9 @@ pub(crate) struct KernelStep {
     pub(crate) entry: String,
     pub(crate) args: Vec<KernelArg>,
     pub(crate) halo: Option<u64>,
+    /// The type of the elements of the output, if it is not the type of the input.
+    pub(crate) out_dtype: Option<Dtype>,
+    pub(crate) out_rows: Option<RowRatio>,
 }
 
 /// The operations of a run in the order of the command line. A run has at least one operation.
@@ -83,7 +87,10 @@ struct StepOptions {
     /// result of the previous one, in the order of the command line, in one pass over the file. The
     /// output is the same as with a separate run for each operation.
     #[arg(long, value_parser = OpParser, group = "operation")]
-    op: Vec<Op>,
+    op: Vec<OpText>,
+    /// Convert the elements to this type; the same as --op convert:TYPE.
+    #[arg(long, value_name = "TYPE", value_parser = dtype_of(&Dtype::ALL), group = "operation")]
+    to: Vec<Dtype>,
     /// The radius of a single median, 1 to 7 [default: 1].
     #[arg(long, value_parser = radius)]
     radius: Option<u32>,
@@ -112,48 +119,20 @@ struct StepOptions {
     /// The number of rows that your kernel reads before and after the rows that it writes.
     #[arg(long)]
     halo: Vec<u64>,
+    /// The element type that your kernel writes [default: the type of its input].
+    #[arg(long, value_name = "TYPE", value_parser = dtype_of(&Dtype::ALL))]
+    out_dtype: Vec<Dtype>,
+    /// The number of rows that your kernel writes for a number of rows of its input, within each
+    /// image: 1/2 writes one row for two rows [default: 1/1].
+    #[arg(long, value_name = "OUT/IN")]
+    out_rows: Vec<RowRatio>,
 }
 
-/// A built-in operation, as the user types it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Op {
-    Median { radius: Option<u32>, edges: Option<Edges> },
-    Affine(Option<(f32, f32)>),
-}
-
-impl Op {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Median { .. } => "median",
-            Self::Affine(_) => "affine",
-        }
-    }
-}
-
-fn op(text: &str) -> Result<Op, String> {
-    let median = "median, median:RADIUS or median:RADIUS,EDGES";
-    let affine = "affine, affine:SCALE or affine:SCALE,OFFSET";
-    let (name, values) =
-        text.split_once(':').map_or((text, None), |(name, values)| (name, Some(values)));
-    let write = |form| move |cause| format!("{cause}; write {form}");
-    match (name, values) {
-        ("median", None) => Ok(Op::Median { radius: None, edges: None }),
-        ("median", Some(values)) => {
-            let (pixels, name) = values
-                .split_once(',')
-                .map_or((values, None), |(pixels, name)| (pixels, Some(name)));
-            let both = radius(pixels).and_then(|radius| Ok((radius, name.map(edges).transpose()?)));
-            both.map(|(radius, edges)| Op::Median { radius: Some(radius), edges })
-                .map_err(write(median))
-        }
-        ("affine", None) => Ok(Op::Affine(None)),
-        ("affine", Some(values)) => {
-            let (scale, offset) = values.split_once(',').unwrap_or((values, "0"));
-            let both = finite(scale).and_then(|scale| Ok((scale, finite(offset)?)));
-            both.map(|both| Op::Affine(Some(both))).map_err(write(affine))
-        }
-        _ => Err(format!("unknown operation `{name}`; write {median}, {affine}")),
-    }
+/// A built-in operation, and its text as the user typed it.
+#[derive(Debug, Clone)]
+struct OpText {
+    text: OperationText,
+    typed: String,
 }
 
 /// Reads an operation. The help and the completions list the names.
@@ -161,31 +140,32 @@ fn op(text: &str) -> Result<Op, String> {
 struct OpParser;
 
 impl TypedValueParser for OpParser {
-    type Value = Op;
+    type Value = OpText;
 
     fn parse_ref(
         &self,
         command: &Command,
         arg: Option<&Arg>,
         value: &OsStr,
-    ) -> Result<Op, clap::Error> {
-        StringValueParser::new().try_map(|text| op(&text)).parse_ref(command, arg, value)
+    ) -> Result<OpText, clap::Error> {
+        let read = |typed: String| {
+            OperationText::parse(&typed).map(|text| OpText { text, typed }).map_err(words)
+        };
+        StringValueParser::new().try_map(read).parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let median = "The median of the square of 2R+1 by 2R+1 pixels around each pixel, which \
-                      removes salt-and-pepper noise; for u8 and u16. The square stays within the \
-                      pixel's own image, and --edges sets the pixels beyond the edges: the \
-                      default, nearest, does the same as SciPy's median_filter with \
-                      mode='nearest'. median:3 has radius 3, and median:3,reflect has radius 3 and \
-                      --edges reflect";
-        let affine = "scale * x + offset: a product and a sum in f32, each rounded. For integers the \
-                      result is rounded to the nearest integer, ties to even, and limited to the \
-                      range of \
-                      the type. affine:0.5,3 has scale 0.5 and offset 3";
-        let values = [("median", median), ("affine", affine)];
-        Some(Box::new(values.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))
+        let value = |one: &'static trijet_ops::Named| {
+            PossibleValue::new(one.name).help(format!("{}. {}", one.form(), one.help))
+        };
+        Some(Box::new(OPERATIONS.iter().map(value)))
     }
+}
+
+/// The message of an error about the text of an operation.
+fn words(error: trijet::Error) -> String {
+    let text = error.to_string();
+    text.strip_prefix("operation: ").map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// A kernel on the command line, with its position `at` and the options that belong to it.
@@ -195,11 +175,18 @@ struct Typed {
     entry: Option<String>,
     args: Vec<KernelArg>,
     halo: Option<u64>,
+    out_dtype: Option<Dtype>,
+    out_rows: Option<RowRatio>,
 }
 
 impl Typed {
+    fn new(at: usize, file: PathBuf) -> Self {
+        let (entry, args, halo, out_dtype, out_rows) = (None, Vec::new(), None, None, None);
+        Self { at, file, entry, args, halo, out_dtype, out_rows }
+    }
+
     fn step(self) -> Result<Step, String> {
-        let Self { file, entry, args, halo, .. } = self;
+        let Self { file, entry, args, halo, out_dtype, out_rows, .. } = self;
         let Some(entry) = entry else {
             let file = shown(&file);
             return Err(format!("--kernel {file} requires --entry, the name of the kernel in it"));
@@ -209,7 +196,7 @@ impl Typed {
             let file = shown(&file);
             return Err(format!("--kernel {file}: unknown extension; use .cu, .ptx or .cubin"));
         }
-        Ok(Step::Kernel(KernelStep { file, entry, args, halo }))
+        Ok(Step::Kernel(KernelStep { file, entry, args, halo, out_dtype, out_rows }))
     }
 }
 
@@ -244,10 +231,11 @@ impl StepOptions {
     /// The operations, sorted by their positions on the command line.
     fn steps(mut self, matches: &ArgMatches) -> Result<Vec<Step>, String> {
         let ops = placed(matches, "op", std::mem::take(&mut self.op));
+        let conversions = placed(matches, "to", std::mem::take(&mut self.to));
         let files = placed(matches, "kernel", std::mem::take(&mut self.kernel));
-        self.check(&ops, ops.len() + files.len())?;
-        let typed = |(at, file)| Typed { at, file, entry: None, args: Vec::new(), halo: None };
-        let mut kernels: Vec<Typed> = files.into_iter().map(typed).collect();
+        self.check(&ops, ops.len() + conversions.len() + files.len())?;
+        let mut kernels: Vec<Typed> =
+            files.into_iter().map(|(at, file)| Typed::new(at, file)).collect();
         for (at, entry) in placed(matches, "entry", std::mem::take(&mut self.entry)) {
             let kernel = owner(&mut kernels, at, "--entry")?;
             once("--entry", &mut kernel.entry, entry, &shown(&kernel.file).to_string())?;
@@ -259,8 +247,22 @@ impl StepOptions {
             let kernel = owner(&mut kernels, at, "--halo")?;
             once("--halo", &mut kernel.halo, halo, &shown(&kernel.file).to_string())?;
         }
-        let mut steps: Vec<(usize, Step)> =
-            ops.into_iter().map(|(at, op)| (at, self.step(op))).collect();
+        for (at, dtype) in placed(matches, "out_dtype", std::mem::take(&mut self.out_dtype)) {
+            let kernel = owner(&mut kernels, at, "--out-dtype")?;
+            once("--out-dtype", &mut kernel.out_dtype, dtype, &shown(&kernel.file).to_string())?;
+        }
+        for (at, rows) in placed(matches, "out_rows", std::mem::take(&mut self.out_rows)) {
+            let kernel = owner(&mut kernels, at, "--out-rows")?;
+            once("--out-rows", &mut kernel.out_rows, rows, &shown(&kernel.file).to_string())?;
+        }
+        let mut steps: Vec<(usize, Step)> = Vec::new();
+        for (at, op) in ops {
+            steps.push((at, Step::Named(self.with_values(op)?)));
+        }
+        for (at, dtype) in conversions {
+            let text = OperationText::parse(&format!("convert:{dtype}")).map_err(words)?;
+            steps.push((at, Step::Named(text)));
+        }
         for kernel in kernels {
             steps.push((kernel.at, kernel.step()?));
         }
@@ -269,49 +271,52 @@ impl StepOptions {
     }
 
     /// Returns an error for `--radius`, `--edges`, `--scale` or `--offset` in three cases. Either
-    /// no operation uses the option, or there is more than one operation (`count`), or `--op`
-    /// states the same value.
-    fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
+    /// no operation uses the option, or there is more than one operation (`count`), or `--op` has
+    /// values of its own.
+    fn check(&self, ops: &[(usize, OpText)], count: usize) -> Result<(), String> {
         let given = [
-            ("--radius", self.radius.is_some(), "median", "median:RADIUS"),
-            ("--edges", self.edges.is_some(), "median", "median:RADIUS,EDGES"),
-            ("--scale", self.scale.is_some(), "affine", "affine:SCALE,OFFSET"),
-            ("--offset", self.offset.is_some(), "affine", "affine:SCALE,OFFSET"),
+            ("radius", self.radius.is_some(), "median", "median:RADIUS"),
+            ("edges", self.edges.is_some(), "median", "median:RADIUS,EDGES"),
+            ("scale", self.scale.is_some(), "affine", "affine:SCALE,OFFSET"),
+            ("offset", self.offset.is_some(), "affine", "affine:SCALE,OFFSET"),
         ];
         for (option, _, name, form) in given.into_iter().filter(|given| given.1) {
-            let Some((_, first)) = ops.iter().find(|(_, op)| op.name() == name) else {
-                return Err(format!("{option} requires --op {name}"));
+            let Some((_, first)) = ops.iter().find(|(_, op)| op.text.name() == name) else {
+                return Err(format!("--{option} requires --op {name}"));
             };
             if count > 1 {
                 return Err(format!(
-                    "{option} is for a single operation; among several, write --op {form}"
+                    "--{option} is for a single operation; among several, write --op {form}"
                 ));
             }
-            let is_given = match first {
-                Op::Median { edges, .. } if option == "--edges" => edges.is_some(),
-                Op::Median { radius, .. } => radius.is_some(),
-                Op::Affine(values) => values.is_some(),
-            };
+            // A scale alone would be the scale of another affine map than the offset.
+            let is_given = first.text.has(option) || name == "affine" && first.typed.contains(':');
             if is_given {
                 return Err(format!(
-                    "{option} is given in addition to --op {name} with values; write --op {form} without it"
+                    "--{option} is given in addition to --op {name} with values; write --op {form} without it"
                 ));
             }
         }
         Ok(())
     }
 
-    fn step(&self, op: Op) -> Step {
-        match op {
-            Op::Median { radius, edges } => Step::Median(Window {
-                radius: radius.or(self.radius).unwrap_or(1),
-                edges: edges.or(self.edges.map(Edges::from)).unwrap_or_default(),
-            }),
-            Op::Affine(Some((scale, offset))) => Step::Affine { scale, offset },
-            Op::Affine(None) => Step::Affine {
-                scale: self.scale.unwrap_or(1.0),
-                offset: self.offset.unwrap_or(0.0),
-            },
+    /// An operation with the values of `--radius`, `--edges`, `--scale` and `--offset`.
+    fn with_values(&self, op: OpText) -> Result<OperationText, String> {
+        let edges = self.edges.map(|name| Edges::from(name).to_string());
+        let values = match op.text.name() {
+            "median" => [("radius", self.radius.map(|one| one.to_string())), ("edges", edges)],
+            "affine" => [
+                ("scale", self.scale.map(|one| one.to_string())),
+                ("offset", self.offset.map(|one| one.to_string())),
+            ],
+            _ => return Ok(op.text),
+        };
+        let mut typed = op.typed;
+        for (name, value) in values {
+            let Some(value) = value else { continue };
+            let separator = if typed.contains(':') { ',' } else { ':' };
+            typed.push_str(&format!("{separator}{name}={value}"));
         }
+        OperationText::parse(&typed).map_err(words)
     }
 }

@@ -178,14 +178,6 @@ impl From<EdgesName> for Edges {
     }
 }
 
-/// Parses the edges of the median filter.
-pub(crate) fn edges(text: &str) -> Result<Edges, String> {
-    EdgesName::from_str(text, false).map(Edges::from).map_err(|_| {
-        let names = Edges::ALL.map(|edges| edges.to_string()).join(", ");
-        format!("unknown edges `{text}`: use {names}")
-    })
-}
-
 /// Parses a time with a unit: 12s, 1.5s, 500ms, 20us or 7ns.
 pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -214,6 +206,57 @@ pub(crate) fn shape(text: &str) -> Result<Shape, String> {
 /// The dimensions of an array, slowest first.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape(pub(crate) Vec<u64>);
+
+/// The number of rows of an output for a number of rows of the input, for a user's kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowRatio {
+    pub(crate) output: u64,
+    input: u64,
+}
+
+impl Default for RowRatio {
+    fn default() -> Self {
+        Self { output: 1, input: 1 }
+    }
+}
+
+impl RowRatio {
+    /// Whether the output has the rows of the input.
+    pub(crate) fn is_same(self) -> bool {
+        self.output == self.input
+    }
+
+    /// The rows of the output for this number of rows of the input. `None` if the rows are not a
+    /// multiple of the rows of the ratio.
+    pub(crate) fn output(self, rows: u64) -> Option<u64> {
+        let is_whole = rows.is_multiple_of(self.input);
+        (rows / self.input).checked_mul(self.output).filter(|_| is_whole)
+    }
+
+    /// The rows of the input from which these rows of the output are computed.
+    pub(crate) fn input_rows(self, rows: &Range<u64>) -> Range<u64> {
+        let at = |group: u64| group.saturating_mul(self.input);
+        at(rows.start / self.output)..at(rows.end.div_ceil(self.output))
+    }
+}
+
+impl fmt::Display for RowRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.output, self.input)
+    }
+}
+
+impl FromStr for RowRatio {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
+        let parts = text.split_once('/').and_then(|(output, input)| {
+            Some(Self { output: number(output)?, input: number(input)? })
+        });
+        parts.ok_or_else(|| format!("`{text}` is not a ratio of rows such as 1/2"))
+    }
+}
 
 /// An argument of a user's kernel: a name for messages, and a value with its type.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A damaged image of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,15 @@ impl DamagedImages {
     }
 }
 
-/// The indices of the images that have at least one row in `rows`. An `image_rows` of 0 counts as 1.
+/// The damaged images of an input, and the number of rows of the results of one image.
+#[derive(Debug)]
+pub(crate) struct SkippedImages {
+    pub(crate) images: Arc<DamagedImages>,
+    pub(crate) rows: u64,
+}
+
+/// The indices of the images that have at least one row in `rows`. An `image_rows` of 0 counts as
+/// 1.
 fn images_of(rows: &Range<u64>, image_rows: u64) -> Range<u64> {
     rows.start / image_rows.max(1)..rows.end.div_ceil(image_rows.max(1))
 }

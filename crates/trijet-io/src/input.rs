@@ -164,7 +164,7 @@ impl Input {
     ) -> Result<Self> {
         let names = opened.items.iter().map(|item| item.name.clone());
         let names = names.filter(|name| !name.is_empty()).collect();
-        let granule = opened.whole_rows;
+        let granule = opened.granule;
         let canonical = fs::canonicalize(path).map_err(|e| file_error::io("open", path, e))?;
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
@@ -209,7 +209,7 @@ impl Input {
     /// read by whole images, such as a folder of PNG images.
     pub fn swap_first_axes(mut self) -> Result<Self> {
         self.opened = swapped(self.opened).map_err(|e| e.context(shown(&self.path).to_string()))?;
-        self.granule = self.opened.whole_rows;
+        self.granule = self.opened.granule;
         self.slice = Slice { indices: None, array: self.opened.array.clone(), first_row: 0 };
         self.names = Vec::new();
         self.has_swapped_axes = true;
@@ -352,23 +352,15 @@ impl Input {
         self.damaged.clone()
     }
 
-    /// The granule for a run that writes the rows `rows`, in granules of `output` rows
-    /// ([`crate::Target::granule`]), one row of the output for each row of the input. No part of
-    /// the input is decoded twice, if such a granule divides the rows. Otherwise it is the smallest
-    /// possible granule.
+    /// The number of rows at whose multiples chunks should start, so that no part of the input is
+    /// decoded twice.
     #[must_use]
-    pub fn granule_for(&self, output: u64, rows: &Range<u64>) -> u64 {
-        let all = self.array().layout().rows;
-        let is_cut = |granule: u64| {
-            [rows.start, rows.end].into_iter().any(|row| row < all && !row.is_multiple_of(granule))
-        };
-        let smallest = least_common_multiple(self.opened.granule, output);
-        let wanted = least_common_multiple(self.opened.whole_rows, output);
-        if is_cut(wanted) { smallest } else { wanted }
+    pub fn whole_rows(&self) -> u64 {
+        self.opened.whole_rows
     }
 
     /// Makes chunks start at multiples of `granule` rows. This is needed if the output accepts only
-    /// whole granules ([`granule_for`](Self::granule_for)).
+    /// whole granules ([`crate::Target::granule`]).
     ///
     /// # Panics
     /// If `granule` is not a multiple of the granule of the input's format.
@@ -389,14 +381,6 @@ impl Input {
         files.extend(self.names().iter().map(|name| self.path().join(name)));
         files
     }
-}
-
-fn least_common_multiple(a: u64, b: u64) -> u64 {
-    let (mut larger, mut smaller) = (a.max(1), b.max(1));
-    while smaller > 0 {
-        (larger, smaller) = (smaller, larger % smaller);
-    }
-    (a.max(1) / larger).saturating_mul(b.max(1))
 }
 
 /// Refuses the path `-`, which means the standard input.

@@ -30,3 +30,7 @@ pub use pointwise::{Affine, Clip, Convert, FlatField, Image, Rescale, Swap, Thre
 pub use rank::Rank;
 pub use shape::{Bin, Binned, Crop, Project, Projection};
 pub use stack::{Stack, Typed};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operations.md")]
+mod page {}

@@ -44,6 +44,12 @@ pub trait Operation: fmt::Debug + Send + Sync {
     /// that output.
     fn input_rows(&self, x: &Typed, y: Range<u64>) -> Range<u64>;
 
+    /// The number of rows of the output at whose multiples calls start; 1 by default. Calls end at
+    /// such a multiple or at the end of the output.
+    fn granule(&self) -> u64 {
+        1
+    }
+
     /// Loads the kernels that the operation needs for the array `x`, so that the first call does
     /// not wait for running work.
     ///

@@ -21,6 +21,18 @@ pub(crate) enum KernelTemplate {
     Halo,
 }
 
+/// The axis along which `trijet map` reads a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Axis {
+    /// The images in their order.
+    #[default]
+    #[value(name = "0")]
+    First,
+    /// The first two axes exchanged: sinograms of a stack of projections.
+    #[value(name = "1")]
+    Second,
+}
+
 /// The text at the end of `trijet map --help`.
 const MAP_HELP: &str = "\
 Examples:
@@ -90,6 +102,10 @@ pub(crate) struct MapOptions {
     /// --shape and --dtype.
     #[arg(long, value_name = "BYTES", value_parser = header, requires = "shape")]
     pub(crate) header: Option<Bytes>,
+    /// The axis whose slices are the images of the operations. 1 exchanges the first two axes, so
+    /// that a stack of projections becomes a stack of sinograms, in the output too.
+    #[arg(long, value_enum, default_value = "0", hide_possible_values = true)]
+    pub(crate) axis: Axis,
     /// Process only these images of a stack, or rows of an image: indices of the first axis of the
     /// input, counted from 0, without the last one. 10: has no end, and :20 has no start. Rows
     /// outside of the slice are still read where the operation needs them, so the result equals

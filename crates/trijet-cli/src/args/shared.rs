@@ -41,7 +41,7 @@ pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// A parser of one of the element types `types`, by the name of the type in Rust or in NumPy.
-pub(super) fn dtype_of(types: &[Dtype]) -> impl TypedValueParser<Value = Dtype> {
+pub(crate) fn dtype_of(types: &[Dtype]) -> impl TypedValueParser<Value = Dtype> {
     let names = types.iter().map(|one| PossibleValue::new(one.name()).alias(one.numpy_name()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Dtype>())
 }

@@ -1,58 +1,216 @@
 //! The operations of a run of `trijet map`. Each operation is a stage of the same pipeline.
 #![forbid(unsafe_code)]
 
-use super::operation::Operation;
-use crate::steps::RunSteps;
+use super::image_file::load_image;
+use super::user_kernel::UserKernel;
+use crate::steps::{RunSteps, Step};
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use trijet::pipeline::Layout;
-use trijet::{Device, Pipeline, Result};
-use trijet_io::{Array, Dtype};
+use trijet::{Device, Error, ErrorKind, Pipeline, Result};
+use trijet_io::{Array, Input, Target, shown};
+use trijet_ops::{Operation, RowsOfCall, Typed};
 
-/// The operations, in the order in which they are applied. The input and every result have the same
-/// element type.
+/// One operation, with the array that it reads and the array that it makes.
 #[derive(Debug)]
+struct ChainStep {
+    operation: OwnOperation,
+    words: String,
+    x: Typed,
+    /// The number of rows of `x`.
+    x_rows: u64,
+    y: Array,
+}
+
+/// An operation by its origin.
+#[derive(Debug)]
+enum OwnOperation {
+    Named(Box<dyn Operation>),
+    User(Box<UserKernel>),
+}
+
+impl OwnOperation {
+    fn get(&self) -> &dyn Operation {
+        match self {
+            Self::Named(operation) => &**operation,
+            Self::User(kernel) => &**kernel,
+        }
+    }
+}
+
+/// The operations, in the order in which they are applied.
+#[derive(Debug, Clone)]
 pub(super) struct Chain {
-    operations: Vec<Operation>,
-    dtype: Dtype,
+    steps: Arc<[ChainStep]>,
+    input: Array,
+}
+
+fn refused(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "map", cause)
 }
 
 impl Chain {
     /// The operations of `steps` over `array`, which is the array of the file `input`.
     pub(super) fn new(steps: &RunSteps, array: &Array, input: &Path) -> Result<Self> {
-        let operations = steps.iter().map(|step| Operation::new(step, array, input));
-        Ok(Self { operations: operations.collect::<Result<_>>()?, dtype: array.dtype() })
+        let mut chain: Vec<ChainStep> = Vec::new();
+        let mut x = Typed::new(array.dtype(), array.shape().to_vec());
+        let mut x_rows = array.layout().rows;
+        for step in steps.iter() {
+            let (operation, words) = operation_of(step, &x)?;
+            let y = operation.get().output(&x);
+            let y = y.map_err(|error| error.context(shown(input).to_string()))?;
+            let next = y.clone();
+            let y = Array::new(y.dtype, y.shape)?;
+            let y_rows = y.layout().rows;
+            chain.push(ChainStep { operation, words, x, x_rows, y });
+            (x, x_rows) = (next, y_rows);
+        }
+        Ok(Self { steps: chain.into(), input: array.clone() })
+    }
+
+    /// The array that the operations make.
+    pub(super) fn output(&self) -> &Array {
+        self.steps.last().map_or(&self.input, |step| &step.y)
+    }
+
+    /// The array that the operations make of the part of `input` that is processed.
+    ///
+    /// `InvalidValue` for a slice, if an operation changes the number of images.
+    pub(super) fn output_of_part(&self, input: &Input) -> Result<Array> {
+        let (whole, output) = (self.input.shape()[0], self.output());
+        if input.part().shape()[0] == whole {
+            return Ok(output.clone());
+        }
+        let keeps = |array: &Array| array.shape()[0] == whole;
+        if !self.steps.iter().all(|step| keeps(&step.y)) {
+            let cause = "--slice cannot be used with an operation that changes the length of the \
+                         first axis; write the slice to a file first";
+            return Err(refused(cause.to_owned()));
+        }
+        let mut shape = output.shape().to_vec();
+        shape[0] = input.part().shape()[0];
+        Array::new(output.dtype(), shape)
     }
 
     /// A description of everything that determines the bytes of the result.
     pub(super) fn description(&self) -> String {
-        let all: Vec<String> = self.operations.iter().map(Operation::description).collect();
+        let all: Vec<&str> = self.steps.iter().map(|step| step.words.as_str()).collect();
         all.join(", then ")
     }
 
     /// Loads the kernels, so that their errors are reported before anything is written.
     pub(super) fn load(&self, device: &Device) -> Result<()> {
-        self.operations.iter().try_for_each(|operation| operation.load(device, self.dtype))
+        self.steps.iter().try_for_each(|step| step.operation.get().load(device, &step.x))
     }
 
     /// For a host without a GPU: the result of the check of each kernel of the user, one kernel per
     /// line. `None` if a kernel could not be checked, or if there is no kernel of the user.
     pub(super) fn needs_gpu(&self) -> Option<String> {
-        let kernels: Vec<_> = self.operations.iter().filter_map(Operation::user_kernel).collect();
-        let is_all = !kernels.is_empty() && kernels.iter().all(|kernel| kernel.is_checked());
-        let lines: Vec<String> = kernels.iter().map(|kernel| kernel.needs_gpu()).collect();
+        let kernel = |step: &'_ ChainStep| match &step.operation {
+            OwnOperation::User(kernel) => Some((kernel.is_checked(), kernel.needs_gpu())),
+            OwnOperation::Named(_) => None,
+        };
+        let kernels: Vec<(bool, String)> = self.steps.iter().filter_map(kernel).collect();
+        let is_all = !kernels.is_empty() && kernels.iter().all(|(is_checked, _)| *is_checked);
+        let lines: Vec<String> = kernels.into_iter().map(|(_, words)| words).collect();
         is_all.then(|| lines.join("\n"))
     }
 
-    /// The number of rows of the input that a chunk needs before its first row. The chunk needs the
-    /// same number of rows after its last row.
-    pub(super) fn reach(&self, layout: Layout) -> u64 {
-        layout.reach(self.operations.iter().map(|operation| operation.halo(layout)))
+    /// The rows of the input that these rows of the result need.
+    pub(super) fn input_rows(&self, rows: Range<u64>) -> Range<u64> {
+        let needed = |rows, step: &ChainStep| {
+            let Range { start, end } = step.operation.get().input_rows(&step.x, rows);
+            let all = step.x_rows;
+            start.min(all)..end.min(all)
+        };
+        self.steps.iter().rev().fold(rows, needed)
     }
 
-    /// Appends the operations to a pipeline.
-    pub(super) fn stages<'a>(&'a self, pipeline: Pipeline<'a>, layout: Layout) -> Pipeline<'a> {
-        let stage =
-            |pipeline, operation: &'a Operation| operation.stage(pipeline, self.dtype, layout);
-        self.operations.iter().fold(pipeline, stage)
+    /// Whether each image of the result depends only on the image of the input with the same
+    /// number. An image is an index of the first axis.
+    pub(super) fn is_per_image(&self) -> bool {
+        let (images, output) = (self.input.shape()[0], self.output());
+        if output.shape()[0] != images {
+            return false;
+        }
+        let per_image = |array: &Array| array.layout().rows.checked_div(images).unwrap_or(0);
+        let (height_in, height_out) = (per_image(&self.input), per_image(output));
+        (0..images).all(|image| {
+            let needed = self.input_rows(image * height_out..(image + 1) * height_out);
+            image * height_in <= needed.start && needed.end <= (image + 1) * height_in
+        })
     }
+
+    /// The number of rows of the result at whose multiples chunks start. The output can write such
+    /// chunks. If possible, no part of the input is decoded for two of them.
+    pub(super) fn granule(&self, input: &Input, target: &Target) -> u64 {
+        let smallest = least_common_multiple(target.granule(), self.last_granule());
+        let Some(decoded) = self.result_rows(input.whole_rows()) else { return smallest };
+        let wanted = least_common_multiple(smallest, decoded);
+        let (all, own) = (self.output().layout().rows, target.rows_of_whole());
+        let is_cut = |row: u64| row < all && !row.is_multiple_of(wanted);
+        if is_cut(own.start) || is_cut(own.end) { smallest } else { wanted }
+    }
+
+    /// The number of rows of the result that belong to this number of rows of the input. `None` if
+    /// no whole number of rows belongs to them.
+    fn result_rows(&self, rows: u64) -> Option<u64> {
+        let (all, results) = (self.input.layout().rows, self.output().layout().rows);
+        let whole = u128::from(rows) * u128::from(results);
+        let is_whole = all > 0 && whole.is_multiple_of(u128::from(all));
+        let found = is_whole.then(|| whole / u128::from(all))?;
+        u64::try_from(found).ok().filter(|rows| *rows > 0)
+    }
+
+    fn last_granule(&self) -> u64 {
+        self.steps.last().map_or(1, |step| step.operation.get().granule())
+    }
+
+    /// Appends the operations to a pipeline, whose results have chunks of whole granules of
+    /// `granule` rows.
+    pub(super) fn stages<'a>(&'a self, mut pipeline: Pipeline<'a>, granule: u64) -> Pipeline<'a> {
+        for (place, step) in self.steps.iter().enumerate() {
+            let operation = step.operation.get();
+            let is_last = place + 1 == self.steps.len();
+            let granule = if is_last { granule } else { operation.granule() };
+            let output = step.y.layout();
+            let output = Layout::rows(output.rows, output.row_bytes).granule(granule);
+            pipeline = pipeline
+                .stage::<u8, u8>(move |s, x, y| {
+                    let rows = RowsOfCall { x: s.x_rows(), y: s.y_rows() };
+                    operation.enqueue(s, &step.x, &rows, x, y)
+                })
+                .output_rows(output, move |rows| operation.input_rows(&step.x, rows));
+        }
+        pipeline
+    }
+}
+
+/// The operation of a step over the array `x`, and its words in reports and in the journal.
+fn operation_of(step: &Step, x: &Typed) -> Result<(OwnOperation, String)> {
+    match step {
+        Step::Named(text) => {
+            let operation = text.build(&|name| load_image(Path::new(name)))?;
+            let words = match text.files().is_empty() {
+                true => text.words(),
+                // The images are a part of the operation, and their names are not.
+                false => format!("{}: {}", text.words(), operation.description()),
+            };
+            Ok((OwnOperation::Named(operation), words))
+        }
+        Step::Kernel(kernel) => {
+            let kernel = UserKernel::read(kernel, x.dtype)?;
+            let words = kernel.description();
+            Ok((OwnOperation::User(Box::new(kernel)), words))
+        }
+    }
+}
+
+fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut larger, mut smaller) = (a.max(1), b.max(1));
+    while smaller > 0 {
+        (larger, smaller) = (smaller, larger % smaller);
+    }
+    (a.max(1) / larger).saturating_mul(b.max(1))
 }

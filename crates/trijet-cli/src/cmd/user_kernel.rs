@@ -5,13 +5,15 @@
 //! Only this file of the command has unsafe code. Users who name a kernel on the command line are
 //! responsible for it, as for any program that they run.
 
-use crate::values::{KernelArg, Scalar};
+use crate::steps::KernelStep;
+use crate::values::{KernelArg, RowRatio, Scalar};
 use std::borrow::Cow;
-use std::path::Path;
+use std::ops::Range;
 use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};
 use trijet::{Args, Device, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
 use trijet_io::{Dtype, file_error, shown};
+use trijet_ops::{Operation, RowsOfCall, Typed};
 
 /// Checks that the first arguments are a span that the kernel reads and a span that it writes.
 fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
@@ -45,8 +47,20 @@ pub(super) struct UserKernel {
     checked: Checked,
     kernel: Kernel<Dynamic>,
     args: Vec<KernelArg>,
-    /// A description of everything that the result depends on, for the journal.
-    pub(super) description: String,
+    /// The types of the elements of the input and of the output.
+    types: ElementTypes,
+    /// The number of rows before and after its own rows that the kernel reads. `None` if the kernel
+    /// does not know the rows.
+    halo: Option<u64>,
+    rows: RowRatio,
+    description: String,
+}
+
+/// The types of the elements of the input and of the output.
+#[derive(Debug, Clone, Copy)]
+struct ElementTypes {
+    x: Dtype,
+    y: Dtype,
 }
 
 /// The type of the elements in CUDA C++.
@@ -65,23 +79,24 @@ fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The source, after a line that defines `TRIJET_T` as the type of the elements. The line numbers
-/// of the source do not change.
-fn for_elements(dtype: Dtype, source: &str) -> String {
-    format!("#define TRIJET_T {}\n#line 1\n{source}", element(dtype))
+/// The source, after a line that defines `TRIJET_T` as the type of the elements of the input, and
+/// `TRIJET_U` as the type of the elements of the output. The line numbers of the source do not
+/// change.
+fn for_elements(types: ElementTypes, source: &str) -> String {
+    let (t, u) = (element(types.x), element(types.y));
+    format!("#define TRIJET_T {t}\n#define TRIJET_U {u}\n#line 1\n{source}")
 }
 
 /// The parameters of a kernel as `trijet map` passes them: each with its declaration in CUDA C++
 /// and its size in bytes.
-fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, usize)> {
-    let t = element(dtype);
+fn parameters(types: ElementTypes, has_rows: bool, args: &[KernelArg]) -> Vec<(String, usize)> {
     let mut list = vec![
-        (format!("const {t}* x"), 8),
+        (format!("const {}* x", element(types.x)), 8),
         ("unsigned long long x_len".to_owned(), 8),
-        (format!("{t}* y"), 8),
+        (format!("{}* y", element(types.y)), 8),
         ("unsigned long long y_len".to_owned(), 8),
     ];
-    if has_halo {
+    if has_rows {
         list.extend(
             ["row_len", "rows_before"].map(|name| (format!("unsigned long long {name}"), 8)),
         );
@@ -101,8 +116,11 @@ fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, 
 }
 
 impl UserKernel {
-    /// Reads a kernel from a file. The kernel must be for elements of the type `dtype`.
-    pub(super) fn read(path: &Path, entry: &str, args: &[KernelArg], dtype: Dtype) -> Result<Self> {
+    /// Reads a kernel from its file. The kernel must be for elements of the type `dtype`.
+    pub(super) fn read(step: &KernelStep, dtype: Dtype) -> Result<Self> {
+        let KernelStep { file: path, entry, args, halo, out_dtype, out_rows } = step;
+        let types = ElementTypes { x: dtype, y: out_dtype.unwrap_or(dtype) };
+        let rows = out_rows.unwrap_or_default();
         let name = shown(path);
         let bytes = std::fs::read(path).map_err(|error| file_error::io("kernel", path, error))?;
         let digest = Digest::of(&bytes).value();
@@ -112,7 +130,7 @@ impl UserKernel {
             })
         };
         let code = match path.extension().and_then(|e| e.to_str()) {
-            Some("cu") => Code::Source(for_elements(dtype, &text(bytes)?).into()),
+            Some("cu") => Code::Source(for_elements(types, &text(bytes)?).into()),
             Some("ptx") => Code::Ptx(text(bytes)?.into()),
             Some("cubin") => Code::Cubin(Cow::Owned(bytes)),
             _ => {
@@ -137,17 +155,16 @@ impl UserKernel {
         let listed: Vec<_> = args.iter().map(|a| format!("{}={}", a.name, a.value)).collect();
         let description =
             format!("kernel {entry} {digest:016x} {}", listed.join(" ")).trim_end().to_owned();
-        Ok(Self { file, checked, kernel, args: args.to_vec(), description })
+        // A kernel whose output has other rows must know the rows.
+        let halo = if rows.is_same() { *halo } else { Some(halo.unwrap_or(0)) };
+        let (args, description) = (args.clone(), description_of(description, step));
+        Ok(Self { file, checked, kernel, args, types, halo, rows, description })
     }
 
-    /// Loads the kernel and compares its parameters, so that errors are reported before anything is
-    /// written.
-    pub(super) fn load(&self, device: &Device, dtype: Dtype, has_halo: bool) -> Result<()> {
-        if device.info().compute.0 == 0 {
-            return Err(Error::new(ErrorKind::NoDevice, "kernel", self.needs_gpu()));
-        }
+    /// Compares the parameters of the kernel with the expected ones.
+    fn check_parameters(&self, device: &Device) -> Result<()> {
         let Some(found) = device.parameters(&self.kernel)? else { return Ok(()) };
-        let expected = parameters(dtype, has_halo, &self.args);
+        let expected = parameters(self.types, self.halo.is_some(), &self.args);
         if expected.iter().map(|parameter| parameter.1).eq(found.iter().copied()) {
             return Ok(());
         }
@@ -183,17 +200,11 @@ impl UserKernel {
         format!("{known}; a GPU is needed to run the kernel, but none was found")
     }
 
-    /// Enqueues the kernel for one chunk. `frame` is for kernels with a halo: the number of
-    /// elements of a row, and the number of rows of the input before the chunk.
-    pub(super) fn launch<T: Element>(
-        &self,
-        stream: &Stream,
-        x: View<'_, T>,
-        y: ViewMut<'_, T>,
-        frame: Option<(u64, u64)>,
-    ) -> Result<()> {
-        let mut args = Args::new().read(x)?.write(y)?;
-        if let Some((row_len, rows_before)) = frame {
+    /// Enqueues the kernel for one chunk. `T` and `U` have the sizes of the elements.
+    fn launch<T: Element, U: Element>(&self, call: KernelCall<'_>) -> Result<()> {
+        let KernelCall { stream, x, y, row_len, rows_before } = call;
+        let mut args = Args::new().read(x.cast::<T>()?)?.write(y.cast::<U>()?)?;
+        if self.halo.is_some() {
             args = args.scalar(row_len)?.scalar(rows_before)?;
         }
         for arg in &self.args {
@@ -208,6 +219,102 @@ impl UserKernel {
         }
         stream.launch(&self.kernel, args)
     }
+
+    /// Enqueues the kernel for one chunk, with elements of the input of the size of `T`.
+    fn launch_from<T: Element>(&self, call: KernelCall<'_>) -> Result<()> {
+        match self.types.y.bytes() {
+            1 => self.launch::<T, u8>(call),
+            2 => self.launch::<T, u16>(call),
+            4 => self.launch::<T, u32>(call),
+            8 => self.launch::<T, u64>(call),
+            _ => self.launch::<T, [u64; 2]>(call),
+        }
+    }
+}
+
+/// The arguments of a kernel for one chunk.
+struct KernelCall<'a> {
+    stream: &'a Stream,
+    x: View<'a, u8>,
+    y: ViewMut<'a, u8>,
+    /// The number of elements of a row.
+    row_len: u64,
+    /// The number of rows of the input before the rows that belong to the first row of the output.
+    rows_before: u64,
+}
+
+/// The description of a kernel with the options that change its result.
+fn description_of(mut description: String, step: &KernelStep) -> String {
+    if let Some(halo) = step.halo {
+        description.push_str(&format!(" halo={halo}"));
+    }
+    if let Some(dtype) = step.out_dtype {
+        description.push_str(&format!(" out-dtype={dtype}"));
+    }
+    if let Some(rows) = step.out_rows {
+        description.push_str(&format!(" out-rows={rows}"));
+    }
+    description
+}
+
+impl Operation for UserKernel {
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn output(&self, x: &Typed) -> Result<Typed> {
+        let mut shape = x.shape.clone();
+        let place = shape.len().saturating_sub(2);
+        if let Some(height) = shape.get_mut(place)
+            && !self.rows.is_same()
+        {
+            let rows = self.rows;
+            *height = rows.output(*height).ok_or_else(|| {
+                let cause =
+                    format!("--out-rows {rows} does not divide the {height} rows of an image");
+                Error::new(ErrorKind::InvalidValue, "kernel", cause)
+            })?;
+        }
+        Ok(Typed::new(self.types.y, shape))
+    }
+
+    fn input_rows(&self, _: &Typed, y: Range<u64>) -> Range<u64> {
+        let (own, halo) = (self.rows.input_rows(&y), self.halo.unwrap_or(0));
+        own.start.saturating_sub(halo)..own.end.saturating_add(halo)
+    }
+
+    fn granule(&self) -> u64 {
+        self.rows.output
+    }
+
+    /// Loads the kernel and compares its parameters, so that errors are reported before anything is
+    /// written.
+    fn load(&self, device: &Device, _: &Typed) -> Result<()> {
+        if device.info().compute.0 == 0 {
+            return Err(Error::new(ErrorKind::NoDevice, "kernel", self.needs_gpu()));
+        }
+        self.check_parameters(device)
+    }
+
+    fn enqueue(
+        &self,
+        stream: &Stream,
+        array: &Typed,
+        rows: &RowsOfCall,
+        x: View<'_, u8>,
+        y: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let row_len = array.stack()?.width;
+        let rows_before = self.rows.input_rows(&rows.y).start.saturating_sub(rows.x.start);
+        let call = KernelCall { stream, x, y, row_len, rows_before };
+        match self.types.x.bytes() {
+            1 => self.launch_from::<u8>(call),
+            2 => self.launch_from::<u16>(call),
+            4 => self.launch_from::<u32>(call),
+            8 => self.launch_from::<u64>(call),
+            _ => self.launch_from::<[u64; 2]>(call),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -217,10 +324,11 @@ mod tests {
     /// The messages of the compiler have the line numbers of the file.
     #[test]
     fn the_type_of_the_elements_is_defined_before_the_first_line() {
-        let source = |dtype| for_elements(dtype, "typedef TRIJET_T T;");
-        let text = "#define TRIJET_T unsigned char\n#line 1\ntypedef TRIJET_T T;";
-        assert_eq!(source(Dtype::U8), text);
-        assert!(source(Dtype::U16).starts_with("#define TRIJET_T unsigned short\n"));
-        assert!(source(Dtype::F32).starts_with("#define TRIJET_T float\n"));
+        let source = |x, y| for_elements(ElementTypes { x, y }, "typedef TRIJET_T T;");
+        let text = "#define TRIJET_T unsigned char\n#define TRIJET_U float\n#line 1\ntypedef \
+                    TRIJET_T T;";
+        assert_eq!(source(Dtype::U8, Dtype::F32), text);
+        let text = source(Dtype::U16, Dtype::U16);
+        assert!(text.starts_with("#define TRIJET_T unsigned short\n"), "{text}");
     }
 }

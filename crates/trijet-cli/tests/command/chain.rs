@@ -129,7 +129,7 @@ fn the_report_and_the_timeline_name_every_operation() {
         |is: &dyn Fn(&trijet::trace::Op) -> bool| ops.iter().filter(|op| is(op)).count() as u64;
     // Data between two operations is not copied, and a host device copies nothing at all.
     assert_eq!(count(&|op| [Engine::Upload, Engine::Download].contains(&op.engine)), 0);
-    for kernel in ["median_r3_u16", "affine_u16"] {
+    for kernel in ["median_r3_u16", "affine"] {
         assert_eq!(count(&|op| op.label.contains(kernel)), chunks, "{kernel}");
     }
     let page = String::from_utf8(workdir.read("run.html")).unwrap();
@@ -177,11 +177,12 @@ fn kernels_of_the_user_have_their_places_in_the_order() {
 fn an_operation_that_does_not_fit_is_refused_at_any_place() {
     let workdir = Workdir::new();
     workdir.npy("in.npy", "<f4", &[2, 2], &[0; 16]);
-    let call = ["in.npy", "-o", "out.npy", "--op", "affine:2", "--op", "median:2"];
-    workdir.map(&call).refused(1, &["in.npy", "u8 or u16", "f32"]);
+    workdir.npy("wide.npy", "<f4", &[1, 3], &[0; 12]);
+    let call = ["in.npy", "-o", "out.npy", "--op", "affine:2", "--op", "subtract:wide.npy"];
+    workdir.map(&call).refused(1, &["in.npy", "1 x 3"]);
     workdir.file("gain.cu", GAIN.as_bytes());
     let kernel = ["--kernel", "gain.cu", "--entry", "gain"];
     let call = [&["in.npy", "-o", "out.npy", "--op", "affine:2"], &kernel[..]].concat();
     workdir.map(&call).refused(1, &["gain.cu", "a GPU is needed"]);
-    assert_eq!(workdir.names(), ["gain.cu", "in.npy"]);
+    assert_eq!(workdir.names(), ["gain.cu", "in.npy", "wide.npy"]);
 }

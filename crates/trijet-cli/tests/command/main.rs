@@ -24,6 +24,7 @@ mod json;
 mod map;
 #[path = "../../../trijet-tools/tests/common/terminal.rs"]
 mod on_terminal;
+mod operations;
 mod outputs;
 mod overlap;
 mod overwrite;

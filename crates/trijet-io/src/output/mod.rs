@@ -25,7 +25,7 @@ pub use target::Target;
 use self::earlier::{EarlierResult, Kept, kept};
 use self::partial::Partial;
 use self::place::Place;
-use self::skipping::SkippedImages;
+use crate::damaged::SkippedImages;
 use crate::file_error;
 use crate::fingerprint::{Changes, DOUBTFUL, Fingerprint};
 use crate::format::{Ahead, is_at, state_of};

@@ -8,7 +8,7 @@ use super::Output;
 use super::overwrite::renamed;
 use super::partial::Partial;
 use super::place::Place;
-use crate::damaged::DamagedImages;
+use crate::damaged::SkippedImages;
 use crate::file_error;
 use crate::format::{is_at, state_of};
 use crate::input::Input;
@@ -20,13 +20,6 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use trijet::Result;
-
-/// The damaged images of the input, and the number of rows of the results of one image.
-#[derive(Debug)]
-pub(super) struct SkippedImages {
-    images: Arc<DamagedImages>,
-    rows: u64,
-}
 
 impl Output {
     /// Leaves out the rows of images that `input` finds to be damaged. A folder of images gets no

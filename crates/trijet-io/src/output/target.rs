@@ -29,9 +29,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results of
-    /// the slice, and the results have the same number of rows for each index of the first axis. The
-    /// name determines the format. `.npy` is an
+    /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results
+    /// of the slice, with the same number of rows for each index of the first axis. The name
+    /// determines the format. `.npy` is an
     /// `.npy` file. `.raw`, `.bin` and `.dat` are files of plain bytes. A name without an
     /// extension, or with a slash at the end, is a folder of images. The images get the file names
     /// of the input's images.

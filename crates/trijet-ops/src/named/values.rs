@@ -42,6 +42,8 @@ pub struct Values {
     operation: &'static str,
     parameters: &'static [Parameter],
     texts: Vec<String>,
+    /// Whether each parameter was given.
+    given: Vec<bool>,
 }
 
 impl Values {
@@ -80,12 +82,13 @@ impl Values {
                 return Err(refused(operation, format!("`{name}` is given twice")));
             }
         }
+        let given = texts.iter().map(Option::is_some).collect();
         let filled = parameters.iter().zip(texts).map(|(parameter, text)| {
             text.or_else(|| parameter.default.map(str::to_owned)).ok_or_else(|| {
                 refused(operation, format!("the parameter `{}` is missing", parameter.name))
             })
         });
-        Ok(Self { operation, parameters, texts: filled.collect::<Result<_>>()? })
+        Ok(Self { operation, parameters, texts: filled.collect::<Result<_>>()?, given })
     }
 
     /// The text of a parameter.
@@ -94,9 +97,17 @@ impl Values {
     /// If the operation has no parameter of this name.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
+        &self.texts[self.index(name)]
+    }
+
+    /// Whether a parameter was given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.given[self.index(name)]
+    }
+
+    fn index(&self, name: &str) -> usize {
         let index = self.parameters.iter().position(|one| one.name == name);
-        let index = index.unwrap_or_else(|| panic!("{} has no parameter {name}", self.operation));
-        &self.texts[index]
+        index.unwrap_or_else(|| panic!("{} has no parameter {name}", self.operation))
     }
 
     /// The name of the operation with its parameters, `median radius=3`. The same parameters have
@@ -160,8 +171,8 @@ impl Values {
     }
 }
 
-pub(super) fn refused(operation: &str, cause: impl fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidValue, "operation", format!("{operation}: {cause}"))
+pub(super) fn refused(operation: &'static str, cause: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidValue, operation, cause.to_string())
 }
 
 #[cfg(test)]

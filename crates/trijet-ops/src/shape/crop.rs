@@ -12,7 +12,8 @@ use trijet::{Device, Result, Stream, View, ViewMut};
 /// The name of the operation in errors.
 const NAME: &str = "crop";
 
-/// Keeps a part of each image: its rows `y` and its columns `x`. For elements of any type.
+/// Keeps a part of each image: its rows `y` and its columns `x`. For elements of any type. A range
+/// whose end is `u64::MAX` goes to the end of the image.
 ///
 /// ```
 /// use trijet::{Device, Dtype, Select};
@@ -36,19 +37,24 @@ impl Crop {
     /// The part of each image, in elements.
     fn plan(&self, array: &Typed) -> Result<CropPlan> {
         let stack = array.stack()?;
-        for (name, range, all) in [("y", &self.y, stack.height), ("x", &self.x, stack.width)] {
+        let to_end = |range: &Range<u64>, all| match range.end {
+            u64::MAX => range.start..all,
+            _ => range.clone(),
+        };
+        let (y, x) = (to_end(&self.y, stack.height), to_end(&self.x, stack.width));
+        for (name, range, all) in [("y", &y, stack.height), ("x", &x, stack.width)] {
             if range.start > range.end || range.end > all {
                 let cause = format!("`{name}` is {range:?}; choose a range within 0..{all}");
                 return Err(refused(NAME, cause));
             }
         }
         Ok(CropPlan {
-            top: self.y.start,
-            left: self.x.start,
+            top: y.start,
+            left: x.start,
             height: stack.height,
             width: stack.width,
-            out_height: self.y.end - self.y.start,
-            out_width: self.x.end - self.x.start,
+            out_height: y.end - y.start,
+            out_width: x.end - x.start,
             first_in: 0,
             first_out: 0,
         })

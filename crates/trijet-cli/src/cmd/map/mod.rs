@@ -13,12 +13,11 @@ use super::chain::Chain;
 use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
-use crate::args::MapOptions;
+use crate::args::{Axis, MapOptions};
 use crate::ranks::{self, OwnRank};
 use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::pipeline::Layout;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::{Array, Durability, Fingerprint, Input, Output, Plain, Start, Target};
@@ -37,6 +36,7 @@ fn open_input(options: &MapOptions) -> Result<Input> {
         }
         _ => Input::open(&options.input, None).map_err(|error| with_way(error, options)),
     }?;
+    let input = if options.axis == Axis::Second { input.swap_first_axes()? } else { input };
     match options.slice {
         Some(slice) => {
             let length = input.array().shape()[0];
@@ -57,20 +57,20 @@ fn with_way(error: Error, options: &MapOptions) -> Error {
 
 /// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
 /// a damaged image.
-fn check_skipping(options: &MapOptions, chain: &Chain, layout: Layout) -> Result<()> {
-    if !options.skip_bad || chain.reach(layout) == 0 {
+fn check_skipping(options: &MapOptions, chain: &Chain) -> Result<()> {
+    if !options.skip_bad || chain.is_per_image() {
         return Ok(());
     }
-    let cause = "--skip-bad cannot be used with a kernel with --halo: the kernel would compute \
-                 the images next to a damaged image \
-                 from the rows of the damaged image";
+    let cause = "--skip-bad cannot be used with an operation that reads other images, or with a \
+                 kernel with --halo: it would compute the images next to a damaged image from the \
+                 rows of the damaged image";
     Err(Error::new(ErrorKind::InvalidValue, "map", cause))
 }
 
 /// The files that the run reads.
 fn sources(options: &MapOptions) -> Vec<&Path> {
     let mut sources = vec![options.input.as_path()];
-    sources.extend(options.steps.iter().filter_map(Step::file));
+    sources.extend(options.steps.iter().flat_map(Step::files));
     sources
 }
 
@@ -105,10 +105,15 @@ fn rank_of(options: &MapOptions) -> Result<Option<OwnRank>> {
 }
 
 /// The output, or the part of the output that this process writes.
-fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Result<Target> {
+fn target_of(
+    options: &MapOptions,
+    input: &Input,
+    chain: &Chain,
+    rank: Option<&OwnRank>,
+) -> Result<Target> {
     refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
-    let target = describe(&options.output, input.part().clone(), input)?;
+    let target = describe(&options.output, chain.output_of_part(input)?, input)?;
     match rank {
         None if options.overwrite => Ok(target.overwrite()),
         None => Ok(target),
@@ -177,17 +182,16 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let rank = rank_of(options)?;
     let input = open_input(options)?;
     let chain = Chain::new(&options.steps, input.array(), &options.input)?;
-    let target = target_of(options, &input, rank.as_ref())?;
+    let target = target_of(options, &input, &chain, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
-    let granule = input.granule_for(target.granule(), &target.rows_of_whole());
-    let input = input.cut_at(granule);
-    let layout = input.layout();
-    check_skipping(options, &chain, layout)?;
+    let granule = chain.granule(&input, &target);
+    check_skipping(options, &chain)?;
     if options.plan {
-        return plan::show(options, &input, &target, &chain);
+        return plan::show(options, &input, &target, &chain, granule);
     }
-    let fingerprint =
-        Fingerprint::new(&input, &chain.description(), &target).halo(chain.reach(layout));
+    let needed = chain.clone();
+    let fingerprint = Fingerprint::new(&input, &chain.description(), &target)
+        .input_rows(move |rows| needed.input_rows(rows));
     let fingerprint = if options.same_input { fingerprint.same_input() } else { fingerprint };
     if !options.resume {
         target.check_free()?;
@@ -209,7 +213,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         let cause = "a timeline shows one device only; choose a device with --device";
         return Err(file_error::refused("trace", trace, cause));
     }
-    let setup = Setup::new(options, &chain, &devices, layout)?;
+    let setup = Setup::new(options, &chain, &devices, &input, granule)?;
     say_start(options, &output, &target, rank.as_ref());
     let (todo, kept) = (output.missing(), output.done().count());
     let reports = match setup.run(&input, &mut output, &todo, &cancel) {

@@ -36,12 +36,13 @@ pub(super) fn show(
     input: &Input,
     target: &Target,
     chain: &Chain,
+    granule: u64,
 ) -> Result<ExitCode> {
     let executor = Executor::Virtual(Order::Greedy);
     let device = Device::builder().host(HostConfig::new().executor(executor)).open()?;
     let (layout, own) = (input.layout(), target.rows_of_whole());
     let rows = own.end - own.start;
-    let pipeline = chain.stages(Pipeline::on(&device).source(input), layout);
+    let pipeline = chain.stages(Pipeline::on(&device).source(input), granule);
     let limit = memory::for_chunks(options.memory)?;
     let needs = settled(pipeline, options, limit)
         .rows(std::iter::once(own).filter(|rows| !rows.is_empty()).collect())
@@ -49,9 +50,11 @@ pub(super) fn show(
         .needs()?;
     let rows_in = needs.plan.chunks.iter().map(|chunk| chunk.input.end - chunk.input.start);
     let read = Bytes(rows_in.sum::<u64>() * layout.row_bytes);
-    let written = Bytes(rows * layout.row_bytes);
+    let written = Bytes(rows * target.layout().row_bytes);
     let time = Calibration::measure(&device, MODELLED_BYTES)?.bound(read, written);
-    let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * layout.row_bytes);
+    // The bytes of the input that belong to a row of the result.
+    let share = layout.bytes()?.div_ceil(chain.output().layout().rows.max(1));
+    let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * share);
     let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
     // A run keeps a trace only if the memory limit has room for it.
     let has_room =

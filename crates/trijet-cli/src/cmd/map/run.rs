@@ -19,6 +19,8 @@ pub(super) struct Setup<'a> {
     pub(super) options: &'a MapOptions,
     pub(super) chain: &'a Chain,
     pub(super) devices: &'a [Device],
+    /// The number of rows of a granule of the results.
+    granule: u64,
     calibrations: Vec<Option<Calibration>>,
     /// Maximum host memory for the chunks of one device. `None` if no limit is known.
     memory: Option<Bytes>,
@@ -31,13 +33,14 @@ impl<'a> Setup<'a> {
         options: &'a MapOptions,
         chain: &'a Chain,
         devices: &'a [Device],
-        layout: Layout,
+        input: &Input,
+        granule: u64,
     ) -> Result<Self> {
         let memory = memory::for_chunks(options.memory)?;
         let memory = memory.map(|bytes| Bytes(bytes.0 / devices.len().max(1) as u64));
-        let calibrations = devices.iter().map(|device| calibrate(device, layout));
+        let calibrations = devices.iter().map(|device| calibrate(device, input.layout()));
         let calibrations = calibrations.collect::<Result<_>>()?;
-        Ok(Self { options, chain, devices, calibrations, memory })
+        Ok(Self { options, chain, devices, granule, calibrations, memory })
     }
 
     /// Computes the rows `todo` of the output and finishes it. Returns a report of each device.
@@ -70,7 +73,7 @@ impl<'a> Setup<'a> {
         cancel: &Cancel,
         bar: &RowsDone,
     ) -> Result<Vec<Report>> {
-        let shares = shares(todo, self.devices.len(), input.layout().granule);
+        let shares = shares(todo, self.devices.len(), self.granule);
         let shared = &*output;
         let reports = thread::scope(|scope| {
             let start = |(number, share): (usize, &'_ Vec<Range<u64>>)| {
@@ -118,10 +121,9 @@ impl<'a> Setup<'a> {
             let done = progress.rows_done + own - progress.rows;
             bar.add(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
         };
-        let layout = input.layout();
         let pipeline = self
             .chain
-            .stages(Pipeline::on(&self.devices[number]).source(input), layout)
+            .stages(Pipeline::on(&self.devices[number]).source(input), self.granule)
             .rows(todo.to_vec())
             .audience(Audience::User)
             .cancel_with(cancel)
@@ -229,7 +231,7 @@ mod tests {
         let mut output = Output::open(&target, &run, Start::New).unwrap();
         let devices: Vec<_> =
             (0..count).map(|_| Device::open(Select::Host(0))).collect::<Result<_>>().unwrap();
-        let setup = Setup::new(&options, &chain, &devices, input.layout()).unwrap();
+        let setup = Setup::new(&options, &chain, &devices, &input, 1).unwrap();
         if rows_of_input < 1000 {
             let file = fs::File::options().write(true).open(path("in.raw")).unwrap();
             file.set_len(rows_of_input * 64).unwrap();
