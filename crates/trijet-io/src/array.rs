@@ -10,9 +10,6 @@ const AXES_MAX: usize = 64;
 /// have a header before the data.
 const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
 
-/// The element types that files can have.
-const TYPES: [Dtype; 3] = [Dtype::U8, Dtype::U16, Dtype::F32];
-
 /// The element type and the shape of an array in C order. The size of the array fits in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
@@ -33,14 +30,10 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` in these cases: the elements are not `u8`, `u16` or `f32`; the shape has no
-    /// axes or more than 64 axes; the array has more bytes than a file can hold.
+    /// `InvalidValue` in these cases: the shape has no axes or more than 64 axes; the array has more
+    /// bytes than a file can hold.
     pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
         let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
-        if !TYPES.contains(&dtype) {
-            let types = TYPES.map(Dtype::name).join(", ");
-            return refuse(format!("the elements are {dtype}; files have elements of {types}"));
-        }
         if shape.is_empty() {
             return refuse("the array has no axes, so it cannot be cut into chunks".to_owned());
         }

@@ -53,11 +53,13 @@ The signature of your kernel:
       unsigned long long rows_before,  // with --halo: rows of x before y
       ...)                             // each --arg, in order: float, int
 
-T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned \
-short for u16 and float for f32. There are no headers. The kernel computes y[i] for every i < \
-y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins rows_before \
-rows before the first row of y. rows_before is R, but less near the start of the array, and more \
-if the rows of a chunk are whole images of a folder.
+T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, signed \
+char for i8, unsigned short for u16, short for i16, unsigned int for u32, int for i32, unsigned \
+long long for u64, long long for i64, float for f32, double for f64, float2 for c64 and double2 for \
+c128. For f16 and bf16, it is a type that is float in expressions. There are no headers. The kernel \
+computes y[i] for every i < y_len, with one thread per element, in blocks of 256 threads. With \
+--halo R, x begins rows_before rows before the first row of y. rows_before is R, but less near the \
+start of the array, and more if the rows of a chunk are whole images of a folder.
 
 `trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template \
 halo` prints a kernel with a halo. Your own kernel runs only on a GPU. Without a GPU, the kernel \
@@ -96,7 +98,7 @@ pub(crate) struct MapOptions {
     #[arg(long, value_parser = shape, requires = "dtype")]
     pub(crate) shape: Option<Shape>,
     /// The element type of a raw input. The bytes of raw inputs and outputs are little-endian.
-    #[arg(long, value_parser = dtype_of(&[Dtype::U8, Dtype::U16, Dtype::F32]), requires = "shape")]
+    #[arg(long, value_parser = dtype_of(&Dtype::ALL), requires = "shape")]
     pub(crate) dtype: Option<Dtype>,
     /// The bytes of a raw input to skip before the data. The rest must have exactly the size of
     /// --shape and --dtype.

@@ -67,24 +67,34 @@ struct ElementTypes {
 fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::U8 => "unsigned char",
+        Dtype::I8 => "signed char",
         Dtype::U16 => "unsigned short",
+        Dtype::I16 => "short",
         Dtype::U32 => "unsigned int",
         Dtype::I32 => "int",
         Dtype::U64 => "unsigned long long",
         Dtype::I64 => "long long",
-        Dtype::F16 => "__half",
+        Dtype::F16 => "trijet_f16",
+        Dtype::BF16 => "trijet_bf16",
         Dtype::F32 => "float",
         Dtype::F64 => "double",
-        Dtype::BF16 => "__nv_bfloat16",
+        Dtype::C64 => "float2",
+        Dtype::C128 => "double2",
     }
 }
 
-/// The source, after a line that defines `TRIJET_T` as the type of the elements of the input, and
+/// The types of the elements f16 and bf16. The compiler has no such types, and it has no headers
+/// that define them.
+const HALVES: &str = include_str!("template/half.cuh");
+
+/// The source, after lines that define `TRIJET_T` as the type of the elements of the input, and
 /// `TRIJET_U` as the type of the elements of the output. The line numbers of the source do not
 /// change.
 fn for_elements(types: ElementTypes, source: &str) -> String {
     let (t, u) = (element(types.x), element(types.y));
-    format!("#define TRIJET_T {t}\n#define TRIJET_U {u}\n#line 1\n{source}")
+    let is_half = |dtype| matches!(dtype, Dtype::F16 | Dtype::BF16);
+    let halves = if is_half(types.x) || is_half(types.y) { HALVES } else { "" };
+    format!("{halves}#define TRIJET_T {t}\n#define TRIJET_U {u}\n#line 1\n{source}")
 }
 
 /// The parameters of a kernel as `trijet map` passes them: each with its declaration in CUDA C++
@@ -330,5 +340,13 @@ mod tests {
         assert_eq!(source(Dtype::U8, Dtype::F32), text);
         let text = source(Dtype::U16, Dtype::U16);
         assert!(text.starts_with("#define TRIJET_T unsigned short\n"), "{text}");
+        assert!(source(Dtype::C128, Dtype::C128).starts_with("#define TRIJET_T double2\n"));
+        for (dtype, name) in [(Dtype::F16, "trijet_f16"), (Dtype::BF16, "trijet_bf16")] {
+            for (source, letter) in [(source(dtype, Dtype::U8), 'T'), (source(Dtype::U8, dtype), 'U')] {
+                let defined = format!("struct {name} {{");
+                assert!(source.contains(&defined), "{source}");
+                assert!(source.contains(&format!("#define TRIJET_{letter} {name}\n")), "{source}");
+            }
+        }
     }
 }

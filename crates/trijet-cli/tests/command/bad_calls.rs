@@ -213,6 +213,17 @@ fn the_radius_of_the_median_is_1_to_7() {
 }
 
 #[test]
+fn an_operation_refuses_complex_numbers() {
+    let workdir = Workdir::new();
+    workdir.file("in.raw", &[0; 64]);
+    for op in ["affine:2", "median:1", "gaussian:1", "threshold:1", "project:max"] {
+        let call = ["in.raw", "-o", "out.raw", "--shape=2x4", "--dtype", "c64", "--op", op];
+        workdir.map(&call).refused(1, &["in.raw", "c64"]);
+    }
+    assert_eq!(workdir.names(), ["in.raw"]);
+}
+
+#[test]
 fn a_chunk_size_that_is_not_a_positive_number_is_refused() {
     let op = ["--op", "median"];
     let wrong = [
@@ -306,8 +317,8 @@ fn shape_and_dtype_are_given_together_and_for_raw_files_only() {
             &["--shape", "is not a shape"],
         );
     }
-    let odd = [&op[..], &["--shape", "8x8", "--dtype", "i16"]].concat();
-    refused(&workdir, 2, &odd, &["--dtype", "u8", "u16", "f32"]);
+    let odd = [&op[..], &["--shape", "8x8", "--dtype", "i24"]].concat();
+    refused(&workdir, 2, &odd, &["--dtype", "u8", "u16", "f32", "c128"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use crate::built::empty_driver;
 use crate::workdir::{Ran, Workdir, noise};
 use std::path::PathBuf;
+use trijet_io::Dtype;
 
 /// A kernel. Its comment is the CUDA C++ that it stands for: the empty compiler returns its text.
 pub(crate) const GAIN: &str = "\
@@ -57,6 +58,26 @@ fn a_kernel_sees_the_type_of_the_elements() {
     {
         workdir.npy(name, descr, &[8, 8], &noise(64 * bytes, 1));
         let mut command = workdir.command(&[&["map", name, "-o", "o.npy"], &kernel[..]].concat());
+        command.env("TRIJET_LIBNVRTC", empty_driver());
+        Ran::from(command.output().unwrap()).refused(1, &["gain.cu:2: error:", words]);
+    }
+    workdir.file("in.raw", &[0; 1024]);
+    for (dtype, elements, words) in [
+        ("i8", 1024, "for signed char"),
+        ("i16", 512, "for short"),
+        ("u32", 256, "for unsigned int"),
+        ("i32", 256, "for int"),
+        ("u64", 128, "for unsigned long long"),
+        ("i64", 128, "for long long"),
+        ("f16", 512, "for trijet_f16"),
+        ("bfloat16", 512, "for trijet_bf16"),
+        ("f64", 128, "for double"),
+        ("complex64", 128, "for float2"),
+        ("c128", 64, "for double2"),
+    ] {
+        let shape = format!("--shape={elements}");
+        let call = ["map", "in.raw", "-o", "o.raw", &shape, "--dtype", dtype];
+        let mut command = workdir.command(&[&call[..], &kernel[..]].concat());
         command.env("TRIJET_LIBNVRTC", empty_driver());
         Ran::from(command.output().unwrap()).refused(1, &["gain.cu:2: error:", words]);
     }
@@ -145,6 +166,16 @@ fn a_kernel_with_the_signature_runs() {
     command.env("TRIJET_LIBNVRTC", empty_driver()).env("TRIJET_LIBCUDA", empty_driver());
     let out = Ran::from(command.output().unwrap()).done();
     assert!(out.contains("kernel gain"), "{out}");
+    for dtype in Dtype::ALL {
+        let (raw, out) = (format!("{dtype}.raw"), format!("{dtype}-out.raw"));
+        workdir.file(&raw, &vec![0; 12 * usize::try_from(dtype.bytes()).unwrap()]);
+        let call = ["map", &raw, "-o", &out, "--shape=4x3", "--dtype", dtype.name()];
+        let kernel = ["--kernel", "gain.cu", "--entry", "gain"];
+        let mut command = workdir.command(&[&call[..], &kernel[..], &device].concat());
+        command.env("TRIJET_LIBNVRTC", empty_driver()).env("TRIJET_LIBCUDA", empty_driver());
+        Ran::from(command.output().unwrap()).done();
+        assert_eq!(workdir.read(&out).len(), workdir.read(&raw).len(), "{dtype}");
+    }
 }
 
 /// The template comes with the signature that the help shows.

@@ -7,20 +7,26 @@ use super::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// A type of elements. In files, elements are little-endian.
+/// A type of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Dtype {
     U8,
+    I8,
     U16,
+    I16,
     U32,
     I32,
     U64,
     I64,
     F16,
+    BF16,
     F32,
     F64,
-    BF16,
+    /// A complex number: the real part, then the imaginary part, each an `f32`.
+    C64,
+    /// A complex number: the real part, then the imaginary part, each an `f64`.
+    C128,
 }
 
 /// The facts about a type.
@@ -42,32 +48,40 @@ const fn facts(
 
 impl Dtype {
     /// All types.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::U8,
+        Self::I8,
         Self::U16,
+        Self::I16,
         Self::U32,
         Self::I32,
         Self::U64,
         Self::I64,
         Self::F16,
+        Self::BF16,
         Self::F32,
         Self::F64,
-        Self::BF16,
+        Self::C64,
+        Self::C128,
     ];
 
     const fn facts(self) -> DtypeFacts {
         match self {
             Self::U8 => facts("u8", 1, "u1", "uint8"),
+            Self::I8 => facts("i8", 1, "i1", "int8"),
             Self::U16 => facts("u16", 2, "u2", "uint16"),
+            Self::I16 => facts("i16", 2, "i2", "int16"),
             Self::U32 => facts("u32", 4, "u4", "uint32"),
             Self::I32 => facts("i32", 4, "i4", "int32"),
             Self::U64 => facts("u64", 8, "u8", "uint64"),
             Self::I64 => facts("i64", 8, "i8", "int64"),
             Self::F16 => facts("f16", 2, "f2", "float16"),
-            Self::F32 => facts("f32", 4, "f4", "float32"),
-            Self::F64 => facts("f64", 8, "f8", "float64"),
             // NumPy has no bf16. The package ml_dtypes writes the code `V2` for bf16: two bytes.
             Self::BF16 => facts("bf16", 2, "V2", "bfloat16"),
+            Self::F32 => facts("f32", 4, "f4", "float32"),
+            Self::F64 => facts("f64", 8, "f8", "float64"),
+            Self::C64 => facts("c64", 8, "c8", "complex64"),
+            Self::C128 => facts("c128", 16, "c16", "complex128"),
         }
     }
 
@@ -77,7 +91,17 @@ impl Dtype {
         self.facts().bytes
     }
 
-    /// The name, as in Rust: `u8`, `bf16`.
+    /// The size of a part of an element in bytes. A complex number has two parts. Any other element
+    /// is one part. The order of the bytes in a file is the order within each part.
+    #[must_use]
+    pub const fn part_bytes(self) -> u64 {
+        match self {
+            Self::C64 | Self::C128 => self.bytes() / 2,
+            _ => self.bytes(),
+        }
+    }
+
+    /// The name, as in Rust: `u8`, `bf16`. Complex numbers have the names `c64` and `c128`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.facts().name
@@ -121,14 +145,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn complex_numbers_have_two_parts() {
+        let parts = |one: &Dtype| one.bytes() / one.part_bytes();
+        let complex = Dtype::ALL.into_iter().filter(|one| parts(one) == 2);
+        assert_eq!(complex.collect::<Vec<_>>(), [Dtype::C64, Dtype::C128]);
+        assert!(Dtype::ALL.iter().all(|one| parts(one) <= 2));
+    }
+
+    #[test]
     fn each_type_is_parsed_from_both_of_its_names() {
         for one in Dtype::ALL {
             for name in [one.name(), one.numpy_name()] {
                 assert_eq!(name.parse::<Dtype>().unwrap(), one);
             }
         }
-        let told = "i16".parse::<Dtype>().unwrap_err().to_string();
-        assert!(told.contains("unknown dtype `i16`: use one of u8, u16, "), "{told}");
+        let told = "i24".parse::<Dtype>().unwrap_err().to_string();
+        assert!(told.contains("unknown dtype `i24`: use one of u8, i8, u16, "), "{told}");
     }
 
     #[test]

@@ -42,6 +42,24 @@ elements! {
     half::f16: F16 half::bf16: BF16
 }
 
+/// The member of `CUtensorMapDataType` for a type of elements. `None` if the copy engine lacks the
+/// type.
+pub(crate) const fn engine_type(element: Dtype) -> Option<i32> {
+    match element {
+        Dtype::U8 => Some(0),
+        Dtype::U16 => Some(1),
+        Dtype::U32 => Some(2),
+        Dtype::I32 => Some(3),
+        Dtype::U64 => Some(4),
+        Dtype::I64 => Some(5),
+        Dtype::F16 => Some(6),
+        Dtype::F32 => Some(7),
+        Dtype::F64 => Some(8),
+        Dtype::BF16 => Some(9),
+        Dtype::I8 | Dtype::I16 | Dtype::C64 | Dtype::C128 => None,
+    }
+}
+
 /// The order of the bytes of a box in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -142,6 +160,9 @@ impl Tiling {
         address: u64,
         elements: usize,
     ) -> Result<(), String> {
+        if engine_type(element).is_none() {
+            return Err(format!("the copy engine has no elements of {element}"));
+        }
         for (what, side) in [("rows", self.rows), ("columns", self.columns)] {
             if side as u64 > SIDE_MAX {
                 return Err(format!(
@@ -306,6 +327,10 @@ mod tests {
         assert_eq!(
             told(Tiling { box_columns: 36, swizzle: Swizzle::Bytes128, ..RIGHT }),
             "the rows of a box have 144 bytes; at most 128 are allowed with `Swizzle::Bytes128`"
+        );
+        assert_eq!(
+            RIGHT.check(Dtype::I16, 0x100, 200).unwrap_err(),
+            "the copy engine has no elements of i16"
         );
         assert_eq!(
             RIGHT.check(Dtype::U32, 0x108, 200).unwrap_err(),

@@ -36,6 +36,7 @@ impl<T: TiledElement> NcclNames<T> {
 /// The number of an element type in `ncclDataType_t`; `None` if NCCL lacks the type.
 pub(crate) const fn nccl_type(dtype: Dtype) -> Option<i32> {
     match dtype {
+        Dtype::I8 => Some(0),
         Dtype::U8 => Some(1),
         Dtype::I32 => Some(2),
         Dtype::U32 => Some(3),
@@ -45,7 +46,7 @@ pub(crate) const fn nccl_type(dtype: Dtype) -> Option<i32> {
         Dtype::F32 => Some(7),
         Dtype::F64 => Some(8),
         Dtype::BF16 => Some(9),
-        Dtype::U16 => None,
+        Dtype::U16 | Dtype::I16 | Dtype::C64 | Dtype::C128 => None,
     }
 }
 

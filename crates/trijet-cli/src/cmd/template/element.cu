@@ -4,9 +4,10 @@
 //     trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2
 
 // The type of the elements of the array: unsigned char for u8, unsigned short
-// for u16, float for f32.
+// for u16, float for f32; `trijet map --help` has the other types.
 typedef TRIJET_T T;
-static_assert(sizeof(T) <= 2, "gain rounds to integers: f32 needs y[i] = v");
+static_assert(sizeof(T) <= 2 && T(-1) > 0,
+              "gain is for u8 and u16: f32 needs y[i] = v");
 
 // extern "C" keeps the name that --entry gives. No header is needed.
 extern "C" __global__ void gain(

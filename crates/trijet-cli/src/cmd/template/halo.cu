@@ -4,9 +4,10 @@
 //     trijet map in.npy -o out.npy --kernel blur.cu --entry blur --halo 1
 
 // The type of the elements of the array: unsigned char for u8, unsigned short
-// for u16, float for f32.
+// for u16, float for f32; `trijet map --help` has the other types.
 typedef TRIJET_T T;
-static_assert(sizeof(T) <= 2, "blur adds integers: for f32, use a float sum");
+static_assert(sizeof(T) <= 2 && T(-1) > 0,
+              "blur is for u8 and u16: f32 needs a float sum");
 
 // extern "C" keeps the name that --entry gives. No header is needed. Each --arg
 // would follow rows_before, in its order.

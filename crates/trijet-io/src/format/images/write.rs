@@ -37,7 +37,7 @@ impl ImagesPlan {
     pub(super) fn new(path: &Path, array: &Array, names: &[OsString]) -> Result<Self> {
         let refused = |cause: String| Err(file_error::refused("create", path, cause));
         let dtype = array.dtype();
-        if dtype == Dtype::F32 {
+        if !matches!(dtype, Dtype::U8 | Dtype::U16) {
             return refused(format!("PNG images cannot hold {array}; use .npy"));
         }
         let Some((width, height, count)) = array.image() else {

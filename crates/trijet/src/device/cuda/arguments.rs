@@ -3,10 +3,9 @@
 
 use super::api::{CuResult, DriverApi, Handle, TensorMap, need};
 use super::error::check;
-use crate::base::dtype::Dtype;
 use crate::base::error::Result;
 use crate::device::args::{ARGS_MAX, ArgBlock, TILED_MAX};
-use crate::device::tiling::{Swizzle, TiledArg};
+use crate::device::tiling::{Swizzle, TiledArg, engine_type};
 use arrayvec::ArrayVec;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -69,6 +68,7 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     const SYMBOL: &str = "cuTensorMapEncodeTiled";
     let encode = need(api.encode_tiled, SYMBOL)?;
     let TiledArg { tiling, element, .. } = arg;
+    let number = engine_type(*element).expect("a tiling was checked, so its type has a number");
     let mut map = TensorMap::default();
     // Columns come first, because the elements along the first dimension are adjacent in memory.
     let sides = [tiling.columns as u64, tiling.rows as u64];
@@ -82,7 +82,7 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     let code: CuResult = unsafe {
         encode(
             &raw mut map,
-            type_of(*element),
+            number,
             2,
             address as Handle,
             sides.as_ptr(),
@@ -99,22 +99,6 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     Ok(map)
 }
 
-/// The member of `CUtensorMapDataType` for a type of elements.
-fn type_of(element: Dtype) -> c_int {
-    match element {
-        Dtype::U8 => 0,
-        Dtype::U16 => 1,
-        Dtype::U32 => 2,
-        Dtype::I32 => 3,
-        Dtype::U64 => 4,
-        Dtype::I64 => 5,
-        Dtype::F16 => 6,
-        Dtype::F32 => 7,
-        Dtype::F64 => 8,
-        Dtype::BF16 => 9,
-    }
-}
-
 /// The member of `CUtensorMapSwizzle` for a swizzle.
 fn swizzle_of(swizzle: Swizzle) -> c_int {
     match swizzle {
@@ -126,6 +110,7 @@ fn swizzle_of(swizzle: Swizzle) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::dtype::Dtype;
     use crate::base::error::ErrorKind;
     use crate::device::tiling::Tiling;
     use cudarc::driver::sys;
@@ -146,8 +131,11 @@ mod tests {
             (Dtype::BF16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
         ];
         for (ours, theirs) in types {
-            assert_eq!(type_of(ours), theirs as c_int, "{ours:?}");
+            assert_eq!(engine_type(ours), Some(theirs as c_int), "{ours:?}");
         }
+        let lacking = Dtype::ALL.into_iter().filter(|one| engine_type(*one).is_none());
+        let listed = [Dtype::I8, Dtype::I16, Dtype::C64, Dtype::C128];
+        assert_eq!(lacking.collect::<Vec<_>>(), listed);
         use sys::CUtensorMapSwizzle_enum as Order;
         assert_eq!(swizzle_of(Swizzle::None), Order::CU_TENSOR_MAP_SWIZZLE_NONE as c_int);
         assert_eq!(swizzle_of(Swizzle::Bytes128), Order::CU_TENSOR_MAP_SWIZZLE_128B as c_int);
