@@ -1,6 +1,7 @@
 //! Inputs: every format is read byte by byte, and every bad input is refused with a message.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
