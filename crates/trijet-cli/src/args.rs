@@ -10,7 +10,7 @@ mod trace;
 
 pub(crate) use self::bench::BenchArguments;
 pub(crate) use self::lesson::LessonOptions;
-pub(crate) use self::map::{Axis, KernelTemplate, MapOptions};
+pub(crate) use self::map::{Axis, Endian, KernelTemplate, MapOptions};
 pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};

@@ -30,8 +30,8 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` in these cases: the shape has no axes or more than 64 axes; the array has more
-    /// bytes than a file can hold.
+    /// `InvalidValue` if the shape has no axes or more than 64 axes, or if the array has more bytes
+    /// than a file can hold.
     pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
         let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
         if shape.is_empty() {

@@ -1,5 +1,6 @@
 //! The identity of a run, which decides whether a new run may continue a partial output.
 
+use crate::byte_order::ByteOrder;
 use crate::input::Input;
 use crate::item::{Item, Sameness};
 use crate::output::shard::Shard;
@@ -78,6 +79,9 @@ impl Fingerprint {
         }
         if input.has_swapped_axes() {
             form.push_str(" with exchanged axes");
+        }
+        if input.byte_order() == ByteOrder::Big {
+            form.push_str(" big-endian");
         }
         let fields = [
             ("version", json!(env!("CARGO_PKG_VERSION"))),

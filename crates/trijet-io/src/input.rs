@@ -5,6 +5,7 @@
 
 use crate::annotations::Annotations;
 use crate::array::Array;
+use crate::byte_order::ByteOrder;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::promise::{by_name, by_start, python_line};
@@ -22,7 +23,7 @@ use trijet::pipeline::Layout;
 use trijet::{Result, Source};
 
 // Kernels read the bytes of rows as elements, without a conversion of the byte order.
-const _: () = assert!(cfg!(target_endian = "little"), "all formats here are little-endian");
+const _: () = assert!(cfg!(target_endian = "little"), "rows in memory are little-endian");
 
 /// An open input. Several threads may read the input at the same time.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Input {
     /// Whether the first two axes of the array are exchanged.
     has_swapped_axes: bool,
     granule: u64,
+    /// Whether rows keep the byte order of the file.
+    is_as_stored: bool,
     /// The damaged images that were found so far. `None` if the input does not skip damaged images.
     damaged: Option<Arc<DamagedImages>>,
 }
@@ -169,7 +172,7 @@ impl Input {
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
         let path = path.to_owned();
-        let has_swapped_axes = false;
+        let (has_swapped_axes, is_as_stored) = (false, false);
         Ok(Self {
             path,
             canonical,
@@ -180,6 +183,7 @@ impl Input {
             names,
             has_swapped_axes,
             granule,
+            is_as_stored,
             damaged,
         })
     }
@@ -375,6 +379,22 @@ impl Input {
         self
     }
 
+    /// The byte order of the elements in the file, for formats whose elements can be read as they
+    /// are stored. Otherwise [`ByteOrder::Little`].
+    #[must_use]
+    pub fn byte_order(&self) -> ByteOrder {
+        self.opened.reader.byte_order()
+    }
+
+    /// Makes reads keep the byte order [`byte_order`](Self::byte_order) of the elements. Without
+    /// this call, the elements of rows are little-endian, whatever the file has. This is for a
+    /// program that converts the elements on the device. The rows of both are the same job.
+    #[must_use]
+    pub fn as_stored(mut self) -> Self {
+        self.is_as_stored = true;
+        self
+    }
+
     /// The paths of the files that must not be written while this input is read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.path().to_owned()];
@@ -433,6 +453,9 @@ impl Source for Input {
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let wanted = (rows.end - rows.start) * self.array().layout().row_bytes;
         assert_eq!(into.len() as u64, wanted, "the buffer must have the length of the rows");
-        self.opened.reader.read(rows, into)
+        match self.is_as_stored {
+            true => self.opened.reader.read_as_stored(rows, into),
+            false => self.opened.reader.read(rows, into),
+        }
     }
 }

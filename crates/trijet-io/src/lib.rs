@@ -139,6 +139,7 @@
 
 mod annotations;
 mod array;
+mod byte_order;
 mod damaged;
 pub mod file_error;
 mod fingerprint;
@@ -157,6 +158,7 @@ mod verify;
 
 pub use annotations::Annotations;
 pub use array::Array;
+pub use byte_order::ByteOrder;
 pub use damaged::DamagedImage;
 pub use fingerprint::Fingerprint;
 pub use format::{is_damaged_image, is_plain};

@@ -1,9 +1,11 @@
 //! The description of a file of plain bytes. The file itself does not describe its array.
 
 use crate::array::Array;
+use crate::byte_order::ByteOrder;
 
 /// The content of a file of plain bytes: a number of header bytes that are skipped, and after them
-/// only the elements of an array. The elements are little-endian and in C order.
+/// only the elements of an array in C order. The elements are little-endian unless the description
+/// states otherwise.
 ///
 /// ```
 /// use trijet_io::{Array, Dtype, Input, Plain};
@@ -21,6 +23,7 @@ use crate::array::Array;
 pub struct Plain {
     array: Array,
     header: u64,
+    byte_order: ByteOrder,
     has_any_name: bool,
 }
 
@@ -28,13 +31,20 @@ impl Plain {
     /// Describes a file that has only the elements of `array`.
     #[must_use]
     pub fn new(array: Array) -> Self {
-        Self { array, header: 0, has_any_name: false }
+        Self { array, header: 0, byte_order: ByteOrder::Little, has_any_name: false }
     }
 
     /// Skips the first `bytes` bytes of the file as a header.
     #[must_use]
     pub fn header(mut self, bytes: u64) -> Self {
         self.header = bytes;
+        self
+    }
+
+    /// Declares that the elements are big-endian: the highest byte of each comes first.
+    #[must_use]
+    pub fn big_endian(mut self) -> Self {
+        self.byte_order = ByteOrder::Big;
         self
     }
 
@@ -55,6 +65,12 @@ impl Plain {
     #[must_use]
     pub fn header_bytes(&self) -> u64 {
         self.header
+    }
+
+    /// The byte order of the elements.
+    #[must_use]
+    pub fn byte_order(&self) -> ByteOrder {
+        self.byte_order
     }
 
     /// Whether the name and the first bytes of the file are ignored.

@@ -24,7 +24,7 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for format in FORMATS {
         let before = cases.len();
-        for dtype in [Dtype::U8, Dtype::U16, Dtype::F32] {
+        for dtype in Dtype::ALL {
             for shape in &shapes {
                 let folder = tempfile::tempdir().unwrap();
                 let array = Array::new(dtype, shape.clone()).unwrap();

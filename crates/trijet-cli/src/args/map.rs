@@ -33,6 +33,13 @@ pub(crate) enum Axis {
     Second,
 }
 
+/// The byte order of a raw input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Endian {
+    Little,
+    Big,
+}
+
 /// The text at the end of `trijet map --help`.
 const MAP_HELP: &str = "\
 Examples:
@@ -97,9 +104,13 @@ pub(crate) struct MapOptions {
     /// The shape of a raw input, slowest dimension first: 100x512x512.
     #[arg(long, value_parser = shape, requires = "dtype")]
     pub(crate) shape: Option<Shape>,
-    /// The element type of a raw input. The bytes of raw inputs and outputs are little-endian.
+    /// The element type of a raw input.
     #[arg(long, value_parser = dtype_of(&Dtype::ALL), requires = "shape")]
     pub(crate) dtype: Option<Dtype>,
+    /// The byte order of a raw input: little for the lowest byte first, big for the highest byte
+    /// first. Outputs are always little-endian.
+    #[arg(long, value_enum, value_name = "ORDER", requires = "shape")]
+    pub(crate) endian: Option<Endian>,
     /// The bytes of a raw input to skip before the data. The rest must have exactly the size of
     /// --shape and --dtype.
     #[arg(long, value_name = "BYTES", value_parser = header, requires = "shape")]

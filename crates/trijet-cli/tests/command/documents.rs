@@ -120,6 +120,7 @@ fn prepared() -> Workdir {
     workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
     workdir.file("in.raw", &vec![1; 4096 * 4096 * 2]);
     workdir.file("in.vol", &vec![1; 512 + 64 * 64 * 2]);
+    workdir.file("imagej.raw", &vec![1; 64 * 64 * 2]);
     workdir.file("train.py", b"print('trained')\n");
     workdir.file("train.csv", b"Action,Pointer,Size,Stream\nallocate,1,4096,0\nfree,1,,0\n");
     workdir.file("a.out", b"#!/bin/sh\nexit 0\n");

@@ -15,6 +15,7 @@ mod checked;
 mod devices;
 mod doctor;
 mod documents;
+mod elements;
 mod endings;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;

@@ -29,7 +29,7 @@ fn words(text: &str) -> Vec<&str> {
 fn errors_break_between_words() {
     let workdir = Workdir::new();
     workdir.npy("in.npy", "|u1", &[8, 8], &noise(64, 1));
-    workdir.npy("wide.npy", "<f8", &[8, 8], &noise(512, 1));
+    workdir.npy("wide.npy", "<f16", &[8, 8], &noise(1024, 1));
     let op = ["--op", "affine"];
     for args in [
         &["map", "in.npy", "-o", "out.npyy", op[0], op[1]][..],

@@ -3,6 +3,7 @@
 use super::ahead::Ahead;
 use crate::annotations::Annotations;
 use crate::array::Array;
+use crate::byte_order::ByteOrder;
 use crate::file_error;
 use crate::item::Item;
 use crate::plain::Plain;
@@ -126,11 +127,26 @@ pub struct Opened {
 /// Reads the rows of an open input, from several threads at once.
 pub trait Reader: fmt::Debug + Send + Sync {
     /// Reads `rows` into the buffer `into`, which has the length of these rows. `rows` start and
-    /// end at multiples of the granule.
+    /// end at multiples of the granule. The elements of the rows are little-endian, in C order.
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
+
+    /// The byte order of the elements that [`read_as_stored`](Self::read_as_stored) gives.
+    fn byte_order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
+
+    /// Reads `rows` as [`read`](Self::read) does, but with the elements in the byte order
+    /// [`byte_order`](Self::byte_order). A format whose files are big-endian leaves out the
+    /// conversion.
+    ///
+    /// # Errors
+    /// Errors of [`read`](Self::read).
+    fn read_as_stored(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.read(rows, into)
+    }
 }
 
 /// A planned output. [`Plan::create`], [`Plan::reuse`] or [`Plan::reopen`] makes the writer of its

@@ -10,6 +10,7 @@ use super::contract::{
 use super::ways::Ways;
 use crate::annotations::Annotations;
 use crate::array::Array;
+use crate::byte_order::{ByteOrder, swap};
 use crate::file_error;
 use crate::item::Item;
 use crate::rows::Rows;
@@ -20,6 +21,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use trijet::Dtype;
 use trijet::Result;
 
 #[derive(Debug)]
@@ -28,31 +30,65 @@ pub(super) struct FlatReader {
     path: PathBuf,
     data_start: u64,
     row_bytes: u64,
+    dtype: Dtype,
+    order: ByteOrder,
 }
 
+/// The number of bytes that are read and then converted to the other byte order. They are still in
+/// the cache of the processor, and they are whole elements.
+const SWAPPED_BYTES: usize = 128 << 10;
+
 impl FlatReader {
-    /// Describes the input `file`, whose rows begin at the byte `data_start`.
+    /// Describes the input `file`, whose rows begin at the byte `data_start`. The elements have the
+    /// byte order `order`.
     pub(super) fn opened(
         file: File,
         path: &Path,
         data_start: u64,
         array: Array,
+        order: ByteOrder,
         metadata: &Metadata,
     ) -> Opened {
-        let row_bytes = array.layout().row_bytes;
-        let reader = Self { file, path: path.to_owned(), data_start, row_bytes };
+        let (row_bytes, dtype) = (array.layout().row_bytes, array.dtype());
+        let reader = Self { file, path: path.to_owned(), data_start, row_bytes, dtype, order };
         let items = vec![Item::new(OsString::new(), metadata)];
         let (left_out, reader) = (Vec::new(), Box::new(reader));
         let annotations = Annotations::default();
         Opened { array, granule: 1, whole_rows: 1, items, left_out, annotations, reader }
     }
+
+    /// The offset of a row in the file.
+    fn offset(&self, row: u64) -> u64 {
+        self.data_start + row * self.row_bytes
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.file
+            .read_exact_at(into, offset)
+            .map_err(|error| file_error::io("read", &self.path, error))
+    }
 }
 
 impl Reader for FlatReader {
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
-        self.file
-            .read_exact_at(into, self.data_start + rows.start * self.row_bytes)
-            .map_err(|error| file_error::io("read", &self.path, error))
+        if self.order == ByteOrder::Little {
+            return self.read_at(self.offset(rows.start), into);
+        }
+        let mut offset = self.offset(rows.start);
+        for part in into.chunks_mut(SWAPPED_BYTES) {
+            self.read_at(offset, part)?;
+            swap(self.dtype, part);
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn byte_order(&self) -> ByteOrder {
+        self.order
+    }
+
+    fn read_as_stored(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.read_at(self.offset(rows.start), into)
     }
 }
 

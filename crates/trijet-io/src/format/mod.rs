@@ -11,6 +11,7 @@ pub(crate) mod promise;
 mod raw;
 pub(crate) mod swapped;
 mod table;
+mod transposed;
 mod ways;
 
 pub use ahead::Ahead;

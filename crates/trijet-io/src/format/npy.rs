@@ -11,8 +11,10 @@ use super::contract::{
 use super::descr::Elements;
 use super::flat::{FlatPlan, FlatReader};
 use super::promise::by_name;
+use super::transposed::TransposedReader;
 use crate::annotations::Annotations;
 use crate::array::Array;
+use crate::byte_order::ByteOrder;
 use crate::file_error;
 use crate::plain::Plain;
 use crate::python::line;
@@ -52,14 +54,16 @@ impl Format for Npy {
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
         refuse_description(path, plain)?;
         let (file, metadata) = open_regular(path)?;
-        let (array, data_start) = read_header(&file, path, metadata.len())?;
+        let Content { array, order, is_transposed, data_start } =
+            read_header(&file, path, metadata.len())?;
         let (wanted, found) = (array.bytes(), metadata.len() - data_start);
         if found != wanted {
             let what = if found < wanted { "cut off" } else { "longer than the header states" };
             let cause = format!("the data are {what}: {array} needs {wanted} bytes, found {found}");
             return Err(file_error::damaged("open", path, cause));
         }
-        Ok(FlatReader::opened(file, path, data_start, array, &metadata))
+        let open = if is_transposed { TransposedReader::opened } else { FlatReader::opened };
+        Ok(open(file, path, data_start, array, order, &metadata))
     }
 
     fn plan(
@@ -73,8 +77,17 @@ impl Format for Npy {
     }
 }
 
-/// Reads the header of `file`. Returns the array and the offset of its data.
-fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)> {
+/// The facts that a header states.
+struct Content {
+    array: Array,
+    order: ByteOrder,
+    /// Whether the elements are in Fortran order, and this order differs from C order.
+    is_transposed: bool,
+    data_start: u64,
+}
+
+/// Reads the header of `file`.
+fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<Content> {
     let mut start = [0; 12];
     let known = usize::try_from(file_bytes.min(12)).expect("the number is at most 12");
     file.read_exact_at(&mut start[..known], 0)
@@ -113,16 +126,17 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
     let header = Parser { text: &text, at: 0 }.header().map_err(|cause| {
         file_error::damaged("open", path, format!("the header cannot be parsed: {cause}"))
     })?;
-    let dtype = header.dtype().map_err(|cause| {
+    let (dtype, order) = header.elements().map_err(|cause| {
         let line = |array: &str| {
             format!("{cause}; this line of Python converts the file: {}", line(path, "", array))
         };
         let cause = header.conversion().map_or(cause.clone(), |array| line(&array));
         file_error::refused("open", path, cause)
     })?;
+    let is_transposed = header.is_transposed();
     let array = Array::new(dtype, header.shape)
         .map_err(|error| error.context(format!("open {}", shown(path))))?;
-    Ok((array, offset))
+    Ok(Content { array, order, is_transposed, data_start: offset })
 }
 
 impl Array {
@@ -181,39 +195,28 @@ struct Header {
 }
 
 impl Header {
-    /// The element type, or the reason why the array cannot be read.
-    fn dtype(&self) -> std::result::Result<Dtype, String> {
+    /// The element type and its byte order, or the reason why the array cannot be read.
+    fn elements(&self) -> std::result::Result<(Dtype, ByteOrder), String> {
         let Descr::Named(descr) = &self.descr else {
             return Err("each element has several fields (a structured dtype)".to_owned());
         };
         match Elements::of(descr) {
-            Elements::Read(_) if self.is_transposed() => {
-                Err("the elements are in Fortran order; only C order is supported".to_owned())
-            }
-            Elements::Read(dtype) => Ok(dtype),
+            Elements::Read(dtype, order) => Ok((dtype, order)),
             _ if descr.contains('O') => Err(format!("the elements are Python objects ('{descr}')")),
-            _ if descr.starts_with('>') => {
-                Err(format!("the elements are big-endian ('{descr}'); {TYPES_READ}"))
-            }
             _ => Err(format!("the elements have the type '{descr}'; {TYPES_READ}")),
         }
     }
 
-    /// The Python expression that reads the array of a file, and converts the array if necessary.
-    /// `None` if the element type is not known.
+    /// The Python expression that reads the array of a file, and converts the array. `None` if the
+    /// element type is not known.
     fn conversion(&self) -> Option<String> {
-        let array = match &self.descr {
-            Descr::Fields => "numpy.load({})['FIELD']".to_owned(),
-            Descr::Named(descr) => match Elements::of(descr) {
-                Elements::Read(_) => "numpy.load({})".to_owned(),
-                Elements::Converted(conversion) => format!("numpy.load({{}}){conversion}"),
-                Elements::Unknown => return None,
-            },
+        let Descr::Named(descr) = &self.descr else {
+            return Some("numpy.load({})['FIELD']".to_owned());
         };
-        Some(match self.is_transposed() {
-            true => format!("numpy.ascontiguousarray({array})"),
-            false => array,
-        })
+        match Elements::of(descr) {
+            Elements::Converted(conversion) => Some(format!("numpy.load({{}}){conversion}")),
+            Elements::Read(..) | Elements::Unknown => None,
+        }
     }
 
     /// Whether the file has the elements in another order than C order. With one long axis, C order
@@ -226,7 +229,8 @@ impl Header {
 }
 
 /// The element types that can be read, for messages.
-const TYPES_READ: &str = "only uint8, uint16 and float32 are supported ('|u1', '<u2', '<f4')";
+const TYPES_READ: &str = "supported are bool, integers of 8 to 64 bits, float16, bfloat16, float32, float64, complex64 \
+                          and complex128";
 
 /// A parser of the header. It reads from left to right, without backtracking and without recursion.
 struct Parser<'a> {

@@ -1,5 +1,5 @@
-//! A raw file: the elements of an array in little-endian byte order, and nothing else. The user
-//! describes the array. The extension of the file is `.raw`, `.bin` or `.dat`.
+//! A raw file: the elements of an array, and nothing else. The user describes the array. The
+//! extension of the file is `.raw`, `.bin` or `.dat`. An output is little-endian.
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, open_regular};
 use super::flat::{FlatPlan, FlatReader};
@@ -52,7 +52,8 @@ impl Format for Raw {
             };
             return Err(file_error::refused("open", path, format!("{mismatch}{way}")));
         }
-        Ok(FlatReader::opened(file, path, header, array.clone(), &metadata))
+        let (array, order) = (array.clone(), plain.byte_order());
+        Ok(FlatReader::opened(file, path, header, array, order, &metadata))
     }
 
     fn plan(

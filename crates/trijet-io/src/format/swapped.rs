@@ -6,6 +6,7 @@
 
 use super::contract::{Opened, Reader};
 use crate::array::Array;
+use crate::byte_order::ByteOrder;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::ops::Range;
 use trijet::{Error, ErrorKind, Result};
@@ -32,6 +33,9 @@ struct OldRun<'a> {
     first_row: u64,
     pieces: Vec<&'a mut [u8]>,
 }
+
+/// A way to read rows of the old array.
+type ReadOld<'a> = &'a (dyn Fn(Range<u64>, &mut [u8]) -> Result<()> + Sync);
 
 /// The input `opened`, with the first two axes of its array exchanged.
 ///
@@ -99,25 +103,24 @@ fn runs<'a>(
     runs
 }
 
-impl SwappedReader {
-    fn read_run(&self, run: OldRun<'_>, buffer: &mut Vec<u8>) -> Result<()> {
-        let OldRun { first_row, mut pieces } = run;
-        let rows = first_row..first_row + pieces.len() as u64;
-        if let [piece] = &mut pieces[..] {
-            return self.inner.read(rows, piece);
-        }
-        let row_bytes = pieces.first().map_or(0, |piece| piece.len());
-        buffer.resize(row_bytes * pieces.len(), 0);
-        self.inner.read(rows, buffer)?;
-        for (piece, row) in pieces.into_iter().zip(buffer.chunks_exact(row_bytes)) {
-            piece.copy_from_slice(row);
-        }
-        Ok(())
+fn read_run(read: ReadOld<'_>, run: OldRun<'_>, buffer: &mut Vec<u8>) -> Result<()> {
+    let OldRun { first_row, mut pieces } = run;
+    let rows = first_row..first_row + pieces.len() as u64;
+    if let [piece] = &mut pieces[..] {
+        return read(rows, piece);
     }
+    let row_bytes = pieces.first().map_or(0, |piece| piece.len());
+    buffer.resize(row_bytes * pieces.len(), 0);
+    read(rows, buffer)?;
+    for (piece, row) in pieces.into_iter().zip(buffer.chunks_exact(row_bytes)) {
+        piece.copy_from_slice(row);
+    }
+    Ok(())
 }
 
-impl Reader for SwappedReader {
-    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+impl SwappedReader {
+    /// Reads `rows` of the new array. `read` reads rows of the old array.
+    fn read_all(&self, read: ReadOld<'_>, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -126,8 +129,22 @@ impl Reader for SwappedReader {
         // A run is short, so a thread takes several of them at once.
         runs.into_par_iter()
             .with_min_len(16)
-            .map_init(Vec::new, |buffer, run| self.read_run(run, buffer))
+            .map_init(Vec::new, |buffer, run| read_run(read, run, buffer))
             .collect()
+    }
+}
+
+impl Reader for SwappedReader {
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.read_all(&|rows, into| self.inner.read(rows, into), rows, into)
+    }
+
+    fn byte_order(&self) -> ByteOrder {
+        self.inner.byte_order()
+    }
+
+    fn read_as_stored(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.read_all(&|rows, into| self.inner.read_as_stored(rows, into), rows, into)
     }
 }
 

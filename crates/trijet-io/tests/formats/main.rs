@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod elements;
 
 use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
 use png::{BitDepth, ColorType};
@@ -171,13 +172,9 @@ fn a_damaged_npy_file_is_refused() {
 fn an_unsupported_npy_file_is_refused_with_the_reason() {
     let workdir = Workdir::new();
     for (descr, fortran, shape, words) in [
-        ("<u2", "True", "(3, 2)", ["Fortran order", "numpy.ascontiguousarray(numpy.load("]),
-        (">u2", "False", "(3,)", ["big-endian", "'>u2'"]),
-        (">f4", "False", "(3,)", ["big-endian", "'>f4'"]),
         ("|O", "False", "(3,)", ["objects", "'|O'"]),
-        ("<i8", "False", "(3,)", ["'<i8'", "uint8, uint16 and float32 are supported"]),
-        ("|b1", "False", "(3,)", ["'|b1'", ".astype('u1')"]),
-        ("2u2", "False", "(3,)", ["'2u2'", "are supported"]),
+        ("<M8[s]", "False", "(3,)", ["'<M8[s]'", "supported are bool, integers"]),
+        ("2u2", "False", "(3,)", ["'2u2'", "supported are"]),
         ("<u2", "False", "()", ["no axes", ""]),
         ("<u2", "False", "(4294967296, 4294967296)", ["overflows", "4294967296"]),
         ("|u1", "False", "(9223372036854775807,)", ["overflows", ""]),

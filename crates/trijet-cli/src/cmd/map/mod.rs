@@ -13,7 +13,7 @@ use super::chain::Chain;
 use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
-use crate::args::{Axis, MapOptions};
+use crate::args::{Axis, Endian, MapOptions};
 use crate::ranks::{self, OwnRank};
 use crate::steps::Step;
 use std::path::Path;
@@ -31,6 +31,8 @@ fn open_input(options: &MapOptions) -> Result<Input> {
         (Some(shape), Some(dtype)) => {
             let array = Array::new(dtype, shape.0.clone())?;
             let plain = Plain::new(array).header(options.header.map_or(0, |bytes| bytes.0));
+            let is_big = options.endian == Some(Endian::Big);
+            let plain = if is_big { plain.big_endian() } else { plain };
             let plain = if options.raw { plain.any_name() } else { plain };
             Input::plain(&options.input, plain)
         }
