@@ -10,7 +10,7 @@ mod trace;
 
 pub(crate) use self::bench::BenchArguments;
 pub(crate) use self::lesson::LessonOptions;
-pub(crate) use self::map::{Axis, Endian, KernelTemplate, MapOptions};
+pub(crate) use self::map::{Axis, Endian, KernelTemplate, MapOptions, is_stream};
 pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
@@ -83,7 +83,10 @@ impl Command {
     /// message about the first mistake; `None` without a mistake.
     fn wrong_usage(&self) -> Option<String> {
         match self {
-            Self::Map(options) => options.wrong_report().or_else(|| options.wrong_name()),
+            Self::Map(options) => options
+                .wrong_report()
+                .or_else(|| options.wrong_stream())
+                .or_else(|| options.wrong_name()),
             Self::Overlap(options) => options.wrong_name(),
             Self::Trace(options) => options.wrong_page(),
             Self::Replay(options) => options.wrong_name(),

@@ -97,7 +97,8 @@ impl Fingerprint {
             input.indices().map(|Range { start, end }| ("slice", json!(format!("{start}:{end}"))));
         let fields = fields.into_iter().chain(slice);
         let fields = fields.map(|(name, value)| (name.to_owned(), value)).collect();
-        let item_rows = (rows / items.len() as u64).max(1);
+        // A stream has no files.
+        let item_rows = (rows / items.len().max(1) as u64).max(1);
         let needs_all_items = input.has_swapped_axes();
         let (operation, rows) = (operation.to_owned(), target.layout().rows);
         let (path, granule) = (input.canonical_path().to_owned(), target.granule());
@@ -143,6 +144,11 @@ impl Fingerprint {
     pub fn same_input(mut self) -> Self {
         self.is_same_input = true;
         self
+    }
+
+    /// Whether the input is a stream. Another run would read other rows from it.
+    pub(crate) fn is_of_stream(&self) -> bool {
+        self.items.is_empty()
     }
 
     /// Whether [`same_input`](Self::same_input) was called.

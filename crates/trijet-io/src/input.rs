@@ -8,14 +8,17 @@ use crate::array::Array;
 use crate::byte_order::ByteOrder;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
+use crate::format::npy::{Content, read_stream};
 use crate::format::promise::{by_name, by_start, python_line};
 use crate::format::swapped::swapped;
-use crate::format::{Format, Found, HEADERLESS, Opened, PNG, of_input, open_skipping};
+use crate::format::{Format, Found, HEADERLESS, NPY, Opened, PNG, of_input, open_skipping};
 use crate::item::Item;
 use crate::plain::Plain;
 use crate::shown::shown;
+use crate::stream::StreamReader;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +47,8 @@ pub struct Input {
     is_as_stored: bool,
     /// The damaged images that were found so far. `None` if the input does not skip damaged images.
     damaged: Option<Arc<DamagedImages>>,
+    /// The stream of the input. `None` for files.
+    stream: Option<Arc<StreamReader>>,
 }
 
 /// The part of an input that a run processes.
@@ -169,6 +174,7 @@ impl Input {
         let names = names.filter(|name| !name.is_empty()).collect();
         let granule = opened.granule;
         let canonical = fs::canonicalize(path).map_err(|e| file_error::io("open", path, e))?;
+        let stream = None;
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
         let path = path.to_owned();
@@ -185,7 +191,91 @@ impl Input {
             granule,
             is_as_stored,
             damaged,
+            stream,
         })
+    }
+
+    /// Reads an array from a stream, such as the standard input. Without `plain`, the stream is an
+    /// `.npy` file; otherwise it is plain bytes. The rows are read once, in order, by one thread at
+    /// a time. A run with such an input cannot be resumed. Messages name the stream `-`.
+    ///
+    /// ```
+    /// use trijet::Source;
+    /// use trijet_io::{Array, Dtype, Input, Plain};
+    /// let plain = Plain::new(Array::new(Dtype::U8, vec![3, 2])?);
+    /// let input = Input::from_stream(&[1, 2, 3, 4, 5, 6][..], Some(plain))?;
+    /// let mut rows = [0; 4];
+    /// input.read(0..2, &mut rows)?;
+    /// assert_eq!(rows, [1, 2, 3, 4]);
+    /// assert!(input.read(0..2, &mut rows).is_err());
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` for a stream that cannot be read, or has no whole header. `InvalidValue` for an array
+    /// that is not supported, and for Fortran order.
+    pub fn from_stream(stream: impl Read + Send + 'static, plain: Option<Plain>) -> Result<Self> {
+        let path = Path::new("-");
+        let mut stream: Box<dyn Read + Send> = Box::new(stream);
+        let (array, order, format) = match &plain {
+            Some(plain) => {
+                let skipped =
+                    io::copy(&mut stream.by_ref().take(plain.header_bytes()), &mut io::sink())
+                        .map_err(|error| file_error::io("read", path, error))?;
+                if skipped < plain.header_bytes() {
+                    return Err(file_error::damaged("read", path, "ends within the header"));
+                }
+                (plain.array().clone(), plain.byte_order(), HEADERLESS)
+            }
+            None => {
+                let Content { array, order, is_transposed, .. } = read_stream(&mut stream, path)?;
+                if is_transposed {
+                    let cause = "the elements are in Fortran order, which cannot be read from a \
+                                 stream; use the name of the file";
+                    return Err(file_error::refused("read", path, cause));
+                }
+                (array, order, NPY)
+            }
+        };
+        let reader = Arc::new(StreamReader::new(stream, path, array.clone(), order));
+        let opened = Opened {
+            array: array.clone(),
+            granule: 1,
+            whole_rows: 1,
+            items: Vec::new(),
+            left_out: Vec::new(),
+            annotations: Annotations::default(),
+            reader: Box::new(Arc::clone(&reader)),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            canonical: path.to_owned(),
+            format,
+            opened,
+            header: plain.map_or(0, |plain| plain.header_bytes()),
+            slice: Slice { indices: None, array, first_row: 0 },
+            names: Vec::new(),
+            has_swapped_axes: false,
+            granule: 1,
+            is_as_stored: false,
+            damaged: None,
+            stream: Some(reader),
+        })
+    }
+
+    /// Whether the input is a [stream](Self::from_stream).
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Refuses a stream, which is read in order.
+    fn refuse_order(&self, what: &str) -> Result<()> {
+        if !self.is_stream() {
+            return Ok(());
+        }
+        let cause = format!("{what} cannot be read from a stream; use the name of a file");
+        Err(file_error::refused("open", &self.path, cause))
     }
 
     /// Exchanges the first two axes: a stack of projections becomes a stack of sinograms. The array
@@ -212,6 +302,7 @@ impl Input {
     /// `InvalidValue` for an array with fewer than three axes, and for an input that can only be
     /// read by whole images, such as a folder of PNG images.
     pub fn swap_first_axes(mut self) -> Result<Self> {
+        self.refuse_order("exchanged axes")?;
         self.opened = swapped(self.opened).map_err(|e| e.context(shown(&self.path).to_string()))?;
         self.granule = self.opened.granule;
         self.slice = Slice { indices: None, array: self.opened.array.clone(), first_row: 0 };
@@ -233,6 +324,7 @@ impl Input {
     /// # Errors
     /// `InvalidValue` if the input does not have these indices, or if the range is empty.
     pub fn slice(mut self, indices: Range<u64>) -> Result<Self> {
+        self.refuse_order("a slice")?;
         let array = self.array();
         let count = array.shape()[0];
         if indices.is_empty() || indices.end > count {
@@ -397,6 +489,9 @@ impl Input {
 
     /// The paths of the files that must not be written while this input is read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
+        if self.is_stream() {
+            return Vec::new();
+        }
         let mut files = vec![self.path().to_owned()];
         files.extend(self.names().iter().map(|name| self.path().join(name)));
         files
@@ -406,7 +501,7 @@ impl Input {
 /// Refuses the path `-`, which means the standard input.
 fn refuse_stream(path: &Path) -> Result<()> {
     if path == Path::new("-") {
-        let cause = "standard input is not supported yet; use the name of a file (./- for a file \
+        let cause = "standard input is not supported here; use the name of a file (./- for a file \
                      named -)";
         return Err(file_error::refused("open", path, cause));
     }
@@ -447,7 +542,7 @@ impl Source for Input {
     }
 
     fn is_parallel(&self) -> bool {
-        true
+        !self.is_stream()
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

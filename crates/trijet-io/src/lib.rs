@@ -154,6 +154,7 @@ mod plain;
 mod python;
 mod rows;
 mod shown;
+mod stream;
 mod verify;
 
 pub use annotations::Annotations;
@@ -170,5 +171,6 @@ pub use output::{Durability, Output, Shard, Space, Start, Stopped, Target};
 pub use plain::Plain;
 pub use rows::Rows;
 pub use shown::{Shown, escaped, shown};
+pub use stream::StreamOutput;
 pub use trijet::Dtype;
 pub use verify::Written;

@@ -7,7 +7,7 @@ use crate::steps::RunSteps;
 use crate::values::{MapDevice, MapReport, Shape, Slice, bytes, header, memory, shape, slice};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trijet::Bytes;
 use trijet_io::{Dtype, Existing, Target, is_plain, shown};
 use trijet_tools::command::device::{LiveCheck, ONE_OR_ALL, proposing};
@@ -76,16 +76,22 @@ devices` shows the GPU and the run-time compiler.";
 /// The usage line of `trijet map`, which fits into one line of a terminal.
 const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>)... [OPTIONS]";
 
+/// Whether a path means the standard input or the standard output.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// The options of `trijet map`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_HELP, override_usage = USAGE, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
-    /// The input: an .npy file, a raw file (.raw, .bin or .dat), or a folder of PNG images of one
-    /// size. The images of a folder are in the natural order of their names (im1, im2, im10);
-    /// hidden files are skipped.
+    /// The input: an .npy file, a raw file (.raw, .bin or .dat), - for an .npy or raw file on
+    /// standard input, or a folder of PNG images of one size. The images of a folder are in the
+    /// natural order of their names (im1, im2, im10); hidden files are skipped.
     pub(crate) input: PathBuf,
     /// The output: an .npy file; a folder of PNG images (a name without extension, or any name with
-    /// a slash at the end); or plain bytes without a header (.raw, .bin or .dat).
+    /// a slash at the end); plain bytes without a header (.raw, .bin or .dat); or - for an .npy
+    /// file on standard output, with --raw plain bytes. The report then goes to standard error.
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -215,6 +221,38 @@ impl MapOptions {
         })
     }
 
+    /// Returns an error text if an option does not fit the standard input or the standard output.
+    pub(super) fn wrong_stream(&self) -> Option<String> {
+        let refused = |options: &[(bool, &str)], stream: &str| {
+            let (_, option) = options.iter().find(|(is_given, _)| *is_given)?;
+            Some(format!("{option} cannot be used with {stream}; use the name of a file"))
+        };
+        let reads = is_stream(&self.input).then(|| {
+            let options = [
+                (self.resume, "--resume"),
+                (self.shard.is_some(), "--shard"),
+                (self.slice.is_some(), "--slice"),
+                (self.skip_bad, "--skip-bad"),
+            ];
+            refused(&options, "standard input")
+        });
+        let writes = is_stream(&self.output).then(|| {
+            let options = [
+                (self.resume, "--resume"),
+                (self.restart, "--restart"),
+                (self.overwrite, "--overwrite"),
+                (self.shard.is_some(), "--shard"),
+                (self.slice.is_some(), "--slice"),
+                (self.skip_bad, "--skip-bad"),
+                (self.plan, "--plan"),
+                (self.json, "--json"),
+                (self.trace.is_some(), "--trace"),
+            ];
+            refused(&options, "standard output")
+        });
+        reads.flatten().or(writes.flatten())
+    }
+
     /// Returns an error text if the name of the output is wrong, or if the name of the input
     /// requires other options.
     pub(super) fn wrong_name(&self) -> Option<String> {
@@ -222,7 +260,7 @@ impl MapOptions {
             let input = shown(&self.input);
             return Some(format!("{input}: a file of plain bytes needs --shape and --dtype"));
         }
-        if self.raw {
+        if self.raw || is_stream(&self.output) {
             return None;
         }
         Target::check_name(&self.output).err().map(|error| error.to_string())

@@ -163,7 +163,8 @@ impl Chain {
         u64::try_from(found).ok().filter(|rows| *rows > 0)
     }
 
-    fn last_granule(&self) -> u64 {
+    /// The granule of the last operation.
+    pub(super) fn last_granule(&self) -> u64 {
         self.steps.last().map_or(1, |step| step.operation.get().granule())
     }
 

@@ -342,7 +342,9 @@ mod tests {
         assert!(text.starts_with("#define TRIJET_T unsigned short\n"), "{text}");
         assert!(source(Dtype::C128, Dtype::C128).starts_with("#define TRIJET_T double2\n"));
         for (dtype, name) in [(Dtype::F16, "trijet_f16"), (Dtype::BF16, "trijet_bf16")] {
-            for (source, letter) in [(source(dtype, Dtype::U8), 'T'), (source(Dtype::U8, dtype), 'U')] {
+            for (source, letter) in
+                [(source(dtype, Dtype::U8), 'T'), (source(Dtype::U8, dtype), 'U')]
+            {
                 let defined = format!("struct {name} {{");
                 assert!(source.contains(&defined), "{source}");
                 assert!(source.contains(&format!("#define TRIJET_{letter} {name}\n")), "{source}");

@@ -31,6 +31,7 @@ mod overlap;
 mod overwrite;
 mod own_kernel;
 mod parts;
+mod pipes;
 mod printing;
 #[path = "../../../trijet-tools/tests/common/ran.rs"]
 mod ran;

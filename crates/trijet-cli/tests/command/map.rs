@@ -293,10 +293,6 @@ fn the_option_raw_takes_files_for_plain_bytes() {
     workdir.map(&output).refused(2, &["out.tif", "TIFF", "--raw"]);
     workdir.map(&[&output[..], &["--raw"]].concat()).done();
     assert_eq!(workdir.read("out.tif"), data);
-    for (input, output) in [("-", "out.npy"), ("in.npy", "-")] {
-        let standard = workdir.map(&[input, "-o", output, "--op", "affine"]);
-        standard.refused(1, &["standard", "not supported yet"]);
-    }
     assert_eq!(workdir.names(), ["in.npy", "in.tif", "out.h5", "out.tif"]);
 }
 

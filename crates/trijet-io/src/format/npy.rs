@@ -21,11 +21,12 @@ use crate::python::line;
 use crate::shown::shown;
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use trijet::Dtype;
-use trijet::Result;
+use trijet::{Error, Result};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Maximum length of a header that is read, which is the limit of version 1.0. numpy itself reads
@@ -78,12 +79,56 @@ impl Format for Npy {
 }
 
 /// The facts that a header states.
-struct Content {
-    array: Array,
-    order: ByteOrder,
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) array: Array,
+    pub(crate) order: ByteOrder,
     /// Whether the elements are in Fortran order, and this order differs from C order.
-    is_transposed: bool,
+    pub(crate) is_transposed: bool,
     data_start: u64,
+}
+
+/// Reads the header at the start of `stream`, up to the first element.
+pub(crate) fn read_stream(stream: &mut dyn Read, path: &Path) -> Result<Content> {
+    let mut take = |bytes: u64| {
+        let mut part = Vec::new();
+        match stream.take(bytes).read_to_end(&mut part) {
+            Ok(length) if length as u64 == bytes => Ok(part),
+            Ok(_) => Err(file_error::damaged("read", path, "the header is cut off")),
+            Err(error) => Err(file_error::io("read", path, error)),
+        }
+    };
+    let start = take(8)?;
+    if !start.starts_with(MAGIC) {
+        let cause = "not an .npy file: the magic bytes are missing; use --shape and --dtype for \
+                     plain bytes";
+        return Err(file_error::damaged("read", path, cause));
+    }
+    let (major, minor) = (start[6], start[7]);
+    let length = match major {
+        1 => take(2)?,
+        2 | 3 => take(4)?,
+        _ => return Err(unknown_version(path, major, minor)),
+    };
+    let text_bytes = length.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
+    check_length(path, text_bytes)?;
+    let text = take(text_bytes)?;
+    content(&text, path, 8 + length.len() as u64 + text_bytes)
+}
+
+fn unknown_version(path: &Path, major: u8, minor: u8) -> Error {
+    let cause =
+        format!("unknown version {major}.{minor} of the .npy format: 1.0 to 3.0 are supported");
+    file_error::refused("open", path, cause)
+}
+
+fn check_length(path: &Path, text_bytes: u64) -> Result<()> {
+    if text_bytes <= TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    let cause =
+        format!("the header has {text_bytes} bytes; at most {TEXT_BYTES_MAX} are supported");
+    Err(file_error::refused("open", path, cause))
 }
 
 /// Reads the header of `file`.
@@ -105,25 +150,21 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<Content> {
         1 => (10, u64::from(u16::from_le_bytes([start[8], start[9]]))),
         2 | 3 => (12, u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))),
         _ if known < 8 => return Err(cut()),
-        _ => {
-            let cause = format!(
-                "unknown version {major}.{minor} of the .npy format: 1.0 to 3.0 are supported"
-            );
-            return Err(file_error::refused("open", path, cause));
-        }
+        _ => return Err(unknown_version(path, major, minor)),
     };
     let offset = prefix + text_bytes;
     if file_bytes < offset {
         return Err(cut());
     }
-    if text_bytes > TEXT_BYTES_MAX {
-        let cause =
-            format!("the header has {text_bytes} bytes; at most {TEXT_BYTES_MAX} are supported");
-        return Err(file_error::refused("open", path, cause));
-    }
+    check_length(path, text_bytes)?;
     let mut text = vec![0; usize::try_from(text_bytes).expect("the length is at most 65,535")];
     file.read_exact_at(&mut text, prefix).map_err(|error| file_error::io("open", path, error))?;
-    let header = Parser { text: &text, at: 0 }.header().map_err(|cause| {
+    content(&text, path, offset)
+}
+
+/// The facts that the text of a header states. The elements begin at the byte `data_start`.
+fn content(text: &[u8], path: &Path, data_start: u64) -> Result<Content> {
+    let header = Parser { text, at: 0 }.header().map_err(|cause| {
         file_error::damaged("open", path, format!("the header cannot be parsed: {cause}"))
     })?;
     let (dtype, order) = header.elements().map_err(|cause| {
@@ -136,7 +177,7 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<Content> {
     let is_transposed = header.is_transposed();
     let array = Array::new(dtype, header.shape)
         .map_err(|error| error.context(format!("open {}", shown(path))))?;
-    Ok(Content { array, order, is_transposed, data_start: offset })
+    Ok(Content { array, order, is_transposed, data_start })
 }
 
 impl Array {

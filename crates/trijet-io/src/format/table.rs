@@ -13,6 +13,9 @@ pub static FORMATS: [&dyn Format; 3] = [&Images, &Npy, &Raw];
 /// bytes are.
 pub static HEADERLESS: &dyn Format = &Raw;
 
+/// The format of `.npy` files.
+pub(crate) static NPY: &dyn Format = &Npy;
+
 /// The format that claims an input; `None` if no format does.
 #[must_use]
 pub fn of_input(found: &Found<'_>) -> Option<&'static dyn Format> {

@@ -45,6 +45,17 @@ pub(super) struct Kept {
     pub(super) lost: Vec<Range<u64>>,
 }
 
+/// Whether the run resumes an earlier one. A run that reads a stream cannot, because it would read
+/// other rows.
+fn resumes(target: &Target, fingerprint: &Fingerprint, start: Start) -> Result<bool> {
+    let resumes = matches!(start, Start::Resume | Start::ResumeUnverified);
+    if resumes && fingerprint.is_of_stream() {
+        let cause = "a run that reads a stream cannot be resumed; --restart starts over";
+        return Err(file_error::refused("resume", target.path(), cause));
+    }
+    Ok(resumes)
+}
+
 /// Looks for the partial output of an earlier run, and opens it to continue it. If this function
 /// returns an error, it has changed nothing.
 pub(super) fn kept(
@@ -54,6 +65,7 @@ pub(super) fn kept(
     journal: &mut Journal,
 ) -> Result<EarlierResult> {
     let place = &target.place;
+    let resumes = resumes(target, fingerprint, start)?;
     let read = journal.read_sound(fingerprint);
     let progress = read.as_ref().ok().and_then(Option::as_ref).map(|(progress, _)| progress);
     // An output with its final name may still lack the rows of damaged images.
@@ -61,7 +73,6 @@ pub(super) fn kept(
         Some(progress) => place.lacks_rows(progress, target.layout().rows)?,
         None => false,
     };
-    let resumes = matches!(start, Start::Resume | Start::ResumeUnverified);
     if !(lacks_rows && resumes) {
         // Another run may have finished this output before it released the lock of the journal.
         target.check_free()?;

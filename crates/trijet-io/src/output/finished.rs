@@ -102,6 +102,9 @@ impl Target {
     /// # Errors
     /// `InvalidValue` if something else that must not be overwritten is at the final path. `Io`.
     pub fn is_finished(&self, fingerprint: &Fingerprint) -> Result<bool> {
+        if fingerprint.is_of_stream() {
+            return Ok(false);
+        }
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
         let mark = found(fingerprint, &place.out);

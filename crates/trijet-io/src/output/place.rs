@@ -34,7 +34,7 @@ impl Place {
         // `components` removes a slash at the end, because a suffix must follow the name directly.
         let out = out.components().as_path();
         if out == Path::new("-") {
-            let cause = "standard output is not supported yet; use the name of a file";
+            let cause = "standard output is not supported here; use the name of a file";
             return Err(file_error::refused("create", out, cause));
         }
         let Some(name) = out.file_name() else {

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod elements;
+mod streams;
 
 use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
 use png::{BitDepth, ColorType};

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::device::names;
-use super::print::print;
+use super::print::{print, print_stderr};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names, Party, Verdict};
@@ -66,6 +66,15 @@ impl Live {
             print(format_args!("error[MEMORY/OVERRUN]: {damage}"))?;
         }
         print(format_args!("check: {}", verdict.text(&names())))
+    }
+
+    /// Prints the same text as [`print`](Self::print) to standard error.
+    pub fn print_to_stderr(&self) {
+        let Some(verdict) = &self.verdict else { return };
+        for damage in &self.damage {
+            print_stderr(format_args!("error[MEMORY/OVERRUN]: {damage}"));
+        }
+        print_stderr(format_args!("check: {}", verdict.text(&names())));
     }
 
     /// Prints the same text as [`print`](Self::print), but only if there is a finding or a write

@@ -2,60 +2,31 @@
 #![forbid(unsafe_code)]
 
 pub(super) mod devices;
+mod opening;
 mod plan;
 mod rows_done;
 mod run;
+mod stream;
 mod words;
 
+use self::opening::{needs_one, open_input, rank_of, with_way};
 use self::run::Setup;
-use self::words::{Done, explain, lost_words, say_done, say_finished, unlocked_words};
+use self::words::{
+    Done, explain, lost_words, say_done, say_finished, say_needs_gpu, unlocked_words,
+};
 use super::chain::Chain;
 use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
-use crate::args::{Axis, Endian, MapOptions};
-use crate::ranks::{self, OwnRank};
+use crate::args::{MapOptions, is_stream};
+use crate::ranks::OwnRank;
 use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
-use trijet_io::{Array, Durability, Fingerprint, Input, Output, Plain, Start, Target};
-use trijet_io::{file_error, is_damaged_image, refuse_sources};
-
-fn open_input(options: &MapOptions) -> Result<Input> {
-    let input = match (&options.shape, options.dtype) {
-        _ if options.skip_bad => {
-            Input::skipping_damaged(&options.input).map_err(|error| error.context("--skip-bad"))
-        }
-        (Some(shape), Some(dtype)) => {
-            let array = Array::new(dtype, shape.0.clone())?;
-            let plain = Plain::new(array).header(options.header.map_or(0, |bytes| bytes.0));
-            let is_big = options.endian == Some(Endian::Big);
-            let plain = if is_big { plain.big_endian() } else { plain };
-            let plain = if options.raw { plain.any_name() } else { plain };
-            Input::plain(&options.input, plain)
-        }
-        _ => Input::open(&options.input, None).map_err(|error| with_way(error, options)),
-    }?;
-    let input = if options.axis == Axis::Second { input.swap_first_axes()? } else { input };
-    match options.slice {
-        Some(slice) => {
-            let length = input.array().shape()[0];
-            input.slice(slice.of(length))
-        }
-        None => Ok(input),
-    }
-}
-
-/// Adds the advice to use `--skip-bad` to the error of a damaged image.
-fn with_way(error: Error, options: &MapOptions) -> Error {
-    if options.skip_bad || !is_damaged_image(&error) {
-        return error;
-    }
-    let cause = format!("{error}; use --skip-bad to continue without damaged images");
-    Error::new(error.kind(), "map", cause)
-}
+use trijet_io::{Durability, Fingerprint, Input, Output, Start, Target};
+use trijet_io::{file_error, refuse_sources};
 
 /// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
 /// a damaged image.
@@ -98,14 +69,6 @@ fn start_of(options: &MapOptions) -> Start {
     }
 }
 
-/// The rank of this process, if several processes do the job.
-fn rank_of(options: &MapOptions) -> Result<Option<OwnRank>> {
-    if let Some(shard) = &options.shard {
-        return Ok(Some(shard.clone()));
-    }
-    ranks::of_environment()
-}
-
 /// The output, or the part of the output that this process writes.
 fn target_of(
     options: &MapOptions,
@@ -125,24 +88,6 @@ fn target_of(
             Err(Error::new(ErrorKind::InvalidValue, "map", cause))
         }
         Some(rank) => Ok(target.of_shard(rank.shard)),
-    }
-}
-
-/// The exit status for a job that needs a GPU on a host without one. This status is used only if
-/// the checks of the user's kernels found no error.
-const NEEDS_GPU: u8 = 3;
-
-/// Reports that a kernel needs a GPU. If all kernels of the user were checked, the exit status is
-/// [`NEEDS_GPU`]. Otherwise the result is an error.
-fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
-    let advice = "`trijet devices` lists what was found. Nothing was written";
-    match chain.needs_gpu() {
-        Some(words) => {
-            print_stderr(format_args!("{words}\n{advice}"));
-            Ok(ExitCode::from(NEEDS_GPU))
-        }
-        // The message has the cause first, and then the advice.
-        None => Err(Error::new(error.kind(), "map", format!("{error}; {advice}"))),
     }
 }
 
@@ -181,7 +126,13 @@ fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Optio
 }
 
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
+    if is_stream(&options.output) {
+        return stream::run(options);
+    }
     let rank = rank_of(options)?;
+    if let (true, Some(rank)) = (is_stream(&options.input), &rank) {
+        return Err(needs_one("process", format_args!("this is {rank}")));
+    }
     let input = open_input(options)?;
     let chain = Chain::new(&options.steps, input.array(), &options.input)?;
     let target = target_of(options, &input, &chain, rank.as_ref())?;
@@ -211,6 +162,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         }
         outcome => outcome?,
     }
+    if input.is_stream() && devices.len() > 1 {
+        return Err(needs_one("device", "--device all has several"));
+    }
     if let (Some(trace), true) = (&options.trace, devices.len() > 1) {
         let cause = "a timeline shows one device only; choose a device with --device";
         return Err(file_error::refused("trace", trace, cause));
@@ -220,7 +174,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let (todo, kept) = (output.missing(), output.done().count());
     let reports = match setup.run(&input, &mut output, &todo, &cancel) {
         Ok(reports) => reports,
-        Err(error) => return Err(explain(with_way(error, options), output, &target)),
+        Err(error) => return Err(explain(with_way(error, options), &input, output, &target)),
     };
     let is_complete = output.is_complete();
     let done = Done {

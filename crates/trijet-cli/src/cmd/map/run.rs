@@ -64,6 +64,23 @@ impl<'a> Setup<'a> {
         ran
     }
 
+    /// Computes all rows in order on the only device, and writes them to `sink`.
+    pub(super) fn run_in_order(
+        &self,
+        input: &Input,
+        sink: impl Sink,
+        cancel: &Cancel,
+    ) -> Result<Report> {
+        let rows = input.layout().rows;
+        let bar = RowsDone::new(rows, 0);
+        let ran = self
+            .pipeline(0, input, std::slice::from_ref(&(0..rows)), cancel, &bar)
+            .sink(sink)
+            .run();
+        bar.clear();
+        ran
+    }
+
     /// Runs a pipeline on every device, each with its share of the rows.
     fn run_on_all(
         &self,

@@ -217,6 +217,24 @@ pub(super) fn say_finished(
     Ok(ExitCode::SUCCESS)
 }
 
+/// The exit status for a job that needs a GPU on a host without one. This status is used only if
+/// the checks of the user's kernels found no error.
+const NEEDS_GPU: u8 = 3;
+
+/// Reports that a kernel needs a GPU. If all kernels of the user were checked, the exit status is
+/// [`NEEDS_GPU`]. Otherwise the result is an error.
+pub(super) fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
+    let advice = "`trijet devices` lists what was found. Nothing was written";
+    match chain.needs_gpu() {
+        Some(words) => {
+            print_stderr(format_args!("{words}\n{advice}"));
+            Ok(ExitCode::from(NEEDS_GPU))
+        }
+        // The message has the cause first, and then the advice.
+        None => Err(Error::new(error.kind(), "map", format!("{error}; {advice}"))),
+    }
+}
+
 /// Maximum number of ranges of rows that a message names.
 const RANGES_MAX: usize = 4;
 
@@ -247,7 +265,7 @@ pub(super) fn unlocked_words(target: &Target) -> String {
 }
 
 /// Adds the state of the output to an error.
-pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
+pub(super) fn explain(error: Error, input: &Input, output: Output, target: &Target) -> Error {
     let (out, rows) = (shown(target.path()), target.rows());
     let rows = rows.end - rows.start;
     match output.stop() {
@@ -255,7 +273,11 @@ pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
             error.context(format!("{out}: no row was finished, so nothing is kept"))
         }
         Ok(Stopped::Rows(done)) => error.context(format!(
-            "{out} is not finished: {done} of {rows} rows are kept; use --resume to continue"
+            "{out} is not finished: {done} of {rows} rows are kept; {}",
+            match input.is_stream() {
+                true => "use --restart to start over, because standard input is read once",
+                false => "use --resume to continue",
+            }
         )),
         // The error states that the output is complete.
         Ok(Stopped::Complete) => error,
