@@ -6,17 +6,18 @@ use super::user_kernel::UserKernel;
 use crate::steps::{RunSteps, Step};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use trijet::pipeline::Layout;
 use trijet::{Device, Error, ErrorKind, Pipeline, Result};
-use trijet_io::{Array, Input, Target, shown};
-use trijet_ops::{Operation, RowsOfCall, Typed};
+use trijet_io::{Array, ByteOrder, Dtype, Input, Target, shown};
+use trijet_ops::{Operation, RowsOfCall, Swap, Typed};
 
 /// One operation, with the array that it reads and the array that it makes.
 #[derive(Debug)]
 struct ChainStep {
     operation: OwnOperation,
-    words: String,
+    /// The operation in reports and in the journal. `None` for an operation that belongs to the
+    /// input.
+    words: Option<String>,
     x: Typed,
     /// The number of rows of `x`.
     x_rows: u64,
@@ -40,10 +41,13 @@ impl OwnOperation {
 }
 
 /// The operations, in the order in which they are applied.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Chain {
-    steps: Arc<[ChainStep]>,
+    steps: Vec<ChainStep>,
     input: Array,
+    /// Whether the first operation swaps the bytes of the elements, for an input in big-endian
+    /// order.
+    swaps: bool,
 }
 
 fn refused(cause: String) -> Error {
@@ -51,22 +55,38 @@ fn refused(cause: String) -> Error {
 }
 
 impl Chain {
-    /// The operations of `steps` over `array`, which is the array of the file `input`.
-    pub(super) fn new(steps: &RunSteps, array: &Array, input: &Path) -> Result<Self> {
-        let mut chain: Vec<ChainStep> = Vec::new();
-        let mut x = Typed::new(array.dtype(), array.shape().to_vec());
-        let mut x_rows = array.layout().rows;
-        for step in steps.iter() {
-            let (operation, words) = operation_of(step, &x)?;
-            let y = operation.get().output(&x);
-            let y = y.map_err(|error| error.context(shown(input).to_string()))?;
-            let next = y.clone();
-            let y = Array::new(y.dtype, y.shape)?;
-            let y_rows = y.layout().rows;
-            chain.push(ChainStep { operation, words, x, x_rows, y });
-            (x, x_rows) = (next, y_rows);
+    /// The operations of `steps` over the array of `input`. If the elements of the input are
+    /// big-endian, the first operation swaps their bytes, and the run reads the input
+    /// [as it is stored](Self::reads_as_stored).
+    pub(super) fn new(steps: &RunSteps, input: &Input) -> Result<Self> {
+        let array = input.array();
+        let mut chain = Self { steps: Vec::new(), input: array.clone(), swaps: false };
+        if input.byte_order() == ByteOrder::Big {
+            chain.swaps = true;
+            chain.add(OwnOperation::Named(Box::new(Swap)), None, input)?;
         }
-        Ok(Self { steps: chain.into(), input: array.clone() })
+        for step in steps.iter() {
+            let (operation, words) = operation_of(step, chain.output().dtype())?;
+            chain.add(operation, Some(words), input)?;
+        }
+        Ok(chain)
+    }
+
+    /// Appends an operation.
+    fn add(&mut self, operation: OwnOperation, words: Option<String>, input: &Input) -> Result<()> {
+        let array = self.output();
+        let x = Typed::new(array.dtype(), array.shape().to_vec());
+        let x_rows = array.layout().rows;
+        let y = operation.get().output(&x);
+        let y = y.map_err(|error| error.context(shown(input.path()).to_string()))?;
+        let y = Array::new(y.dtype, y.shape)?;
+        self.steps.push(ChainStep { operation, words, x, x_rows, y });
+        Ok(())
+    }
+
+    /// Whether the input is to be read in the byte order of its file.
+    pub(super) fn reads_as_stored(&self) -> bool {
+        self.swaps
     }
 
     /// The array that the operations make.
@@ -95,7 +115,7 @@ impl Chain {
 
     /// A description of everything that determines the bytes of the result.
     pub(super) fn description(&self) -> String {
-        let all: Vec<&str> = self.steps.iter().map(|step| step.words.as_str()).collect();
+        let all: Vec<&str> = self.steps.iter().filter_map(|step| step.words.as_deref()).collect();
         all.join(", then ")
     }
 
@@ -188,8 +208,9 @@ impl Chain {
     }
 }
 
-/// The operation of a step over the array `x`, and its words in reports and in the journal.
-fn operation_of(step: &Step, x: &Typed) -> Result<(OwnOperation, String)> {
+/// The operation of a step over elements of the type `dtype`, and its words in reports and in the
+/// journal.
+fn operation_of(step: &Step, dtype: Dtype) -> Result<(OwnOperation, String)> {
     match step {
         Step::Named(text) => {
             let operation = text.build(&|name| load_image(Path::new(name)))?;
@@ -201,7 +222,7 @@ fn operation_of(step: &Step, x: &Typed) -> Result<(OwnOperation, String)> {
             Ok((OwnOperation::Named(operation), words))
         }
         Step::Kernel(kernel) => {
-            let kernel = UserKernel::read(kernel, x.dtype)?;
+            let kernel = UserKernel::read(kernel, dtype)?;
             let words = kernel.description();
             Ok((OwnOperation::User(Box::new(kernel)), words))
         }

@@ -38,9 +38,11 @@ impl RealType {
     ];
 
     /// The types of arrays.
-    const TYPES: [(Dtype, Self); 10] = [
+    const TYPES: [(Dtype, Self); 12] = [
         (Dtype::U8, Self::U8),
+        (Dtype::I8, Self::I8),
         (Dtype::U16, Self::U16),
+        (Dtype::I16, Self::I16),
         (Dtype::U32, Self::U32),
         (Dtype::I32, Self::I32),
         (Dtype::U64, Self::U64),

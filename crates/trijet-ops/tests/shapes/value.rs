@@ -4,9 +4,11 @@ use std::sync::LazyLock;
 use trijet::Dtype;
 
 /// The real types of arrays.
-pub(crate) const REAL: [Dtype; 10] = [
+pub(crate) const REAL: [Dtype; 12] = [
     Dtype::U8,
+    Dtype::I8,
     Dtype::U16,
+    Dtype::I16,
     Dtype::U32,
     Dtype::I32,
     Dtype::U64,

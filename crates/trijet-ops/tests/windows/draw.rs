@@ -32,8 +32,8 @@ impl Draw {
 
     /// A real type.
     pub(crate) fn dtype(&mut self) -> Dtype {
-        const REAL: [&str; 10] =
-            ["u8", "u16", "u32", "i32", "u64", "i64", "f16", "f32", "f64", "bf16"];
+        const REAL: [&str; 12] =
+            ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "f32", "f64", "bf16"];
         self.pick(&REAL).parse().unwrap()
     }
 

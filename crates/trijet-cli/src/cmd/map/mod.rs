@@ -23,6 +23,7 @@ use crate::ranks::OwnRank;
 use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::{Durability, Fingerprint, Input, Output, Start, Target};
@@ -134,7 +135,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         return Err(needs_one("process", format_args!("this is {rank}")));
     }
     let input = open_input(options)?;
-    let chain = Chain::new(&options.steps, input.array(), &options.input)?;
+    let chain = Arc::new(Chain::new(&options.steps, &input)?);
+    let input = if chain.reads_as_stored() { input.as_stored() } else { input };
     let target = target_of(options, &input, &chain, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
     let granule = chain.granule(&input, &target);
@@ -142,7 +144,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     if options.plan {
         return plan::show(options, &input, &target, &chain, granule);
     }
-    let needed = chain.clone();
+    let needed = Arc::clone(&chain);
     let fingerprint = Fingerprint::new(&input, &chain.description(), &target)
         .input_rows(move |rows| needed.input_rows(rows));
     let fingerprint = if options.same_input { fingerprint.same_input() } else { fingerprint };

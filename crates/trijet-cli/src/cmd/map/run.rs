@@ -242,7 +242,7 @@ mod tests {
         let Command::Map(options) = Options::try_parse_from(call).unwrap().command else {
             panic!("`map` is the command")
         };
-        let chain = Chain::new(&options.steps, &array, &path("in.raw")).unwrap();
+        let chain = Chain::new(&options.steps, &input).unwrap();
         let target = Target::new(&path("out.raw"), array, &input).unwrap();
         let run = Fingerprint::new(&input, "affine", &target);
         let mut output = Output::open(&target, &run, Start::New).unwrap();

@@ -29,7 +29,8 @@ pub(super) fn run(options: &MapOptions) -> Result<ExitCode> {
         return Err(needs_one("process", format_args!("this is {rank}")));
     }
     let input = open_input(options)?;
-    let chain = Chain::new(&options.steps, input.array(), &options.input)?;
+    let chain = Chain::new(&options.steps, &input)?;
+    let input = if chain.reads_as_stored() { input.as_stored() } else { input };
     let cancel = cancel_on_signals("after the chunks in flight")?;
     let devices = devices::open(options.device, None, &options.check)?;
     if devices.len() > 1 {
