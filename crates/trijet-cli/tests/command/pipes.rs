@@ -74,6 +74,26 @@ fn a_run_through_pipes_gives_the_bytes_of_a_run_with_files() {
     }
 }
 
+#[test]
+fn operations_of_another_shape_go_through_pipes() {
+    let workdir = workdir();
+    let file = workdir.read("in.npy");
+    for (number, op) in ["bin:2", "crop:3:17,1:9", "project:max", "median:1,z=1"].iter().enumerate()
+    {
+        let out = format!("out{number}.npy");
+        let axis = if op.starts_with("project") { "--axis=1" } else { "--axis=0" };
+        for chunk in ["--chunk=100", "--chunk=1MiB"] {
+            let options = ["--op", op, chunk, axis];
+            if !workdir.exists(&out) {
+                workdir.map(&[&["in.npy", "-o", &out], &options[..]].concat()).done();
+            }
+            let input = if axis == "--axis=0" { "-" } else { "in.npy" };
+            let ran = piped(&workdir, &[&[input, "-o", "-"], &options[..]].concat(), &file);
+            assert!(bytes_of(ran) == workdir.read(&out), "{op} {chunk}");
+        }
+    }
+}
+
 /// A program that reads the array must not find a report in it.
 #[test]
 fn the_report_of_a_run_to_standard_output_is_on_standard_error() {
