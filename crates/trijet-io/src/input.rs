@@ -196,8 +196,9 @@ impl Input {
     }
 
     /// Reads an array from a stream, such as the standard input. Without `plain`, the stream is an
-    /// `.npy` file; otherwise it is plain bytes. The rows are read once, in order, by one thread at
-    /// a time. A run with such an input cannot be resumed. Messages name the stream `-`.
+    /// `.npy` file; otherwise it is plain bytes. Each read must start at the start of the read
+    /// before it or later, so the input keeps the rows of a read in memory. A run with such an
+    /// input cannot be resumed. Messages name the stream `-`.
     ///
     /// ```
     /// use trijet::Source;
@@ -206,7 +207,8 @@ impl Input {
     /// let input = Input::from_stream(&[1, 2, 3, 4, 5, 6][..], Some(plain))?;
     /// let mut rows = [0; 4];
     /// input.read(0..2, &mut rows)?;
-    /// assert_eq!(rows, [1, 2, 3, 4]);
+    /// input.read(1..3, &mut rows)?;
+    /// assert_eq!(rows, [3, 4, 5, 6]);
     /// assert!(input.read(0..2, &mut rows).is_err());
     /// # Ok::<(), trijet::Error>(())
     /// ```

@@ -38,6 +38,9 @@ impl<'a> Setup<'a> {
     ) -> Result<Self> {
         let memory = memory::for_chunks(options.memory)?;
         let memory = memory.map(|bytes| Bytes(bytes.0 / devices.len().max(1) as u64));
+        // A stream keeps the rows of a chunk. There are at least three more chunks in host memory.
+        let kept = |bytes: u64| if input.is_stream() { bytes / 4 } else { 0 };
+        let memory = memory.map(|bytes| Bytes(bytes.0 - kept(bytes.0)));
         let calibrations = devices.iter().map(|device| calibrate(device, input.layout()));
         let calibrations = calibrations.collect::<Result<_>>()?;
         Ok(Self { options, chain, devices, granule, calibrations, memory })
@@ -71,7 +74,7 @@ impl<'a> Setup<'a> {
         sink: impl Sink,
         cancel: &Cancel,
     ) -> Result<Report> {
-        let rows = input.layout().rows;
+        let rows = self.chain.output().layout().rows;
         let bar = RowsDone::new(rows, 0);
         let ran = self
             .pipeline(0, input, std::slice::from_ref(&(0..rows)), cancel, &bar)
