@@ -1,6 +1,7 @@
 //! The file formats: their contract, the table of formats, and a module for each format.
 
 mod ahead;
+mod blocks;
 mod contract;
 mod descr;
 mod flat;
