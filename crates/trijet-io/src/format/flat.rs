@@ -1,6 +1,7 @@
-//! A file that consists of a header and the rows of one array.
+//! A file that consists of a header, the rows of one array, and an end, which most formats do not
+//! have.
 //!
-//! The file has exactly the size of the header and the rows. All threads share one file descriptor,
+//! The file has exactly the size of the header, the rows and the end. All threads share one file descriptor,
 //! because `pread` and `pwrite` do not use the position of the file.
 
 use super::ahead::{Ahead, reserve};
@@ -15,12 +16,13 @@ use crate::file_error;
 use crate::item::Item;
 use crate::rows::Rows;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use trijet::Dtype;
 use trijet::Result;
 
@@ -92,21 +94,68 @@ impl Reader for FlatReader {
     }
 }
 
+/// The bytes after the rows of a file. They do not depend on the rows, and may be too many for the
+/// memory.
+pub(super) trait FlatEnd: fmt::Debug + Send + Sync {
+    /// The number of bytes.
+    fn bytes(&self) -> u64;
+
+    /// Calls `each` with the bytes, piece by piece.
+    ///
+    /// # Errors
+    /// Errors of `each`.
+    fn pieces(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+}
+
 #[derive(Debug)]
 pub(super) struct FlatPlan {
     header: Vec<u8>,
     data_bytes: u64,
     row_bytes: u64,
+    end: Option<Arc<dyn FlatEnd>>,
+    left_out: Vec<String>,
 }
 
 impl FlatPlan {
     /// Plans a file with this header and the rows of `array`.
     pub(super) fn new(header: Vec<u8>, array: &Array) -> Self {
-        Self { header, data_bytes: array.bytes(), row_bytes: array.layout().row_bytes }
+        let (data_bytes, row_bytes) = (array.bytes(), array.layout().row_bytes);
+        Self { header, data_bytes, row_bytes, end: None, left_out: Vec::new() }
+    }
+
+    /// Adds bytes after the rows.
+    pub(super) fn with_end(self, end: Arc<dyn FlatEnd>) -> Self {
+        Self { end: Some(end), ..self }
+    }
+
+    /// Sets the texts about the annotations that the file does not keep.
+    pub(super) fn with_left_out(self, left_out: Vec<String>) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// The offset of the end.
+    fn end_at(&self) -> u64 {
+        self.header.len() as u64 + self.data_bytes
     }
 
     fn file_bytes(&self) -> u64 {
-        self.header.len() as u64 + self.data_bytes
+        self.end_at() + self.end.as_ref().map_or(0, |end| end.bytes())
+    }
+
+    /// Whether the file has the bytes of the header and of the end.
+    fn has_frame(&self, file: &File) -> io::Result<bool> {
+        let mut found = vec![0; self.header.len()];
+        file.read_exact_at(&mut found, 0)?;
+        let (mut is_whole, mut at) = (found == self.header, self.end_at());
+        let Some(end) = &self.end else { return Ok(is_whole) };
+        end.pieces(&mut |piece| {
+            found.resize(piece.len(), 0);
+            file.read_exact_at(&mut found, at)?;
+            at += piece.len() as u64;
+            is_whole &= found == piece;
+            Ok(())
+        })?;
+        Ok(is_whole)
     }
 
     fn writer(&self, file: File, partial: &Path, ahead: Option<Ahead>) -> FlatWriter {
@@ -115,6 +164,8 @@ impl FlatPlan {
             path: partial.to_owned(),
             header: self.header.clone(),
             file_bytes: self.file_bytes(),
+            end_at: self.end_at(),
+            end: self.end.clone(),
             row_bytes: self.row_bytes,
             ways: Ways::new(self.file_bytes()),
             ahead: Mutex::new(ahead),
@@ -145,6 +196,10 @@ impl Plan for FlatPlan {
 
     fn bytes(&self) -> Option<u64> {
         Some(self.file_bytes())
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.clone()
     }
 
     fn begin_ahead(&self, folder: &Path, waits_for_disk: bool) -> Option<Ahead> {
@@ -197,9 +252,7 @@ impl Plan for FlatPlan {
             return Err(lost(partial, format!("has {} bytes instead of {bytes}", state.len())));
         }
         let file = open_own("resume", partial)?;
-        let mut found = vec![0; self.header.len()];
-        file.read_exact_at(&mut found, 0).map_err(io)?;
-        if found != self.header {
+        if !self.has_frame(&file).map_err(io)? {
             return Err(lost(partial, "the header is damaged"));
         }
         Ok(Box::new(self.writer(file, partial, None)))
@@ -239,6 +292,8 @@ struct FlatWriter {
     path: PathBuf,
     header: Vec<u8>,
     file_bytes: u64,
+    end_at: u64,
+    end: Option<Arc<dyn FlatEnd>>,
     row_bytes: u64,
     ways: Ways,
     /// The thread that creates the pages of a new output. `None` if there is none, or if the output
@@ -269,9 +324,18 @@ impl Writer for FlatWriter {
     }
 
     fn reset(&self) -> Result<()> {
-        let written = self.file.write_all_at(&self.header, 0);
-        let sized = written.and_then(|()| self.file.set_len(self.file_bytes));
-        sized.map_err(|error| file_error::io("create", &self.path, error))
+        let restore = || {
+            self.file.write_all_at(&self.header, 0)?;
+            self.file.set_len(self.file_bytes)?;
+            let Some(end) = &self.end else { return Ok(()) };
+            let mut at = self.end_at;
+            end.pieces(&mut |piece| {
+                self.file.write_all_at(piece, at)?;
+                at += piece.len() as u64;
+                Ok(())
+            })
+        };
+        restore().map_err(|error| file_error::io("create", &self.path, error))
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
@@ -307,7 +371,7 @@ mod tests {
     fn a_full_disk_is_an_error_that_names_the_file() {
         let path = Path::new("/dev/full");
         let file = File::options().write(true).open(path).expect("every Linux has /dev/full");
-        let plan = FlatPlan { header: Vec::new(), data_bytes: 8, row_bytes: 4 };
+        let plan = FlatPlan::new(Vec::new(), &Array::new(Dtype::F32, vec![2]).unwrap());
         let flat = plan.writer(file, path, None);
         let error = flat.write(1..2, &[1, 2, 3, 4]).expect_err("the device is always full");
         assert_eq!(error.kind(), ErrorKind::Io);
