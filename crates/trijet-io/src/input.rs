@@ -63,7 +63,7 @@ struct Slice {
 impl Input {
     /// Opens the input at `path`. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no
     /// extension), `array` describes the array. Any other input has its own description: an `.npy`
-    /// file, or a folder of images.
+    /// file, a TIFF file, or a folder of images.
     ///
     /// ```
     /// use trijet::Source;
@@ -86,8 +86,8 @@ impl Input {
         Self::of_any(path, array.map(Plain::new))
     }
 
-    /// Opens an input that describes its own shape and element type: an `.npy` file or a folder of
-    /// images.
+    /// Opens an input that describes its own shape and element type: an `.npy` file, a TIFF file or
+    /// a folder of images.
     ///
     /// # Errors
     /// Errors of [`open`](Self::open). Their messages do not mention the options for files of plain
@@ -100,12 +100,12 @@ impl Input {
                 Self::of_format(format, path, None)
             }
             Some(_) => {
-                let cause = "a file of plain bytes does not state its shape; use an .npy file or a \
-                             folder of PNG images";
+                let cause = "a file of plain bytes does not state its shape; use an .npy file, a TIFF \
+                             file or a folder of images";
                 Err(file_error::refused("open", path, cause))
             }
             None => {
-                let ways = "use an .npy file or a folder of PNG images";
+                let ways = "use an .npy file, a TIFF file or a folder of images";
                 Err(file_error::refused(
                     "open",
                     path,
@@ -422,7 +422,8 @@ impl Input {
 
     /// Texts about the parts of the input that are not in the array, and about the file names that
     /// are missing in a numbered sequence. Parts that are not in the array are images of other
-    /// formats in a folder, frames of animations, and ancillary chunks of PNG files.
+    /// formats in a folder, frames of animations, ancillary chunks of PNG files, and pages of TIFF
+    /// files after the first array.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.opened.left_out
@@ -511,8 +512,8 @@ fn refuse_stream(path: &Path) -> Result<()> {
 }
 
 /// The message for a name with an extension that belongs to no format.
-const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
-                       are supported";
+const UNKNOWN: &str = "unknown extension: .npy and TIFF files, folders of PNG or TIFF images, and plain bytes \
+                       (.raw, .bin, .dat) are supported";
 /// The advice for a file that no format claims: options that read any file as plain bytes.
 const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
                            bytes";

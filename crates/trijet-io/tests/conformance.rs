@@ -70,7 +70,7 @@ impl Case {
 
     /// A name of an output that the format claims.
     fn written_as(&self) -> &'static str {
-        let names = ["out.npy", "out", "out.raw"];
+        let names = ["out.npy", "out", "out.tif", "out.raw"];
         names.into_iter().find(|name| self.format.claims_output(Path::new(name))).unwrap()
     }
 
@@ -235,7 +235,11 @@ fn every_name_of_an_output_has_one_format_or_none() {
         ("a.bin", &["raw"]),
         ("a.b.dat", &["raw"]),
         ("a.png", &[]),
-        ("a.ome.tif", &[]),
+        ("a.ome.tif", &["tiff"]),
+        ("a.TIFF", &["tiff"]),
+        ("a.btf", &["tiff"]),
+        ("a.tif/", &["png"]),
+        ("a.svs", &[]),
         ("a.mha", &[]),
         ("scan_v1.0", &[]),
         ("scan_v1.0/", &["png"]),

@@ -172,7 +172,7 @@ fn a_name_with_a_wrong_extension_is_wrong_usage() {
         let call = [op[0], op[1], "--trace", trace];
         refused(&workdir, 2, &call, &[trace, ".html, .pftrace, .json or .ledger"]);
     }
-    for out in ["a.tif", "a.mha", "scan_v1.0", "a.npy.partial", "one.png"] {
+    for out in ["a.svs", "a.mha", "scan_v1.0", "a.npy.partial", "one.png"] {
         let ran = workdir.map(&["in.npy", "-o", out, "--op", "affine"]);
         ran.refused(2, &[out, "slash", "Usage: trijet map"]);
     }

@@ -229,7 +229,7 @@ fn a_good_run_prints_no_report_if_none_is_asked_for() {
 fn warnings_and_the_parts_of_a_job_are_said_as_with_a_report() {
     let workdir = Workdir::new();
     workdir.images("in", [4, 4], &Images::U8(&noise(32, 5)));
-    workdir.file("in/5.tif", b"");
+    workdir.file("in/5.gif", b"");
     let call = |report| {
         let args = ["in", "-o", "out.npy", "--op=affine", "--overwrite", report];
         workdir.map(&args)
@@ -262,8 +262,8 @@ fn a_report_says_what_of_the_input_is_not_in_the_output() {
     let workdir = Workdir::new();
     workdir.images("in", [4, 4], &Images::U8(&noise(5 * 16, 15)));
     std::fs::remove_file(workdir.path("in/2.png")).unwrap();
-    workdir.file("in/5.tif", b"");
-    let line = "not in the output: images of other formats (5.tif); images whose numbers are missing in the sequence (2.png)\n";
+    workdir.file("in/5.gif", b"");
+    let line = "not in the output: images of other formats (5.gif); images whose numbers are missing in the sequence (2.png)\n";
     let call =
         |out, more: &[&str]| workdir.map(&[&["in", "-o", out, "--op", "affine"], more].concat());
     for (out, more) in [("a", &[][..]), ("b", &["--report=full"]), ("c", &["--plan"])] {
@@ -280,20 +280,20 @@ fn a_report_says_what_of_the_input_is_not_in_the_output() {
 fn the_option_raw_takes_files_for_plain_bytes() {
     let workdir = Workdir::new();
     let data = noise(12, 12);
-    workdir.file("in.tif", &data);
+    workdir.file("in.svs", &data);
     workdir.npy("in.npy", "|u1", &[12], &data);
     let described = ["--shape", "12", "--dtype", "u8", "--op", "affine"];
-    let both = [&["in.tif", "-o", "out.h5"], &described[..]].concat();
+    let both = [&["in.svs", "-o", "out.h5"], &described[..]].concat();
     workdir.map(&both).refused(2, &["out.h5", "HDF5", "--raw"]);
-    let input = [&["in.tif", "-o", "out.npy"], &described[..]].concat();
-    workdir.map(&input).refused(1, &["in.tif", "TIFF", "tifffile.imread('in.tif')"]);
+    let input = [&["in.svs", "-o", "out.npy"], &described[..]].concat();
+    workdir.map(&input).refused(1, &["in.svs", "TIFF", "tifffile.imread('in.svs')"]);
     workdir.map(&[&both[..], &["--raw"]].concat()).done();
     assert_eq!(workdir.read("out.h5"), data);
-    let output = ["in.npy", "-o", "out.tif", "--op", "affine"];
-    workdir.map(&output).refused(2, &["out.tif", "TIFF", "--raw"]);
+    let output = ["in.npy", "-o", "out.svs", "--op", "affine"];
+    workdir.map(&output).refused(2, &["out.svs", "TIFF", "--raw"]);
     workdir.map(&[&output[..], &["--raw"]].concat()).done();
-    assert_eq!(workdir.read("out.tif"), data);
-    assert_eq!(workdir.names(), ["in.npy", "in.tif", "out.h5", "out.tif"]);
+    assert_eq!(workdir.read("out.svs"), data);
+    assert_eq!(workdir.names(), ["in.npy", "in.svs", "out.h5", "out.svs"]);
 }
 
 #[test]

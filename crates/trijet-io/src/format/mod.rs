@@ -5,6 +5,7 @@ mod blocks;
 mod contract;
 mod descr;
 mod flat;
+mod folder;
 mod images;
 mod mapping;
 pub(crate) mod npy;
@@ -12,6 +13,7 @@ pub(crate) mod promise;
 mod raw;
 pub(crate) mod swapped;
 mod table;
+mod tiff;
 mod transposed;
 mod ways;
 

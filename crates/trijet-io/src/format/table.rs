@@ -4,10 +4,11 @@ use super::contract::{Format, Found};
 use super::images::Images;
 use super::npy::Npy;
 use super::raw::Raw;
+use super::tiff::Tiff;
 use std::path::Path;
 
 /// All formats. At most one format claims a given file.
-pub static FORMATS: [&dyn Format; 3] = [&Images, &Npy, &Raw];
+pub static FORMATS: [&dyn Format; 4] = [&Images, &Npy, &Tiff, &Raw];
 
 /// The format of a file that is read or written as headerless bytes, whatever its name or its first
 /// bytes are.

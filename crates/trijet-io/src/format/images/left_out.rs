@@ -1,6 +1,7 @@
 //! The parts of a folder of images that are not in the stack.
 
 use super::gaps::missing;
+use crate::format::folder::is_tiff;
 use crate::format::promise::is_other_image;
 use crate::shown::shown;
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ const NAMES_MAX: usize = 3;
 
 /// The files of a folder, and the parts of files, that are not in the stack.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub(in crate::format) struct LeftOut {
     others: Vec<OsString>,
     animations: usize,
     /// The number of images that have ancillary chunks before their pixels, and the names of these
@@ -28,14 +29,22 @@ pub(super) struct LeftOut {
 impl LeftOut {
     /// Adds the name of a file if the file is an image of another format. Such an image is not in
     /// the stack.
-    pub(super) fn see_file(&mut self, name: OsString) {
+    pub(in crate::format) fn see_file(&mut self, name: OsString) {
         if is_other_image(Path::new(&name)) {
             self.others.push(name);
         }
     }
 
+    /// The name of a TIFF file among the images of other formats.
+    pub(super) fn first_tiff(&self) -> Option<&OsString> {
+        self.others.iter().filter(|name| is_tiff(Path::new(name))).min()
+    }
+
     /// Adds the names of the ancillary chunks that precede the pixels in an image file.
-    pub(super) fn see_chunks(&mut self, file: &mut (impl Read + Seek)) -> io::Result<()> {
+    pub(in crate::format) fn see_chunks(
+        &mut self,
+        file: &mut (impl Read + Seek),
+    ) -> io::Result<()> {
         let at = i64::try_from(file.stream_position()?).map_err(io::Error::other)?;
         // The position is near the start, so these bytes are usually still in the buffer of the
         // reader.
@@ -68,7 +77,7 @@ impl LeftOut {
 
     /// The parts that are not in the stack, and the names that are missing in the sequence of
     /// `names`. Each text is an item of a list in a message.
-    pub(super) fn words(mut self, names: &[OsString]) -> Vec<String> {
+    pub(in crate::format) fn words(mut self, names: &[OsString]) -> Vec<String> {
         let mut words = Vec::new();
         self.others.sort();
         if !self.others.is_empty() {

@@ -9,9 +9,12 @@ mod read;
 mod write;
 
 pub use form::{Form, is_damaged_image};
+pub(in crate::format) use left_out::LeftOut;
+pub(in crate::format) use order::sort;
 pub(crate) use read::open_skipping;
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, refuse_description};
+use super::folder::has_only_tiff;
 use super::promise::by_name;
 use crate::annotations::Annotations;
 use crate::array::Array;
@@ -34,7 +37,7 @@ impl Format for Images {
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
         // A Zarr array is also a folder.
-        found.is_folder && by_name(found.path) != Some("Zarr")
+        found.is_folder && by_name(found.path) != Some("Zarr") && !has_only_tiff(found.path)
     }
 
     fn claims_output(&self, path: &Path) -> bool {

@@ -13,7 +13,7 @@ type Token = (u8, usize, Vec<u8>);
 
 /// Sorts names in their natural order. Names that differ only in leading zeros are in the order of
 /// their bytes.
-pub(super) fn sort(names: &mut [OsString]) {
+pub(in crate::format) fn sort(names: &mut [OsString]) {
     names.sort();
     names.sort_by_cached_key(|name| tokens(name));
 }

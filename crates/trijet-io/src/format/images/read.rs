@@ -54,6 +54,10 @@ fn opened(folder: &Path, damage: Damage) -> Result<(Opened, Arc<DamagedImages>)>
     let mut left_out = LeftOut::default();
     let names = png_names(folder, &mut left_out);
     let names = names.map_err(|error| file_error::io("open", folder, error))?;
+    if let Some(name) = left_out.first_tiff() {
+        let cause = "is a TIFF file in a folder of PNG images; a stack has images of one format";
+        return Err(file_error::refused("open", &folder.join(name), cause));
+    }
     let (mut items, mut broken) = (Vec::new(), Vec::new());
     let mut first: Option<(Form, &OsString)> = None;
     for (index, name) in (0..).zip(&names) {

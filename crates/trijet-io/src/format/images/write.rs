@@ -5,7 +5,9 @@ use super::read::decode;
 use crate::array::Array;
 use crate::file_error;
 use crate::format::ahead::Ahead;
-use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of, sync_folder};
+use crate::format::contract::{
+    NOT_PARTIAL, Plan, Writer, has_extension, lost, state_of, sync_folder,
+};
 use crate::rows::Rows;
 use crate::shown::shown;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
@@ -38,7 +40,7 @@ impl ImagesPlan {
         let refused = |cause: String| Err(file_error::refused("create", path, cause));
         let dtype = array.dtype();
         if !matches!(dtype, Dtype::U8 | Dtype::U16) {
-            return refused(format!("PNG images cannot hold {array}; use .npy"));
+            return refused(format!("PNG images cannot hold {array}; use .npy or .tif"));
         }
         let Some((width, height, count)) = array.image() else {
             return refused(format!("{array} is not an image or a stack of images; use .npy"));
@@ -48,8 +50,9 @@ impl ImagesPlan {
         let (Some(width), Some(height)) = (side(width), side(height)) else {
             return refused(format!("a PNG image cannot have {width}x{height} pixels; use .npy"));
         };
-        let names = if names.len() as u64 == count {
-            names.into()
+        let named = png_names(names);
+        let names = if named.len() as u64 == count {
+            named.into()
         } else {
             let digits = count.saturating_sub(1).to_string().len().max(6);
             (0..count).map(|n| OsString::from(format!("{n:0digits$}.png"))).collect()
@@ -106,6 +109,17 @@ impl ImagesPlan {
             open_max: open_max(),
         })
     }
+}
+
+/// The names of the images of an input, as names of PNG files. Empty if two of them are the same.
+fn png_names(names: &[OsString]) -> Vec<OsString> {
+    let png = |name: &OsString| match has_extension(Path::new(name), "png") {
+        true => name.clone(),
+        false => Path::new(name).with_extension("png").into_os_string(),
+    };
+    let named: Vec<OsString> = names.iter().map(png).collect();
+    let different: HashSet<&OsString> = named.iter().collect();
+    if different.len() == named.len() { named } else { Vec::new() }
 }
 
 impl Plan for ImagesPlan {
