@@ -7,6 +7,7 @@ mod explore;
 mod features;
 mod figures;
 mod files;
+mod formats;
 mod fuzz;
 mod loom;
 mod miri;
@@ -33,6 +34,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   features     compile the library with each of its features alone, and every package with only the
                features that it names
   files        make each file call of `trijet map` fail, kill its runs, and simulate losses of power
+  formats      read files that the tests have written with the libraries of their formats
   fuzz [SECONDS [TARGET]]
                run all fuzz targets, or one, for SECONDS each (default: 60)
   graphs [PROGRAMS]
@@ -64,7 +66,7 @@ const USAGE: &str = "usage: cargo xtask <task>
                print the limits that runs of the same job of `trijet map` report, and how much time
                following their advice saves (default: 20 runs of each job on the device of `auto`)
 
-browser, files, miri and perfetto print SKIPPED where their tools are missing.";
+browser, files, formats, miri and perfetto print SKIPPED where their tools are missing.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         ["explore", ..] => explore::run(&args[1..]),
         ["features"] => features::run(),
         ["files"] => files::run(),
+        ["formats"] => formats::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["loom"] => loom::run(),
         ["miri"] => miri::run(),

@@ -6,6 +6,7 @@ mod journal;
 mod npy;
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
+mod tiff;
 mod workdir;
 
 use replay::replay;
@@ -23,4 +24,9 @@ fn any_bytes_are_a_folder_of_images_or_refused() {
 #[test]
 fn any_bytes_are_a_journal_or_refused() {
     replay("journal", 4000, journal::check);
+}
+
+#[test]
+fn any_bytes_are_a_tiff_file_or_refused() {
+    replay("tiff", 4000, tiff::check);
 }

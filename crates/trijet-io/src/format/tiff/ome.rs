@@ -3,9 +3,9 @@
 use roxmltree::{Document, Node};
 use std::collections::HashMap;
 
-/// Maximum number of elements and texts of an OME-XML text. A file of a million planes with an
-/// element for each has fewer.
-const NODES_MAX: u32 = 64 << 20;
+/// Maximum number of elements and texts of an OME-XML text. A file of a million planes has about
+/// five for each plane.
+const NODES_MAX: u32 = 8 << 20;
 
 /// The first image of an OME-XML text.
 #[derive(Debug, PartialEq)]

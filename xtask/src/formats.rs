@@ -1,0 +1,87 @@
+//! `formats`: reads files that the tests have written with the libraries of their formats.
+//!
+//! The libraries come from wheels, which are installed under `target`. If they cannot be installed,
+//! the task prints SKIPPED.
+#![forbid(unsafe_code)]
+
+use crate::tools::{Result, root, target};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The files of one format, and the libraries that read them.
+struct Written {
+    /// The test program of `trijet-io` that writes the files, and their folder.
+    format: &'static str,
+    /// The wheels with their versions, and the modules that must be found in them.
+    wheels: &'static [&'static str],
+    modules: &'static str,
+}
+
+const WRITTEN: &[Written] = &[Written {
+    format: "tiff",
+    wheels: &["tifffile==2026.3.3", "imagecodecs==2026.3.6", "numpy==2.4.6"],
+    modules: "imagecodecs, numpy, tifffile",
+}];
+
+/// Writes the files of every format, and reads them.
+pub(crate) fn run() -> Result<()> {
+    let mut wrong = Vec::new();
+    for written in WRITTEN {
+        let python = match environment(written) {
+            Ok(python) => python,
+            Err(reason) => {
+                println!("== formats: SKIPPED the files of {}: {reason}", written.format);
+                continue;
+            }
+        };
+        let status = Command::new("cargo")
+            .args(["test", "-p", "trijet-io", "--quiet", "--test", written.format])
+            .args(["for_other_libraries"])
+            .current_dir(root())
+            .status()?;
+        if !status.success() {
+            return Err(format!("formats: the test `{}` failed", written.format).into());
+        }
+        let status = Command::new(python)
+            .arg(root().join("xtask/src/formats/check.py"))
+            .arg(target().join("tmp/formats").join(written.format))
+            .status()?;
+        if !status.success() {
+            wrong.push(written.format);
+        }
+    }
+    match wrong.as_slice() {
+        [] => Ok(()),
+        wrong => Err(format!("formats: the files of {} are wrong", wrong.join(", ")).into()),
+    }
+}
+
+/// The Python interpreter of a virtual environment with the wheels. The environment is created if it
+/// is missing.
+fn environment(written: &Written) -> std::result::Result<PathBuf, String> {
+    let name = written.wheels.join("-").replace("==", "-");
+    let folder = target().join("tools").join(name);
+    let python = folder.join("bin/python");
+    let import = format!("import {}", written.modules);
+    let ready = |python: &Path| {
+        let import = Command::new(python).args(["-c", &import]).output();
+        import.is_ok_and(|output| output.status.success())
+    };
+    if ready(&python) {
+        return Ok(python);
+    }
+    run_quietly(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    let pip = ["-m", "pip", "install", "--quiet"];
+    run_quietly(Command::new(&python).args(pip).args(written.wheels))?;
+    if ready(&python) { Ok(python) } else { Err(format!("cannot import {}", written.modules)) }
+}
+
+/// Runs a command. If the command fails, the error is the last line that it printed.
+fn run_quietly(command: &mut Command) -> std::result::Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(text.lines().last().unwrap_or("the command printed no reason").to_owned())
+}
