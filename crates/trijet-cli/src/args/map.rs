@@ -85,13 +85,15 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_HELP, override_usage = USAGE, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
-    /// The input: an .npy file, a raw file (.raw, .bin or .dat), - for an .npy or raw file on
-    /// standard input, or a folder of PNG images of one size. The images of a folder are in the
-    /// natural order of their names (im1, im2, im10); hidden files are skipped.
+    /// The input: an .npy file, a TIFF file, a raw file (.raw, .bin or .dat), - for an .npy or raw
+    /// file on standard input, or a folder of PNG images, or of TIFF files with one page each, of
+    /// one size. The images of a folder are in the natural order of their names (im1, im2, im10);
+    /// hidden files are skipped.
     pub(crate) input: PathBuf,
-    /// The output: an .npy file; a folder of PNG images (a name without extension, or any name with
-    /// a slash at the end); plain bytes without a header (.raw, .bin or .dat); or - for an .npy
-    /// file on standard output, with --raw plain bytes. The report then goes to standard error.
+    /// The output: an .npy file; a TIFF file (.tif, .tiff, .btf or .tf8); a folder of PNG images (a
+    /// name without extension, or any name with a slash at the end); plain bytes without a header
+    /// (.raw, .bin or .dat); or - for an .npy file on standard output, with --raw plain bytes. The
+    /// report then goes to standard error.
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -131,10 +133,10 @@ pub(crate) struct MapOptions {
     /// that part of the whole result.
     #[arg(long, value_name = "A:B", value_parser = slice)]
     pub(crate) slice: Option<Slice>,
-    /// Treat files with other extensions, such as .tif or .vol, as plain bytes. With --shape and
+    /// Treat files with other extensions, such as .vol or .mha, as plain bytes. With --shape and
     /// --dtype, an input is then read as plain bytes, whatever its name and its first bytes are.
     /// Without this option, such files are refused. The option does not affect an output that is
-    /// named .npy or has no extension.
+    /// named .npy or .tif, or has no extension.
     #[arg(long)]
     pub(crate) raw: bool,
     /// Skip damaged images of a folder. The report names them, and the exit status is 4. An output

@@ -1,8 +1,8 @@
 //! A file that consists of a header, the rows of one array, and an end, which most formats do not
 //! have.
 //!
-//! The file has exactly the size of the header, the rows and the end. All threads share one file descriptor,
-//! because `pread` and `pwrite` do not use the position of the file.
+//! The file has exactly the size of the header, the rows and the end. All threads share one file
+//! descriptor, because `pread` and `pwrite` do not use the position of the file.
 
 use super::ahead::{Ahead, reserve};
 use super::contract::{

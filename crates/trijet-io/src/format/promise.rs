@@ -134,8 +134,8 @@ const KNOWN: &[Known] = &[
 /// The extensions of files with plain bytes.
 const PLAIN: [&str; 3] = ["raw", "bin", "dat"];
 
-/// The names of all image formats except PNG. In a folder of PNG images, TIFF files are an error. If a folder of images has a file of such a format, a
-/// message reports that the file is left out.
+/// The names of all image formats except PNG. If a folder of images has a file of such a format, a
+/// message reports that the file is left out. A TIFF file in a folder of PNG images is an error.
 const IMAGES: [&str; 13] = [
     "TIFF",
     "JPEG",

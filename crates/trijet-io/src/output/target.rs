@@ -30,6 +30,7 @@ pub struct Target {
 
 impl Target {
     /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results
+    /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results
     /// of the slice, with the same number of rows for each index of the first axis. The name
     /// determines the format. `.npy` is an `.npy` file. `.tif`, `.tiff`, `.btf` and `.tf8` are TIFF
     /// files. `.raw`, `.bin` and `.dat` are files of plain bytes. A name without an

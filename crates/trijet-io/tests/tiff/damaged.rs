@@ -1,6 +1,6 @@
 //! Damaged files: every field may have any value.
 
-use super::common::demand;
+use super::demand::demand;
 use super::{file, golden, tags, whole};
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -1,9 +1,9 @@
 //! TIFF files: of other writers, damaged, written, and in folders.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod damaged;
+#[path = "../common/demand.rs"]
+mod demand;
 mod folders;
 mod golden;
 mod refused;

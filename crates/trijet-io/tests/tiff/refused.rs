@@ -1,6 +1,6 @@
 //! Intact files that are refused, each by the name of what it has.
 
-use super::common::demand;
+use super::demand::demand;
 use super::{file, tags};
 use std::fs;
 use trijet::ErrorKind;

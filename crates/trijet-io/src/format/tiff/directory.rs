@@ -49,7 +49,7 @@ pub(super) struct TiffFile<'a> {
 
 /// A tag of a directory. The values of the tag are in `inline`, or at the offset that `inline` is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct TagEntry {
     tag: u16,
     kind: u16,
     pub(super) count: u64,
@@ -59,7 +59,7 @@ pub(super) struct Entry {
 /// The tags of a page.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    entries: Vec<Entry>,
+    entries: Vec<TagEntry>,
     /// The offset of the next directory. 0 if there is none.
     pub(super) next: u64,
     /// The number of bytes that the directory takes in the file.
@@ -67,7 +67,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    pub(super) fn find(&self, tag: u16) -> Option<&Entry> {
+    pub(super) fn find(&self, tag: u16) -> Option<&TagEntry> {
         self.entries.iter().find(|entry| entry.tag == tag)
     }
 }
@@ -182,7 +182,7 @@ impl<'a> TiffFile<'a> {
             let (head, value) = entry.split_at(4 + field);
             let mut inline = [0; 8];
             inline[..field].copy_from_slice(value);
-            into.entries.push(Entry {
+            into.entries.push(TagEntry {
                 tag: u16::try_from(order.number(&head[..2])).unwrap_or(0),
                 kind: u16::try_from(order.number(&head[2..4])).unwrap_or(0),
                 count: order.number(&head[4..]),
@@ -195,10 +195,10 @@ impl<'a> TiffFile<'a> {
     }
 
     /// The bytes of the values of a tag.
-    fn values(&mut self, entry: &Entry) -> Result<Vec<u8>> {
+    fn values(&mut self, entry: &TagEntry) -> Result<Vec<u8>> {
         let field = if self.is_big { 8 } else { 4 };
         let wrong = |tiff: &Self| {
-            let Entry { tag, kind, count, .. } = entry;
+            let TagEntry { tag, kind, count, .. } = entry;
             tiff.damaged(format!("the tag {tag} states {count} values of the type {kind}"))
         };
         let bytes = bytes_of(entry.kind).and_then(|one| one.checked_mul(entry.count));
@@ -212,7 +212,7 @@ impl<'a> TiffFile<'a> {
     }
 
     /// The values of a tag that has numbers without a sign.
-    pub(super) fn numbers(&mut self, entry: &Entry) -> Result<Vec<u64>> {
+    pub(super) fn numbers(&mut self, entry: &TagEntry) -> Result<Vec<u64>> {
         let one = bytes_of(entry.kind).filter(|_| is_unsigned(entry.kind));
         let Some(one) = one.and_then(|one| usize::try_from(one).ok()) else {
             let cause = format!("the tag {} has values of the type {}", entry.tag, entry.kind);

@@ -1,62 +1,25 @@
 //! A folder of TIFF files with one page each: a stack in the natural order of the file names.
 
 use super::directory::TiffOrder;
+use super::folder_files::FolderFiles;
 use super::page::PageForm;
-use super::pages::read_all;
-use super::read::{PageFiles, PageTable, annotations_of, array_of};
+use super::pages::{PagesFile, read_all};
+use super::read::{annotations_of, array_of};
+use super::refused::refused;
 use super::series::series_of;
+use super::table::{PageFiles, PageTable};
 use crate::annotations::Annotations;
 use crate::file_error;
-use crate::format::contract::{Opened, open_regular};
+use crate::format::contract::Opened;
 use crate::format::folder::is_tiff;
 use crate::format::images::{LeftOut, sort};
 use crate::item::Item;
 use crate::shown::shown;
-use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
 use trijet::Result;
-
-/// Maximum number of files that stay open between the reads of their blocks.
-const OPEN_MAX: usize = 64;
-
-/// The files of a folder, in the order of the stack.
-#[derive(Debug)]
-pub(super) struct FolderFiles {
-    folder: PathBuf,
-    items: Vec<Item>,
-    /// The files that were opened last, each with its index.
-    open: Mutex<VecDeque<(usize, Arc<File>, Arc<PathBuf>)>>,
-}
-
-impl FolderFiles {
-    /// Opens the file with this index. Fails if the file has changed.
-    pub(super) fn open(&self, index: u64) -> Result<(Arc<File>, Arc<PathBuf>)> {
-        let index = usize::try_from(index).unwrap_or(usize::MAX);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, file, path)) = open.iter().find(|(own, ..)| *own == index) {
-            return Ok((Arc::clone(file), Arc::clone(path)));
-        }
-        let Some(item) = self.items.get(index) else {
-            return Err(file_error::damaged("read", &self.folder, "an image is missing"));
-        };
-        let path = self.folder.join(&item.name);
-        let (file, metadata) = open_regular(&path)?;
-        if *item != Item::new(item.name.clone(), &metadata) {
-            let cause = "the file has changed since the run began";
-            return Err(file_error::damaged("read", &path, cause));
-        }
-        let (file, path) = (Arc::new(file), Arc::new(path));
-        open.push_back((index, Arc::clone(&file), Arc::clone(&path)));
-        if open.len() > OPEN_MAX {
-            open.pop_front();
-        }
-        Ok((file, path))
-    }
-}
 
 /// The facts about the first file of a folder.
 #[derive(Debug, Clone)]
@@ -76,12 +39,12 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     let mut first: Option<First> = None;
     for name in &names {
         let path = folder.join(name);
-        let (_, metadata, pages) = read_all(&path)?;
+        let PagesFile { metadata, pages, .. } = read_all(&path)?;
         let mut series = series_of(&path, &pages)?;
         if series.pages != 1 || pages.kinds.len() != 1 {
             let cause =
                 "has more than one page; only a folder of files with one page each is a stack";
-            return Err(super::refused(&path, cause));
+            return Err(refused(&path, cause));
         }
         items.push(Item::new(name.clone(), &metadata));
         places.extend(pages.places);
@@ -105,8 +68,7 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     let mut shape = vec![names.len() as u64];
     shape.extend(form.shape());
     let array = array_of(folder, &form, shape)?;
-    let open = Mutex::default();
-    let files = FolderFiles { folder: folder.to_owned(), items: items.clone(), open };
+    let files = FolderFiles::new(folder, items.clone());
     let table = PageTable::new(PageFiles::Folder(files), &form, places, None);
     let reader = table.reader(folder, &form, order, &array)?;
     let mut left_out = left_out.words(&names);

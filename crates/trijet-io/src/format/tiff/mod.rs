@@ -6,11 +6,14 @@
 
 mod directory;
 mod folder;
+mod folder_files;
 mod ome;
 mod page;
 mod pages;
 mod read;
+mod refused;
 mod series;
+mod table;
 mod tags;
 mod write;
 
@@ -19,11 +22,8 @@ use super::folder::{has_only_tiff, is_tiff};
 use super::promise::by_name;
 use crate::annotations::Annotations;
 use crate::array::Array;
-use crate::file_error;
 use crate::plain::Plain;
-use crate::python::line;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use trijet::Result;
@@ -65,11 +65,4 @@ impl Format for Tiff {
     ) -> Result<Arc<dyn Plan>> {
         write::plan(path, array, annotations)
     }
-}
-
-/// The error for an intact file that is not read, with a line of Python that converts the file.
-fn refused(path: &Path, cause: impl Display) -> trijet::Error {
-    let line = line(path, "tifffile", "tifffile.imread({})");
-    let cause = format!("{cause}; this line of Python converts it to an .npy file: {line}");
-    file_error::refused("open", path, cause)
 }

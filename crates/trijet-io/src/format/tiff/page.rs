@@ -1,6 +1,7 @@
 //! The form of the pixels of a page, and the places of its strips or tiles.
 
 use super::directory::{Directory, TiffFile, TiffOrder};
+use super::refused::refused;
 use std::path::Path;
 use trijet::{Dtype, Result};
 use trijet_codecs::Codec;
@@ -80,7 +81,7 @@ pub(super) struct PageForm {
 
 /// The place of a strip or of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PartPlace {
     pub(super) offset: u64,
     /// The number of stored bytes. `None` if the file does not state it.
     pub(super) bytes: Option<u64>,
@@ -149,7 +150,7 @@ impl PageForm {
         match self {
             _ if self.is_palette => of_pixels("are indices of a palette"),
             _ if self.is_subsampled => of_pixels("have the colour space YCbCr"),
-            _ if self.bits % 8 != 0 => {
+            _ if !self.bits.is_multiple_of(8) => {
                 of_pixels(&format!("are packed samples of {} bits", self.bits))
             }
             _ if self.dtype().is_none() => of_pixels(&format!(
@@ -266,7 +267,7 @@ impl PageForm {
         tiff: &mut TiffFile<'_>,
         page: &Directory,
         budget: &mut u64,
-        into: &mut Vec<Place>,
+        into: &mut Vec<PartPlace>,
     ) -> Result<()> {
         let (offsets, bytes) = match self.parts {
             Parts::Strips { .. } => (STRIP_OFFSETS, STRIP_BYTES),
@@ -292,13 +293,13 @@ impl PageForm {
         let count_of = |part: usize| counts.as_ref().map(|counts| counts[part]);
         let from = into.len();
         let places = offsets.iter().enumerate();
-        let places = places.map(|(part, &offset)| Place { offset, bytes: count_of(part) });
+        let places = places.map(|(part, &offset)| PartPlace { offset, bytes: count_of(part) });
         into.extend(places.take(usize::try_from(wanted).unwrap_or(usize::MAX)));
         self.check(tiff, &into[from..])
     }
 
     /// Checks that the parts of a page are in the file.
-    fn check(&self, tiff: &TiffFile<'_>, places: &[Place]) -> Result<()> {
+    fn check(&self, tiff: &TiffFile<'_>, places: &[PartPlace]) -> Result<()> {
         let bytes = self.part_bytes().unwrap_or(u64::MAX);
         for (part, place) in (0..).zip(places) {
             let plain = self.plain_bytes(part);
@@ -352,11 +353,11 @@ impl PageForm {
             "page {page} has another size, type or compression than page 0; all pages must have one \
              form"
         );
-        super::refused(path, cause)
+        refused(path, cause)
     }
 }
 
-impl Place {
+impl PartPlace {
     /// Whether a part has no bytes, so that its pixels are 0.
     pub(super) fn is_left_out(self) -> bool {
         self.offset == 0 && self.bytes == Some(0)

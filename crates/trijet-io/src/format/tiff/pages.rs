@@ -1,10 +1,12 @@
 //! The pages of a TIFF file: the chain of its directories.
 
 use super::directory::{Directory, TiffFile, TiffOrder};
-use super::page::{PageForm, Place};
+use super::page::{PageForm, PartPlace, Parts};
+use super::refused::refused;
 use crate::file_error;
+use crate::format::contract::open_regular;
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::path::Path;
 use trijet::Result;
 
@@ -37,7 +39,7 @@ pub(super) struct Pages {
     pub(super) kinds: Vec<PageKind>,
     /// The places of the parts of all pages that are [`Alike`](PageKind::Alike), one page after
     /// another.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PartPlace>,
     /// The offset of the directory of page 1. `None` if there is only one page.
     pub(super) second: Option<u64>,
     pub(super) description: Option<String>,
@@ -70,7 +72,7 @@ impl Pages {
             tiff.read(at, &mut page)?;
             budget.see(&tiff, at, &page)?;
             if pages.kinds.len() == PAGES_MAX {
-                return Err(super::refused(path, "the file has more than 2^32 pages"));
+                return Err(refused(path, "the file has more than 2^32 pages"));
             }
             let kind = pages.kind_of(&mut tiff, &page)?;
             pages.add(&mut tiff, &page, kind, &mut budget)?;
@@ -82,7 +84,7 @@ impl Pages {
     fn of_first(tiff: &mut TiffFile<'_>, page: &Directory, path: &Path) -> Result<Self> {
         let form = PageForm::read(tiff, page)?;
         if let Some(cause) = form.refusal() {
-            return Err(super::refused(path, cause));
+            return Err(refused(path, cause));
         }
         let unit = match tiff.number(page, RESOLUTION_UNIT, 2)? {
             2 => Some(0.0254),
@@ -127,7 +129,7 @@ impl Pages {
         let has_gap = self.places[from..].iter().any(|place| place.is_left_out());
         if has_gap && page.find(NO_DATA).is_some() {
             let cause = "parts of the pixels are not stored, and have the value of GDAL_NODATA";
-            return Err(super::refused(tiff.path(), cause));
+            return Err(refused(tiff.path(), cause));
         }
         Ok(())
     }
@@ -148,6 +150,14 @@ impl Pages {
         let (down, across) = self.form.counts();
         usize::try_from(down.saturating_mul(across)).unwrap_or(usize::MAX)
     }
+}
+
+/// An open file, and its pages.
+#[derive(Debug)]
+pub(super) struct PagesFile {
+    pub(super) file: File,
+    pub(super) metadata: Metadata,
+    pub(super) pages: Pages,
 }
 
 /// Limits of the work and of the memory that the directories of a file cause. Without them, a small
@@ -175,11 +185,35 @@ impl Budget {
     }
 }
 
+/// The offset of the first pixel, if the pixels of the first `count` pages follow one another
+/// without compression.
+pub(super) fn one_run(pages: &Pages, count: u64) -> Option<u64> {
+    let count = usize::try_from(count).ok()?.checked_mul(pages.parts())?;
+    run_of(&pages.form, pages.places.get(..count)?, pages.parts())
+}
+
+/// The offset of the first pixel, if the pixels of strips follow one another. `parts` is the number
+/// of strips of a page.
+pub(super) fn run_of(form: &PageForm, places: &[PartPlace], parts: usize) -> Option<u64> {
+    if form.is_compressed() || matches!(form.parts, Parts::Tiles { .. }) {
+        return None;
+    }
+    let start = places.first().filter(|place| !place.is_left_out())?.offset;
+    let mut at = start;
+    for (strip, place) in places.iter().enumerate() {
+        if place.offset != at {
+            return None;
+        }
+        at = at.checked_add(form.plain_bytes((strip % parts) as u64))?;
+    }
+    Some(start)
+}
+
 /// Opens a file and reads its pages.
-pub(super) fn read_all(path: &Path) -> Result<(File, std::fs::Metadata, Pages)> {
-    let (file, metadata) = crate::format::contract::open_regular(path)?;
+pub(super) fn read_all(path: &Path) -> Result<PagesFile> {
+    let (file, metadata) = open_regular(path)?;
     let pages = Pages::read(&file, path, metadata.len())?;
-    Ok((file, metadata, pages))
+    Ok(PagesFile { file, metadata, pages })
 }
 
 /// The error for a file whose pages do not match its description.

@@ -5,7 +5,8 @@
 
 use super::ome::{OmeError, first_image, is_ome, metres};
 use super::page::PageForm;
-use super::pages::{PageKind, Pages};
+use super::pages::{PageKind, Pages, cut, one_run};
+use super::refused::refused;
 use serde_json::Value;
 use std::path::Path;
 use trijet::Result;
@@ -73,7 +74,7 @@ fn first_pages(path: &Path, pages: &Pages, wanted: u64) -> Result<Series> {
              {}",
             count(found, "page")
         );
-        return Err(super::pages::cut(path, cause));
+        return Err(cut(path, cause));
     }
     let wanted_kinds = &pages.kinds[..usize::try_from(wanted).unwrap_or(0)];
     if let Some(other) = wanted_kinds.iter().position(|kind| *kind != PageKind::Alike) {
@@ -93,7 +94,7 @@ fn stated_images(path: &Path, pages: &Pages, wanted: u64) -> Result<Series> {
     if wanted <= pages.kinds.len() as u64 {
         return first_pages(path, pages, wanted);
     }
-    let data = super::read::one_run(pages, 1).and_then(|start| {
+    let data = one_run(pages, 1).and_then(|start| {
         let page = pages.form.row_bytes()?.checked_mul(pages.form.height)?;
         let end = start.checked_add(page.checked_mul(wanted)?)?;
         let limit = pages.second.filter(|second| *second > start).unwrap_or(pages.file_bytes);
@@ -145,7 +146,7 @@ impl Shaped {
                 "the description states the shape {:?}, but the pages have the shape {page:?}",
                 self.shape
             );
-            return Err(super::pages::cut(path, cause));
+            return Err(cut(path, cause));
         }
         let series = stated_images(path, pages, all / one)?;
         Ok(Series { shape: self.shape, spacing: [self.spacing, None, None], ..series })
@@ -175,7 +176,7 @@ impl<'a> ImageJ<'a> {
     fn series(&self, path: &Path, pages: &Pages) -> Result<Series> {
         let wrong = |name: &str, value: &str| {
             let cause = format!("the ImageJ description states {name}={value}");
-            super::pages::cut(path, cause)
+            cut(path, cause)
         };
         let number = |name| match self.value(name) {
             None => Ok(1),
@@ -239,7 +240,7 @@ fn of_ome(path: &Path, pages: &Pages, text: &str) -> Result<Series> {
                 "is one of several files of an OME-TIFF set: its OME-XML names {}",
                 crate::shown::shown(&other)
             );
-            return Err(super::refused(path, cause));
+            return Err(refused(path, cause));
         }
     };
     let page = (image.size('Y'), image.size('X'), image.samples);
@@ -253,7 +254,7 @@ fn of_ome(path: &Path, pages: &Pages, text: &str) -> Result<Series> {
             "the file is cut off or damaged: its OME-XML states {planes} planes, and it has {}",
             count(found, "page")
         );
-        return Err(super::pages::cut(path, cause));
+        return Err(cut(path, cause));
     };
     let is_in_order = order.iter().copied().eq(0..order.len() as u64);
     let kind_of = |page: &u64| usize::try_from(*page).ok().and_then(|page| pages.kinds.get(page));

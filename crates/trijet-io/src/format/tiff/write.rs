@@ -1,5 +1,5 @@
-//! Writes a TIFF file as tifffile does: the directory of page 0, the pixels of all pages in one run,
-//! and the directories of the other pages.
+//! Writes a TIFF file as tifffile does: the directory of page 0, the pixels of all pages in one
+//! run, and the directories of the other pages.
 
 use super::ome::{first_image, is_ome};
 use super::page::sample_format_of;
@@ -49,7 +49,7 @@ pub(super) fn plan(path: &Path, array: &Array, facts: &Annotations) -> Result<Ar
     if array.bytes() == 0 {
         return Err(refused(format!("a TIFF file cannot hold {array}; use .npy")));
     }
-    let (height, width, samples) = page_of(array);
+    let PageShape { height, width, samples } = page_of(array);
     let side = |side: u64| {
         let cause =
             || refused(format!("a TIFF page cannot have a side of {side} pixels; use .npy"));
@@ -91,16 +91,23 @@ pub(super) fn plan(path: &Path, array: &Array, facts: &Annotations) -> Result<Ar
     Ok(Arc::new(FlatPlan::new(header, array).with_end(Arc::new(out)).with_left_out(left_out)))
 }
 
-/// The height, the width and the samples of the pages of an array. As in tifffile, elements of 8 or
+/// The shape of a page.
+struct PageShape {
+    height: u64,
+    width: u64,
+    samples: u16,
+}
+
+/// The shape of the pages of an array. As in tifffile, elements of 8 or
 /// 16 bits without a sign are colours if the last axis has 3 or 4 of them.
-fn page_of(array: &Array) -> (u64, u64, u16) {
+fn page_of(array: &Array) -> PageShape {
     let is_colour = matches!(array.dtype(), Dtype::U8 | Dtype::U16);
     match *array.shape() {
-        [.., height, width, 3] if is_colour => (height, width, 3),
-        [.., height, width, 4] if is_colour => (height, width, 4),
-        [.., height, width] => (height, width, 1),
-        [width] => (1, width, 1),
-        [] => (1, 1, 1),
+        [.., height, width, 3] if is_colour => PageShape { height, width, samples: 3 },
+        [.., height, width, 4] if is_colour => PageShape { height, width, samples: 4 },
+        [.., height, width] => PageShape { height, width, samples: 1 },
+        [width] => PageShape { height: 1, width, samples: 1 },
+        [] => PageShape { height: 1, width: 1, samples: 1 },
     }
 }
 
@@ -204,7 +211,7 @@ impl PagesOut {
         header
     }
 
-    /// The offset of the directories behind the pixels.
+    /// The offset of the directories of the pages after page 0.
     fn end_at(&self) -> u64 {
         self.pixels_end().next_multiple_of(8)
     }
