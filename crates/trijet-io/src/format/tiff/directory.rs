@@ -4,6 +4,7 @@
 //! at the file, refuses files without some tags before a caller can name the cause, and decodes one
 //! page after another.
 
+use crate::byte_order::ByteOrder;
 use crate::file_error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,21 +18,12 @@ const TAGS_MAX: u64 = 4096;
 const WINDOW_BYTES: usize = 4 << 10;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 
-/// The byte order of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TiffOrder {
-    Little,
-    Big,
-}
-
-impl TiffOrder {
-    /// The number of at most 8 bytes that `bytes` are.
-    fn number(self, bytes: &[u8]) -> u64 {
-        let add = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
-        match self {
-            Self::Little => bytes.iter().rev().fold(0, add),
-            Self::Big => bytes.iter().fold(0, add),
-        }
+/// The number of at most 8 bytes that `bytes` are in this order.
+fn number_of(order: ByteOrder, bytes: &[u8]) -> u64 {
+    let add = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
+    match order {
+        ByteOrder::Little => bytes.iter().rev().fold(0, add),
+        ByteOrder::Big => bytes.iter().fold(0, add),
     }
 }
 
@@ -41,7 +33,7 @@ pub(super) struct TiffFile<'a> {
     file: &'a File,
     path: &'a Path,
     bytes: u64,
-    order: TiffOrder,
+    order: ByteOrder,
     is_big: bool,
     window: Vec<u8>,
     window_at: u64,
@@ -92,30 +84,30 @@ impl<'a> TiffFile<'a> {
     /// Reads the header of a file of `bytes` bytes. Returns the file, and the offset of the first
     /// directory.
     pub(super) fn open(file: &'a File, path: &'a Path, bytes: u64) -> Result<(Self, u64)> {
-        let (order, window) = (TiffOrder::Little, Vec::new());
+        let (order, window) = (ByteOrder::Little, Vec::new());
         let mut tiff = Self { file, path, bytes, order, is_big: false, window, window_at: 0 };
         let mut start = [0; 8];
         start.copy_from_slice(tiff.get(0, 8)?);
         tiff.order = match &start[..2] {
-            b"II" => TiffOrder::Little,
-            b"MM" => TiffOrder::Big,
+            b"II" => ByteOrder::Little,
+            b"MM" => ByteOrder::Big,
             _ => return Err(tiff.damaged("not a TIFF file: the first bytes are not II or MM")),
         };
-        match tiff.order.number(&start[2..4]) {
+        match number_of(tiff.order, &start[2..4]) {
             42 => {}
-            43 if tiff.order.number(&start[4..6]) == 8 => tiff.is_big = true,
+            43 if number_of(tiff.order, &start[4..6]) == 8 => tiff.is_big = true,
             version => {
                 return Err(tiff.damaged(format!("unknown version {version} of the TIFF format")));
             }
         }
         let first = match tiff.is_big {
             true => tiff.number_at(8, 8)?,
-            false => tiff.order.number(&start[4..]),
+            false => number_of(tiff.order, &start[4..]),
         };
         Ok((tiff, first))
     }
 
-    pub(super) fn order(&self) -> TiffOrder {
+    pub(super) fn order(&self) -> ByteOrder {
         self.order
     }
 
@@ -134,7 +126,7 @@ impl<'a> TiffFile<'a> {
 
     fn number_at(&mut self, offset: u64, bytes: usize) -> Result<u64> {
         let order = self.order;
-        Ok(order.number(self.get(offset, bytes)?))
+        Ok(number_of(order, self.get(offset, bytes)?))
     }
 
     /// The bytes of a part of the file.
@@ -183,13 +175,13 @@ impl<'a> TiffFile<'a> {
             let mut inline = [0; 8];
             inline[..field].copy_from_slice(value);
             into.entries.push(TagEntry {
-                tag: u16::try_from(order.number(&head[..2])).unwrap_or(0),
-                kind: u16::try_from(order.number(&head[2..4])).unwrap_or(0),
-                count: order.number(&head[4..]),
+                tag: u16::try_from(number_of(order, &head[..2])).unwrap_or(0),
+                kind: u16::try_from(number_of(order, &head[2..4])).unwrap_or(0),
+                count: number_of(order, &head[4..]),
                 inline,
             });
         }
-        into.next = order.number(&all[bytes - field..]);
+        into.next = number_of(order, &all[bytes - field..]);
         into.bytes = bytes as u64;
         Ok(())
     }
@@ -207,7 +199,7 @@ impl<'a> TiffFile<'a> {
         if bytes <= field {
             return Ok(entry.inline[..bytes].to_vec());
         }
-        let offset = self.order.number(&entry.inline[..field]);
+        let offset = number_of(self.order, &entry.inline[..field]);
         Ok(self.get(offset, bytes)?.to_vec())
     }
 
@@ -220,7 +212,7 @@ impl<'a> TiffFile<'a> {
         };
         let order = self.order;
         let values = self.values(entry)?;
-        Ok(values.chunks_exact(one).map(|value| order.number(value)).collect())
+        Ok(values.chunks_exact(one).map(|value| number_of(order, value)).collect())
     }
 
     /// The first value of a tag, or `missing` if the directory does not have the tag. All values
@@ -231,7 +223,7 @@ impl<'a> TiffFile<'a> {
             let bytes = bytes_of(entry.kind).unwrap_or(0);
             if bytes <= if self.is_big { 8 } else { 4 } {
                 let bytes = usize::try_from(bytes).unwrap_or(0);
-                return Ok(self.order.number(&entry.inline[..bytes]));
+                return Ok(number_of(self.order, &entry.inline[..bytes]));
             }
         }
         let values = self.numbers(entry)?;
@@ -267,7 +259,7 @@ impl<'a> TiffFile<'a> {
         };
         let values = self.values(entry)?;
         let [above, below] =
-            [&values[..4], &values[4..]].map(|part| self.order.number(part) as f64);
+            [&values[..4], &values[4..]].map(|part| number_of(self.order, part) as f64);
         Ok(Some(above / below).filter(|value| value.is_finite() && *value > 0.0))
     }
 }

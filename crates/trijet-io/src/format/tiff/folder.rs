@@ -1,6 +1,5 @@
 //! A folder of TIFF files with one page each: a stack in the natural order of the file names.
 
-use super::directory::TiffOrder;
 use super::folder_files::FolderFiles;
 use super::page::PageForm;
 use super::pages::{PagesFile, read_all};
@@ -9,6 +8,7 @@ use super::refused::refused;
 use super::series::series_of;
 use super::table::{PageFiles, PageTable};
 use crate::annotations::Annotations;
+use crate::byte_order::ByteOrder;
 use crate::file_error;
 use crate::format::contract::Opened;
 use crate::format::folder::is_tiff;
@@ -25,7 +25,7 @@ use trijet::Result;
 #[derive(Debug, Clone)]
 struct First {
     form: PageForm,
-    order: TiffOrder,
+    order: ByteOrder,
     annotations: Annotations,
     left_out: Vec<String>,
 }

@@ -1,7 +1,8 @@
 //! The form of the pixels of a page, and the places of its strips or tiles.
 
-use super::directory::{Directory, TiffFile, TiffOrder};
+use super::directory::{Directory, TiffFile};
 use super::refused::refused;
+use crate::byte_order::ByteOrder;
 use std::path::Path;
 use trijet::{Dtype, Result};
 use trijet_codecs::Codec;
@@ -234,7 +235,7 @@ impl PageForm {
     }
 
     /// The steps that turn the stored bytes of a part into its pixels.
-    pub(super) fn codecs(&self, order: TiffOrder) -> Vec<Codec> {
+    pub(super) fn codecs(&self, order: ByteOrder) -> Vec<Codec> {
         let mut codecs = Vec::new();
         match self.compression {
             5 => codecs.push(Codec::Lzw),
@@ -251,7 +252,7 @@ impl PageForm {
         // bytes in files of both orders.
         if self.predictor == 3 {
             codecs.push(Codec::FloatPredictor { sample, samples, row });
-        } else if order == TiffOrder::Big && sample > 1 {
+        } else if order == ByteOrder::Big && sample > 1 {
             codecs.push(Codec::Swap { element: sample });
         }
         if self.predictor == 2 {

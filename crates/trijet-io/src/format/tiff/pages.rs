@@ -1,8 +1,9 @@
 //! The pages of a TIFF file: the chain of its directories.
 
-use super::directory::{Directory, TiffFile, TiffOrder};
+use super::directory::{Directory, TiffFile};
 use super::page::{PageForm, PartPlace, Parts};
 use super::refused::refused;
+use crate::byte_order::ByteOrder;
 use crate::file_error;
 use crate::format::contract::open_regular;
 use std::collections::HashSet;
@@ -35,7 +36,7 @@ pub(super) enum PageKind {
 #[derive(Debug)]
 pub(super) struct Pages {
     pub(super) form: PageForm,
-    pub(super) order: TiffOrder,
+    pub(super) order: ByteOrder,
     pub(super) kinds: Vec<PageKind>,
     /// The places of the parts of all pages that are [`Alike`](PageKind::Alike), one page after
     /// another.

@@ -1,12 +1,11 @@
 //! Reads the pixels of pages.
 //!
-//! Pixels that are stored without compression, in one run and little-endian, are read like the
-//! data of an `.npy` file. All others are blocks: strips or tiles. Strips without compression that
+//! Pixels that are stored without compression and in one run are read like the data of an `.npy`
+//! file. All others are blocks: strips or tiles. Strips without compression that
 //! follow one another in a page are one block.
 
-use super::directory::TiffOrder;
-use super::page::{PageForm, PartPlace, Parts};
-use super::pages::{Pages, PagesFile, one_run, read_all};
+use super::page::PageForm;
+use super::pages::{PagesFile, one_run, read_all};
 use super::refused::refused;
 use super::series::{Series, series_of};
 use super::table::{PageFiles, PageTable};
@@ -25,7 +24,7 @@ use trijet::Result;
 
 /// Opens the file at `path`.
 pub(super) fn open(path: &Path) -> Result<Opened> {
-    let PagesFile { file, metadata, mut pages } = read_all(path)?;
+    let PagesFile { file, metadata, pages } = read_all(path)?;
     let mut series = series_of(path, &pages)?;
     let array = array_of(path, &pages.form, series.shape.clone())?;
     let (annotations, left_out) =
@@ -34,14 +33,11 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
         None => one_run(&pages, if series.is_one_run { 1 } else { series.pages }),
         Some(_) => None,
     };
-    let is_little = pages.order == TiffOrder::Little || array.dtype().bytes() == 1;
-    if let Some(start) = run.filter(|_| is_little) {
-        let opened = FlatReader::opened(file, path, start, array, ByteOrder::Little, &metadata);
+    // A byte has no order.
+    let order = if array.dtype().bytes() == 1 { ByteOrder::Little } else { pages.order };
+    if let Some(start) = run {
+        let opened = FlatReader::opened(file, path, start, array, order, &metadata);
         return Ok(Opened { annotations, left_out, ..opened });
-    }
-    if series.is_one_run {
-        pages.places = pages_of_run(&pages, series.pages);
-        pages.form.parts = Parts::Strips { rows: pages.form.height };
     }
     let files = PageFiles::One(Arc::new(file), Arc::new(path.to_owned()));
     let table = PageTable::new(files, &pages.form, pages.places, series.order);
@@ -61,12 +57,4 @@ pub(super) fn array_of(path: &Path, form: &PageForm, shape: Vec<u64>) -> Result<
 pub(super) fn annotations_of(series: &mut Series) -> Annotations {
     let (spacing, ome_xml) = (series.spacing, series.ome_xml.take());
     Annotations { spacing, ome_xml, attributes: Map::new() }
-}
-
-/// The places of pages whose pixels follow the pixels of page 0.
-fn pages_of_run(pages: &Pages, count: u64) -> Vec<PartPlace> {
-    let page = pages.form.row_bytes().unwrap_or(0).saturating_mul(pages.form.height);
-    let start = pages.places.first().map_or(0, |place| place.offset);
-    let place = |n: u64| PartPlace { offset: start + n * page, bytes: Some(page) };
-    (0..count).map(place).collect()
 }

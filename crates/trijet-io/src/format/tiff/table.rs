@@ -1,11 +1,11 @@
 //! The table of the blocks of pages.
 
-use super::directory::TiffOrder;
 use super::folder_files::FolderFiles;
 use super::page::{PageForm, PartPlace, Parts};
 use super::pages::run_of;
 use super::refused::refused;
 use crate::array::Array;
+use crate::byte_order::ByteOrder;
 use crate::file_error;
 use crate::format::blocks::{BlockEnds, BlockTable, BlocksReader, Grid, StoredBlock};
 use std::fs::File;
@@ -66,7 +66,7 @@ impl PageTable {
         mut self,
         path: &Path,
         form: &PageForm,
-        order: TiffOrder,
+        order: ByteOrder,
         array: &Array,
     ) -> Result<BlocksReader> {
         let codecs = form.codecs(order);
