@@ -1,5 +1,6 @@
 //! Facts about an array beside its elements, such as the size of its pixels.
 
+use crate::shown::shown;
 use serde_json::{Map, Value};
 
 /// Facts about an array that an output keeps if its format has a place for them.
@@ -19,5 +20,28 @@ impl Annotations {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Texts about the facts that are not in `kept`. Each is a part of a sentence for a message.
+    pub(crate) fn missing_in(&self, kept: &Self) -> Vec<String> {
+        let mut texts = Vec::new();
+        if (0..3).any(|axis| self.spacing[axis].is_some() && kept.spacing[axis].is_none()) {
+            texts.push("the size of the pixels".to_owned());
+        }
+        if self.ome_xml.is_some() && kept.ome_xml.is_none() {
+            texts.push("the OME-XML".to_owned());
+        }
+        let names: Vec<String> = self
+            .attributes
+            .keys()
+            .filter(|name| !kept.attributes.contains_key(*name))
+            .map(|name| shown(name).to_string())
+            .collect();
+        match names.len() {
+            0 => {}
+            1 => texts.push(format!("the attribute {}", names[0])),
+            count => texts.push(format!("{count} attributes, the first of them {}", names[0])),
+        }
+        texts
     }
 }

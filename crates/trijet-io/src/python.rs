@@ -1,8 +1,10 @@
 //! Lines of Python that convert a file to an `.npy` file. They are for files that this program
 //! cannot read.
 
+use crate::file_error;
 use crate::shown::shown;
 use std::path::{Path, PathBuf};
+use trijet::Error;
 
 /// A line that saves an array as an `.npy` file beside the file at `path`. `array` is the Python
 /// expression of the array. In this expression, `{}` means the name of the file. The line imports
@@ -11,6 +13,20 @@ pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
     let comma = if modules.is_empty() { "" } else { ", " };
     let array = array.replace("{}", &literal(path));
     format!("import numpy{comma}{modules}; numpy.save({}, {array})", literal(&beside(path)))
+}
+
+/// The error for an intact file that this program cannot read, with the cause and with the
+/// [line](line) of Python that converts the file.
+pub(crate) fn refused_with_line(
+    op: &'static str,
+    path: &Path,
+    cause: &str,
+    modules: &str,
+    array: &str,
+) -> Error {
+    let line = line(path, modules, array);
+    let cause = format!("{cause}; this line of Python converts the array to an .npy file: {line}");
+    file_error::refused(op, path, cause)
 }
 
 /// The path of the new `.npy` file beside the file at `path`.

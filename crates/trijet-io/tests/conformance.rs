@@ -70,7 +70,7 @@ impl Case {
 
     /// A name of an output that the format claims.
     fn written_as(&self) -> &'static str {
-        let names = ["out.npy", "out", "out.tif", "out.raw"];
+        let names = ["out.npy", "out", "out.tif", "out.raw", "out.mrc"];
         names.into_iter().find(|name| self.format.claims_output(Path::new(name))).unwrap()
     }
 
@@ -245,6 +245,11 @@ fn every_name_of_an_output_has_one_format_or_none() {
         ("scan_v1.0/", &["png"]),
         ("a.npy/", &["png"]),
         ("a.raw/", &["png"]),
+        ("a.mrc", &["mrc"]),
+        ("a.MRCS", &["mrc"]),
+        ("a.rec", &["mrc"]),
+        ("a.map", &["mrc"]),
+        ("a.eer", &[]),
     ] {
         let claim = |format: &&&dyn Format| format.claims_output(Path::new(name));
         let claims: Vec<&str> = FORMATS.iter().filter(claim).map(|f| f.name()).collect();

@@ -66,7 +66,7 @@ pub struct Found<'a> {
 }
 
 /// Maximum length of `Found::start`.
-const START_BYTES: u64 = 32;
+const START_BYTES: u64 = 352;
 
 impl<'a> Found<'a> {
     /// Reads the facts about the input at `path`.

@@ -15,6 +15,7 @@ use crate::byte_order::{ByteOrder, swap};
 use crate::file_error;
 use crate::item::Item;
 use crate::rows::Rows;
+use crate::shown::shown;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
@@ -107,6 +108,30 @@ pub(super) trait FlatEnd: fmt::Debug + Send + Sync {
     fn pieces(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
 }
 
+/// Compares the length of a file with the length of an array that starts at the byte `data_start`.
+/// If the file is longer, returns a text about the bytes that are not in the array.
+///
+/// # Errors
+/// `Io` if the file is too short.
+pub(super) fn check_length(
+    path: &Path,
+    array: &Array,
+    data_start: u64,
+    file_bytes: u64,
+) -> Result<Option<String>> {
+    let end = data_start.checked_add(array.bytes());
+    match end.and_then(|end| file_bytes.checked_sub(end)) {
+        Some(0) => Ok(None),
+        Some(more) => Ok(Some(format!("{more} bytes after the array in {}", shown(path)))),
+        None => {
+            let (wanted, found) = (array.bytes(), file_bytes.saturating_sub(data_start));
+            let cause =
+                format!("the data are cut off: {array} needs {wanted} bytes, found {found}");
+            Err(file_error::damaged("open", path, cause))
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct FlatPlan {
     header: Vec<u8>,
@@ -131,6 +156,12 @@ impl FlatPlan {
     /// Sets the texts about the annotations that the file does not keep.
     pub(super) fn with_left_out(self, left_out: Vec<String>) -> Self {
         Self { left_out, ..self }
+    }
+
+    /// States that the header has only the part `kept` of `annotations`.
+    pub(super) fn keeping(mut self, annotations: &Annotations, kept: &Annotations) -> Self {
+        self.left_out = annotations.missing_in(kept);
+        self
     }
 
     /// The offset of the end.

@@ -98,7 +98,8 @@ const KNOWN: &[Known] = &[
         &[],
         python("SimpleITK", "SimpleITK.GetArrayFromImage(SimpleITK.ReadImage({}))"),
     ),
-    known("MRC", &["mrc", "mrcs"], &[], python("mrcfile", "mrcfile.read({})")),
+    known("MRC", &["mrc", "mrcs", "rec", "map"], &[], python("mrcfile", "mrcfile.read({})")),
+    known("EER", &["eer"], &[], python("tifffile, imagecodecs", "tifffile.imread({})")),
     known(
         "microscope",
         &["czi", "lif", "nd2", "oib", "oif", "vsi", "dm3", "dm4"],
@@ -173,8 +174,12 @@ fn known_by_name(path: &Path) -> Option<&'static Known> {
 }
 
 fn known_by_start(start: &[u8]) -> Option<&'static Known> {
+    // The names of these formats are behind the first bytes of their files.
+    let inner = [("MRC", super::mrc::starts_so(start))];
+    let inner = inner.into_iter().find(|(_, is_found)| *is_found).map(|(name, _)| name);
     let promises = |known: &&Known| known.starts.iter().any(|own| start.starts_with(own));
-    KNOWN.iter().find(promises)
+    let is_inner = |known: &&Known| Some(known.name) == inner;
+    KNOWN.iter().find(promises).or_else(|| KNOWN.iter().find(is_inner))
 }
 
 /// The name of the format to which the extension of a file belongs.

@@ -2,13 +2,14 @@
 
 use super::contract::{Format, Found};
 use super::images::Images;
+use super::mrc::Mrc;
 use super::npy::Npy;
 use super::raw::Raw;
 use super::tiff::Tiff;
 use std::path::Path;
 
 /// All formats. At most one format claims a given file.
-pub static FORMATS: [&dyn Format; 4] = [&Images, &Npy, &Tiff, &Raw];
+pub static FORMATS: [&dyn Format; 5] = [&Images, &Npy, &Tiff, &Mrc, &Raw];
 
 /// The format of a file that is read or written as headerless bytes, whatever its name or its first
 /// bytes are.
