@@ -545,7 +545,7 @@ impl Source for Input {
     }
 
     fn is_parallel(&self) -> bool {
-        !self.is_stream()
+        !self.is_stream() && self.opened.reader.is_parallel()
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

@@ -133,6 +133,12 @@ pub trait Reader: fmt::Debug + Send + Sync {
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 
+    /// Whether several parts of a chunk are read at once, in any order. If not, the parts of a run
+    /// are read one after another, because the reader decodes its files from their start.
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
     /// The byte order of the elements that [`read_as_stored`](Self::read_as_stored) gives.
     fn byte_order(&self) -> ByteOrder {
         ByteOrder::Little

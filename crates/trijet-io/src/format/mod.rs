@@ -10,6 +10,7 @@ mod folder;
 mod images;
 mod mapping;
 mod mrc;
+mod nifti;
 pub(crate) mod npy;
 pub(crate) mod promise;
 mod raw;

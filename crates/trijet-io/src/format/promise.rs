@@ -34,6 +34,9 @@ struct Python {
 
 const IMAGE: Option<Python> = python("imageio.v3", "imageio.v3.imread({})");
 
+const VALUES_OF_NIFTI: Option<Python> =
+    python("nibabel", "numpy.ascontiguousarray(nibabel.load({}).get_fdata(dtype='<f4').T)");
+
 const KNOWN: &[Known] = &[
     known("NumPy", &["npy"], &[b"\x93NUMPY"], None),
     known("PNG", &["png", "apng"], &[b"\x89PNG\r\n\x1a\n"], IMAGE),
@@ -80,12 +83,8 @@ const KNOWN: &[Known] = &[
         &[b"SIMPLE  ="],
         python("astropy.io.fits", "astropy.io.fits.getdata({}).astype('<f4')"),
     ),
-    known(
-        "NIfTI",
-        &["nii"],
-        &[],
-        python("nibabel", "numpy.ascontiguousarray(nibabel.load({}).get_fdata(dtype='<f4'))"),
-    ),
+    known("NIfTI", &["nii"], &[], VALUES_OF_NIFTI),
+    known("NIfTI or Analyze (two files)", &["hdr", "img"], &[], VALUES_OF_NIFTI),
     known(
         "NRRD",
         &["nrrd", "nhdr"],
@@ -175,7 +174,7 @@ fn known_by_name(path: &Path) -> Option<&'static Known> {
 
 fn known_by_start(start: &[u8]) -> Option<&'static Known> {
     // The names of these formats are behind the first bytes of their files.
-    let inner = [("MRC", super::mrc::starts_so(start))];
+    let inner = [("MRC", super::mrc::starts_so(start)), ("NIfTI", super::nifti::starts_so(start))];
     let inner = inner.into_iter().find(|(_, is_found)| *is_found).map(|(name, _)| name);
     let promises = |known: &&Known| known.starts.iter().any(|own| start.starts_with(own));
     let is_inner = |known: &&Known| Some(known.name) == inner;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 mod mrc;
+mod nifti;
 
 use std::fs;
 use std::path::{Path, PathBuf};
