@@ -83,9 +83,13 @@ impl Fingerprint {
         if input.byte_order() == ByteOrder::Big {
             form.push_str(" big-endian");
         }
+        let mut name = input.canonical_path().to_string_lossy().into_owned();
+        if let Some(inner) = input.inner_path() {
+            name.push_str(&format!("::/{inner}"));
+        }
         let fields = [
             ("version", json!(env!("CARGO_PKG_VERSION"))),
-            ("input", json!(input.canonical_path().to_string_lossy())),
+            ("input", json!(name)),
             ("input_form", json!(form)),
             ("input_layout", json!([rows, row_bytes, granule])),
             ("operation", json!(operation)),

@@ -11,7 +11,9 @@ use crate::file_error;
 use crate::format::npy::{Content, read_stream};
 use crate::format::promise::{by_name, by_start, python_line};
 use crate::format::swapped::swapped;
-use crate::format::{Format, Found, HEADERLESS, NPY, Opened, PNG, of_input, open_skipping};
+use crate::format::{
+    Format, Found, HEADERLESS, NPY, Opened, PNG, inner_path, of_input, open_skipping,
+};
 use crate::item::Item;
 use crate::plain::Plain;
 use crate::shown::shown;
@@ -33,6 +35,8 @@ const _: () = assert!(cfg!(target_endian = "little"), "rows in memory are little
 pub struct Input {
     path: PathBuf,
     canonical: PathBuf,
+    /// The path of the array inside the file, if the user has given one.
+    inner: Option<String>,
     format: &'static dyn Format,
     opened: Opened,
     /// The number of header bytes before the data that the user has given for a file of plain
@@ -63,7 +67,8 @@ struct Slice {
 impl Input {
     /// Opens the input at `path`. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no
     /// extension), `array` describes the array. Any other input has its own description: an `.npy`
-    /// file, a TIFF file, or a folder of images.
+    /// file, a TIFF file, or a folder of images. A path such as `scan.zarr::/raw/0` means the array
+    /// `/raw/0` inside the file or folder `scan.zarr`.
     ///
     /// ```
     /// use trijet::Source;
@@ -93,11 +98,11 @@ impl Input {
     /// Errors of [`open`](Self::open). Their messages do not mention the options for files of plain
     /// bytes.
     pub fn self_described(path: &Path) -> Result<Self> {
-        refuse_stream(path)?;
+        let (path, inner) = &split(path)?;
         let found = Found::at(path)?;
         match of_input(&found) {
             Some(format) if format.name() != HEADERLESS.name() => {
-                Self::of_format(format, path, None)
+                Self::of_format(format, path, inner.as_deref(), None)
             }
             Some(_) => {
                 let cause = "a file of plain bytes does not state its shape; use an .npy file, a TIFF \
@@ -126,7 +131,7 @@ impl Input {
         match of_input(&Found::at(path)?) {
             Some(format) if format.name() == PNG => {
                 let (opened, damaged) = open_skipping(path)?;
-                Self::of_opened(format, path, opened, None, Some(damaged))
+                Self::of_opened(format, path, None, opened, None, Some(damaged))
             }
             _ => {
                 let cause = "damaged images can be skipped only in a folder of PNG images";
@@ -136,10 +141,10 @@ impl Input {
     }
 
     fn of_any(path: &Path, plain: Option<Plain>) -> Result<Self> {
-        refuse_stream(path)?;
+        let (path, inner) = &split(path)?;
         let found = Found::at(path)?;
         match of_input(&found) {
-            Some(format) => Self::of_format(format, path, plain),
+            Some(format) => Self::of_format(format, path, inner.as_deref(), plain),
             None => {
                 Err(file_error::refused("open", path, promise_of(&found, UNKNOWN, PLAIN_BYTES)))
             }
@@ -155,17 +160,26 @@ impl Input {
             return Self::of_any(path, Some(plain));
         }
         refuse_stream(path)?;
-        Self::of_format(HEADERLESS, path, Some(plain))
+        Self::of_format(HEADERLESS, path, None, Some(plain))
     }
 
-    fn of_format(format: &'static dyn Format, path: &Path, plain: Option<Plain>) -> Result<Self> {
-        let opened = format.open(path, plain.as_ref())?;
-        Self::of_opened(format, path, opened, plain, None)
+    fn of_format(
+        format: &'static dyn Format,
+        path: &Path,
+        inner: Option<&str>,
+        plain: Option<Plain>,
+    ) -> Result<Self> {
+        let opened = match inner {
+            Some(inner) => format.open_inner(path, inner, plain.as_ref())?,
+            None => format.open(path, plain.as_ref())?,
+        };
+        Self::of_opened(format, path, inner, opened, plain, None)
     }
 
     fn of_opened(
         format: &'static dyn Format,
         path: &Path,
+        inner: Option<&str>,
         opened: Opened,
         plain: Option<Plain>,
         damaged: Option<Arc<DamagedImages>>,
@@ -177,11 +191,12 @@ impl Input {
         let stream = None;
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
-        let path = path.to_owned();
+        let (path, inner) = (path.to_owned(), inner.map(str::to_owned));
         let (has_swapped_axes, is_as_stored) = (false, false);
         Ok(Self {
             path,
             canonical,
+            inner,
             format,
             opened,
             header,
@@ -393,7 +408,7 @@ impl Input {
         self.format
     }
 
-    /// The path as it was given to [`open`](Self::open).
+    /// The path as it was given to [`open`](Self::open), without the path of an array inside.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -404,6 +419,13 @@ impl Input {
     #[must_use]
     pub fn canonical_path(&self) -> &Path {
         &self.canonical
+    }
+
+    /// The path of the array inside the file, without a slash at its start or end. `None` if the
+    /// path that was given to [`open`](Self::open) has none.
+    #[must_use]
+    pub fn inner_path(&self) -> Option<&str> {
+        self.inner.as_deref()
     }
 
     /// The files of the input in the order of their rows, with their states when the input was
@@ -509,6 +531,13 @@ fn refuse_stream(path: &Path) -> Result<()> {
         return Err(file_error::refused("open", path, cause));
     }
     Ok(())
+}
+
+/// Splits the path of an input into the path of a file or folder, and the path of an array inside
+/// it.
+fn split(path: &Path) -> Result<(PathBuf, Option<String>)> {
+    refuse_stream(path)?;
+    Ok(inner_path::split(path))
 }
 
 /// The message for a name with an extension that belongs to no format.

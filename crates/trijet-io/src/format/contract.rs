@@ -38,6 +38,17 @@ pub trait Format: fmt::Debug + Sync {
     /// has its own description if `plain` is `Some`.
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened>;
 
+    /// Opens the array `inner` of the input at `path`. `inner` is the text after `::` in the path
+    /// of an input, such as `entry/data` for `scan.h5::/entry/data`.
+    ///
+    /// # Errors
+    /// Errors of [`open`](Self::open). `InvalidValue` for a format whose files have one array.
+    fn open_inner(&self, path: &Path, inner: &str, _plain: Option<&Plain>) -> Result<Opened> {
+        let cause =
+            format!("a {} input has one array, without a path; remove ::/{inner}", self.name());
+        Err(file_error::refused("open", path, cause))
+    }
+
     /// Prepares an output of `array` at `path`, and writes nothing. `names` are the file names of
     /// the input's images. Only a format with several files uses `names`. `annotations` are facts
     /// about the array, which the output keeps if the format has a place for them (see

@@ -8,6 +8,7 @@ mod fields;
 mod flat;
 mod folder;
 mod images;
+pub(crate) mod inner_path;
 mod mapping;
 mod mrc;
 mod nifti;

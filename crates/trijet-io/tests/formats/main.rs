@@ -533,3 +533,11 @@ fn threads_read_one_input_at_once() {
         }
     });
 }
+
+#[test]
+fn a_path_inside_a_file_with_one_array_is_refused() {
+    let workdir = Workdir::new();
+    let path = workdir.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[7]));
+    let inner = path.with_file_name("a.npy::/raw");
+    demand(Input::open(&inner, None), ErrorKind::InvalidValue, "a.npy", &["remove ::/raw"]);
+}
