@@ -265,6 +265,7 @@ impl Input {
             reader: Box::new(Arc::clone(&reader)),
         };
         Ok(Self {
+            inner: None,
             path: path.to_owned(),
             canonical: path.to_owned(),
             format,

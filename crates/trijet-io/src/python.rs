@@ -41,7 +41,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// A path as a string literal of Python, with the same escapes as in messages.
-fn literal(path: &Path) -> String {
+pub(crate) fn literal(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{}'", shown(&text))
 }

@@ -19,7 +19,7 @@ struct Case {
 }
 
 /// The formats that are read, and not written.
-const READ_ONLY: [&str; 1] = ["nifti"];
+const READ_ONLY: [&str; 2] = ["npz", "nifti"];
 
 /// Every format with every one of these arrays that it can hold.
 fn cases() -> Vec<Case> {
@@ -257,6 +257,7 @@ fn every_name_of_an_output_has_one_format_or_none() {
         ("a.map", &["mrc"]),
         ("a.eer", &[]),
         ("a.nii", &[]),
+        ("a.npz", &[]),
         ("a.nii.gz", &[]),
         ("a.hdr", &[]),
     ] {

@@ -13,6 +13,7 @@ mod mapping;
 mod mrc;
 mod nifti;
 pub(crate) mod npy;
+mod npz;
 pub(crate) mod promise;
 mod raw;
 pub(crate) mod swapped;

@@ -20,8 +20,9 @@ use crate::plain::Plain;
 use crate::python::line;
 use crate::shown::shown;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use trijet::Dtype;
 use trijet::{Error, Result};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// The Python expression of the array in an `.npy` file.
+const NUMPY_LOAD: &str = "numpy.load({})";
 /// Maximum length of a header that is read, which is the limit of version 1.0. numpy itself reads
 /// at most 10,000 bytes.
 const TEXT_BYTES_MAX: u64 = 65_535;
@@ -55,16 +58,7 @@ impl Format for Npy {
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
         refuse_description(path, plain)?;
         let (file, metadata) = open_regular(path)?;
-        let Content { array, order, is_transposed, data_start } =
-            read_header(&file, path, metadata.len())?;
-        let (wanted, found) = (array.bytes(), metadata.len() - data_start);
-        if found != wanted {
-            let what = if found < wanted { "cut off" } else { "longer than the header states" };
-            let cause = format!("the data are {what}: {array} needs {wanted} bytes, found {found}");
-            return Err(file_error::damaged("open", path, cause));
-        }
-        let open = if is_transposed { TransposedReader::opened } else { FlatReader::opened };
-        Ok(open(file, path, data_start, array, order, &metadata))
+        open_part(file, path, 0..metadata.len(), NUMPY_LOAD, &metadata)
     }
 
     fn plan(
@@ -76,6 +70,31 @@ impl Format for Npy {
     ) -> Result<Arc<dyn Plan>> {
         Ok(Arc::new(FlatPlan::new(header_bytes(array), array)))
     }
+}
+
+/// Opens the part `part` of a file, which is a header and the elements of an array. `python` is the
+/// Python expression that reads this array, in which `{}` means the name of the file.
+///
+/// # Errors
+/// `Io` for a damaged header, and for a part that does not end with the array. `InvalidValue` for
+/// elements that are not supported.
+pub(super) fn open_part(
+    file: File,
+    path: &Path,
+    part: Range<u64>,
+    python: &str,
+    metadata: &Metadata,
+) -> Result<Opened> {
+    let Content { array, order, is_transposed, data_start } =
+        read_header(&file, path, &part, python)?;
+    let (wanted, found) = (array.bytes(), part.end - data_start);
+    if found != wanted {
+        let what = if found < wanted { "cut off" } else { "longer than the header states" };
+        let cause = format!("the data are {what}: {array} needs {wanted} bytes, found {found}");
+        return Err(file_error::damaged("open", path, cause));
+    }
+    let open = if is_transposed { TransposedReader::opened } else { FlatReader::opened };
+    Ok(open(file, path, data_start, array, order, metadata))
 }
 
 /// The facts that a header states.
@@ -113,7 +132,7 @@ pub(crate) fn read_stream(stream: &mut dyn Read, path: &Path) -> Result<Content>
     let text_bytes = length.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
     check_length(path, text_bytes)?;
     let text = take(text_bytes)?;
-    content(&text, path, 8 + length.len() as u64 + text_bytes)
+    content(&text, path, NUMPY_LOAD, 8 + length.len() as u64 + text_bytes)
 }
 
 fn unknown_version(path: &Path, major: u8, minor: u8) -> Error {
@@ -131,11 +150,12 @@ fn check_length(path: &Path, text_bytes: u64) -> Result<()> {
     Err(file_error::refused("open", path, cause))
 }
 
-/// Reads the header of `file`.
-fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<Content> {
+/// Reads the header at the start of `part` of `file`. `python` is the expression of its array.
+fn read_header(file: &File, path: &Path, part: &Range<u64>, python: &str) -> Result<Content> {
     let mut start = [0; 12];
-    let known = usize::try_from(file_bytes.min(12)).expect("the number is at most 12");
-    file.read_exact_at(&mut start[..known], 0)
+    let part_bytes = part.end - part.start;
+    let known = usize::try_from(part_bytes.min(12)).expect("the number is at most 12");
+    file.read_exact_at(&mut start[..known], part.start)
         .map_err(|error| file_error::io("open", path, error))?;
     if !start[..known].starts_with(MAGIC) {
         return Err(file_error::damaged(
@@ -153,17 +173,19 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<Content> {
         _ => return Err(unknown_version(path, major, minor)),
     };
     let offset = prefix + text_bytes;
-    if file_bytes < offset {
+    if part_bytes < offset {
         return Err(cut());
     }
     check_length(path, text_bytes)?;
     let mut text = vec![0; usize::try_from(text_bytes).expect("the length is at most 65,535")];
-    file.read_exact_at(&mut text, prefix).map_err(|error| file_error::io("open", path, error))?;
-    content(&text, path, offset)
+    file.read_exact_at(&mut text, part.start + prefix)
+        .map_err(|error| file_error::io("open", path, error))?;
+    content(&text, path, python, part.start + offset)
 }
 
-/// The facts that the text of a header states. The elements begin at the byte `data_start`.
-fn content(text: &[u8], path: &Path, data_start: u64) -> Result<Content> {
+/// The facts that the text of a header states. The elements begin at the byte `data_start`. `python`
+/// is the expression of the array.
+fn content(text: &[u8], path: &Path, python: &str, data_start: u64) -> Result<Content> {
     let header = Parser { text, at: 0 }.header().map_err(|cause| {
         file_error::damaged("open", path, format!("the header cannot be parsed: {cause}"))
     })?;
@@ -171,7 +193,7 @@ fn content(text: &[u8], path: &Path, data_start: u64) -> Result<Content> {
         let line = |array: &str| {
             format!("{cause}; this line of Python converts the file: {}", line(path, "", array))
         };
-        let cause = header.conversion().map_or(cause.clone(), |array| line(&array));
+        let cause = header.conversion(python).map_or(cause.clone(), |array| line(&array));
         file_error::refused("open", path, cause)
     })?;
     let is_transposed = header.is_transposed();
@@ -248,14 +270,14 @@ impl Header {
         }
     }
 
-    /// The Python expression that reads the array of a file, and converts the array. `None` if the
-    /// element type is not known.
-    fn conversion(&self) -> Option<String> {
+    /// The Python expression that converts the array, which is the expression `python`. `None` if
+    /// the element type is not known.
+    fn conversion(&self, python: &str) -> Option<String> {
         let Descr::Named(descr) = &self.descr else {
-            return Some("numpy.load({})['FIELD']".to_owned());
+            return Some(format!("{python}['FIELD']"));
         };
         match Elements::of(descr) {
-            Elements::Converted(conversion) => Some(format!("numpy.load({{}}){conversion}")),
+            Elements::Converted(conversion) => Some(format!("{python}{conversion}")),
             Elements::Read(..) | Elements::Unknown => None,
         }
     }

@@ -5,12 +5,13 @@ use super::images::Images;
 use super::mrc::Mrc;
 use super::nifti::Nifti;
 use super::npy::Npy;
+use super::npz::Npz;
 use super::raw::Raw;
 use super::tiff::Tiff;
 use std::path::Path;
 
 /// All formats. At most one format claims a given file.
-pub static FORMATS: [&dyn Format; 6] = [&Images, &Npy, &Tiff, &Mrc, &Nifti, &Raw];
+pub static FORMATS: [&dyn Format; 7] = [&Images, &Npy, &Npz, &Tiff, &Mrc, &Nifti, &Raw];
 
 /// The format of a file that is read or written as headerless bytes, whatever its name or its first
 /// bytes are.

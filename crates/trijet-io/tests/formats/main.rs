@@ -313,10 +313,11 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         ("a.jpg", "JPEG"),
         ("a.h5", "HDF5"),
         ("a.hdf5", "HDF5"),
-        ("a.npz", "NumPy archive"),
         ("a.exr", "OpenEXR"),
         ("a.mat", "MATLAB"),
-        ("a.nii.gz", "gzip"),
+        ("a.bin.gz", "gzip"),
+        ("a.hdr", "NIfTI or Analyze"),
+        ("a.eer", "EER"),
         ("a.csv", "text"),
         ("a.png", "folder"),
     ] {

@@ -3,6 +3,7 @@
 
 mod mrc;
 mod nifti;
+mod npz;
 
 use std::fs;
 use std::path::{Path, PathBuf};
