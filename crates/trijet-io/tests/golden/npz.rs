@@ -60,14 +60,12 @@ fn a_damaged_archive_is_an_error() {
             let error = open(&good[..length]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Io, "{name} {length}: {error}");
         }
-        // Each byte of the records and of the header, with its lowest and with all of its bits.
+        // Each byte of the records and of the header, with all of its bits.
         for at in (0..good.len()).filter(|at| !(200..250).contains(at)) {
-            for bits in [1, 0x80, 0xff] {
-                let mut bytes = good.clone();
-                bytes[at] ^= bits;
-                if let Err(error) = open(&bytes) {
-                    assert!(error.to_string().contains("bad.npz"), "{error}");
-                }
+            let mut bytes = good.clone();
+            bytes[at] ^= 0xff;
+            if let Err(error) = open(&bytes) {
+                assert!(error.to_string().contains("bad.npz"), "{error}");
             }
         }
     }
