@@ -76,7 +76,7 @@ impl Case {
 
     /// A name of an output that the format claims.
     fn written_as(&self) -> &'static str {
-        let names = ["out.npy", "out", "out.tif", "out.raw", "out.mrc"];
+        let names = ["out.npy", "out", "out.tif", "out.raw", "out.mrc", "out.h5"];
         names.into_iter().find(|name| self.format.claims_output(Path::new(name))).unwrap()
     }
 
@@ -251,6 +251,8 @@ fn every_name_of_an_output_has_one_format_or_none() {
         ("scan_v1.0/", &["png"]),
         ("a.npy/", &["png"]),
         ("a.raw/", &["png"]),
+        ("a.h5", &["hdf5"]),
+        ("a.NXS", &["hdf5"]),
         ("a.mrc", &["mrc"]),
         ("a.MRCS", &["mrc"]),
         ("a.rec", &["mrc"]),

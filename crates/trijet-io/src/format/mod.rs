@@ -7,6 +7,7 @@ mod descr;
 mod fields;
 mod flat;
 mod folder;
+mod hdf5;
 mod images;
 pub(crate) mod inner_path;
 mod mapping;

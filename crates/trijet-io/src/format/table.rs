@@ -1,6 +1,7 @@
 //! The table of formats.
 
 use super::contract::{Format, Found};
+use super::hdf5::Hdf5;
 use super::images::Images;
 use super::mrc::Mrc;
 use super::nifti::Nifti;
@@ -11,7 +12,7 @@ use super::tiff::Tiff;
 use std::path::Path;
 
 /// All formats. At most one format claims a given file.
-pub static FORMATS: [&dyn Format; 7] = [&Images, &Npy, &Npz, &Tiff, &Mrc, &Nifti, &Raw];
+pub static FORMATS: [&dyn Format; 8] = [&Images, &Npy, &Npz, &Tiff, &Hdf5, &Mrc, &Nifti, &Raw];
 
 /// The format of a file that is read or written as headerless bytes, whatever its name or its first
 /// bytes are.

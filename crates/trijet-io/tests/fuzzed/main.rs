@@ -1,6 +1,7 @@
 //! The fuzz targets of this crate, over their seeds and mutations of them. The modules are the
 //! bodies of the targets in `fuzz/`, which `cargo xtask fuzz` runs under libFuzzer.
 
+mod arrays;
 mod images;
 mod journal;
 mod npy;
@@ -29,4 +30,24 @@ fn any_bytes_are_a_journal_or_refused() {
 #[test]
 fn any_bytes_are_a_tiff_file_or_refused() {
     replay("tiff", 4000, tiff::check);
+}
+
+#[test]
+fn any_bytes_are_an_hdf5_file_or_refused() {
+    replay("hdf5", 4000, arrays::check_hdf5);
+}
+
+#[test]
+fn any_bytes_are_an_mrc_file_or_refused() {
+    replay("mrc", 4000, arrays::check_mrc);
+}
+
+#[test]
+fn any_bytes_are_a_nifti_file_or_refused() {
+    replay("nifti", 4000, arrays::check_nifti);
+}
+
+#[test]
+fn any_bytes_are_an_npz_file_or_refused() {
+    replay("npz", 4000, arrays::check_npz);
 }

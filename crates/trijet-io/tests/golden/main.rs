@@ -1,6 +1,7 @@
 //! Files of each format that the usual packages have written, compared with their arrays.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
+mod hdf5;
 mod mrc;
 mod nifti;
 mod npz;

@@ -141,7 +141,6 @@ struct Header {
 
 /// The fields of a header, from either version.
 struct Raw {
-    order: ByteOrder,
     /// The number of axes, then the length of each axis, fastest first.
     lengths: [i64; 8],
     /// The distances along the axes, as `lengths`.
@@ -197,7 +196,6 @@ fn order_of(start: &[u8], size: usize) -> Option<ByteOrder> {
 
 fn first_version(fields: Fields<'_>) -> Raw {
     Raw {
-        order: fields.order,
         lengths: std::array::from_fn(|axis| i64::from(fields.i16(40 + 2 * axis))),
         distances: std::array::from_fn(|axis| f64::from(fields.f32(76 + 4 * axis))),
         units: fields.bytes[123],
@@ -210,7 +208,6 @@ fn first_version(fields: Fields<'_>) -> Raw {
 
 fn second_version(fields: Fields<'_>) -> Raw {
     Raw {
-        order: fields.order,
         lengths: std::array::from_fn(|axis| fields.i64(16 + 8 * axis)),
         distances: std::array::from_fn(|axis| fields.f64(104 + 8 * axis)),
         units: fields.i32(500).to_le_bytes()[0],

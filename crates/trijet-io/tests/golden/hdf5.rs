@@ -1,0 +1,84 @@
+//! HDF5 files of h5py, and files that are refused or damaged.
+
+use super::{assert_equals, golden, names};
+use std::path::PathBuf;
+use trijet::ErrorKind;
+use trijet_io::Input;
+
+fn of(name: &str) -> PathBuf {
+    golden("hdf5", name)
+}
+
+fn open(name: &str) -> Input {
+    Input::open(&of(&format!("{name}.h5")), None).unwrap()
+}
+
+#[test]
+fn files_of_h5py_have_its_arrays() {
+    let names = names("hdf5");
+    assert!(names.len() > 40);
+    for name in names {
+        assert_equals(&open(&name), "hdf5", &name);
+    }
+}
+
+#[test]
+fn a_data_set_is_opened_by_its_path() {
+    for (path, array) in [
+        ("nexus.h5::/entry/instrument/detector/data", "nexus"),
+        ("nexus.h5::entry/data/data", "nexus"),
+        ("stack.h5::/a/b/up/b/stack", "stack"),
+        ("userblock.h5::data", "userblock"),
+    ] {
+        let input = Input::open(&of(path), None).unwrap();
+        assert_equals(&input, "hdf5", array);
+        assert!(input.path().ends_with(path.split("::").next().unwrap()));
+    }
+}
+
+#[test]
+fn numbers_and_strings_are_attributes() {
+    let input = open("attributes");
+    let annotations = input.annotations();
+    let expected = serde_json::json!({
+        "exposure": 0.25, "fixed": "abc", "number": 5, "offsets": [1, 2, 3], "unit": "counts",
+    });
+    assert_eq!(serde_json::Value::from(annotations.attributes.clone()), expected);
+    assert_eq!(annotations.spacing, [Some(3.0 * 1e-6), Some(2.0 * 1e-6), Some(1.0 * 1e-6)]);
+}
+
+#[track_caller]
+fn refused(path: &str, words: &[&str]) {
+    let error = Input::open(&of(path), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "`{error}` has no `{word}`");
+    }
+}
+
+#[test]
+fn a_data_set_that_is_not_read_is_refused_with_what_helps() {
+    let line = |name: &str| format!("several.h5')['{name}'][:])");
+    for (name, words) in [
+        ("text", &["the elements are strings", &*line("text")][..]),
+        ("records", &["records with several members", &line("records")]),
+        ("scalar", &["has one element"]),
+        ("lzf", &["the filter LZF (32000)", "import numpy, hdf5plugin, h5py;", &line("lzf")]),
+        ("offset", &["the filter scale-offset (6)", &line("offset")]),
+        ("blosc2", &["the filter blosc2 (32026)", &line("blosc2")]),
+        ("never", &["never written"]),
+        ("outside", &["H5Pset_external"]),
+        ("virtual", &["is a virtual data set", "use the file of the data"]),
+        ("away", &["/away cannot be opened"]),
+        ("missing", &["/missing cannot be opened", "/entry/one, /entry/two"]),
+        ("entry", &["/entry is a group"]),
+    ] {
+        refused(&format!("several.h5::/{name}"), words);
+    }
+    refused("several.h5", &["name one of them, for example", "several.h5::/blosc2"]);
+    refused("version5.h5::chunked", &["version 5", "HDF5 2.0"]);
+    refused("soft.h5", &["/entry, which cannot be listed", "soft link"]);
+    refused("soft.h5::entry/link", &["soft and external links are not followed"]);
+    assert!(Input::open(&of("soft.h5::entry/data"), None).is_ok());
+    refused("btree2.h5", &["version 2 B-tree", "btree2.h5')['data'][:])"]);
+}
