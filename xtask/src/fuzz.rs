@@ -10,8 +10,20 @@ use std::fs;
 use std::process::Command;
 
 /// The targets of `fuzz/Cargo.toml`.
-const TARGETS: [&str; 8] =
-    ["program", "npy", "images", "tiff", "journal", "codecs", "ptx", "allocations"];
+const TARGETS: [&str; 12] = [
+    "program",
+    "npy",
+    "images",
+    "tiff",
+    "hdf5",
+    "mrc",
+    "nifti",
+    "npz",
+    "journal",
+    "codecs",
+    "ptx",
+    "allocations",
+];
 
 /// The compiler flags for coverage, as in cargo-fuzz 0.13.
 const FLAGS: [&str; 9] = [

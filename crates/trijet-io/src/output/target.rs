@@ -231,7 +231,7 @@ fn unknown_output(path: &Path) -> String {
         None => "unknown extension".to_owned(),
     };
     format!(
-        "{what}; use .npy, .tif, a folder of images (a name without extension, or one that ends with a slash), or \
+        "{what}; use .npy, .tif, .h5, .mrc, a folder of images (a name without extension, or one that ends with a slash), or \
          plain bytes (.raw, .bin, .dat, or any name with --raw)"
     )
 }
