@@ -318,7 +318,7 @@ impl Input {
     ///
     /// # Errors
     /// `InvalidValue` for an array with fewer than three axes, and for an input that can only be
-    /// read by whole images, such as a folder of PNG images.
+    /// read by whole images or from its start, such as a folder of PNG images or a `.nii.gz` file.
     pub fn swap_first_axes(mut self) -> Result<Self> {
         self.refuse_order("exchanged axes")?;
         self.opened = swapped(self.opened).map_err(|e| e.context(shown(&self.path).to_string()))?;

@@ -283,17 +283,17 @@ fn the_option_raw_takes_files_for_plain_bytes() {
     workdir.file("in.svs", &data);
     workdir.npy("in.npy", "|u1", &[12], &data);
     let described = ["--shape", "12", "--dtype", "u8", "--op", "affine"];
-    let both = [&["in.svs", "-o", "out.h5"], &described[..]].concat();
-    workdir.map(&both).refused(2, &["out.h5", "HDF5", "--raw"]);
+    let both = [&["in.svs", "-o", "out.nc"], &described[..]].concat();
+    workdir.map(&both).refused(2, &["out.nc", "NetCDF", "--raw"]);
     let input = [&["in.svs", "-o", "out.npy"], &described[..]].concat();
     workdir.map(&input).refused(1, &["in.svs", "TIFF", "tifffile.imread('in.svs')"]);
     workdir.map(&[&both[..], &["--raw"]].concat()).done();
-    assert_eq!(workdir.read("out.h5"), data);
+    assert_eq!(workdir.read("out.nc"), data);
     let output = ["in.npy", "-o", "out.svs", "--op", "affine"];
     workdir.map(&output).refused(2, &["out.svs", "TIFF", "--raw"]);
     workdir.map(&[&output[..], &["--raw"]].concat()).done();
     assert_eq!(workdir.read("out.svs"), data);
-    assert_eq!(workdir.names(), ["in.npy", "in.svs", "out.h5", "out.svs"]);
+    assert_eq!(workdir.names(), ["in.npy", "in.svs", "out.nc", "out.svs"]);
 }
 
 #[test]

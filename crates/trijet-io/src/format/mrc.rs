@@ -280,7 +280,9 @@ fn header_bytes(
         put(at, size[axis].to_le_bytes());
         put(28 + at, intervals[axis].to_le_bytes());
         let distance = annotations.spacing[2 - axis].unwrap_or(0.0) / ANGSTROM;
-        put(40 + at, ((distance * f64::from(intervals[axis])) as f32).to_le_bytes());
+        #[expect(clippy::cast_possible_truncation, reason = "the header has 32 bits")]
+        let length = (distance * f64::from(intervals[axis])) as f32;
+        put(40 + at, length.to_le_bytes());
         put(52 + at, 90_f32.to_le_bytes());
         put(64 + at, [1, 2, 3_i32][axis].to_le_bytes());
     }

@@ -41,7 +41,7 @@ type ReadOld<'a> = &'a (dyn Fn(Range<u64>, &mut [u8]) -> Result<()> + Sync);
 ///
 /// # Errors
 /// `InvalidValue` for an array with fewer than three axes, and for an input that can only be read
-/// by whole images.
+/// by whole images or from its start.
 pub(crate) fn swapped(opened: Opened) -> Result<Opened> {
     let refused = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "axis", cause));
     let array = &opened.array;
@@ -53,6 +53,11 @@ pub(crate) fn swapped(opened: Opened) -> Result<Opened> {
     }
     if opened.granule > 1 {
         let cause = "the input is read by whole images, so each chunk would decode all of them; \
+                     write it to an .npy file first";
+        return refused(cause.to_owned());
+    }
+    if !opened.reader.is_parallel() {
+        let cause = "the input is decoded from its start, so each chunk would decode all of it; \
                      write it to an .npy file first";
         return refused(cause.to_owned());
     }

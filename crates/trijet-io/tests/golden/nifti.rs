@@ -41,6 +41,8 @@ fn the_size_of_the_voxels_is_known() {
 fn a_compressed_file_is_read_in_any_order_with_the_same_rows() {
     let input = open("zipped");
     assert!(!input.is_parallel());
+    let error = open("zipped").swap_first_axes().unwrap_err().to_string();
+    assert!(error.contains("decoded from its start"), "{error}");
     let data = whole(&input);
     let layout = input.layout();
     let row = usize::try_from(layout.row_bytes).unwrap();

@@ -244,7 +244,12 @@ impl Raw {
         if !(at >= least as f64 && at < (1_u64 << 62) as f64 && at.fract() == 0.0) {
             return Err(format!("the elements cannot start at byte {at} (vox_offset)"));
         }
-        Ok(at as u64)
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the number is whole, and in the range"
+        )]
+        let at = at as u64;
+        Ok(at)
     }
 
     /// The lengths of the axes, slowest first.
