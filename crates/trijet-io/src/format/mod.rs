@@ -11,6 +11,7 @@ mod hdf5;
 mod images;
 pub(crate) mod inner_path;
 mod mapping;
+mod marks;
 mod mrc;
 mod nifti;
 pub(crate) mod npy;

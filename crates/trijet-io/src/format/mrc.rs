@@ -11,6 +11,7 @@ use super::contract::{
 };
 use super::fields::Fields;
 use super::flat::{FlatPlan, FlatReader, check_length};
+use super::marks::{MRC, byte_order_of_mrc, has_mark, starts_like_mrc};
 use super::promise::by_name;
 use crate::annotations::Annotations;
 use crate::array::Array;
@@ -28,9 +29,6 @@ use trijet::{Dtype, Result};
 
 const EXTENSIONS: [&str; 4] = ["mrc", "mrcs", "rec", "map"];
 const HEADER_BYTES: usize = 1024;
-/// The name of the format, at byte 208, is followed by the byte order of the file.
-const NAME_AT: usize = 208;
-const NAME: &[u8] = b"MAP";
 const ANGSTROM: f64 = 1e-10;
 
 /// The modes of the format, and the types of their elements.
@@ -58,7 +56,8 @@ impl Format for Mrc {
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
         let is_named = EXTENSIONS.iter().any(|extension| found.has_extension(extension));
-        !found.is_folder && (is_named || (starts_so(&found.start) && by_name(found.path).is_none()))
+        !found.is_folder
+            && (is_named || (starts_like_mrc(&found.start) && by_name(found.path).is_none()))
     }
 
     fn claims_output(&self, path: &Path) -> bool {
@@ -68,7 +67,7 @@ impl Format for Mrc {
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
         refuse_description(path, plain)?;
         let (file, metadata) = open_regular(path)?;
-        let header = Header::read(&file, path)?;
+        let header = MrcHeader::read(&file, path)?;
         let array = header.array(path)?;
         let data_start = HEADER_BYTES as u64 + header.extended_bytes(path)?;
         let left_out = check_length(path, &array, data_start, metadata.len())?;
@@ -92,24 +91,9 @@ impl Format for Mrc {
     }
 }
 
-/// Whether a file with these first bytes is an MRC file.
-pub(super) fn starts_so(start: &[u8]) -> bool {
-    let stamped = start.get(NAME_AT..NAME_AT + 6);
-    stamped.is_some_and(|bytes| bytes.starts_with(NAME) && byte_order(&bytes[4..]).is_some())
-}
-
-/// The byte order for which a file has this machine stamp.
-fn byte_order(stamp: &[u8]) -> Option<ByteOrder> {
-    match stamp {
-        [0x44, 0x44 | 0x41, ..] => Some(ByteOrder::Little),
-        [0x11, 0x11, ..] => Some(ByteOrder::Big),
-        _ => None,
-    }
-}
-
 /// The fields of a header that describe the array.
 #[derive(Debug)]
-struct Header {
+struct MrcHeader {
     order: ByteOrder,
     /// The number of columns, rows and sections.
     size: [i32; 3],
@@ -123,16 +107,16 @@ struct Header {
     extended: i32,
 }
 
-impl Header {
+impl MrcHeader {
     fn read(file: &File, path: &Path) -> Result<Self> {
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0).map_err(|error| file_error::io("open", path, error))?;
-        if !bytes[NAME_AT..].starts_with(NAME) {
+        if !has_mark(&bytes, MRC) {
             let cause = "not an MRC file: the word MAP is missing in the header";
             return Err(file_error::damaged("open", path, cause));
         }
-        let Some(order) = byte_order(&bytes[NAME_AT + 4..]) else {
-            let stamp = [bytes[NAME_AT + 4], bytes[NAME_AT + 5]];
+        let Some(order) = byte_order_of_mrc(&bytes[MRC.0 + 4..]) else {
+            let stamp = [bytes[MRC.0 + 4], bytes[MRC.0 + 5]];
             let cause = format!("the header has the machine stamp {stamp:02x?}, of no byte order");
             let array = "mrcfile.open({}, permissive=True).data";
             return Err(refused_with_line("open", path, &cause, "mrcfile", array));
@@ -294,8 +278,8 @@ fn header_bytes(
     }
     put(88, space_group.to_le_bytes());
     put(108, 20_141_i32.to_le_bytes());
-    put(NAME_AT, *b"MAP ");
-    put(NAME_AT + 4, [0x44, 0x44, 0, 0]);
+    put(MRC.0, *b"MAP ");
+    put(MRC.0 + 4, [0x44, 0x44, 0, 0]);
     put(220, 1_i32.to_le_bytes());
     let label = format!("{:80}", "Written by trijet");
     bytes[224..304].copy_from_slice(label.as_bytes());

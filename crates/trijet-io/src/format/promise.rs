@@ -6,6 +6,7 @@
 //! bytes.
 
 use super::contract::Found;
+use super::marks::{starts_like_mrc, starts_like_nifti};
 use crate::python::line;
 use std::path::Path;
 
@@ -173,8 +174,8 @@ fn known_by_name(path: &Path) -> Option<&'static Known> {
 }
 
 fn known_by_start(start: &[u8]) -> Option<&'static Known> {
-    // The names of these formats are behind the first bytes of their files.
-    let inner = [("MRC", super::mrc::starts_so(start)), ("NIfTI", super::nifti::starts_so(start))];
+    // The names of these formats are not the first bytes of their files.
+    let inner = [("MRC", starts_like_mrc(start)), ("NIfTI", starts_like_nifti(start))];
     let inner = inner.into_iter().find(|(_, is_found)| *is_found).map(|(name, _)| name);
     let promises = |known: &&Known| known.starts.iter().any(|own| start.starts_with(own));
     let is_inner = |known: &&Known| Some(known.name) == inner;

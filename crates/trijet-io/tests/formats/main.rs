@@ -323,7 +323,7 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         check(name, b"", &[format]);
     }
     for (start, format) in [
-        (b"PK\x03\x04", "ZIP"),
+        (&b"PK\x03\x04"[..], "ZIP"),
         (b"\xff\xd8\xff\xe0", "JPEG"),
         (b"\x89PNG\r\n\x1a\n", "folder"),
         (b"SIMPLE  =", "FITS"),

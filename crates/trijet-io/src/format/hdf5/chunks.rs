@@ -1,7 +1,7 @@
 //! A data set in chunks.
 
 use super::filters::codecs_of;
-use super::read::{Place, opened_by, shared};
+use super::place::{DataSetFile, opened_by, shared};
 use crate::array::Array;
 use crate::byte_order::ByteOrder;
 use crate::format::blocks::{BlockEnds, BlockTable, BlocksReader, Grid, StoredBlock};
@@ -56,7 +56,7 @@ fn number_of(index: &[u64], counts: &[u64]) -> Option<u64> {
 
 /// Opens a data set whose chunks have the shape `chunk`.
 pub(super) fn chunked(
-    place: Place<'_>,
+    place: DataSetFile<'_>,
     data_set: &Dataset,
     array: Array,
     order: ByteOrder,
@@ -128,7 +128,7 @@ fn chain_of(filters: Vec<Codec>, dtype: Dtype, order: ByteOrder) -> Chain {
 
 /// The chunks inside the data set, in the order of their numbers.
 fn stored(
-    place: &Place<'_>,
+    place: &DataSetFile<'_>,
     form: &ChunkForm<'_>,
     counts: &[u64],
     found: &[Chunk],
@@ -155,7 +155,7 @@ fn stored(
 }
 
 /// The bytes of an element of a chunk that is not stored.
-fn fill_of(place: &Place<'_>, data_set: &Dataset, dtype: Dtype) -> Result<Vec<u8>> {
+fn fill_of(place: &DataSetFile<'_>, data_set: &Dataset, dtype: Dtype) -> Result<Vec<u8>> {
     macro_rules! value {
         ($number:ty) => {
             data_set

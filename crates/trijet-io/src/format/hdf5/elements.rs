@@ -1,6 +1,6 @@
 //! The types of elements.
 
-use super::read::Place;
+use super::place::DataSetFile;
 use crate::byte_order::ByteOrder;
 use hdf5_pure::{CompoundMember, Dataset, Datatype, DatatypeByteOrder, FloatingPointLayout};
 use trijet::{Dtype, Result};
@@ -9,7 +9,10 @@ use trijet::{Dtype, Result};
 ///
 /// # Errors
 /// `InvalidValue` for elements that are not supported, and `Io` for a damaged type.
-pub(super) fn elements_of(place: &Place<'_>, data_set: &Dataset) -> Result<(Dtype, ByteOrder)> {
+pub(super) fn elements_of(
+    place: &DataSetFile<'_>,
+    data_set: &Dataset,
+) -> Result<(Dtype, ByteOrder)> {
     let found = data_set.datatype().map_err(|error| place.damaged(error))?;
     number(&found).ok_or_else(|| {
         let cause = format!("the elements are {}, which is not supported", name_of(&found));

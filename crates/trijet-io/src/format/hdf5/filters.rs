@@ -1,6 +1,6 @@
 //! The filters of chunks.
 
-use super::read::Place;
+use super::place::DataSetFile;
 use hdf5_pure::Filter;
 use trijet::{Dtype, Result};
 use trijet_codecs::Codec;
@@ -12,7 +12,11 @@ const FILTERS_MAX: usize = 31;
 ///
 /// # Errors
 /// `InvalidValue` for a filter that is not supported.
-pub(super) fn codecs_of(place: &Place<'_>, filters: &[Filter], dtype: Dtype) -> Result<Vec<Codec>> {
+pub(super) fn codecs_of(
+    place: &DataSetFile<'_>,
+    filters: &[Filter],
+    dtype: Dtype,
+) -> Result<Vec<Codec>> {
     if filters.len() > FILTERS_MAX {
         return Err(place.damaged(format!("the chunks have {} filters", filters.len())));
     }

@@ -1,6 +1,6 @@
 //! A data set of an HDF5 or NeXus file.
 //!
-//! The structure of a file is read by the crate `hdf5-pure`, behind the cargo feature `hdf5`. It
+//! The structure of a file is read by the crate `hdf5-pure`, if the cargo feature `hdf5` is on. It
 //! states where the bytes of a data set are, and Trijet reads and decodes these bytes itself. A
 //! contiguous data set is read like an `.npy` file, and a chunked one in blocks.
 //!
@@ -20,6 +20,8 @@ mod chunks;
 mod elements;
 #[cfg(feature = "hdf5")]
 mod filters;
+#[cfg(feature = "hdf5")]
+mod place;
 #[cfg(feature = "hdf5")]
 mod read;
 mod skeleton;

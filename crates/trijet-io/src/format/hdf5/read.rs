@@ -4,101 +4,31 @@ use super::attributes::annotations_of;
 use super::choice::{Chosen, choose};
 use super::chunks::chunked;
 use super::elements::elements_of;
-use crate::annotations::Annotations;
+use super::place::{DataSetFile, Structure, opened_by};
 use crate::array::Array;
 use crate::byte_order::{ByteOrder, swap};
 use crate::file_error;
 use crate::format::contract::{Opened, Reader, open_regular};
 use crate::format::flat::FlatReader;
-use crate::item::Item;
-use crate::python::{literal, refused_with_line};
 use crate::shown::shown;
-use hdf5_pure::{Dataset, FormatError, Layout, Source};
-use std::ffi::OsString;
-use std::fs::{File, Metadata};
+use hdf5_pure::{Dataset, FormatError, Layout};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::{Error, Result};
+use trijet::Result;
 
 /// Maximum size of a data set inside an object header, which a message of the header limits.
 const COMPACT_BYTES_MAX: u64 = 64 << 10;
-/// The bytes that one read of the structure counts as, at least.
-const READ_BYTES_MIN: u64 = 64;
-/// The bytes that the structure of any file may have, and the part of a file that may be structure.
-/// A damaged file can name the same bytes many times, and would be read for hours.
-const STRUCTURE_BYTES: u64 = 64 << 20;
-const STRUCTURE_PARTS: u64 = 4;
-
-/// A file whose structure is read.
-#[derive(Debug)]
-pub(super) struct Place<'a> {
-    pub(super) path: &'a Path,
-    /// The path of the data set in the file, for messages.
-    pub(super) name: String,
-    pub(super) file: File,
-    pub(super) metadata: Metadata,
-}
-
-impl Place<'_> {
-    /// The error for a damaged structure.
-    pub(super) fn damaged(&self, cause: impl std::fmt::Display) -> Error {
-        let cause = format!("the structure of {} is damaged: {cause}", shown(&self.name));
-        file_error::damaged("open", self.path, cause)
-    }
-
-    /// Refuses a data set with the line of Python that converts it.
-    pub(super) fn refused(&self, cause: &str) -> Error {
-        // `hdf5plugin` reads filters that HDF5 itself does not have.
-        let array = format!("h5py.File({{}})[{}][:]", literal(Path::new(&self.name)));
-        let cause = format!("{}: {cause}", shown(&self.name));
-        refused_with_line("open", self.path, &cause, "hdf5plugin, h5py", &array)
-    }
-}
-
-/// The file, as the crate reads it.
-struct Structure {
-    file: File,
-    bytes: u64,
-    left: AtomicU64,
-}
-
-impl Source for Structure {
-    fn len(&self) -> u64 {
-        self.bytes
-    }
-
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::result::Result<(), FormatError> {
-        if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes) {
-            return Err(FormatError::Source("a place beyond the end of the file".to_owned()));
-        }
-        let cost = READ_BYTES_MIN.max(into.len() as u64);
-        let take = |left: u64| left.checked_sub(cost);
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            let cause = "the structure names the same bytes again and again";
-            return Err(FormatError::Source(cause.to_owned()));
-        }
-        self.file
-            .read_exact_at(into, offset)
-            .map_err(|error| FormatError::Source(error.to_string()))
-    }
-}
 
 /// Opens the data set `inner` of a file, or the data set that is chosen by default.
 pub(super) fn open(path: &Path, inner: Option<&str>) -> Result<Opened> {
     let (file, metadata) = open_regular(path)?;
-    let copy = || file.try_clone().map_err(|error| file_error::io("open", path, error));
-    let bytes = metadata.len();
-    let left =
-        AtomicU64::new(bytes.saturating_mul(STRUCTURE_PARTS).saturating_add(STRUCTURE_BYTES));
-    let structure = Structure { file: copy()?, bytes, left };
+    let copy = file.try_clone().map_err(|error| file_error::io("open", path, error))?;
+    let structure = Structure::new(copy, metadata.len());
     let tree = hdf5_pure::File::from_source(structure).map_err(|error| {
         file_error::damaged("open", path, format!("not an HDF5 file, or damaged: {error}"))
     })?;
     let Chosen { name, data_set } = choose(path, &tree, inner)?;
-    let place = Place { path, name, file, metadata };
+    let place = DataSetFile { path, name, file, metadata };
     let (dtype, order) = elements_of(&place, &data_set)?;
     let shape = data_set.shape().map_err(|error| place.damaged(error))?;
     if shape.is_empty() {
@@ -111,7 +41,12 @@ pub(super) fn open(path: &Path, inner: Option<&str>) -> Result<Opened> {
     Ok(Opened { annotations, ..opened })
 }
 
-fn opened(place: Place<'_>, data_set: &Dataset, array: Array, order: ByteOrder) -> Result<Opened> {
+fn opened(
+    place: DataSetFile<'_>,
+    data_set: &Dataset,
+    array: Array,
+    order: ByteOrder,
+) -> Result<Opened> {
     let layout = data_set.layout().map_err(|error| match error {
         hdf5_pure::Error::Format(FormatError::InvalidLayoutVersion(version @ 5..)) => {
             let cause = format!(
@@ -129,7 +64,7 @@ fn opened(place: Place<'_>, data_set: &Dataset, array: Array, order: ByteOrder) 
                 let cause = format!("{array} does not have {size} bytes at byte {address}");
                 return Err(place.damaged(cause));
             }
-            let Place { path, file, metadata, .. } = place;
+            let DataSetFile { path, file, metadata, .. } = place;
             Ok(FlatReader::opened(file, path, address, array, order, &metadata))
         }
         Layout::Contiguous { address: None, .. } => {
@@ -153,7 +88,7 @@ fn opened(place: Place<'_>, data_set: &Dataset, array: Array, order: ByteOrder) 
 
 /// A data set whose elements are in its object header.
 fn compact(
-    place: &Place<'_>,
+    place: &DataSetFile<'_>,
     data_set: &Dataset,
     array: Array,
     order: ByteOrder,
@@ -174,18 +109,6 @@ fn compact(
     Ok(opened_by(array, 1, &place.metadata, reader))
 }
 
-/// The description of an input that `reader` reads.
-pub(super) fn opened_by(
-    array: Array,
-    whole_rows: u64,
-    metadata: &Metadata,
-    reader: Box<dyn Reader>,
-) -> Opened {
-    let items = vec![Item::new(OsString::new(), metadata)];
-    let (left_out, annotations) = (Vec::new(), Annotations::default());
-    Opened { array, granule: 1, whole_rows, items, left_out, annotations, reader }
-}
-
 /// A data set of a few elements in memory.
 #[derive(Debug)]
 struct CompactReader {
@@ -199,11 +122,4 @@ impl Reader for CompactReader {
         into.copy_from_slice(&self.bytes[start..start + into.len()]);
         Ok(())
     }
-}
-
-/// Shares a file and its path with a reader of blocks.
-pub(super) fn shared(place: &Place<'_>) -> Result<(Arc<File>, Arc<std::path::PathBuf>)> {
-    let file = place.file.try_clone();
-    let file = file.map_err(|error| file_error::io("open", place.path, error))?;
-    Ok((Arc::new(file), Arc::new(place.path.to_owned())))
 }

@@ -1,9 +1,10 @@
 //! Reads rows of a file that is compressed with gzip.
 //!
-//! A gzip file can only be decoded from its start, by one thread. A run reads its rows forwards, and
-//! a chunk may start with rows of the chunk before (a halo). So the reader keeps the bytes of the
-//! last read, and decodes on from its end. Memory is the size of one read. Rows that are skipped are
-//! decoded, and forgotten. A read of earlier rows starts again at the start of the file.
+//! A gzip file can only be decoded from its start, by one thread. A run reads its rows forwards,
+//! and a chunk may start with rows of the chunk before (a halo). So the reader keeps the bytes of
+//! the last read, and decodes on from its end. Memory is the size of one read. Rows that are
+//! skipped are decoded, and forgotten. A read of earlier rows starts again at the start of the
+//! file.
 
 use crate::annotations::Annotations;
 use crate::array::Array;
@@ -34,12 +35,12 @@ pub(super) struct GzipReader {
     row_bytes: u64,
     dtype: Dtype,
     order: ByteOrder,
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<Decoded>>,
 }
 
 /// The place up to which the file is decoded.
 #[derive(Debug)]
-struct Place {
+struct Decoded {
     decoder: MultiGzDecoder<From>,
     /// The number of bytes of the array that are decoded.
     at: u64,
@@ -129,19 +130,24 @@ impl GzipReader {
 
     /// The place from which the bytes at `start` can be read: the place of the last read, or the
     /// start of the file.
-    fn place_for(&self, earlier: Option<Place>, start: u64) -> io::Result<Place> {
+    fn place_for(&self, earlier: Option<Decoded>, start: u64) -> io::Result<Decoded> {
         let kept = earlier.filter(|place| place.at - place.last.len() as u64 <= start);
         if let Some(place) = kept {
             return Ok(place);
         }
         let from = From { file: Arc::clone(&self.file), at: 0 };
-        let mut place = Place { decoder: MultiGzDecoder::new(from), at: 0, last: Vec::new() };
+        let mut place = Decoded { decoder: MultiGzDecoder::new(from), at: 0, last: Vec::new() };
         skip(&mut place.decoder, self.data_start)?;
         Ok(place)
     }
 
     /// Reads the bytes of the array at `start`.
-    fn read_from(&self, earlier: Option<Place>, start: u64, into: &mut [u8]) -> io::Result<Place> {
+    fn read_from(
+        &self,
+        earlier: Option<Decoded>,
+        start: u64,
+        into: &mut [u8],
+    ) -> io::Result<Decoded> {
         let mut place = self.place_for(earlier, start)?;
         skip(&mut place.decoder, start.saturating_sub(place.at))?;
         place.at = place.at.max(start);
@@ -159,7 +165,7 @@ impl GzipReader {
         place.last.clear();
         place.last.extend_from_slice(into);
         if place.at == self.data_bytes {
-            // The checksum is at the end of the file, behind bytes that belong to no row.
+            // Bytes of no row may follow. The checksum is after them.
             io::copy(&mut (&mut place.decoder).take(SKIPPED_BYTES as u64), &mut io::sink())?;
         }
         Ok(place)

@@ -13,6 +13,7 @@ mod gzip;
 use super::contract::{Format, Found, Opened, Plan, open_regular, refuse_description};
 use super::fields::Fields;
 use super::flat::{FlatReader, check_length};
+use super::marks::{Mark, NIFTI_1, NIFTI_2, has_mark, starts_like_nifti};
 use super::promise::by_name;
 use crate::annotations::Annotations;
 use crate::array::Array;
@@ -30,12 +31,9 @@ use trijet::{Dtype, Result};
 /// The bytes of the two headers, which their first field states.
 const HEADER_1: usize = 348;
 const HEADER_2: usize = 540;
-/// The name of the format in a header.
-const NAME_1: (usize, &[u8]) = (344, b"n+1\0");
-const NAME_2: (usize, &[u8]) = (4, b"n+2\0\r\n\x1a\n");
-/// The name in the header of a pair of files, of which the other has the elements.
-const PAIR_1: (usize, &[u8]) = (344, b"ni1\0");
-const PAIR_2: (usize, &[u8]) = (4, b"ni2\0\r\n\x1a\n");
+/// The names in the headers of pairs of files. The second file of a pair has the elements.
+const PAIR_1: Mark = (344, b"ni1\0");
+const PAIR_2: Mark = (4, b"ni2\0\r\n\x1a\n");
 /// Maximum number of axes.
 const AXES_MAX: usize = 7;
 
@@ -79,7 +77,8 @@ impl Format for Nifti {
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
         let is_named = found.has_extension("nii") || is_compressed(found.path);
-        !found.is_folder && (is_named || (starts_so(&found.start) && by_name(found.path).is_none()))
+        !found.is_folder
+            && (is_named || (starts_like_nifti(&found.start) && by_name(found.path).is_none()))
     }
 
     fn claims_output(&self, _path: &Path) -> bool {
@@ -91,8 +90,8 @@ impl Format for Nifti {
         let (file, metadata) = open_regular(path)?;
         let is_compressed = is_compressed(path);
         let start = start_of(&file, path, HEADER_2, is_compressed)?;
-        let header = Header::read(&start, path)?;
-        let Header { array, order, spacing, data_start } = header;
+        let header = NiftiHeader::read(&start, path)?;
+        let NiftiHeader { array, order, spacing, data_start } = header;
         let annotations = Annotations { spacing, ..Annotations::default() };
         if is_compressed {
             gzip::check_length(path, &array, metadata.len())?;
@@ -121,18 +120,9 @@ fn is_compressed(path: &Path) -> bool {
     name.len().checked_sub(7).is_some_and(|at| name[at..].eq_ignore_ascii_case(b".nii.gz"))
 }
 
-/// Whether a file with these first bytes is a NIfTI file.
-pub(super) fn starts_so(start: &[u8]) -> bool {
-    [NAME_1, NAME_2].iter().any(|(at, name)| has_name(start, *at, name))
-}
-
-fn has_name(start: &[u8], at: usize, name: &[u8]) -> bool {
-    start.get(at..).is_some_and(|bytes| bytes.starts_with(name))
-}
-
 /// The facts of a header.
 #[derive(Debug)]
-struct Header {
+struct NiftiHeader {
     array: Array,
     order: ByteOrder,
     spacing: [Option<f64>; 3],
@@ -140,7 +130,7 @@ struct Header {
 }
 
 /// The fields of a header, from either version.
-struct Raw {
+struct NiftiFields {
     /// The number of axes, then the length of each axis, fastest first.
     lengths: [i64; 8],
     /// The distances along the axes, as `lengths`.
@@ -152,8 +142,8 @@ struct Raw {
     intercept: f64,
 }
 
-impl Header {
-    /// Reads the header at the start of a file, of which `start` are the first bytes.
+impl NiftiHeader {
+    /// Reads the header of a file whose first bytes are `start`.
     fn read(start: &[u8], path: &Path) -> Result<Self> {
         let damaged = |cause: &str| file_error::damaged("open", path, cause);
         let mut sizes = [HEADER_1, HEADER_2].into_iter();
@@ -165,19 +155,19 @@ impl Header {
             return Err(damaged("the header is cut off"));
         }
         let is_first = size == HEADER_1;
-        let (name, pair) = if is_first { (NAME_1, PAIR_1) } else { (NAME_2, PAIR_2) };
-        if has_name(start, pair.0, pair.1) {
+        let (name, pair) = if is_first { (NIFTI_1, PAIR_1) } else { (NIFTI_2, PAIR_2) };
+        if has_mark(start, pair) {
             let cause = "the elements are in a second file (.img), which is not supported";
             return Err(refused_with_line("open", path, cause, "nibabel", VALUES));
         }
-        if !has_name(start, name.0, name.1) {
+        if !has_mark(start, name) {
             let cause = "the header has no name of the NIfTI format; it may be an Analyze file";
             return Err(refused_with_line("open", path, cause, "nibabel", VALUES));
         }
         let fields = Fields { bytes: start, order };
         let raw = if is_first { first_version(fields) } else { second_version(fields) };
         raw.check_scale(path)?;
-        // Four bytes that state whether extensions follow are behind each header.
+        // After each header, four bytes state whether extensions follow.
         let data_start = raw.data_start(size as u64 + 4).map_err(|cause| damaged(&cause))?;
         let shape = raw.shape().map_err(|cause| damaged(&cause))?;
         let dtype = raw.dtype(path)?;
@@ -194,8 +184,8 @@ fn order_of(start: &[u8], size: usize) -> Option<ByteOrder> {
     [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| is(*order))
 }
 
-fn first_version(fields: Fields<'_>) -> Raw {
-    Raw {
+fn first_version(fields: Fields<'_>) -> NiftiFields {
+    NiftiFields {
         lengths: std::array::from_fn(|axis| i64::from(fields.i16(40 + 2 * axis))),
         distances: std::array::from_fn(|axis| f64::from(fields.f32(76 + 4 * axis))),
         units: fields.bytes[123],
@@ -206,8 +196,8 @@ fn first_version(fields: Fields<'_>) -> Raw {
     }
 }
 
-fn second_version(fields: Fields<'_>) -> Raw {
-    Raw {
+fn second_version(fields: Fields<'_>) -> NiftiFields {
+    NiftiFields {
         lengths: std::array::from_fn(|axis| fields.i64(16 + 8 * axis)),
         distances: std::array::from_fn(|axis| fields.f64(104 + 8 * axis)),
         units: fields.i32(500).to_le_bytes()[0],
@@ -218,7 +208,7 @@ fn second_version(fields: Fields<'_>) -> Raw {
     }
 }
 
-impl Raw {
+impl NiftiFields {
     /// Refuses elements that stand for other values. A slope of 0, and one that is not a number,
     /// mean that the elements are the values.
     fn check_scale(&self, path: &Path) -> Result<()> {
@@ -240,7 +230,7 @@ impl Raw {
         if at == 0.0 {
             return Ok(least);
         }
-        // A file offset fits into 63 bits. Each whole number in this range becomes the same integer.
+        // A file offset fits into 63 bits.
         if !(at >= least as f64 && at < (1_u64 << 62) as f64 && at.fract() == 0.0) {
             return Err(format!("the elements cannot start at byte {at} (vox_offset)"));
         }

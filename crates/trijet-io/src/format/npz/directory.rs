@@ -1,5 +1,5 @@
-//! The members of a ZIP archive, from the directory at its end. Archives above 4 GiB have numbers of
-//! 64 bits in additional fields (ZIP64).
+//! The members of a ZIP archive, from the directory at its end. Archives above 4 GiB have numbers
+//! of 64 bits in additional fields (ZIP64).
 
 use crate::byte_order::ByteOrder;
 use crate::file_error;
@@ -16,7 +16,7 @@ const END_64_BYTES: usize = 56;
 const LOCATOR_BYTES: usize = 20;
 const ENTRY_BYTES: usize = 46;
 const LOCAL_BYTES: usize = 30;
-/// Maximum length of the comment behind the last record.
+/// Maximum length of the comment after the last record.
 const COMMENT_BYTES_MAX: u64 = 65_535;
 /// Maximum size of a directory that is read.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
