@@ -3,16 +3,16 @@
 use crate::byte_order::ByteOrder;
 
 /// The place of a name in a file, and the name.
-pub(super) type Mark = (usize, &'static [u8]);
+pub(super) type FormatMark = (usize, &'static [u8]);
 
 /// The name in the header of an MRC file. Four bytes later, the byte order follows.
-pub(super) const MRC: Mark = (208, b"MAP");
+pub(super) const MRC: FormatMark = (208, b"MAP");
 /// The names in the headers of NIfTI-1 and NIfTI-2 files.
-pub(super) const NIFTI_1: Mark = (344, b"n+1\0");
-pub(super) const NIFTI_2: Mark = (4, b"n+2\0\r\n\x1a\n");
+pub(super) const NIFTI_1: FormatMark = (344, b"n+1\0");
+pub(super) const NIFTI_2: FormatMark = (4, b"n+2\0\r\n\x1a\n");
 
 /// Whether a file with these first bytes has a name at its place.
-pub(super) fn has_mark(start: &[u8], (at, name): Mark) -> bool {
+pub(super) fn has_mark(start: &[u8], (at, name): FormatMark) -> bool {
     start.get(at..).is_some_and(|bytes| bytes.starts_with(name))
 }
 

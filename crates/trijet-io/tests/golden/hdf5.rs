@@ -1,8 +1,9 @@
 //! HDF5 files of h5py, and files that are refused or damaged.
 
 use super::{assert_equals, golden, names};
+use std::fs;
 use std::path::PathBuf;
-use trijet::ErrorKind;
+use trijet::{ErrorKind, Source};
 use trijet_io::Input;
 
 fn of(name: &str) -> PathBuf {
@@ -81,4 +82,55 @@ fn a_data_set_that_is_not_read_is_refused_with_what_helps() {
     refused("soft.h5::entry/link", &["soft and external links are not followed"]);
     assert!(Input::open(&of("soft.h5::entry/data"), None).is_ok());
     refused("btree2.h5", &["version 2 B-tree", "btree2.h5')['data'][:])"]);
+}
+
+/// The largest damaged array that is read.
+const READ_BYTES_MAX: u64 = 1 << 16;
+
+/// In these files, the structure has no checksums.
+#[test]
+fn a_damaged_structure_is_an_error_or_another_array() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    let read = |bytes: &[u8]| {
+        // Some file systems sync a file that is written again.
+        let _ = fs::remove_file(&bad);
+        fs::write(&bad, bytes).unwrap();
+        let input = Input::open(&bad, None)?;
+        let bytes = input.array().bytes();
+        let mut rows = vec![0; usize::try_from(bytes.min(READ_BYTES_MAX)).unwrap()];
+        match bytes {
+            0..=READ_BYTES_MAX => input.read(0..input.layout().rows, &mut rows),
+            _ => Ok(()),
+        }
+    };
+    for (name, step, bits) in [("plain-uint16.h5", 1, 0x20), ("sparse.h5", 3, 0xff)] {
+        let good = fs::read(of(name)).unwrap();
+        read(&good).unwrap();
+        for at in (0..good.len()).step_by(step) {
+            let mut bytes = good.clone();
+            bytes[at] ^= bits;
+            if let Err(error) = read(&bytes) {
+                assert!(error.to_string().contains("bad.h5"), "{name} {at}: {error}");
+            }
+        }
+        for length in (0..good.len()).step_by(61) {
+            assert!(read(&good[..length]).is_err(), "{name}: {length} bytes");
+        }
+    }
+}
+
+/// Once, the number of bits of such an integer overflowed.
+#[test]
+fn an_integer_of_too_many_bytes_is_refused() {
+    let mut bytes = fs::read(of("plain-uint16.h5")).unwrap();
+    // The message of the type: class and version, and the size of an element.
+    let found = bytes.windows(8).position(|part| part == [0x10, 0, 0, 0, 2, 0, 0, 0]);
+    let at = found.unwrap() + 4;
+    bytes[at..at + 4].copy_from_slice(&[0, 0, 0, 0x20]);
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    fs::write(&bad, bytes).unwrap();
+    let error = Input::open(&bad, None).unwrap_err().to_string();
+    assert!(error.contains("integers of 16 bits in 536870912 bytes"), "{error}");
 }

@@ -24,7 +24,8 @@ pub(super) fn elements_of(
 fn number(found: &Datatype) -> Option<(Dtype, ByteOrder)> {
     match found {
         Datatype::FixedPoint { size, byte_order, layout } => {
-            let is_whole = layout.bit_offset == 0 && u32::from(layout.bit_precision) == size * 8;
+            let bits = u64::from(*size) * 8;
+            let is_whole = layout.bit_offset == 0 && u64::from(layout.bit_precision) == bits;
             let dtype = match (is_whole, size, layout.signed) {
                 (true, 1, false) => Dtype::U8,
                 (true, 1, true) => Dtype::I8,

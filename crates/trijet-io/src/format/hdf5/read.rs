@@ -27,6 +27,11 @@ pub(super) fn open(path: &Path, inner: Option<&str>) -> Result<Opened> {
     let tree = hdf5_pure::File::from_source(structure).map_err(|error| {
         file_error::damaged("open", path, format!("not an HDF5 file, or damaged: {error}"))
     })?;
+    let (wanted, found) = (tree.superblock().eof_address, metadata.len());
+    if wanted > found {
+        let cause = format!("the file is cut off: {found} of {wanted} bytes");
+        return Err(file_error::damaged("open", path, cause));
+    }
     let Chosen { name, data_set } = choose(path, &tree, inner)?;
     let place = DataSetFile { path, name, file, metadata };
     let (dtype, order) = elements_of(&place, &data_set)?;

@@ -13,7 +13,7 @@ mod gzip;
 use super::contract::{Format, Found, Opened, Plan, open_regular, refuse_description};
 use super::fields::Fields;
 use super::flat::{FlatReader, check_length};
-use super::marks::{Mark, NIFTI_1, NIFTI_2, has_mark, starts_like_nifti};
+use super::marks::{FormatMark, NIFTI_1, NIFTI_2, has_mark, starts_like_nifti};
 use super::promise::by_name;
 use crate::annotations::Annotations;
 use crate::array::Array;
@@ -32,8 +32,8 @@ use trijet::{Dtype, Result};
 const HEADER_1: usize = 348;
 const HEADER_2: usize = 540;
 /// The names in the headers of pairs of files. The second file of a pair has the elements.
-const PAIR_1: Mark = (344, b"ni1\0");
-const PAIR_2: Mark = (4, b"ni2\0\r\n\x1a\n");
+const PAIR_1: FormatMark = (344, b"ni1\0");
+const PAIR_2: FormatMark = (4, b"ni2\0\r\n\x1a\n");
 /// Maximum number of axes.
 const AXES_MAX: usize = 7;
 
