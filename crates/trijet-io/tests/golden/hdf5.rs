@@ -134,3 +134,13 @@ fn an_integer_of_too_many_bytes_is_refused() {
     let error = Input::open(&bad, None).unwrap_err().to_string();
     assert!(error.contains("integers of 16 bits in 536870912 bytes"), "{error}");
 }
+
+/// The crate that reads the structure panics in a build with checks of overflow, and otherwise
+/// returns an error or another place of the chunks.
+#[test]
+fn a_panic_of_the_reader_of_the_structure_is_an_error() {
+    if let Err(error) = Input::open(&of("pages.h5"), None) {
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("pages.h5"), "{error}");
+    }
+}

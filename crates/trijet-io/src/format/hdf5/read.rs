@@ -13,6 +13,7 @@ use crate::format::flat::FlatReader;
 use crate::shown::shown;
 use hdf5_pure::{Dataset, FormatError, Layout};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use trijet::Result;
 
@@ -20,7 +21,17 @@ use trijet::Result;
 const COMPACT_BYTES_MAX: u64 = 64 << 10;
 
 /// Opens the data set `inner` of a file, or the data set that is chosen by default.
+///
+/// The crate panics for some damaged files, such as a fixed array with pages of 2^64 entries. The
+/// handles of the crate are dropped then, so nothing is used after the panic.
 pub(super) fn open(path: &Path, inner: Option<&str>) -> Result<Opened> {
+    catch_unwind(AssertUnwindSafe(|| open_structure(path, inner))).unwrap_or_else(|_| {
+        let cause = "the structure is damaged: its reader has stopped with a panic";
+        Err(file_error::damaged("open", path, cause))
+    })
+}
+
+fn open_structure(path: &Path, inner: Option<&str>) -> Result<Opened> {
     let (file, metadata) = open_regular(path)?;
     let copy = file.try_clone().map_err(|error| file_error::io("open", path, error))?;
     let structure = Structure::new(copy, metadata.len());

@@ -169,5 +169,40 @@ with h5py.File("soft.h5", "w") as file:
     file["entry/link"] = h5py.SoftLink("/entry/data")
 with h5py.File("btree2.h5", "w", libver="v114") as file:
     file.create_dataset("data", data=draw("u2", LARGE), maxshape=(None, None, 7), **chunks)
+
+
+def checksum(data):
+    """Jenkins' lookup3, the checksum of the structure."""
+    bits = 0xFFFFFFFF
+    turned = lambda x, n: (x << n | x >> (32 - n)) & bits
+    a = b = c = (0xDEADBEEF + len(data)) & bits
+    words = [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+    words += [0] * (-len(words) % 3)
+    for i in range(0, len(words), 3):
+        a, b, c = (x + word & bits for x, word in zip((a, b, c), words[i : i + 3]))
+        if i + 3 < len(words):
+            for n, m, k in [(4, 6, 8), (16, 19, 4)]:
+                a = (a - c & bits) ^ turned(c, n); c = c + b & bits
+                b = (b - a & bits) ^ turned(a, m); a = a + c & bits
+                c = (c - b & bits) ^ turned(b, k); b = b + a & bits
+    for x, n in zip("cabcabc", [14, 11, 25, 16, 4, 14, 24]):
+        if x == "c":
+            c = (c ^ b) - turned(b, n) & bits
+        elif x == "a":
+            a = (a ^ c) - turned(c, n) & bits
+        else:
+            b = (b ^ a) - turned(a, n) & bits
+    return c
+
+
+# A fixed array whose pages have 2^200 entries, with the right checksum.
+with open("index-fixed.h5", "rb") as file:
+    data = bytearray(file.read())
+at = data.index(b"FAHD")
+assert checksum(data[at : at + 24]) == int.from_bytes(data[at + 24 : at + 28], "little")
+data[at + 7] = 200
+data[at + 24 : at + 28] = checksum(data[at : at + 24]).to_bytes(4, "little")
+with open("pages.h5", "wb") as file:
+    file.write(data)
 if os.path.exists("other.raw"):
     os.remove("other.raw")
