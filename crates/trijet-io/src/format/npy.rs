@@ -183,8 +183,8 @@ fn read_header(file: &File, path: &Path, part: &Range<u64>, python: &str) -> Res
     content(&text, path, python, part.start + offset)
 }
 
-/// The facts that the text of a header states. The elements begin at the byte `data_start`. `python`
-/// is the expression of the array.
+/// The facts that the text of a header states. The elements begin at the byte `data_start`.
+/// `python` is the expression of the array.
 fn content(text: &[u8], path: &Path, python: &str, data_start: u64) -> Result<Content> {
     let header = Parser { text, at: 0 }.header().map_err(|cause| {
         file_error::damaged("open", path, format!("the header cannot be parsed: {cause}"))
