@@ -9,7 +9,6 @@ use crate::shown::shown;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -238,18 +237,13 @@ impl Fingerprint {
     pub(crate) fn changes_of_run(&self) -> Changes {
         let mut changes = Changes::default();
         for (index, item) in self.items() {
-            let compared = match fs::metadata(self.path_of(item)) {
-                Ok(state) => Item::new(item.name.clone(), &state).compare(&item.stamp()),
+            let compared = match item.now(&self.path) {
+                Ok(now) => now.compare(&item.stamp()),
                 Err(_) => Sameness::Changed,
             };
             changes.add(index, compared, self.is_same_input);
         }
         changes
-    }
-
-    /// The path of a file of the input.
-    fn path_of(&self, item: &Item) -> PathBuf {
-        if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
     }
 
     /// A hash of the job, and of the states of the files on which the output depends. The `ctime`

@@ -155,6 +155,7 @@ mod python;
 mod rows;
 mod shown;
 mod stream;
+mod tree;
 mod verify;
 
 pub use annotations::Annotations;

@@ -11,12 +11,13 @@ use crate::file_error;
 use crate::fingerprint::{DOUBTFUL, Fingerprint};
 use crate::format::state_of;
 use crate::journal::Journal;
-use rustix::fs::{Dir, Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, open, openat};
+use crate::tree::{Links, walk};
+use rustix::fs::{Mode, OFlags, Stat, XattrFlags, fgetxattr, fsetxattr, open};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use trijet::Result;
 
 /// The name of the attribute. The names of attributes that users may set start with `user.`
@@ -32,18 +33,19 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
         return Ok((state.modified()?, state.len()));
     }
     let (mut changed, mut bytes) = (state.modified()?, 0);
-    for entry in Dir::read_from(root)? {
-        let entry = entry?;
-        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let state =
-            File::from(openat(root, entry.file_name(), flags, Mode::empty())?).metadata()?;
-        changed = changed.max(state.modified()?);
-        bytes += state.len();
-    }
+    walk(root, Links::Kept, |_| false, &mut |file| {
+        // A time that cannot be represented counts as no time.
+        changed = changed.max(modified(&file.state).unwrap_or(changed));
+        bytes += file.state.st_size.cast_unsigned();
+    })?;
     Ok((changed, bytes))
+}
+
+/// The time of the last modification of a file.
+fn modified(state: &Stat) -> Option<SystemTime> {
+    let seconds = Duration::from_secs(u64::try_from(state.st_mtime).ok()?);
+    let nanoseconds = Duration::from_nanos(u64::try_from(state.st_mtime_nsec).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(seconds)?.checked_add(nanoseconds)
 }
 
 /// The result of the comparison of an output's mark with a job.
