@@ -10,12 +10,13 @@ use std::fs;
 use std::process::Command;
 
 /// The targets of `fuzz/Cargo.toml`.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "program",
     "npy",
     "images",
     "tiff",
     "hdf5",
+    "zarr",
     "mrc",
     "nifti",
     "npz",

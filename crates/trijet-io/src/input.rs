@@ -542,8 +542,8 @@ fn split(path: &Path) -> Result<(PathBuf, Option<String>)> {
 }
 
 /// The message for a name with an extension that belongs to no format.
-const UNKNOWN: &str = "unknown extension: files of NumPy, TIFF, HDF5, MRC and NIfTI, folders of PNG or TIFF images, \
-                       and plain bytes (.raw, .bin, .dat) are supported";
+const UNKNOWN: &str = "unknown extension: files of NumPy, TIFF, HDF5, Zarr, MRC and NIfTI, folders of PNG or TIFF \
+                       images, and plain bytes (.raw, .bin, .dat) are supported";
 /// The advice for a file that no format claims: options that read any file as plain bytes.
 const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
                            bytes";

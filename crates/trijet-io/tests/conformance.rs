@@ -76,7 +76,7 @@ impl Case {
 
     /// A name of an output that the format claims.
     fn written_as(&self) -> &'static str {
-        let names = ["out.npy", "out", "out.tif", "out.raw", "out.mrc", "out.h5"];
+        let names = ["out.npy", "out", "out.tif", "out.raw", "out.mrc", "out.h5", "out.zarr"];
         names.into_iter().find(|name| self.format.claims_output(Path::new(name))).unwrap()
     }
 
@@ -247,6 +247,9 @@ fn every_name_of_an_output_has_one_format_or_none() {
         ("a.tif/", &["png"]),
         ("a.svs", &[]),
         ("a.mha", &[]),
+        ("a.zarr", &["zarr"]),
+        ("a.ome.zarr/", &["zarr"]),
+        ("a.n5", &[]),
         ("scan_v1.0", &[]),
         ("scan_v1.0/", &["png"]),
         ("a.npy/", &["png"]),
@@ -269,13 +272,13 @@ fn every_name_of_an_output_has_one_format_or_none() {
     }
 }
 
-/// Takes away the last byte of a file, or the first file of a folder.
+/// Takes away the last byte of a file, or the first file in a folder or in its first folder.
 fn cut(partial: &Path) {
     if partial.is_dir() {
         let mut names: Vec<_> =
             fs::read_dir(partial).unwrap().map(|entry| entry.unwrap().path()).collect();
         names.sort();
-        fs::remove_file(&names[0]).unwrap();
+        if names[0].is_dir() { cut(&names[0]) } else { fs::remove_file(&names[0]).unwrap() }
     } else {
         let file = File::options().write(true).open(partial).unwrap();
         file.set_len(file.metadata().unwrap().len() - 1).unwrap();

@@ -144,7 +144,13 @@ pub(super) struct FlatPlan {
 impl FlatPlan {
     /// Plans a file with this header and the rows of `array`.
     pub(super) fn new(header: Vec<u8>, array: &Array) -> Self {
-        let (data_bytes, row_bytes) = (array.bytes(), array.layout().row_bytes);
+        Self::padded(header, array, array.bytes())
+    }
+
+    /// Plans a file as [`new`](Self::new) does, with zeros after the rows. The rows and the zeros
+    /// have `data_bytes` bytes.
+    pub(super) fn padded(header: Vec<u8>, array: &Array, data_bytes: u64) -> Self {
+        let row_bytes = array.layout().row_bytes;
         Self { header, data_bytes, row_bytes, end: None, left_out: Vec::new() }
     }
 

@@ -23,6 +23,7 @@ mod table;
 mod tiff;
 mod transposed;
 mod ways;
+mod zarr;
 
 pub use ahead::Ahead;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};

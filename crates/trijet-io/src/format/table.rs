@@ -9,10 +9,12 @@ use super::npy::Npy;
 use super::npz::Npz;
 use super::raw::Raw;
 use super::tiff::Tiff;
+use super::zarr::Zarr;
 use std::path::Path;
 
 /// All formats. At most one format claims a given file.
-pub static FORMATS: [&dyn Format; 8] = [&Images, &Npy, &Npz, &Tiff, &Hdf5, &Mrc, &Nifti, &Raw];
+pub static FORMATS: [&dyn Format; 9] =
+    [&Images, &Npy, &Npz, &Tiff, &Hdf5, &Zarr, &Mrc, &Nifti, &Raw];
 
 /// The format of a file that is read or written as headerless bytes, whatever its name or its first
 /// bytes are.

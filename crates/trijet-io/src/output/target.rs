@@ -30,10 +30,10 @@ pub struct Target {
 
 impl Target {
     /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results
-    /// Describes an output of `array` at `path`. If the input is a slice, `array` are the results
     /// of the slice, with the same number of rows for each index of the first axis. The name
     /// determines the format. `.npy` is an `.npy` file. `.tif`, `.tiff`, `.btf` and `.tf8` are TIFF
-    /// files. `.raw`, `.bin` and `.dat` are files of plain bytes. A name without an
+    /// files. `.zarr` is a Zarr array. `.raw`, `.bin` and `.dat` are files of plain bytes. A name
+    /// without an
     /// extension, or with a slash at the end, is a folder of images. The images get the file names
     /// of the input's images.
     ///
@@ -231,7 +231,7 @@ fn unknown_output(path: &Path) -> String {
         None => "unknown extension".to_owned(),
     };
     format!(
-        "{what}; use .npy, .tif, .h5, .mrc, a folder of images (a name without extension, or one that ends with a slash), or \
+        "{what}; use .npy, .tif, .h5, .zarr, .mrc, a folder of images (a name without extension, or one that ends with a slash), or \
          plain bytes (.raw, .bin, .dat, or any name with --raw)"
     )
 }

@@ -337,8 +337,8 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
     for name in ["a.vol", "a.am", "a.v2", "a.npy.partial", "scan_v1.0"] {
         check(name, b"", &["unknown extension", "--raw"]);
     }
-    let folder = workdir.folder("a.zarr");
-    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "a.zarr", &["Zarr"]);
+    let folder = workdir.folder("a.n5");
+    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "a.n5", &["N5", "zarr.n5"]);
     demand(Input::open("-".as_ref(), None), ErrorKind::InvalidValue, "-", &["standard input"]);
     let raw = Input::plain("-".as_ref(), Plain::new(array()).any_name());
     demand(raw, ErrorKind::InvalidValue, "-", &["standard input"]);

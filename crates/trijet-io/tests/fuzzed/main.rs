@@ -9,6 +9,7 @@ mod npy;
 mod replay;
 mod tiff;
 mod workdir;
+mod zarr;
 
 use replay::replay;
 
@@ -50,4 +51,9 @@ fn any_bytes_are_a_nifti_file_or_refused() {
 #[test]
 fn any_bytes_are_an_npz_file_or_refused() {
     replay("npz", 4000, arrays::check_npz);
+}
+
+#[test]
+fn any_bytes_are_a_zarr_array_or_refused() {
+    replay("zarr", 4000, zarr::check);
 }

@@ -161,7 +161,7 @@ fn a_name_with_another_extension_is_plain_bytes_only_if_the_user_says_so() {
         "a.nc",
         "a.nii",
         "a.npz",
-        "a.zarr",
+        "a.n5",
         "a.EXR",
         "a.mat",
         "a.mha",
@@ -186,6 +186,8 @@ fn a_name_with_another_extension_is_plain_bytes_only_if_the_user_says_so() {
         ("a.dat", "raw"),
         ("a.d/", "png"),
         ("a.npy/", "png"),
+        ("a.zarr", "zarr"),
+        ("a.zarr/", "zarr"),
         ("a.raw/.", "png"),
         ("scan_v1.0/", "png"),
     ] {

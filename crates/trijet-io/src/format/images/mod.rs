@@ -16,6 +16,7 @@ pub(crate) use read::open_skipping;
 use super::contract::{Format, Found, Opened, Plan, names_folder, refuse_description};
 use super::folder::has_only_tiff;
 use super::promise::by_name;
+use super::zarr::is_zarr;
 use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::plain::Plain;
@@ -36,12 +37,14 @@ impl Format for Images {
     }
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
-        // A Zarr array is also a folder.
-        found.is_folder && by_name(found.path) != Some("Zarr") && !has_only_tiff(found.path)
+        // A Zarr array and an N5 array are also folders.
+        let is_array = is_zarr(found) || by_name(found.path) == Some("N5");
+        found.is_folder && !is_array && !has_only_tiff(found.path)
     }
 
     fn claims_output(&self, path: &Path) -> bool {
-        names_folder(path) || path.extension().is_none()
+        let is_named = names_folder(path) || path.extension().is_none();
+        is_named && by_name(path) != Some("Zarr")
     }
 
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
