@@ -86,15 +86,15 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 #[command(after_long_help = MAP_HELP, override_usage = USAGE, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
     /// The input: a file of NumPy (.npy, .npz), TIFF, HDF5 (.h5, .nxs), MRC (.mrc) or NIfTI (.nii,
-    /// .nii.gz), a raw file (.raw, .bin or .dat), - for an .npy or raw file on standard input, or a
-    /// folder of PNG images, or of TIFF files with one page each, of one size. A path inside a file
-    /// follows two colons: scan.h5::/entry/data. The images of a folder are in the natural order of
-    /// their names (im1, im2, im10); hidden files are skipped.
+    /// .nii.gz), a Zarr array, a raw file (.raw, .bin or .dat), - for an .npy or raw file on
+    /// standard input, or a folder of PNG images, or of TIFF files with one page each, of one size.
+    /// A path inside a file or a Zarr group follows two colons: scan.h5::/entry/data. The images of
+    /// a folder are in the natural order of their names (im1, im2, im10); hidden files are skipped.
     pub(crate) input: PathBuf,
-    /// The output: a file named .npy, .tif, .h5 or .mrc; a folder of PNG images (a name without
-    /// extension, or any name with a slash at the end); plain bytes without a header (.raw, .bin or
-    /// .dat); or - for an .npy file on standard output, with --raw plain bytes. The report then
-    /// goes to standard error.
+    /// The output: a file named .npy, .tif, .h5 or .mrc; a Zarr array (.zarr); a folder of PNG
+    /// images (a name without extension, or any name with a slash at the end); plain bytes without
+    /// a header (.raw, .bin or .dat); or - for an .npy file on standard output, with --raw plain
+    /// bytes. The report then goes to standard error.
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
