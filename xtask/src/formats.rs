@@ -17,11 +17,18 @@ struct Written {
     modules: &'static str,
 }
 
-const WRITTEN: &[Written] = &[Written {
-    format: "tiff",
-    wheels: &["tifffile==2026.3.3", "imagecodecs==2026.3.6", "numpy==2.4.6"],
-    modules: "imagecodecs, numpy, tifffile",
-}];
+const WRITTEN: &[Written] = &[
+    Written {
+        format: "tiff",
+        wheels: &["tifffile==2026.3.3", "imagecodecs==2026.3.6", "numpy==2.4.6"],
+        modules: "imagecodecs, numpy, tifffile",
+    },
+    Written {
+        format: "zarr",
+        wheels: &["zarr==3.1.6", "ome-zarr-models==1.7", "numpy==2.4.6"],
+        modules: "numpy, ome_zarr_models, zarr",
+    },
+];
 
 /// Writes the files of every format, and reads them.
 pub(crate) fn run() -> Result<()> {

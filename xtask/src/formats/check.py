@@ -23,7 +23,26 @@ def tiff(path):
     return array
 
 
-READERS = {".tif": tiff, ".btf": tiff}
+def zarr(path):
+    import zarr
+
+    node = zarr.open(str(path), mode="r")
+    is_ome = path.name.startswith("ome") and isinstance(node, zarr.Group)
+    if is_ome:
+        import ome_zarr_models
+
+        image = ome_zarr_models.open_ome_zarr(node)
+        module = type(image).__module__
+        assert module == "ome_zarr_models.v05.image", f"{module} is not an image of OME-Zarr 0.5"
+        node = node["0"]
+    array = node[:]
+    if len(array):
+        last = len(array) - 1
+        assert node[last:].tobytes() == array[last:].tobytes(), "a part differs from the whole"
+    return array
+
+
+READERS = {".tif": tiff, ".btf": tiff, ".zarr": zarr}
 
 
 class Collect(logging.Handler):
