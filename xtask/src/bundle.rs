@@ -41,6 +41,8 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
             "trijet-bench",
             "--bins",
             "--examples",
+            "--features",
+            "trijet-cli/formats",
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);

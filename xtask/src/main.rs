@@ -16,6 +16,7 @@ mod nvrtc;
 mod perfetto;
 mod programs;
 mod ptx;
+mod read_all;
 mod results;
 mod staged;
 mod tools;
@@ -51,6 +52,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   ptx [--check]
                generate the .ptx beside every kernel source; with --check, only compare, assemble
                and lint
+  read-all FILE
+               read an array with all processors, and print the rate
   figures      draw the figures of the documents from the results of the benchmarks
   results [--check]
                write the tables of the documents from the results of the benchmarks; with --check,
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         ["mutants", only @ ..] => mutants::run(only),
         ["perfetto"] => perfetto::run(),
         ["programs", rest @ ..] => programs::run(rest),
+        ["read-all", file] => read_all::run(file),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
         ["figures"] => figures::write(),

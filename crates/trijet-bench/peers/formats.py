@@ -1,0 +1,108 @@
+"""Rates of `trijet map` from and to each file format, beside npy in the same run.
+
+    formats.py BUNDLE FOLDER GIB [DEVICE]
+
+BUNDLE has the programs `trijet` and `xtask`. FOLDER is in memory (tmpfs). Needs tifffile, imagecodecs,
+h5py, hdf5plugin, zarr 3 and mrcfile. Prints CSV: the direction, the format, the median of the rates in
+GB/s, the rate of npy in the same rounds, their ratio, and for encoded inputs the rate of decoding alone.
+Every result is compared with the stack.
+"""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+import h5py
+import hdf5plugin
+import mrcfile
+import numpy as np
+import tifffile
+import zarr
+
+BUNDLE, FOLDER, GIB = sys.argv[1], sys.argv[2], float(sys.argv[3])
+DEVICE = sys.argv[4] if len(sys.argv) > 4 else "cuda:0"
+SIDE, ROUNDS = 2048, 5
+PAGES = int(GIB * 2**30) // (SIDE * SIDE * 2)
+THREADS = os.cpu_count()
+
+
+def at(name):
+    return os.path.join(FOLDER, name)
+
+
+def stack():
+    """Camera images: Poisson noise on a slow background, 32 different pages in turn."""
+    draw = np.random.default_rng(1)
+    y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
+    pages = np.stack([draw.poisson(400 + 300 * np.sin(6 * x + n) * y) for n in range(32)]).astype(np.uint16)
+    return pages[np.arange(PAGES) % 32]
+
+
+def run(source, target):
+    """The rate of a run in GB/s of elements. The target is written over if it exists."""
+    call = [os.path.join(BUNDLE, "trijet"), "map", at(source), "-o", at(target), "--op", "affine:1,0", "--json"]
+    call += ["--no-sync", "--device", DEVICE]
+    call += ["--overwrite"] if os.path.exists(at(target)) else []
+    ran = subprocess.run(call, capture_output=True, text=True)
+    if ran.returncode:
+        sys.exit(f"{source} to {target}: {ran.stderr}")
+    return PAGES * SIDE * SIDE * 2 / json.loads(ran.stdout)["elapsed_ns"]
+
+
+def decoded(source):
+    """The rate of decoding alone, with all processors."""
+    call = [os.path.join(BUNDLE, "xtask"), "read-all", at(source)]
+    words = subprocess.run(call, capture_output=True, text=True, check=True).stdout
+    return float(words.split(", ")[-1].split()[0]) / 1000
+
+
+def main():
+    data = stack()
+    np.save(at("in.npy"), data)
+    zlib = dict(compression="zlib", maxworkers=THREADS)
+    h5 = lambda **options: lambda path: h5py.File(path, "w").create_dataset("data", data=data, **options).file.close()
+    chunk = (1, SIDE, SIDE)
+    inputs = {
+        "tifffile": ("in.tif", lambda path: tifffile.imwrite(path, data, bigtiff=True)),
+        "h5py": ("in.h5", h5()),
+        "mrcfile": ("in.mrc", lambda path: mrcfile.write(path, data)),
+        "zarr plain": ("plain.zarr", lambda path: zarr.save_array(path, data, chunks=chunk, compressors=None)),
+        "tifffile zlib": ("zlib.tif", lambda path: tifffile.imwrite(path, data, bigtiff=True, **zlib)),
+        "tifffile lzw": ("lzw.tif", lambda path: tifffile.imwrite(path, data, bigtiff=True, **{**zlib, "compression": "lzw"})),
+        "zarr default": ("zstd.zarr", lambda path: zarr.save_array(path, data, chunks=chunk)),
+        "h5py bitshuffle lz4": ("bslz4.h5", h5(chunks=chunk, **hdf5plugin.Bitshuffle())),
+        "h5py gzip 4": ("gzip.h5", h5(chunks=chunk, compression="gzip")),
+    }
+    only = os.environ.get("FORMATS", "").split(",") if os.environ.get("FORMATS") else list(inputs)
+    print("direction,format,gbps,npy_gbps,ratio,decoding_gbps", flush=True)
+    for name, (file, write) in inputs.items():
+        if name not in only:
+            continue
+        write(at(file))
+        run("in.npy", "out.npy"), run(file, "out.npy")
+        assert np.array_equal(np.load(at("out.npy"), mmap_mode="r"), data), name
+        rates = [(run(file, "out.npy"), run("in.npy", "out.npy")) for _ in range(ROUNDS)]
+        own, npy = (statistics.median(column) for column in zip(*rates))
+        alone = f"{decoded(file):.3f}" if " " in name and name != "zarr plain" else ""
+        print(f"in,{name},{own:.3f},{npy:.3f},{own / npy:.3f},{alone}", flush=True)
+        shutil.rmtree(at(file)) if os.path.isdir(at(file)) else os.remove(at(file))
+    os.remove(at("out.npy"))
+    read = {
+        "tif": tifffile.imread,
+        "h5": lambda path: h5py.File(path)["data"][:],
+        "mrc": lambda path: mrcfile.read(path),
+        "zarr": lambda path: zarr.open_array(path)[:],
+    }
+    for extension, load in read.items():
+        target = f"out.{extension}"
+        run("in.npy", "out.npy"), run("in.npy", target)
+        assert np.array_equal(load(at(target)), data), extension
+        rates = [(run("in.npy", target), run("in.npy", "out.npy")) for _ in range(ROUNDS)]
+        own, npy = (statistics.median(column) for column in zip(*rates))
+        print(f"out,{extension},{own:.3f},{npy:.3f},{own / npy:.3f},", flush=True)
+        shutil.rmtree(at(target)) if os.path.isdir(at(target)) else os.remove(at(target))
+
+
+main()
