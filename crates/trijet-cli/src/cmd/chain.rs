@@ -79,6 +79,14 @@ impl Chain {
         let x_rows = array.layout().rows;
         let y = operation.get().output(&x);
         let y = y.map_err(|error| error.context(shown(input.path()).to_string()))?;
+        if input.annotations().has_colours && !is_pointwise(operation.get(), &x, &y, x_rows) {
+            let (name, words) = (shown(input.path()), words.unwrap_or_default());
+            let cause = format!(
+                "{name}: the last axis has the colours of a pixel, and `{words}` would take them \
+                 for the pixels of a row; write each colour to a file of its own"
+            );
+            return Err(refused(cause));
+        }
         let y = Array::new(y.dtype, y.shape)?;
         self.steps.push(ChainStep { operation, words, x, x_rows, y });
         Ok(())
@@ -206,6 +214,12 @@ impl Chain {
         }
         pipeline
     }
+}
+
+/// Whether each row of the result depends only on the row with the same number.
+fn is_pointwise(operation: &dyn Operation, x: &Typed, y: &Typed, rows: u64) -> bool {
+    let own = |row: u64| operation.input_rows(x, row..row + 1) == (row..row + 1);
+    x.shape == y.shape && [0, rows / 2, rows.saturating_sub(1)].into_iter().all(own)
 }
 
 /// The operation of a step over elements of the type `dtype`, and its words in reports and in the

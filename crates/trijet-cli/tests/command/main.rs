@@ -19,6 +19,7 @@ mod elements;
 mod endings;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
+mod formats;
 mod held;
 mod interruption;
 mod json;

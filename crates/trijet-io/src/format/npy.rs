@@ -66,9 +66,11 @@ impl Format for Npy {
         _path: &Path,
         array: &Array,
         _names: &[OsString],
-        _annotations: &Annotations,
+        annotations: &Annotations,
     ) -> Result<Arc<dyn Plan>> {
-        Ok(Arc::new(FlatPlan::new(header_bytes(array), array)))
+        Ok(Arc::new(
+            FlatPlan::new(header_bytes(array), array).keeping(annotations, &Annotations::default()),
+        ))
     }
 }
 

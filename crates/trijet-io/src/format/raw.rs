@@ -61,9 +61,9 @@ impl Format for Raw {
         _path: &Path,
         array: &Array,
         _names: &[OsString],
-        _annotations: &Annotations,
+        annotations: &Annotations,
     ) -> Result<Arc<dyn Plan>> {
-        Ok(Arc::new(FlatPlan::new(Vec::new(), array)))
+        Ok(Arc::new(FlatPlan::new(Vec::new(), array).keeping(annotations, &Annotations::default())))
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Target {
     rows_per_index: u64,
     format: &'static dyn Format,
     pub(super) plan: Arc<dyn Plan>,
+    /// Texts about the annotations of the input that the output does not have.
+    left_out: Vec<String>,
     shard: Option<Shard>,
     pub(super) overwrites: bool,
 }
@@ -69,8 +71,15 @@ impl Target {
     ) -> Result<Self> {
         let place = Place::new(path)?;
         place.check(input)?;
-        let plan = format.plan(path, &array, input.names_of_part(), input.annotations())?;
         let indices = input.indices();
+        let mut annotations = input.annotations().of_results(input.part(), &array);
+        if indices.is_some() {
+            annotations.ome_xml = None;
+        }
+        let mut left_out = input.annotations().missing_in(&annotations);
+        let plan = format.plan(path, &array, input.names_of_part(), &annotations)?;
+        left_out.extend(plan.left_out());
+        left_out.dedup();
         let count = input.part().shape()[0];
         let rows_per_index = array.layout().rows / count.max(1);
         let first_row = indices.map_or(0, |indices| indices.start * rows_per_index);
@@ -81,7 +90,17 @@ impl Target {
             return Err(file_error::refused("create", path, cause));
         }
         let (shard, overwrites) = (None, false);
-        Ok(Self { place, array, first_row, rows_per_index, format, plan, shard, overwrites })
+        Ok(Self {
+            place,
+            array,
+            first_row,
+            rows_per_index,
+            format,
+            plan,
+            left_out,
+            shard,
+            overwrites,
+        })
     }
 
     /// Refuses an output that exists or that cannot be overwritten. [`crate::Output::open`] also
@@ -185,6 +204,14 @@ impl Target {
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.array
+    }
+
+    /// Texts about the [annotations](Input::annotations) of the input that the output does not have,
+    /// because they do not hold for its array or because the format has no place for them. Each is
+    /// a part of a sentence for a message.
+    #[must_use]
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// The format of the output.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::settled;
-use super::words::{job_words, say_left_out};
+use super::words::{job_words, left_out, say_left_out};
 use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
@@ -68,7 +68,7 @@ pub(super) fn show(
             "output": target.path().to_string_lossy(),
             "output_format": target.format().name(),
             "operation": chain.description(),
-            "left_out": input.left_out(),
+            "left_out": left_out(input, Some(target)),
             "rows": rows,
             "bytes_in": read.0,
             "bytes_out": written.0,
@@ -88,7 +88,7 @@ pub(super) fn show(
     let trace_words =
         trace.map_or_else(|| NO_TRACE.to_owned(), |bytes| format!("about {bytes} for the trace"));
     print(job_words(target, chain))?;
-    say_left_out(input);
+    say_left_out(input, Some(target));
     print(format_args!(
         "reads {read}, writes {written} in {}\n\
          chunks: {chunks} of {chunk}, {slots} in flight (a run on a GPU measures first, and may choose others)\n\

@@ -45,7 +45,7 @@ pub(super) fn run(options: &MapOptions) -> Result<ExitCode> {
     let output = if options.raw { output.headerless() } else { output };
     let report = setup.run_in_order(&input, output, &cancel)?;
     let verdict = Live::of_all(&devices)?;
-    say_left_out(&input);
+    say_left_out(&input, None);
     say_report(options, &chain, &report);
     verdict.print_to_stderr();
     for device in devices {

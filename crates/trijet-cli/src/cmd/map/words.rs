@@ -104,7 +104,7 @@ pub(super) fn say_done(
     if options.json {
         print_json("map", &json_of(reports, &verdict, done))?;
     } else if options.report == MapReport::None {
-        say_left_out(input);
+        say_left_out(input, Some(target));
         if !done.damaged.is_empty() {
             print_stderr(done.damaged_words());
         }
@@ -126,7 +126,7 @@ pub(super) fn say_done(
 fn print_report(reports: &[Report], verdict: &Live, done: &Done<'_>, job: &str) -> Result<()> {
     let Done { options, input, trace, .. } = done;
     print(job)?;
-    say_left_out(input);
+    say_left_out(input, Some(done.target));
     if done.kept > 0 {
         print(done.kept_words())?;
     }
@@ -153,9 +153,15 @@ pub(super) fn job_words(target: &Target, chain: &Chain) -> String {
     format!("{}: {}{form}, {}", shown(target.path()), target.array(), chain.description())
 }
 
+/// The parts of the input that are not in the output.
+pub(super) fn left_out(input: &Input, target: Option<&Target>) -> Vec<String> {
+    let of_target = target.into_iter().flat_map(Target::left_out);
+    input.left_out().iter().chain(of_target).cloned().collect()
+}
+
 /// Warns of parts of the input that are not in the output, if there are any.
-pub(super) fn say_left_out(input: &Input) {
-    let parts = input.left_out();
+pub(super) fn say_left_out(input: &Input, target: Option<&Target>) {
+    let parts = left_out(input, target);
     if !parts.is_empty() {
         print_stderr(format_args!("not in the output: {}", parts.join("; ")));
     }
@@ -175,7 +181,7 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     let damaged =
         |image: &DamagedImage| json!({ "name": image.name.to_string_lossy(), "why": image.why });
     value["damaged"] = done.damaged.iter().map(damaged).collect();
-    value["left_out"] = done.input.left_out().into();
+    value["left_out"] = left_out(done.input, Some(done.target)).into();
     value["kept_rows"] = done.kept.into();
     if done.target.shard().is_some() {
         let rows = done.target.rows();

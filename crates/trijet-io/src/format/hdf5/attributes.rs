@@ -22,7 +22,7 @@ pub(super) fn annotations_of(data_set: &Dataset) -> Annotations {
         attributes.remove(SPACING);
     }
     let spacing = spacing.unwrap_or_default();
-    Annotations { spacing, ome_xml: None, attributes }
+    Annotations { spacing, attributes, ..Annotations::default() }
 }
 
 /// The distances in metres, from three distances in micrometres.

@@ -57,8 +57,8 @@ impl Format for Images {
         path: &Path,
         array: &Array,
         names: &[OsString],
-        _annotations: &Annotations,
+        annotations: &Annotations,
     ) -> Result<Arc<dyn Plan>> {
-        Ok(Arc::new(write::ImagesPlan::new(path, array, names)?))
+        Ok(Arc::new(write::ImagesPlan::new(path, array, names, annotations)?))
     }
 }

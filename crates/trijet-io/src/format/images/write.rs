@@ -2,6 +2,7 @@
 
 use super::form::Form;
 use super::read::decode;
+use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::file_error;
 use crate::format::ahead::Ahead;
@@ -31,12 +32,18 @@ use trijet::{Error, Result};
 pub(super) struct ImagesPlan {
     names: Arc<[OsString]>,
     form: Form,
+    left_out: Vec<String>,
 }
 
 impl ImagesPlan {
     /// Plans images with the given `names` if there is one name per image. Otherwise the names are
     /// numbers.
-    pub(super) fn new(path: &Path, array: &Array, names: &[OsString]) -> Result<Self> {
+    pub(super) fn new(
+        path: &Path,
+        array: &Array,
+        names: &[OsString],
+        annotations: &Annotations,
+    ) -> Result<Self> {
         let refused = |cause: String| Err(file_error::refused("create", path, cause));
         let dtype = array.dtype();
         if !matches!(dtype, Dtype::U8 | Dtype::U16) {
@@ -57,7 +64,8 @@ impl ImagesPlan {
             let digits = count.saturating_sub(1).to_string().len().max(6);
             (0..count).map(|n| OsString::from(format!("{n:0digits$}.png"))).collect()
         };
-        Ok(Self { names, form: Form { width, height, dtype } })
+        let left_out = annotations.missing_in(&Annotations::default());
+        Ok(Self { names, form: Form { width, height, dtype }, left_out })
     }
 
     /// The indices of the images that have the rows `rows`, which must be whole images.
@@ -125,6 +133,10 @@ fn png_names(names: &[OsString]) -> Vec<OsString> {
 impl Plan for ImagesPlan {
     fn granule(&self) -> u64 {
         u64::from(self.form.height)
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.clone()
     }
 
     fn create(&self, partial: &Path, _ahead: Option<Ahead>) -> Result<Box<dyn Writer>> {

@@ -49,12 +49,8 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
         items.push(Item::new(name.clone(), &metadata));
         places.extend(pages.places);
         let (form, order) = (pages.form, pages.order);
-        let own = First {
-            form,
-            order,
-            annotations: annotations_of(&mut series),
-            left_out: series.left_out,
-        };
+        let annotations = annotations_of(&mut series, &form);
+        let own = First { form, order, annotations, left_out: series.left_out };
         let first = &*first.get_or_insert_with(|| own.clone());
         if own.form != first.form || own.order != first.order {
             return Err(refuse_other(&path, &first.form, &names[0]));

@@ -28,7 +28,7 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     let mut series = series_of(path, &pages)?;
     let array = array_of(path, &pages.form, series.shape.clone())?;
     let (annotations, left_out) =
-        (annotations_of(&mut series), std::mem::take(&mut series.left_out));
+        (annotations_of(&mut series, &pages.form), std::mem::take(&mut series.left_out));
     let run = match series.order {
         None => one_run(&pages, if series.is_one_run { 1 } else { series.pages }),
         Some(_) => None,
@@ -54,7 +54,8 @@ pub(super) fn array_of(path: &Path, form: &PageForm, shape: Vec<u64>) -> Result<
 }
 
 /// The facts beside the pixels that a file states.
-pub(super) fn annotations_of(series: &mut Series) -> Annotations {
+pub(super) fn annotations_of(series: &mut Series, form: &PageForm) -> Annotations {
     let (spacing, ome_xml) = (series.spacing, series.ome_xml.take());
-    Annotations { spacing, ome_xml, attributes: Map::new() }
+    let has_colours = form.samples > 1;
+    Annotations { spacing, ome_xml, has_colours, attributes: Map::new() }
 }

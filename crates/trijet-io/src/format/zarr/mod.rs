@@ -119,7 +119,7 @@ fn open(root: &Path, inner: &str) -> Result<Opened> {
         whole_rows,
         items: vec![item],
         left_out,
-        annotations: Annotations { spacing, ome_xml: None, attributes },
+        annotations: Annotations { spacing, attributes, ..Annotations::default() },
         reader: Box::new(reader),
     })
 }
