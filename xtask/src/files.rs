@@ -4,7 +4,8 @@
 //! traces ten million records, but the tests trace only two million. A loss of power is simulated
 //! by a copy of a disk at one moment. The output is on an ext4 file system in an image file. The
 //! image file is on a second file system, which is frozen while the image file is copied. This
-//! needs root and loop devices.
+//! needs root and loop devices. Before that, runs into each format are killed at many moments, and
+//! continued.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
@@ -13,6 +14,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::yield_now;
+use std::time::Instant;
 
 /// The number of simulated losses of power for each output.
 const CUTS: u64 = 12;
@@ -23,8 +25,11 @@ const SIDE: usize = 1024;
 /// The number of images. With 64 MiB in total, a run writes for long enough to be cut at many
 /// moments.
 const IMAGES: usize = 64;
-/// The names of the outputs. The last output is a folder of images.
-const OUTPUTS: [&str; 3] = ["out.npy", "out.raw", "out"];
+/// The names of the outputs. The last output is a folder of images. MRC files have no elements of
+/// the type u8, and are written as HDF5 files are.
+const OUTPUTS: [&str; 6] = ["out.npy", "out.raw", "out.tif", "out.h5", "out.zarr", "out"];
+/// The number of times that runs of each output are killed.
+const KILLS: u64 = 200;
 
 pub(crate) fn run() -> Result<()> {
     let status = Command::new("cargo")
@@ -37,16 +42,11 @@ pub(crate) fn run() -> Result<()> {
             "files: after a failed file call or a large trace, a run did not end as it should";
         return Err(error.into());
     }
+    kills()?;
     if !shell("command -v mkfs.ext4 && command -v fsfreeze && command -v mountpoint")? {
         println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");
         return Ok(());
     }
-    // If an earlier task was killed, its file systems may still be mounted.
-    if folder().exists() {
-        unmount()?;
-        fs::remove_dir_all(folder())?;
-    }
-    fs::create_dir_all(folder())?;
     demand("mkdir outer inner copy && truncate -s 3G outer.img && mkfs.ext4 -q -F outer.img")?;
     if let Err(error) = demand("mount -o loop outer.img outer") {
         println!("SKIPPED losses of power: {error}");
@@ -79,19 +79,98 @@ fn demand(line: &str) -> Result<()> {
     Err(format!("{line}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Cuts the power at many moments of a run for each output.
-fn power_cuts() -> Result<()> {
+/// Makes the folder of this task, with an input and with an output in each format.
+fn prepare() -> Result<()> {
+    // If an earlier task was killed, its file systems may still be mounted.
+    if folder().exists() {
+        unmount()?;
+        fs::remove_dir_all(folder())?;
+    }
+    fs::create_dir_all(folder())?;
     let pixels: std::result::Result<Vec<u8>, _> =
         (0..SIDE * SIDE * IMAGES).map(|n| u8::try_from(1 + n * n / 128 % 251)).collect();
     fs::write(folder().join("in.raw"), pixels?)?;
     for output in OUTPUTS {
-        let reference = folder().join(format!("reference-{output}"));
-        fs::create_dir(&reference)?;
-        let reference = reference.join(output);
-        let ended = map(&reference, &[])?.wait_with_output()?;
-        if !ended.status.success() {
-            return Err(String::from_utf8_lossy(&ended.stderr).into());
+        fs::create_dir(folder().join(format!("reference-{output}")))?;
+        finish(map(&reference(output), &[])?, output)?;
+    }
+    Ok(())
+}
+
+/// The complete output with this name.
+fn reference(output: &str) -> PathBuf {
+    folder().join(format!("reference-{output}")).join(output)
+}
+
+/// Waits for the end of a run, which must succeed.
+fn finish(run: Child, case: &str) -> Result<()> {
+    let ended = run.wait_with_output()?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    Err(format!("{case}: {}", String::from_utf8_lossy(&ended.stderr)).into())
+}
+
+/// Kills runs of each output at many moments. Each run continues the run before it, until the
+/// output is complete.
+fn kills() -> Result<()> {
+    prepare()?;
+    for output in OUTPUTS {
+        let out = folder().join("killed").join(output);
+        fs::create_dir_all(folder().join("killed"))?;
+        let begin = Instant::now();
+        finish(map(&out, &[])?, output)?;
+        let whole = begin.elapsed();
+        fs::remove_dir_all(folder().join("killed"))?;
+        fs::create_dir_all(folder().join("killed"))?;
+        let (mut kills, mut runs) = (0_u64, 0);
+        while kills < KILLS {
+            let begin = Instant::now();
+            let mut run = map(&out, &["--resume"])?;
+            // The moments move through the whole time of a run, and a little beyond its end.
+            let moment = whole * u32::try_from(kills * 37 % 100)? / 80;
+            while run.try_wait()?.is_none() && begin.elapsed() < moment {
+                yield_now();
+            }
+            let ended = run.try_wait()?;
+            run.kill()?;
+            let told = run.wait_with_output()?;
+            match ended {
+                None => kills += 1,
+                Some(status) if status.success() => {
+                    runs += 1;
+                    same(&out, output)?;
+                    fs::remove_dir_all(folder().join("killed"))?;
+                    fs::create_dir_all(folder().join("killed"))?;
+                }
+                Some(_) => {
+                    return Err(
+                        format!("{output}: {}", String::from_utf8_lossy(&told.stderr)).into()
+                    );
+                }
+            }
         }
+        finish(map(&out, &["--resume"])?, output)?;
+        same(&out, output)?;
+        fs::remove_dir_all(folder().join("killed"))?;
+        println!("{output}: {kills} kills, {} complete outputs, all equal", runs + 1);
+    }
+    Ok(())
+}
+
+/// Compares an output with the reference.
+fn same(out: &Path, output: &str) -> Result<()> {
+    let reference = reference(output);
+    if shell(&format!("diff -r '{}' '{}'", out.display(), reference.display()))? {
+        return Ok(());
+    }
+    Err(format!("{output}: a run that was killed and continued has wrong bytes").into())
+}
+
+/// Cuts the power at many moments of a run for each output.
+fn power_cuts() -> Result<()> {
+    for output in OUTPUTS {
+        let reference = reference(output);
         for cut in 0..CUTS {
             let case = format!("{output}, cut {cut}");
             let has_ended = cut_power(output, cut, &case)?;
