@@ -46,7 +46,9 @@ Examples:
   trijet map stack.npy -o clean.npy --op median --radius 3
   trijet map scans/ -o scans-clean --op median
   trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine:2
-  trijet map stack.npy -o clean.npy --op median:3 --op affine:0.5,3
+  trijet map stack.npy -o small.zarr --to f32 --op gaussian:1.5 --op bin:2
+  trijet map stack.npy -o flat.tif --op flatfield:dark.npy,bright.npy
+  trijet map stack.npy -o maximum.tif --axis 1 --op project:max
   trijet map stack.npy -o try.npy --op median --radius 5 --slice 1:3
   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2
   trijet map scans/ -o out --op median --kernel blur.cu --entry blur --halo 1
@@ -55,7 +57,7 @@ The signature of your kernel:
 
   extern \"C\" __global__ void NAME(
       const T* x, unsigned long long x_len,  // the input, only read
-      T* y, unsigned long long y_len,        // the output, all written
+      U* y, unsigned long long y_len,        // the output, all written
       unsigned long long row_len,      // with --halo: elements of a row
       unsigned long long rows_before,  // with --halo: rows of x before y
       ...)                             // each --arg, in order: float, int
@@ -63,10 +65,12 @@ The signature of your kernel:
 T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, signed \
 char for i8, unsigned short for u16, short for i16, unsigned int for u32, int for i32, unsigned \
 long long for u64, long long for i64, float for f32, double for f64, float2 for c64 and double2 for \
-c128. For f16 and bf16, it is a type that is float in expressions. There are no headers. The kernel \
+c128. For f16 and bf16, it is a type that is float in expressions. U is TRIJET_U, the type of --out-dtype, or T. There are \
+no headers. The kernel \
 computes y[i] for every i < y_len, with one thread per element, in blocks of 256 threads. With \
 --halo R, x begins rows_before rows before the first row of y. rows_before is R, but less near the \
-start of the array, and more if the rows of a chunk are whole images of a folder.
+start of the array, and more if the rows of a chunk are whole images of a folder. With --out-rows \
+A/B, the kernel writes A rows for each B rows of an image, and has row_len and rows_before too.
 
 `trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template \
 halo` prints a kernel with a halo. Your own kernel runs only on a GPU. Without a GPU, the kernel \

@@ -16,6 +16,7 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     // A user's own kernel runs on a GPU only.
     ("--kernel gain.cu", 1, "GPU"),
     ("--kernel blur.cu", 1, "GPU"),
+    ("--kernel pair.cu", 1, "GPU"),
     ("--device cuda:1", 1, "libcuda"),
     // These programs do not use CUDA, which is an error of a trace.
     ("trace -- python3 train.py", 1, "nothing was traced"),
@@ -117,6 +118,8 @@ fn prepared() -> Workdir {
         (0..2 * 3 * 16 * 24u32).flat_map(|n| n.to_le_bytes()).take(2304).collect();
     workdir.npy("stack.npy", "<u2", &[3, 16, 24], &pixels);
     workdir.npy("in.npy", "<u2", &[3, 16, 24], &pixels);
+    workdir.npy("dark.npy", "<u2", &[16, 24], &[0; 768]);
+    workdir.npy("bright.npy", "<u2", &[16, 24], &[9; 768]);
     workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
     workdir.file("in.raw", &vec![1; 4096 * 4096 * 2]);
     workdir.file("in.vol", &vec![1; 512 + 64 * 64 * 2]);
@@ -149,6 +152,7 @@ fn prepared() -> Workdir {
     assert_eq!(workdir.trijet(&call).code, Some(0));
     let template = workdir.trijet(&["map", "--kernel-template"]).done();
     workdir.file("gain.cu", template.as_bytes());
+    workdir.file("pair.cu", template.replace("gain", "pair").as_bytes());
     let template = workdir.trijet(&["map", "--kernel-template", "halo"]).done();
     workdir.file("blur.cu", template.as_bytes());
     workdir
@@ -166,6 +170,9 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
         "out.npy",
         "try.npy",
         "out.raw",
+        "flat.tif",
+        "maximum.tif",
+        "sinograms.npy",
         "run.html",
         "pageable.html",
         "run.json",
@@ -174,6 +181,11 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
     ] {
         if line.contains(output) && !line.contains("--read") && !line.contains("check") {
             drop(fs::remove_file(workdir.path(output)));
+        }
+    }
+    for folder in ["small.zarr", "mask"] {
+        if line.contains(folder) {
+            drop(fs::remove_dir_all(workdir.path(folder)));
         }
     }
     workdir.trijet(&line.split_whitespace().collect::<Vec<_>>())
