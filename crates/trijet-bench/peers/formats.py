@@ -23,7 +23,7 @@ import zarr
 
 BUNDLE, FOLDER, GIB = sys.argv[1], sys.argv[2], float(sys.argv[3])
 DEVICE = sys.argv[4] if len(sys.argv) > 4 else "cuda:0"
-SIDE, ROUNDS = 2048, 5
+SIDE, ROUNDS = 2048, 7
 PAGES = int(GIB * 2**30) // (SIDE * SIDE * 2)
 THREADS = os.cpu_count()
 
@@ -68,10 +68,10 @@ def main():
         "tifffile": ("in.tif", lambda path: tifffile.imwrite(path, data, bigtiff=True)),
         "h5py": ("in.h5", h5()),
         "mrcfile": ("in.mrc", lambda path: mrcfile.write(path, data)),
-        "zarr plain": ("plain.zarr", lambda path: zarr.save_array(path, data, chunks=chunk, compressors=None)),
+        "zarr plain": ("plain.zarr", lambda path: zarr.create_array(path, data=data, chunks=chunk, compressors=None)),
         "tifffile zlib": ("zlib.tif", lambda path: tifffile.imwrite(path, data, bigtiff=True, **zlib)),
         "tifffile lzw": ("lzw.tif", lambda path: tifffile.imwrite(path, data, bigtiff=True, **{**zlib, "compression": "lzw"})),
-        "zarr default": ("zstd.zarr", lambda path: zarr.save_array(path, data, chunks=chunk)),
+        "zarr default": ("zstd.zarr", lambda path: zarr.create_array(path, data=data, chunks=chunk)),
         "h5py bitshuffle lz4": ("bslz4.h5", h5(chunks=chunk, **hdf5plugin.Bitshuffle())),
         "h5py gzip 4": ("gzip.h5", h5(chunks=chunk, compression="gzip")),
     }

@@ -122,6 +122,8 @@ pub(crate) enum Ramp {
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
+    /// The smallest size that is chosen by default.
+    pub(crate) chunk_min: Bytes,
     /// The origin of the size in `chunk`.
     pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
@@ -164,7 +166,7 @@ impl Plan {
                  granules"
             )));
         }
-        let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total));
+        let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total).max(options.chunk_min));
         let whole = |rows: u64| (rows / granule * granule).max(granule);
         let wanted = wanted.0 / layout.row_bytes;
         let full = whole(wanted.min(rows_max));
@@ -275,7 +277,8 @@ mod tests {
         let schedule = Schedule::RoleStreams;
         let todo = std::iter::once(todo).collect();
         let chunk_choice = ChunkChoice::Caller;
-        PlanOptions { schedule, chunk, chunk_choice, ramp, depth: None, todo }
+        let chunk_min = Bytes(0);
+        PlanOptions { schedule, chunk, chunk_min, chunk_choice, ramp, depth: None, todo }
     }
 
     proptest! {

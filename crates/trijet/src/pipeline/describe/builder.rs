@@ -106,6 +106,7 @@ impl Default for PipelineSettings<'_> {
             plan: PlanOptions {
                 schedule: Schedule::default(),
                 chunk: None,
+                chunk_min: Bytes(0),
                 chunk_choice: ChunkChoice::default(),
                 ramp: Ramp::Flat,
                 depth: None,
@@ -550,6 +551,14 @@ impl<'a> Input<'a> {
     ) -> Self {
         let rows = data.len().checked_div(row_len).unwrap_or(0) as u64;
         Self::Pinned { bytes: data.view().as_bytes(), layout: Layout::of::<T>(rows, row_len) }
+    }
+
+    /// The smallest chunk that is chosen by default.
+    pub(in crate::pipeline) fn chunk_min(&self) -> Bytes {
+        match self {
+            Self::Source(source) => source.chunk_min(),
+            Self::Pinned { .. } => Bytes(0),
+        }
     }
 
     /// Checks the layout, and returns it.

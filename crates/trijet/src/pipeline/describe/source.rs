@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
+use crate::base::units::Bytes;
 use crate::pipeline::plan::layout::Layout;
 use std::ops::Range;
 
@@ -67,6 +68,14 @@ pub trait Source: Send + Sync {
         false
     }
 
+    /// The size of the smallest chunk that gives work to every thread of a
+    /// [parallel](Self::is_parallel) source, for example a block to decode. A run chooses chunks of
+    /// at least this size, unless the caller chooses them or there is too little memory. 0 by
+    /// default.
+    fn chunk_min(&self) -> Bytes {
+        Bytes(0)
+    }
+
     /// Fills `into` with these rows. The number of rows is a multiple of the granule of the layout,
     /// except at the end of the data. `into` is exactly as long as the rows.
     ///
@@ -89,6 +98,10 @@ impl<S: Source + ?Sized> Source for &S {
         (**self).is_parallel()
     }
 
+    fn chunk_min(&self) -> Bytes {
+        (**self).chunk_min()
+    }
+
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         (**self).read(rows, into)
     }
@@ -105,6 +118,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn is_parallel(&self) -> bool {
         (**self).is_parallel()
+    }
+
+    fn chunk_min(&self) -> Bytes {
+        (**self).chunk_min()
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

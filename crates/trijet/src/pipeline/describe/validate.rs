@@ -49,7 +49,8 @@ impl<'a, 's> Job<'a, 's> {
         pipeline.check_calls()?;
         check_sharing(&pipeline.settings)?;
         let data = input.layout()?;
-        let Pipeline { device, stages, settings, .. } = pipeline;
+        let Pipeline { device, stages, mut settings, .. } = pipeline;
+        settings.plan.chunk_min = input.chunk_min();
         let (stages, results) = check_stages(data, stages)?;
         let layout = stages.reach.chunk_layout(data)?;
         match &output {

@@ -158,7 +158,7 @@ pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
         matches!((&job.input, &job.output), (Input::Pinned { .. }, Output::Pinned { .. }));
     let max = if is_locked { CHUNK_MAX } else { STAGED_MAX };
     let (chunk, shape) = model.choose(rows.sum(), layout, depth, max);
-    job.settings.plan.chunk = Some(chunk);
+    job.settings.plan.chunk = Some(chunk.max(job.settings.plan.chunk_min));
     job.settings.plan.chunk_choice = ChunkChoice::Measurement;
     job.settings.plan.ramp = shape;
     Ok(())
