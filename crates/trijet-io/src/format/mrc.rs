@@ -22,6 +22,7 @@ use crate::python::refused_with_line;
 use crate::shown::shown;
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +31,10 @@ use trijet::{Dtype, Result};
 const EXTENSIONS: [&str; 4] = ["mrc", "mrcs", "rec", "map"];
 const HEADER_BYTES: usize = 1024;
 const ANGSTROM: f64 = 1e-10;
+
+/// The first bytes of compressed files, and the names of their formats. mrcfile writes and reads
+/// such files under any name.
+const COMPRESSED: [(&[u8], &str); 2] = [(b"\x1f\x8b\x08", "gzip"), (b"BZh", "bzip2")];
 
 /// The modes of the format, and the types of their elements.
 const MODES: [(i32, Dtype); 6] = [
@@ -67,6 +72,7 @@ impl Format for Mrc {
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
         refuse_description(path, plain)?;
         let (file, metadata) = open_regular(path)?;
+        refuse_compressed(&file, path)?;
         let header = MrcHeader::read(&file, path)?;
         let array = header.array(path)?;
         let data_start = HEADER_BYTES as u64 + header.extended_bytes(path)?;
@@ -88,6 +94,23 @@ impl Format for Mrc {
             .map_err(|cause| file_error::refused("create", path, cause))?;
         let kept = Annotations { spacing: annotations.spacing, ..Annotations::default() };
         Ok(Arc::new(FlatPlan::new(header, array).keeping(annotations, &kept)))
+    }
+}
+
+fn refuse_compressed(mut file: &File, path: &Path) -> Result<()> {
+    let mut start = Vec::new();
+    // The other reads state their places, so the position of the file does not matter.
+    file.by_ref()
+        .take(4)
+        .read_to_end(&mut start)
+        .map_err(|error| file_error::io("open", path, error))?;
+    match COMPRESSED.iter().find(|(own, _)| start.starts_with(own)) {
+        None => Ok(()),
+        Some((_, name)) => {
+            let cause =
+                format!("the file is compressed ({name}), so its rows have no known places");
+            Err(refused_with_line("open", path, &cause, "mrcfile", "mrcfile.read({})"))
+        }
     }
 }
 

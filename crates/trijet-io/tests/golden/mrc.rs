@@ -105,3 +105,17 @@ fn elements_that_cannot_be_read_are_refused_by_name() {
     let path = changed(&folder, &[(212, &[0, 0])]);
     refused(&path, ErrorKind::InvalidValue, &["machine stamp [00, 00]", "permissive=True"]);
 }
+
+#[test]
+fn a_compressed_file_is_refused_by_the_name_of_its_compression() {
+    let folder = tempfile::tempdir().unwrap();
+    for (start, word) in [(&b"\x1f\x8b\x08\0"[..], "(gzip)"), (b"BZh91AY", "(bzip2)")] {
+        for length in [start.len(), 2000] {
+            let mut bytes = start.to_vec();
+            bytes.resize(length, 0);
+            fs::write(folder.path().join("bad.mrc"), bytes).unwrap();
+            let words = [word, "mrcfile.read('"];
+            refused(&folder.path().join("bad.mrc"), ErrorKind::InvalidValue, &words);
+        }
+    }
+}
