@@ -20,6 +20,7 @@ fn pixels_that_are_not_read_are_named_with_a_line_that_converts_them() {
         (&[(259, 4)], "", "compressed with CCITT Group 4"),
         (&[(259, 50_001)], "", "compressed with WebP"),
         (&[(259, 34_887)], "", "compressed with LERC"),
+        (&[(259, 34_933)], "", "compressed with PNG"),
         (&[(259, 12_345)], "", "unknown compression 12345"),
         (&[(262, 3)], "", "indices of a palette"),
         (&[(262, 6), (277, 3)], "", "YCbCr"),

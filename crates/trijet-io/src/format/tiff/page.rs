@@ -139,6 +139,7 @@ impl PageForm {
             33_003 | 33_004 | 33_005 | 34_712 => Some("JPEG 2000"),
             34_887 => Some("LERC"),
             34_925 => Some("LZMA"),
+            34_933 => Some("PNG"),
             34_927 | 50_001 => Some("WebP"),
             22_610 | 34_934 => Some("JPEG XR"),
             50_002 | 52_546 => Some("JPEG XL"),
