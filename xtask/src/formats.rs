@@ -8,53 +8,44 @@ use crate::tools::{Result, root, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files of one format, and the libraries that read them.
-struct Written {
-    /// The test program of `trijet-io` that writes the files, and their folder.
-    format: &'static str,
-    /// The wheels with their versions, and the modules that must be found in them.
-    wheels: &'static [&'static str],
-    modules: &'static str,
-}
-
-const WRITTEN: &[Written] = &[
-    Written {
-        format: "tiff",
-        wheels: &["tifffile==2026.3.3", "imagecodecs==2026.3.6", "numpy==2.4.6"],
-        modules: "imagecodecs, numpy, tifffile",
-    },
-    Written {
-        format: "zarr",
-        wheels: &["zarr==3.1.6", "ome-zarr-models==1.7", "numpy==2.4.6"],
-        modules: "numpy, ome_zarr_models, zarr",
-    },
+/// The wheels with their versions, and the modules that must be found in them.
+const WHEELS: &[&str] = &[
+    "tifffile==2026.3.3",
+    "imagecodecs==2026.3.6",
+    "zarr==3.1.6",
+    "ome-zarr-models==1.7",
+    "numpy==2.4.6",
 ];
+const MODULES: &str = "imagecodecs, numpy, ome_zarr_models, tifffile, zarr";
+
+/// The test programs of `trijet-io` that write files, and the folders of the files.
+const WRITTEN: &[&str] = &["tiff", "zarr"];
 
 /// Writes the files of every format, and reads them.
 pub(crate) fn run() -> Result<()> {
+    let python = match environment() {
+        Ok(python) => python,
+        Err(reason) => {
+            println!("== formats: SKIPPED: {reason}");
+            return Ok(());
+        }
+    };
     let mut wrong = Vec::new();
-    for written in WRITTEN {
-        let python = match environment(written) {
-            Ok(python) => python,
-            Err(reason) => {
-                println!("== formats: SKIPPED the files of {}: {reason}", written.format);
-                continue;
-            }
-        };
+    for format in WRITTEN {
         let status = Command::new("cargo")
-            .args(["test", "-p", "trijet-io", "--quiet", "--test", written.format])
+            .args(["test", "-p", "trijet-io", "--quiet", "--test", format])
             .args(["for_other_libraries"])
             .current_dir(root())
             .status()?;
         if !status.success() {
-            return Err(format!("formats: the test `{}` failed", written.format).into());
+            return Err(format!("formats: the test `{format}` failed").into());
         }
-        let status = Command::new(python)
+        let status = Command::new(&python)
             .arg(root().join("xtask/src/formats/check.py"))
-            .arg(target().join("tmp/formats").join(written.format))
+            .arg(target().join("tmp/formats").join(format))
             .status()?;
         if !status.success() {
-            wrong.push(written.format);
+            wrong.push(*format);
         }
     }
     match wrong.as_slice() {
@@ -65,11 +56,11 @@ pub(crate) fn run() -> Result<()> {
 
 /// The Python interpreter of a virtual environment with the wheels. The environment is created if it
 /// is missing.
-fn environment(written: &Written) -> std::result::Result<PathBuf, String> {
-    let name = written.wheels.join("-").replace("==", "-");
+fn environment() -> std::result::Result<PathBuf, String> {
+    let name = WHEELS.join("-").replace("==", "-");
     let folder = target().join("tools").join(name);
     let python = folder.join("bin/python");
-    let import = format!("import {}", written.modules);
+    let import = format!("import {MODULES}");
     let ready = |python: &Path| {
         let import = Command::new(python).args(["-c", &import]).output();
         import.is_ok_and(|output| output.status.success())
@@ -79,8 +70,8 @@ fn environment(written: &Written) -> std::result::Result<PathBuf, String> {
     }
     run_quietly(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     let pip = ["-m", "pip", "install", "--quiet"];
-    run_quietly(Command::new(&python).args(pip).args(written.wheels))?;
-    if ready(&python) { Ok(python) } else { Err(format!("cannot import {}", written.modules)) }
+    run_quietly(Command::new(&python).args(pip).args(WHEELS))?;
+    if ready(&python) { Ok(python) } else { Err(format!("cannot import {MODULES}")) }
 }
 
 /// Runs a command. If the command fails, the error is the last line that it printed.
