@@ -35,7 +35,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   features     compile the library with each of its features alone, and every package with only the
                features that it names
   files        make each file call of `trijet map` fail, kill its runs, and simulate losses of power
-  formats      read files that the tests have written with the libraries of their formats
+  formats      read files that the tests have written with the libraries of their formats, and run
+               `trijet map` on files that these libraries write by default and with usual options
   fuzz [SECONDS [TARGET]]
                run all fuzz targets, or one, for SECONDS each (default: 60)
   graphs [PROGRAMS]
