@@ -9,7 +9,7 @@ use crate::byte_order::ByteOrder;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::npy::{Content, read_stream};
-use crate::format::promise::{by_name, by_start, python_line};
+use crate::format::promise::{PLAIN_BYTES, UNKNOWN, refusal_of};
 use crate::format::swapped::swapped;
 use crate::format::{
     Format, Found, HEADERLESS, NPY, Opened, PNG, inner_path, of_input, open_skipping,
@@ -122,7 +122,7 @@ impl Input {
                 Err(file_error::refused(
                     "open",
                     path,
-                    promise_of(&found, "unknown extension", ways),
+                    refusal_of(&found, "unknown extension", ways),
                 ))
             }
         }
@@ -154,7 +154,7 @@ impl Input {
         match of_input(&found) {
             Some(format) => Self::of_format(format, path, inner.as_deref(), plain),
             None => {
-                Err(file_error::refused("open", path, promise_of(&found, UNKNOWN, PLAIN_BYTES)))
+                Err(file_error::refused("open", path, refusal_of(&found, UNKNOWN, PLAIN_BYTES)))
             }
         }
     }
@@ -547,34 +547,6 @@ fn refuse_stream(path: &Path) -> Result<()> {
 fn split(path: &Path) -> Result<(PathBuf, Option<String>)> {
     refuse_stream(path)?;
     Ok(inner_path::split(path))
-}
-
-/// The message for a name with an extension that belongs to no format.
-const UNKNOWN: &str = "unknown extension: files of NumPy, TIFF, HDF5, Zarr, MRC and NIfTI, folders of PNG or TIFF \
-                       images, and plain bytes (.raw, .bin, .dat) are supported";
-/// The advice for a file that no format claims: options that read any file as plain bytes.
-const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
-                           bytes";
-
-/// A message with the reason why a file that no format claims cannot be read, and with a remedy. If
-/// the file has no known format, the reason is `unknown`. The remedy is a line of Python that
-/// converts the file. If there is no such line, the remedy is `way`.
-fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
-    let what = match (by_name(found.path), by_start(&found.start)) {
-        (Some("PNG"), _) | (None, Some("PNG")) => {
-            return "is a single image, which is not supported; use the folder of the image"
-                .to_owned();
-        }
-        (Some(name), _) => {
-            format!("the name has the extension of {name} files, which are not supported")
-        }
-        (None, Some(name)) => format!("the file starts like {name} files, which are not supported"),
-        (None, None) => unknown.to_owned(),
-    };
-    match python_line(found) {
-        Some(line) => format!("{what}; this line of Python converts it to an .npy file: {line}"),
-        None => format!("{what}; {way}"),
-    }
 }
 
 impl Source for Input {

@@ -206,6 +206,34 @@ pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
     Some(line(found.path, modules, array))
 }
 
+/// The message for a name with an extension that belongs to no format.
+pub(crate) const UNKNOWN: &str = "unknown extension: files of NumPy, TIFF, HDF5, Zarr, MRC and NIfTI, folders of PNG or TIFF \
+                       images, and plain bytes (.raw, .bin, .dat) are supported";
+/// The advice for a file that no format claims: options that read any file as plain bytes.
+pub(crate) const PLAIN_BYTES: &str = "use --raw, --shape, --dtype and --header to read the file as plain \
+                           bytes";
+
+/// A message with the reason why a file that no format claims cannot be read, and with a remedy. If
+/// the file has no known format, the reason is `unknown`. The remedy is a line of Python that
+/// converts the file. If there is no such line, the remedy is `way`.
+pub(crate) fn refusal_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
+    let what = match (by_name(found.path), by_start(&found.start)) {
+        (Some("PNG"), _) | (None, Some("PNG")) => {
+            return "is a single image, which is not supported; use the folder of the image"
+                .to_owned();
+        }
+        (Some(name), _) => {
+            format!("the name has the extension of {name} files, which are not supported")
+        }
+        (None, Some(name)) => format!("the file starts like {name} files, which are not supported"),
+        (None, None) => unknown.to_owned(),
+    };
+    match python_line(found) {
+        Some(line) => format!("{what}; this line of Python converts it to an .npy file: {line}"),
+        None => format!("{what}; {way}"),
+    }
+}
+
 /// Whether a file has an extension for plain bytes.
 #[must_use]
 pub fn is_plain(path: &Path) -> bool {

@@ -206,9 +206,9 @@ impl Target {
         &self.array
     }
 
-    /// Texts about the [annotations](Input::annotations) of the input that the output does not have,
-    /// because they do not hold for its array or because the format has no place for them. Each is
-    /// a part of a sentence for a message.
+    /// Texts about the [annotations](Input::annotations) of the input that the output does not
+    /// have, because they do not hold for its array or because the format has no place for them.
+    /// Each is a part of a sentence for a message.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out

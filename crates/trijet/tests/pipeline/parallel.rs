@@ -1,6 +1,6 @@
 //! Sources and sinks that several threads use: every part arrives once, and errors end the run.
 
-use crate::{noise, threads};
+use crate::{Collect, Landed, Memory, noise, threads};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -204,4 +204,48 @@ fn a_cancelled_run_has_whole_rows() {
             more => panic!("row {row} came {more} times"),
         }
     }
+}
+
+/// A source whose chunks should have at least 800,000 bytes.
+struct Decoded(Memory);
+
+impl Source for Decoded {
+    fn layout(&self) -> Layout {
+        self.0.layout()
+    }
+
+    fn chunk_min(&self) -> Bytes {
+        Bytes(800_000)
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.0.read(rows, into)
+    }
+}
+
+/// The chunk is smaller if the caller chooses it, or if there is too little memory.
+#[test]
+fn a_source_may_need_a_smallest_chunk() {
+    let rows = |chunk: Option<u64>, memory: Option<u64>| {
+        let device = threads();
+        let landed: Mutex<Landed> = Mutex::default();
+        let source = Decoded(Memory::new(noise(9, 1_000_000), 1000));
+        let mut pipeline =
+            Pipeline::on(&device).source(source).sink(Collect::new(&landed)).depth(1);
+        if let Some(chunk) = chunk {
+            pipeline = pipeline.chunk(Bytes(chunk));
+        }
+        if let Some(memory) = memory {
+            pipeline = pipeline.host_memory(Bytes(memory));
+        }
+        let report = pipeline.run().expect("a run without faults");
+        assert!(landed.into_inner().expect("no panic").bytes == noise(9, 1_000_000));
+        report.plan.chunk_rows
+    };
+    let device = threads();
+    let usual = Pipeline::on(&device).source(Memory::new(noise(9, 1_000_000), 1000));
+    assert!(usual.plan().expect("a plan").chunk_rows < 800);
+    assert_eq!(rows(None, None), 800);
+    assert_eq!(rows(Some(10_000), None), 10);
+    assert!(rows(None, Some(1_000_000)) < 800);
 }
