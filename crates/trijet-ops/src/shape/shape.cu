@@ -117,47 +117,107 @@ struct ProjectPlan {
   u64 count, inner, first_in, first_out;
 };
 
+// The bits of elements, `step` elements apart, in batches: the loads of a batch do not wait for one
+// another. The bits of an integer are not extended.
+constexpr u32 BATCH = 8;
+
+template <typename T>
+DEV void batch_of(const T* x, u64 start, u64 step, u64 last, u64 (&bits)[BATCH]) {
+#pragma unroll
+  for (u32 k = 0; k < BATCH; ++k) bits[k] = x[low_of(start + k * step, last)];
+}
+
+DEV void batch_at(const u8* x, u64 start, u64 step, u64 last, u32 bytes, u64 (&bits)[BATCH]) {
+  switch (bytes) {
+    case 1: batch_of(x, start, step, last, bits); break;
+    case 2: batch_of((const u16*)x, start, step, last, bits); break;
+    case 4: batch_of((const u32*)x, start, step, last, bits); break;
+    default: batch_of((const u64*)x, start, step, last, bits); break;
+  }
+}
+
+// The bits of an integer, extended to 64 bits with its sign.
+DEV u64 word_of(u64 bits, u32 type) {
+  switch (type) {
+    case I8: return (u64)(i64)(i8)bits;
+    case I16: return (u64)(i64)(i16)bits;
+    case I32: return (u64)(i64)(i32)bits;
+    default: return bits;
+  }
+}
+
+DEV double float_of(u64 bits, u32 type) {
+  switch (type) {
+    case F16: return half_value((u16)bits);
+    case BF16: return __uint_as_float((u32)bits << 16);
+    case F32: return __uint_as_float((u32)bits);
+    default: return __longlong_as_double((i64)bits);
+  }
+}
+
+DEV double real_of(u64 bits, u32 type) {
+  if (!is_integer(type)) return float_of(bits, type);
+  const u64 word = word_of(bits, type);
+  return is_signed(type) ? (double)(i64)word : (double)word;
+}
+
+// Calls `take` with the bits of each element along the axis, in order.
+template <typename Take>
+DEV void along(const u8* x, u64 start, const ProjectPlan& p, u64 last, u32 type, Take take) {
+  u64 bits[BATCH];
+  const u32 bytes = bytes_of(type);
+  for (u64 n = 0; n < p.count; n += BATCH) {
+    batch_at(x, start + n * p.inner, p.inner, last, bytes, bits);
+    const u32 most = (u32)low_of(p.count - n, BATCH);
+#pragma unroll
+    for (u32 k = 0; k < BATCH; ++k) {
+      if (k < most) take(bits[k]);
+    }
+  }
+}
+
 extern "C" __global__ void project(u32 from, u32 to, u32 how, ProjectPlan p, const u8* x, u64 x_len,
                                    u8* y, u64 y_len) {
   const u64 x_count = x_len / bytes_of(from);
   const u64 turn = is_signed(from) ? 1ull << 63 : 0;
   if (x_count == 0) return;
+  const u64 last = x_count - 1;
   EACH(i, y_len / bytes_of(to)) {
     const u64 outer = quotient(p.first_out + i, p.inner);
     const u64 start =
         outer * p.count * p.inner + (p.first_out + i - outer * p.inner) - p.first_in;
-    const auto at = [&](u64 n) { return low_of(start + n * p.inner, x_count - 1); };
     if (how == MEAN || how == STD || (how == SUM && !is_integer(from))) {
       double sum = 0.0;
-      for (u64 n = 0; n < p.count; ++n) sum += real_at(x, at(n), from);
+      along(x, start, p, last, from, [&](u64 bits) { sum += real_of(bits, from); });
       const double mean = sum / (double)p.count;
       double squares = 0.0;
       if (how == STD) {
-        for (u64 n = 0; n < p.count; ++n) {
-          const double v = real_at(x, at(n), from) - mean;
+        along(x, start, p, last, from, [&](u64 bits) {
+          const double v = real_of(bits, from) - mean;
           squares += v * v;
-        }
+        });
       }
       put_real(y, i, to,
                how == SUM ? sum : how == MEAN ? mean : sqrt(squares / (double)p.count));
     } else if (how == SUM) {
       u64 sum = 0;
-      for (u64 n = 0; n < p.count; ++n) sum += word_at(x, at(n), from);
+      along(x, start, p, last, from, [&](u64 bits) { sum += word_of(bits, from); });
       put_bits(y, i, bytes_of(to), sum);
     } else if (is_integer(from)) {
-      u64 best = word_at(x, at(0), from) ^ turn;
-      for (u64 n = 1; n < p.count; ++n) {
-        const u64 word = word_at(x, at(n), from) ^ turn;
+      // The first element is compared with itself.
+      u64 best = word_at(x, low_of(start, last), from) ^ turn;
+      along(x, start, p, last, from, [&](u64 bits) {
+        const u64 word = word_of(bits, from) ^ turn;
         if (how == MIN ? word < best : word > best) best = word;
-      }
+      });
       put_bits(y, i, bytes_of(to), best ^ turn);
     } else {
-      double best = float_at(x, at(0), from);
-      for (u64 n = 1; n < p.count; ++n) {
-        const double v = float_at(x, at(n), from);
+      double best = float_at(x, low_of(start, last), from);
+      along(x, start, p, last, from, [&](u64 bits) {
+        const double v = float_of(bits, from);
         // NaN is kept.
         if (best == best && (v != v || (how == MIN ? v < best : v > best))) best = v;
-      }
+      });
       put_real(y, i, to, best);
     }
   }
