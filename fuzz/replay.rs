@@ -1,5 +1,6 @@
 //! Runs of the fuzz targets in `cargo test`, without a fuzzer: all seeds of a target, then
-//! mutations of the seeds, which are the same in every run.
+//! mutations of the seeds, which are the same in every run. `cargo xtask damage` runs many more
+//! mutations.
 
 use std::fs;
 use std::path::Path;
@@ -29,6 +30,8 @@ pub(crate) fn replay(target: &str, mutations: u64, check: fn(&[u8])) {
         let _print = PrintOnPanic(target, format!("the seed {name}"), bytes);
         check(bytes);
     }
+    let many = std::env::var("TRIJET_MUTATIONS").ok();
+    let mutations = many.map_or(mutations, |text| text.parse().expect("a number of mutations"));
     for number in 0..mutations {
         let bytes = mutated(&mut Prng::new(number), &seeds);
         let _print = PrintOnPanic(target, format!("mutation {number}"), &bytes);

@@ -47,6 +47,18 @@ const TIMEOUT_S: u64 = 20;
 const SECONDS: u64 = 60;
 
 /// Runs one target or all targets, each for a number of seconds.
+/// Runs every target of the readers of files with `mutations` damaged files, without a fuzzer.
+pub(crate) fn damage(mutations: &str) -> Result<()> {
+    mutations.parse::<u64>()?;
+    let status = Command::new("cargo")
+        .args(["test", "--release", "--package", "trijet-io", "--package", "trijet-codecs"])
+        .args(["--test", "fuzzed"])
+        .env("TRIJET_MUTATIONS", mutations)
+        .current_dir(root())
+        .status()?;
+    if status.success() { Ok(()) } else { Err("damage: a reader failed".into()) }
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (seconds, only) = match arguments {
         [] => (SECONDS, None),

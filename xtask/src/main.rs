@@ -29,6 +29,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   book         build the documents as a site, and follow its links
   browser      open timeline pages in Chromium and test them by a script
   bundle       build a self-contained folder for a GPU host without Rust
+  damage [MUTATIONS]
+               read damaged files of every format, and damaged blocks of every codec (default:
+               1000000 of each)
   explore [--programs N] [--seed S] [--search N]
                run random programs; with --search, compare the exhaustive search of each small
                program with N random orders
@@ -79,6 +82,8 @@ fn main() -> ExitCode {
         ["book"] => book::run(),
         ["browser"] => browser::run(),
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
+        ["damage"] => fuzz::damage("1000000"),
+        ["damage", mutations] => fuzz::damage(mutations),
         ["explore", ..] => explore::run(&args[1..]),
         ["features"] => features::run(),
         ["files"] => files::run(),
