@@ -2,7 +2,7 @@
 //! links, or upper case.
 
 use crate::job::{Ended, Fault, JOBS, Job, Place};
-use crate::{faults, reference};
+use crate::{EIO, faults, reference};
 use std::fs;
 
 /// The jobs on a file system without these calls.
@@ -106,6 +106,28 @@ fn a_file_call_that_fails_gives_no_wrong_bytes_where_names_are_links() {
         assert_eq!(place.run(&[], None).code, Some(0));
         place.age();
     });
+}
+
+/// The partial output, a second name of the output, was once left without a journal. Every later
+/// run refused it.
+#[test]
+fn an_output_that_cannot_be_taken_over_keeps_one_name() {
+    let [job, ..] = without("noreplace=95");
+    let begun = || {
+        let place = Place::new(job);
+        assert_eq!(place.run(&[], None).code, Some(0));
+        place.age();
+        place
+    };
+    let calls = begun().run(&["--overwrite"], None).calls;
+    let at = calls.iter().position(|call| call == "unlink out.npy");
+    let at = at.expect("the output loses its name") + 1;
+    let place = begun();
+    let ended = place.run(&["--overwrite"], Some((at, Fault::Error(EIO))));
+    assert_eq!(ended.code, Some(1), "{}", ended.error);
+    assert!(place.others().is_empty(), "left {:?}", place.others());
+    let ended = place.run(&["--resume", "--overwrite"], None);
+    assert_eq!(ended.code, Some(0), "{}", ended.error);
 }
 
 /// The second image was once taken for a leftover of an earlier run, and replaced the first one.

@@ -3,8 +3,9 @@
 use super::Output;
 use crate::file_error;
 use crate::format::Writer;
-use crate::names::rename_new;
+use crate::names::{identity, rename_new};
 use rustix::io::Errno;
+use std::fs;
 use std::path::Path;
 use trijet::Result;
 
@@ -14,7 +15,7 @@ impl Output {
     /// opened, it gets its own name back.
     pub(super) fn take_over(&self) -> Result<Option<Box<dyn Writer>>> {
         let place = &self.target.place;
-        if !self.target.overwrites || !renamed(&place.out, &place.partial)? {
+        if !self.target.overwrites || !taken_away(&place.out, &place.partial)? {
             return Ok(None);
         }
         match self.target.plan.reuse(&place.partial) {
@@ -25,6 +26,18 @@ impl Output {
             }),
         }
     }
+}
+
+/// Renames the output. If this fails, the output has only its own name.
+fn taken_away(out: &Path, partial: &Path) -> Result<bool> {
+    renamed(out, partial).inspect_err(|_| {
+        // The file gets its new name before it loses the old one, where no rename refuses to
+        // replace. A partial output without a journal would be refused by every later run.
+        let own = identity(out);
+        if own.is_some() && own == identity(partial) {
+            drop(fs::remove_file(partial));
+        }
+    })
 }
 
 /// Renames the file or folder at `from`, and replaces nothing. Returns whether anything was at
