@@ -21,22 +21,14 @@ use crate::stream::StreamReader;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
-use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::available_parallelism;
-use trijet::pipeline::Layout;
-use trijet::{Bytes, Result, Source};
+use trijet::pipeline::{Blocks, Layout};
+use trijet::{Result, Source};
 
 // Kernels read the bytes of rows as elements, without a conversion of the byte order.
 const _: () = assert!(cfg!(target_endian = "little"), "rows in memory are little-endian");
-
-/// Maximum number of threads that read a chunk of an input.
-const THREADS_MAX: u64 = 16;
-/// Maximum size of the chunks of an encoded input, if the caller does not choose it. A run has
-/// several chunks in page-locked memory.
-const CHUNK_MIN_MAX: u64 = 128 << 20;
 
 /// An open input. Several threads may read the input at the same time.
 #[derive(Debug)]
@@ -558,16 +550,9 @@ impl Source for Input {
         !self.is_stream() && self.opened.reader.is_parallel()
     }
 
-    /// Half of the threads read a chunk, because two chunks are read at once. Each of them gets
-    /// rows that are decoded at once.
-    fn chunk_min(&self) -> Bytes {
-        let whole = self.opened.whole_rows;
-        if whole == 1 {
-            return Bytes(0);
-        }
-        let threads = available_parallelism().map_or(1, NonZero::get) as u64;
-        let bytes = whole.saturating_mul(self.array().layout().row_bytes);
-        Bytes(bytes.saturating_mul(threads.min(THREADS_MAX) / 2).min(CHUNK_MIN_MAX))
+    fn blocks(&self) -> Option<Blocks> {
+        let Opened { whole_rows: rows, reader, .. } = &self.opened;
+        (*rows > 1).then(|| Blocks { rows: *rows, count: reader.blocks_across() })
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

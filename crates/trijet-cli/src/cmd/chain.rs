@@ -170,25 +170,10 @@ impl Chain {
         })
     }
 
-    /// The number of rows of the result at whose multiples chunks start. The output can write such
-    /// chunks. If possible, no part of the input is decoded for two of them.
-    pub(super) fn granule(&self, input: &Input, target: &Target) -> u64 {
-        let smallest = least_common_multiple(target.granule(), self.last_granule());
-        let Some(decoded) = self.result_rows(input.whole_rows()) else { return smallest };
-        let wanted = least_common_multiple(smallest, decoded);
-        let (all, own) = (self.output().layout().rows, target.rows_of_whole());
-        let is_cut = |row: u64| row < all && !row.is_multiple_of(wanted);
-        if is_cut(own.start) || is_cut(own.end) { smallest } else { wanted }
-    }
-
-    /// The number of rows of the result that belong to this number of rows of the input. `None` if
-    /// no whole number of rows belongs to them.
-    fn result_rows(&self, rows: u64) -> Option<u64> {
-        let (all, results) = (self.input.layout().rows, self.output().layout().rows);
-        let whole = u128::from(rows) * u128::from(results);
-        let is_whole = all > 0 && whole.is_multiple_of(u128::from(all));
-        let found = is_whole.then(|| whole / u128::from(all))?;
-        u64::try_from(found).ok().filter(|rows| *rows > 0)
+    /// The number of rows of the result at whose multiples chunks start, because the output can
+    /// only write such chunks.
+    pub(super) fn granule(&self, target: &Target) -> u64 {
+        least_common_multiple(target.granule(), self.last_granule())
     }
 
     /// The granule of the last operation.

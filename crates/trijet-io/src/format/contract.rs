@@ -150,6 +150,12 @@ pub trait Reader: fmt::Debug + Send + Sync {
         true
     }
 
+    /// The number of blocks that have the same rows, where a block is decoded as a whole. A read
+    /// decodes them in parallel.
+    fn blocks_across(&self) -> u64 {
+        1
+    }
+
     /// The byte order of the elements that [`read_as_stored`](Self::read_as_stored) gives.
     fn byte_order(&self) -> ByteOrder {
         ByteOrder::Little

@@ -148,6 +148,10 @@ impl Reader for SwappedReader {
         self.inner.byte_order()
     }
 
+    fn blocks_across(&self) -> u64 {
+        self.axes.first.max(1)
+    }
+
     fn read_as_stored(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         self.read_all(&|rows, into| self.inner.read_as_stored(rows, into), rows, into)
     }

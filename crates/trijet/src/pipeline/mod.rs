@@ -24,6 +24,7 @@ pub use describe::replay::{Replay, Replayed};
 pub use describe::rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};
 pub use describe::sharing::Sharing;
 pub use describe::sink::ParallelSink;
+pub use describe::source::Blocks;
 pub use describe::stage::StageCx;
 pub use plan::calibrate::{Calibration, Copies};
 pub use plan::layout::Layout;

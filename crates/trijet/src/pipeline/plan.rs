@@ -25,6 +25,9 @@ pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
 pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
 /// The default number of slots: one chunk each in upload, compute and download.
 const DEPTH: usize = 3;
+/// Maximum size of a chunk that is larger than the default size so that it holds a block of the
+/// source. Larger blocks are decoded for several chunks.
+const BLOCK_MAX: Bytes = Bytes(1 << 30);
 /// Maximum number of chunks of a plan. This number is enough for 256 TiB in chunks of 16 MiB.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// Number of halvings from a full chunk to the first chunk of a ramp.
@@ -122,8 +125,9 @@ pub(crate) enum Ramp {
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
-    /// The smallest size that is chosen by default.
-    pub(crate) chunk_min: Bytes,
+    /// The number of rows at whose multiples chunks start if they have at least this number of
+    /// rows. It is a multiple of the granule, or less than it.
+    pub(crate) step: u64,
     /// The origin of the size in `chunk`.
     pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
@@ -166,9 +170,18 @@ impl Plan {
                  granules"
             )));
         }
-        let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total).max(options.chunk_min));
-        let whole = |rows: u64| (rows / granule * granule).max(granule);
-        let wanted = wanted.0 / layout.row_bytes;
+        let step = options.step.max(granule);
+        let whole = |rows: u64| {
+            let multiple = if rows < step { granule } else { step };
+            (rows / multiple * multiple).max(granule)
+        };
+        let wanted = match options.chunk {
+            Some(bytes) => bytes.0 / layout.row_bytes,
+            None => {
+                let block = step.min(BLOCK_MAX.0 / layout.row_bytes);
+                (usual_chunk(total).0 / layout.row_bytes).max(block)
+            }
+        };
         let full = whole(wanted.min(rows_max));
         let chunk_choice =
             if full < whole(wanted) { ChunkChoice::Memory } else { options.chunk_choice };
@@ -181,7 +194,7 @@ impl Plan {
                 ));
             }
             let sizes = match options.ramp {
-                Ramp::Both => ramp(rows, full, granule),
+                Ramp::Both => ramp(rows, full, if full < step { granule } else { step }),
                 Ramp::Flat => even(rows, full),
             };
             let mut start = range.start;
@@ -234,6 +247,28 @@ impl Plan {
     }
 }
 
+/// The number of rows of the results at whose multiples chunks should start, so that no block of
+/// `block_rows` rows of the input is decoded for two chunks. The granule of the results if they
+/// have no such rows.
+pub(super) fn step(block_rows: u64, input: Layout, results: Layout) -> u64 {
+    let scaled = u128::from(block_rows) * u128::from(results.rows);
+    let input_rows = u128::from(input.rows.max(1));
+    let own = u64::try_from(scaled / input_rows).unwrap_or(0);
+    if own == 0 || !scaled.is_multiple_of(input_rows) {
+        return results.granule;
+    }
+    least_common_multiple(own, results.granule).unwrap_or(results.granule)
+}
+
+/// The least common multiple of two numbers above 0. `None` if it overflows.
+fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    (a / divisor).checked_mul(b)
+}
+
 /// The default chunk size for `total` bytes. This size is the optimum of the module `tune` if both
 /// directions are equally busy, for a link of 50 GB/s and a cost of 4 us per chunk.
 pub(super) fn usual_chunk(total: u64) -> Bytes {
@@ -277,8 +312,18 @@ mod tests {
         let schedule = Schedule::RoleStreams;
         let todo = std::iter::once(todo).collect();
         let chunk_choice = ChunkChoice::Caller;
-        let chunk_min = Bytes(0);
-        PlanOptions { schedule, chunk, chunk_min, chunk_choice, ramp, depth: None, todo }
+        PlanOptions { schedule, chunk, step: 1, chunk_choice, ramp, depth: None, todo }
+    }
+
+    #[test]
+    fn a_step_has_whole_blocks_and_whole_granules() {
+        let of = |block, results: Layout| step(block, Layout::rows(2048 * 10, 4096), results);
+        assert_eq!(of(2048, Layout::rows(2048 * 10, 4096)), 2048);
+        assert_eq!(of(2048, Layout::rows(1024 * 10, 2048).granule(3 * 512)), 3 * 1024);
+        assert_eq!(of(2048, Layout::rows(10, 4096)), 1);
+        // A row of the results has parts of two blocks.
+        assert_eq!(of(1000, Layout::rows(10, 4096).granule(2)), 2);
+        assert_eq!(step(7, Layout::rows(0, 1), Layout::rows(0, 1)), 1);
     }
 
     proptest! {

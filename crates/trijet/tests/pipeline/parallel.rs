@@ -2,9 +2,10 @@
 
 use crate::{Collect, Landed, Memory, noise, threads};
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::pipeline::{HostWork, Layout, ParallelSink};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::thread::available_parallelism;
+use trijet::pipeline::{Blocks, HostWork, Layout, ParallelSink};
 use trijet::testing::{Prng, WORK};
 use trijet::{Bytes, Cancel, Error, ErrorKind, Pipeline, Result, Sink, Source};
 
@@ -206,7 +207,7 @@ fn a_cancelled_run_has_whole_rows() {
     }
 }
 
-/// A source whose chunks should have at least 800,000 bytes.
+/// A source with blocks of 800 rows.
 struct Decoded(Memory);
 
 impl Source for Decoded {
@@ -214,8 +215,12 @@ impl Source for Decoded {
         self.0.layout()
     }
 
-    fn chunk_min(&self) -> Bytes {
-        Bytes(800_000)
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
+    fn blocks(&self) -> Option<Blocks> {
+        Some(Blocks { rows: 800, count: 1 })
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
@@ -223,9 +228,88 @@ impl Source for Decoded {
     }
 }
 
+/// Two blocks for each processor are decoded at once, and two more wait for their upload. The memory
+/// limit comes first.
+#[test]
+fn the_buffers_of_a_source_with_blocks_have_a_limit() {
+    let needs = |memory: u64| {
+        let device = threads();
+        let landed: Mutex<Landed> = Mutex::default();
+        let source = Decoded(Memory::new(noise(9, 40 * 800_000), 1000));
+        let pipeline = Pipeline::on(&device).source(source).sink(Collect::new(&landed));
+        let pipeline = pipeline.depth(3).chunk(Bytes(800_000)).host_memory(Bytes(memory));
+        let needs = pipeline.needs().expect("the plan fits");
+        assert_eq!(needs.plan.chunk_rows, 800);
+        needs.pinned.0 / 800_000
+    };
+    let processors = available_parallelism().map_or(1, |n| n.get() as u64).min(16);
+    let sink = 4;
+    assert_eq!(needs(1 << 30), (2 * processors).clamp(2, 40) + 2 + sink);
+    assert_eq!(needs(9 * 800_000), 9.min((2 * processors).max(2) + 2 + sink));
+    assert_eq!(needs(8 * 800_000), 8);
+}
+
+/// A source whose first calls return only after all of them were made.
+struct Waiting<'a> {
+    blocks: Decoded,
+    calls: &'a Barrier,
+    first: AtomicUsize,
+}
+
+impl Source for Waiting<'_> {
+    fn layout(&self) -> Layout {
+        self.blocks.layout()
+    }
+
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
+    fn blocks(&self) -> Option<Blocks> {
+        self.blocks.blocks()
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        let left = |left: usize| left.checked_sub(1);
+        if self.first.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
+            self.calls.wait();
+        }
+        self.blocks.read(rows, into)
+    }
+}
+
+/// Without this, two chunks would decode the same block.
+#[test]
+fn chunks_begin_at_the_blocks_of_a_source() {
+    let device = threads();
+    for (chunk, rows) in [(1_700_000, 1_600), (900_000, 800), (700_000, 700)] {
+        let landed: Mutex<Landed> = Mutex::default();
+        let source = Decoded(Memory::new(noise(9, 5_000_000), 1000));
+        let pipeline = Pipeline::on(&device).source(source).sink(Collect::new(&landed));
+        let report = pipeline.chunk(Bytes(chunk)).run().expect("a run without faults");
+        assert!(landed.into_inner().expect("no panic").bytes == noise(9, 5_000_000));
+        assert_eq!(report.plan.chunk_rows, rows);
+        let starts = report.plan.chunks.iter().map(|chunk| chunk.rows.start);
+        assert!(starts.zip(0..).all(|(start, number)| start == number * rows), "{chunk}");
+    }
+}
+
+/// With fewer chunks, some processors would decode nothing.
+#[test]
+fn every_processor_decodes_a_block() {
+    let processors = available_parallelism().map_or(1, usize::from).min(16);
+    let (device, landed) = (threads(), Mutex::<Landed>::default());
+    let calls = Barrier::new(processors);
+    let blocks = Decoded(Memory::new(noise(9, 40 * 800_000), 1000));
+    let source = Waiting { blocks, calls: &calls, first: AtomicUsize::new(processors) };
+    let pipeline = Pipeline::on(&device).source(source).sink(Collect::new(&landed));
+    pipeline.depth(3).chunk(Bytes(800_000)).run().expect("a run without faults");
+    assert!(landed.into_inner().expect("no panic").bytes == noise(9, 40 * 800_000));
+}
+
 /// The chunk is smaller if the caller chooses it, or if there is too little memory.
 #[test]
-fn a_source_may_need_a_smallest_chunk() {
+fn a_chunk_has_at_least_one_block() {
     let rows = |chunk: Option<u64>, memory: Option<u64>| {
         let device = threads();
         let landed: Mutex<Landed> = Mutex::default();

@@ -139,7 +139,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let input = if chain.reads_as_stored() { input.as_stored() } else { input };
     let target = target_of(options, &input, &chain, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
-    let granule = chain.granule(&input, &target);
+    let granule = chain.granule(&target);
     check_skipping(options, &chain)?;
     if options.plan {
         return plan::show(options, &input, &target, &chain, granule);

@@ -101,16 +101,29 @@ impl Grid {
     /// same block. If the blocks do not divide the images, this is the number of rows of an image,
     /// or of all images that have a block in common.
     pub(in crate::format) fn rows_of_blocks(&self) -> u64 {
+        let Some((axis, along)) = self.cut_axis() else { return 1 };
+        let inner: u64 = self.row_axes()[axis + 1..].iter().product();
+        (along * inner).max(1)
+    }
+
+    /// The number of blocks that have elements of the same [`rows_of_blocks`](Self::rows_of_blocks)
+    /// rows.
+    pub(super) fn blocks_across(&self) -> u64 {
         let (shape, block) = (self.row_axes(), self.block_row_axes());
-        let Some(axis) = block.iter().zip(shape).position(|(&block, &axis)| block.min(axis) > 1)
-        else {
-            return 1;
-        };
-        let inner: u64 = shape[axis + 1..].iter().product();
+        let Some((axis, along)) = self.cut_axis() else { return self.columns() };
+        let inner = shape[axis + 1..].iter().zip(&block[axis + 1..]);
+        let inner: u64 = inner.map(|(shape, block)| shape.div_ceil(*block)).product();
+        along.div_ceil(block[axis]) * inner * self.columns()
+    }
+
+    /// The first axis along which a block has several rows, and the length along this axis at whose
+    /// multiples a block starts in every image.
+    fn cut_axis(&self) -> Option<(usize, u64)> {
+        let (shape, block) = (self.row_axes(), self.block_row_axes());
+        let axis = block.iter().zip(shape).position(|(&block, &axis)| block.min(axis) > 1)?;
         let outer: u64 = shape[..axis].iter().product();
         let fits = outer <= 1 || shape[axis].is_multiple_of(block[axis]);
-        let along = if fits { block[axis].min(shape[axis]) } else { shape[axis] };
-        (along * inner).max(1)
+        Some((axis, if fits { block[axis].min(shape[axis]) } else { shape[axis] }))
     }
 }
 
@@ -136,6 +149,19 @@ mod tests {
         assert_eq!(rows(&[100], &[7]), 7);
         assert_eq!(rows(&[4, 8, 8], &[1, 1, 3]), 1);
         assert_eq!(rows(&[4, 8, 8], &[9, 8, 8]), 32);
+    }
+
+    #[test]
+    fn every_block_of_some_rows_is_counted() {
+        let count = |shape: &[u64], block: &[u64]| {
+            Grid::new(shape, block, 2, BlockEnds::Padded).unwrap().blocks_across()
+        };
+        assert_eq!(count(&[20, 512, 512], &[1, 512, 512]), 1);
+        assert_eq!(count(&[20, 600, 512], &[1, 256, 512]), 3);
+        assert_eq!(count(&[20, 512, 512], &[5, 256, 200]), 2 * 3);
+        assert_eq!(count(&[3, 20, 64, 64], &[1, 3, 64, 64]), 7);
+        assert_eq!(count(&[4, 8, 8], &[1, 1, 3]), 3);
+        assert_eq!(count(&[4, 8, 8], &[9, 8, 8]), 1);
     }
 
     #[test]

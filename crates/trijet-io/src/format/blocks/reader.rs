@@ -15,7 +15,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use trijet::Result;
 use trijet_codecs::{Chain, Scratch};
 
@@ -48,6 +48,8 @@ pub(in crate::format) struct BlocksReader {
     /// The bytes of an element of a block that is not stored.
     fill: Vec<u8>,
     table: Box<dyn BlockTable>,
+    /// Buffers that no thread uses now. New memory would cost a page fault for each of its pages.
+    idle: Mutex<Vec<BlockBuffers>>,
 }
 
 /// The rows of a read that one block holds, and their parts of the target.
@@ -64,8 +66,8 @@ struct BlockPiece<'a> {
     into: &'a mut [u8],
 }
 
-/// Buffers that a thread reuses for each block.
-#[derive(Default)]
+/// Buffers for the decoding of a block.
+#[derive(Debug, Default)]
 struct BlockBuffers {
     stored: Vec<u8>,
     decoded: Vec<u8>,
@@ -82,13 +84,22 @@ impl BlocksReader {
         table: Box<dyn BlockTable>,
     ) -> Self {
         assert_eq!(fill.len() as u64, grid.element_bytes(), "the fill value is one element");
-        Self { grid, chain, fill, table }
+        Self { grid, chain, fill, table, idle: Mutex::default() }
     }
 
     /// The number of rows that a read should have as a multiple, so that no block is decoded twice.
     pub(in crate::format) fn rows_of_blocks(&self) -> u64 {
         // Any rows of a block that is not encoded can be read alone.
         if self.chain.is_empty() { 1 } else { self.grid.rows_of_blocks() }
+    }
+
+    /// Calls `work` with buffers that it shares with no other call.
+    fn with_buffers<R>(&self, work: impl FnOnce(&mut BlockBuffers) -> R) -> R {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffers = idle().pop().unwrap_or_default();
+        let result = work(&mut buffers);
+        idle().push(buffers);
+        result
     }
 
     fn read_block(&self, read: BlockRead<'_>, buffers: &mut BlockBuffers) -> Result<()> {
@@ -270,7 +281,11 @@ impl Reader for BlocksReader {
         let reads = block_reads(&self.grid, &rows, into);
         reads
             .into_par_iter()
-            .map_init(BlockBuffers::default, |buffers, read| self.read_block(read, buffers))
+            .map(|read| self.with_buffers(|buffers| self.read_block(read, buffers)))
             .collect()
+    }
+
+    fn blocks_across(&self) -> u64 {
+        self.grid.blocks_across()
     }
 }

@@ -13,6 +13,8 @@ use crate::format::contract::{Opened, Reader, has_extension, open_regular};
 use crate::item::Item;
 use crate::shown::shown;
 use png::Decoder;
+use rayon::iter::{IndexedParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -229,10 +231,10 @@ impl Reader for ImagesReader {
         let count = usize::try_from((rows.end - rows.start) / height)
             .expect("the number of images in a buffer fits in `usize`");
         let bytes = into.len() / count;
-        let images = into.chunks_exact_mut(bytes);
-        (first..first + count)
-            .zip(images)
-            .try_for_each(|(index, image)| self.read_one(index, image))
+        let images = into.par_chunks_exact_mut(bytes).enumerate();
+        let read = images.map(|(number, image)| self.read_one(first + number, image));
+        // The error is that of the first image in the order of the rows.
+        read.collect::<Vec<_>>().into_iter().collect()
     }
 }
 

@@ -7,7 +7,7 @@ use super::progress::{OnProgress, Progress};
 use super::replay::Replay;
 use super::sharing::Sharing;
 use super::sink::Sink;
-use super::source::Source;
+use super::source::{Blocks, Source};
 use super::stage::{Stage, StageCx};
 use crate::base::audience::Audience;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ use crate::pipeline::plan::calibrate::Calibration;
 use crate::pipeline::plan::layout::Layout;
 use crate::pipeline::plan::reach::{Reach, StageRows};
 use crate::pipeline::plan::schedule::Schedule;
-use crate::pipeline::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
+use crate::pipeline::plan::{ChunkChoice, Plan, PlanOptions, Ramp, step};
 use crate::stream::Device;
 use std::borrow::Cow;
 use std::fmt;
@@ -106,7 +106,7 @@ impl Default for PipelineSettings<'_> {
             plan: PlanOptions {
                 schedule: Schedule::default(),
                 chunk: None,
-                chunk_min: Bytes(0),
+                step: 1,
                 chunk_choice: ChunkChoice::default(),
                 ramp: Ramp::Flat,
                 depth: None,
@@ -525,7 +525,11 @@ impl<'a> Pipeline<'a> {
     pub fn plan(&self) -> Result<Plan> {
         let layout = self.layout()?;
         let reach = Reach::new(layout, self.stages.iter().map(|stage| stage.rows.clone()))?;
-        Plan::new(reach.chunk_layout(layout)?, &self.settings.plan, &reach, u64::MAX)
+        let results = reach.chunk_layout(layout)?;
+        let blocks = self.input.as_ref().and_then(Input::blocks);
+        let step = blocks.map_or(1, |blocks| step(blocks.rows, layout, results));
+        let options = PlanOptions { step, ..self.settings.plan.clone() };
+        Plan::new(results, &options, &reach, u64::MAX)
     }
 
     /// Checks the input and the calls on this builder, and returns the layout of the input.
@@ -553,11 +557,13 @@ impl<'a> Input<'a> {
         Self::Pinned { bytes: data.view().as_bytes(), layout: Layout::of::<T>(rows, row_len) }
     }
 
-    /// The smallest chunk that is chosen by default.
-    pub(in crate::pipeline) fn chunk_min(&self) -> Bytes {
+    /// The blocks of a source, if they have rows and several threads may decode them.
+    pub(in crate::pipeline) fn blocks(&self) -> Option<Blocks> {
         match self {
-            Self::Source(source) => source.chunk_min(),
-            Self::Pinned { .. } => Bytes(0),
+            Self::Source(source) if source.is_parallel() => {
+                source.blocks().filter(|blocks| blocks.rows > 0 && blocks.count > 0)
+            }
+            Self::Source(_) | Self::Pinned { .. } => None,
         }
     }
 

@@ -109,7 +109,8 @@ pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }
 
-/// Number of chunks that a parallel source or sink handles at once. While the last parts of one
+/// Number of chunks that a parallel source or sink handles at once, except a source that decodes
+/// blocks. While the last parts of one
 /// chunk are read or written, idle threads of the crew begin the next chunk.
 pub(in crate::pipeline) const CHUNKS_AT_ONCE: usize = 2;
 

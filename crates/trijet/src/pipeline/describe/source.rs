@@ -2,9 +2,22 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
-use crate::base::units::Bytes;
 use crate::pipeline::plan::layout::Layout;
 use std::ops::Range;
+
+/// The blocks of a source, each of which is decoded as a whole.
+///
+/// Chunks of such a source begin and end at blocks where possible, so that no block is decoded
+/// twice. A run reads so many chunks at once that every processor has a block to decode. The
+/// source itself decodes the blocks of one call in parallel, on the threads of the calling pool of
+/// `rayon`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocks {
+    /// The number of rows of a block. Blocks start at multiples of this number.
+    pub rows: u64,
+    /// The number of blocks that have the same rows.
+    pub count: u64,
+}
 
 /// Data that a pipeline reads chunk by chunk.
 ///
@@ -68,12 +81,10 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// The size of the smallest chunk that gives work to every thread of a
-    /// [parallel](Self::is_parallel) source, for example a block to decode. A run chooses chunks of
-    /// at least this size, unless the caller chooses them or there is too little memory. 0 by
-    /// default.
-    fn chunk_min(&self) -> Bytes {
-        Bytes(0)
+    /// The blocks of a [parallel](Self::is_parallel) source that decodes its rows in blocks. `None`
+    /// by default.
+    fn blocks(&self) -> Option<Blocks> {
+        None
     }
 
     /// Fills `into` with these rows. The number of rows is a multiple of the granule of the layout,
@@ -98,8 +109,8 @@ impl<S: Source + ?Sized> Source for &S {
         (**self).is_parallel()
     }
 
-    fn chunk_min(&self) -> Bytes {
-        (**self).chunk_min()
+    fn blocks(&self) -> Option<Blocks> {
+        (**self).blocks()
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
@@ -120,8 +131,8 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).is_parallel()
     }
 
-    fn chunk_min(&self) -> Bytes {
-        (**self).chunk_min()
+    fn blocks(&self) -> Option<Blocks> {
+        (**self).blocks()
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

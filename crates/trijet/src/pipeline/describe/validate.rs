@@ -3,12 +3,14 @@
 
 use super::builder::{Input, Output, Pipeline, PipelineSettings, invalid};
 use super::sharing::Sharing;
+use super::source::Blocks;
 use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::ElementKind;
 use crate::pipeline::plan::layout::Layout;
 use crate::pipeline::plan::reach::{Reach, StageRows};
 use crate::pipeline::plan::schedule::{Schedule, StageId};
+use crate::pipeline::plan::step;
 use crate::stream::Device;
 
 /// A pipeline whose parts fit together. Its stages (`'s`) may live longer than its data (`'a`).
@@ -20,6 +22,8 @@ pub(in crate::pipeline) struct Job<'a, 's> {
     pub(in crate::pipeline) layout: Layout,
     /// The granule of the rows of the input.
     pub(in crate::pipeline) input_granule: u64,
+    /// The blocks that the source decodes.
+    pub(in crate::pipeline) blocks: Option<Blocks>,
     pub(in crate::pipeline) stages: Stages<'s>,
     pub(in crate::pipeline) output: Output<'a>,
     pub(in crate::pipeline) settings: PipelineSettings<'s>,
@@ -50,7 +54,6 @@ impl<'a, 's> Job<'a, 's> {
         check_sharing(&pipeline.settings)?;
         let data = input.layout()?;
         let Pipeline { device, stages, mut settings, .. } = pipeline;
-        settings.plan.chunk_min = input.chunk_min();
         let (stages, results) = check_stages(data, stages)?;
         let layout = stages.reach.chunk_layout(data)?;
         match &output {
@@ -59,8 +62,9 @@ impl<'a, 's> Job<'a, 's> {
                 check_pinned(results, target.len() as u64, *element)?
             }
         }
-        let input_granule = data.granule;
-        Ok(Self { device, input, layout, input_granule, stages, output, settings })
+        let (input_granule, blocks) = (data.granule, input.blocks());
+        settings.plan.step = blocks.map_or(1, |blocks| step(blocks.rows, data, layout));
+        Ok(Self { device, input, layout, input_granule, blocks, stages, output, settings })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The second step of a run: opens the streams, and allocates the memory of the slots.
 #![forbid(unsafe_code)]
 
-use super::budget::{fitting, places};
+use super::budget::{HostBuffers, fitting, places};
 use super::enqueue::Slot;
 use super::paced::Pace;
 use super::streams::Streams;
@@ -25,6 +25,8 @@ pub(super) struct Resources {
     pub(super) pinned_in: Vec<PinnedBuffer<u8>>,
     /// Page-locked buffers for the results of a sink. Empty for an output in page-locked memory.
     pub(super) pinned_out: Vec<PinnedBuffer<u8>>,
+    /// The number of chunks that a parallel source reads at once.
+    pub(super) reads_at_once: usize,
 }
 
 impl Resources {
@@ -51,22 +53,22 @@ impl Resources {
             let buffers = places.iter().map(buffer).collect::<Result<_>>()?;
             Ok(Slot { buffers, in_place })
         };
-        // One buffer more than there are slots: the host uses one buffer while the chunks in flight
-        // use the others.
-        let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
+        let pinned = |bytes: u64, count: usize| -> Result<Vec<PinnedBuffer<u8>>> {
             let buffer =
                 |_| job.device.pinned::<u8>(Bytes(bytes).to_usize())?.expect_crossing(None);
-            (0..=slots).map(buffer).collect()
+            (0..count).map(buffer).collect()
         };
+        let buffers = HostBuffers::of(job, &plan);
         let slots = (0..slots).map(slot).collect::<Result<_>>()?;
         let pinned_in = match job.input {
-            Input::Source(_) => pinned(rows_in.saturating_mul(stages.row_in()))?,
+            Input::Source(_) => pinned(rows_in.saturating_mul(stages.row_in()), buffers.source)?,
             Input::Pinned { .. } => Vec::new(),
         };
         let pinned_out = match job.output {
-            Output::Sink(_) => pinned(rows_out.saturating_mul(stages.row_out()))?,
+            Output::Sink(_) => pinned(rows_out.saturating_mul(stages.row_out()), buffers.sink)?,
             Output::Pinned { .. } => Vec::new(),
         };
-        Ok(Self { plan, streams, pace, slots, pinned_in, pinned_out })
+        let reads_at_once = buffers.reads_at_once;
+        Ok(Self { plan, streams, pace, slots, pinned_in, pinned_out, reads_at_once })
     }
 }

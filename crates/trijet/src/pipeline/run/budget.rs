@@ -1,9 +1,11 @@
 //! The memory of the host that a run may use, and the memory that a plan needs.
 #![forbid(unsafe_code)]
 
+use super::crew::Crew;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::pipeline::describe::builder::{Input, Output};
+use crate::pipeline::describe::host_work::{CHUNKS_AT_ONCE, HostWork};
 use crate::pipeline::describe::validate::Job;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::plan::schedule::Schedule;
@@ -12,6 +14,9 @@ use crate::pipeline::plan::schedule::Schedule;
 /// operation and for its waits and event records. It also has an entry for each access of the host
 /// to the memory of the operation.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
+
+/// Maximum size of the buffers of a source that decodes blocks. Images of 16 MiB occupy 16 threads.
+const READ_AHEAD_MAX: Bytes = Bytes(512 << 20);
 
 /// The memory that a run needs. It is known before anything is allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,20 +44,62 @@ impl Needs {
 
 /// The page-locked memory that a plan needs.
 fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
+    let [input, output] = chunk_bytes(job, plan);
+    let buffers = HostBuffers::of(job, plan);
+    let all = |bytes: Bytes, count: usize| bytes.0.saturating_mul(count as u64);
+    Bytes(all(input, buffers.source).saturating_add(all(output, buffers.sink)))
+}
+
+/// The page-locked bytes of the largest chunk of the input, and of its results. 0 for data that are
+/// in page-locked memory already.
+fn chunk_bytes(job: &Job<'_, '_>, plan: &Plan) -> [Bytes; 2] {
     let stages = &job.stages;
-    // One buffer more than there are slots: the host uses one buffer while the chunks in flight use
-    // the others.
-    let buffers = plan.slots() as u64 + 1;
-    let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
     let read = match job.input {
-        Input::Source(_) => all(plan.input_rows_max(), stages.row_in()),
+        Input::Source(_) => plan.input_rows_max().saturating_mul(stages.row_in()),
         Input::Pinned { .. } => 0,
     };
     let written = match job.output {
-        Output::Sink(_) => all(plan.rows_max(), stages.row_out()),
+        Output::Sink(_) => plan.rows_max().saturating_mul(stages.row_out()),
         Output::Pinned { .. } => 0,
     };
-    Bytes(read.saturating_add(written))
+    [Bytes(read), Bytes(written)]
+}
+
+/// The numbers of the page-locked buffers of a run, each for one chunk.
+pub(super) struct HostBuffers {
+    pub(super) source: usize,
+    pub(super) sink: usize,
+    /// The number of chunks that a parallel source reads at once.
+    pub(super) reads_at_once: usize,
+}
+
+impl HostBuffers {
+    pub(super) fn of(job: &Job<'_, '_>, plan: &Plan) -> Self {
+        let slots = plan.slots();
+        // One buffer more than there are slots: the host uses one buffer while the chunks in flight
+        // use the others.
+        let sink = slots + 1;
+        let reads_at_once = reads_at_once(job, plan, sink);
+        Self { source: slots + reads_at_once - 1, sink, reads_at_once }
+    }
+}
+
+/// The number of chunks to read at once: enough for two blocks for each thread, because a thread
+/// that has decoded its block should find the next one. Fewer if their buffers would take too much
+/// memory.
+fn reads_at_once(job: &Job<'_, '_>, plan: &Plan, sink_buffers: usize) -> usize {
+    let Some(blocks) = job.blocks.filter(|_| job.settings.host_work == HostWork::Threads) else {
+        return CHUNKS_AT_ONCE;
+    };
+    let in_chunk = plan.input_rows_max().div_ceil(blocks.rows).saturating_mul(blocks.count).max(1);
+    let wanted = (2 * Crew::threads_max() as u64).div_ceil(in_chunk);
+    let [input, output] = chunk_bytes(job, plan);
+    let limit = job.settings.host_memory.map_or(u64::MAX, |limit| limit.0);
+    let room = limit.saturating_sub(output.0.saturating_mul(sink_buffers as u64));
+    let buffers = room.min(READ_AHEAD_MAX.0) / input.0.max(1);
+    let possible = (buffers + 1).saturating_sub(plan.slots() as u64);
+    let most = wanted.min(possible).min(plan.chunks.len() as u64);
+    usize::try_from(most).unwrap_or(usize::MAX).max(CHUNKS_AT_ONCE)
 }
 
 /// An estimate of the memory for the trace of a plan.

@@ -9,7 +9,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
-use crate::pipeline::describe::host_work::SideSpans;
+use crate::pipeline::describe::host_work::{CHUNKS_AT_ONCE, SideSpans};
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::{ParallelSlice, ParallelSliceMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -50,22 +50,42 @@ pub(super) struct Grain {
 pub(super) struct Crew {
     pool: ThreadPool,
     width: Mutex<Width>,
+    /// The number of chunks that the crew handles at once.
+    pub(super) at_once: usize,
 }
 
 impl Crew {
-    /// Starts one thread per processor, at most [`THREADS_MAX`]. `side`, the source or the sink, is
-    /// in the names of the threads.
+    /// The number of threads of a crew: one per processor, at most [`THREADS_MAX`].
+    pub(super) fn threads_max() -> usize {
+        available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
+    }
+
+    /// Starts a crew that divides each chunk into parts. `side`, the source or the sink, is in the
+    /// names of the threads.
     ///
     /// # Errors
     /// `Io` when the system does not start a thread.
     pub(super) fn start(side: &'static str) -> Result<Self> {
-        let threads = available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+        Self::with(side, CHUNKS_AT_ONCE, Width::of(Self::threads_max()))
+    }
+
+    /// Starts a crew for a source that decodes the blocks of a call in parallel. A chunk is one
+    /// call, and the crew handles `at_once` chunks.
+    ///
+    /// # Errors
+    /// `Io` when the system does not start a thread.
+    pub(super) fn of_blocks(side: &'static str, at_once: usize) -> Result<Self> {
+        Self::with(side, at_once, Width::of(1))
+    }
+
+    fn with(side: &'static str, at_once: usize, width: Width) -> Result<Self> {
+        let threads = Self::threads_max();
         let named = move |number| format!("trijet-{side}-{number}");
         let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build();
         let pool = pool.map_err(|error| {
             Error::new(ErrorKind::Io, side, "its threads could not be started").caused_by(error)
         })?;
-        Ok(Self { pool, width: Mutex::new(Width::of(threads)) })
+        Ok(Self { pool, width: Mutex::new(width), at_once })
     }
 
     /// Calls `read` for each part of `into`, which is filled with `rows`. Returns the error of the

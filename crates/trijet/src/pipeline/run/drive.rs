@@ -26,12 +26,12 @@ pub(super) fn drive(
     if let Some(number) = job.settings.drop_wait {
         job.device.drop_wait(number);
     }
-    let Job { input, stages, output, settings, .. } = job;
-    let Resources { plan, streams, pace, slots, pinned_in, pinned_out } = resources;
+    let Job { input, blocks, stages, output, settings, .. } = job;
+    let Resources { plan, streams, pace, slots, pinned_in, pinned_out, reads_at_once } = resources;
     let (pinned_in, pinned_out) = (std::mem::take(pinned_in), std::mem::take(pinned_out));
     let tally = Tally::new(plan, job.layout.rows, settings.progress.as_ref());
     let place = settings.host_work;
-    let crews = Crews::start(place, input, output)?;
+    let crews = Crews::start(place, input, output, blocks.map(|_| *reads_at_once))?;
     let grain_in = Grain { row_bytes: stages.row_in(), granule: job.input_granule };
     let grain_out = Grain { row_bytes: stages.row_out(), granule: job.layout.granule };
     std::thread::scope(|scope| {
@@ -93,14 +93,25 @@ struct Crews {
 }
 
 impl Crews {
-    fn start(place: HostWork, input: &Input<'_>, output: &Output<'_>) -> Result<Self> {
+    /// `blocks_at_once` is the number of chunks that are read at once from a source that decodes
+    /// blocks.
+    fn start(
+        place: HostWork,
+        input: &Input<'_>,
+        output: &Output<'_>,
+        blocks_at_once: Option<usize>,
+    ) -> Result<Self> {
         if place == HostWork::Inline {
             return Ok(Self::default());
         }
         let reads = matches!(input, Input::Source(source) if source.is_parallel());
         let writes = matches!(output, Output::Sink(sink) if sink.parallel().is_some());
-        let crew = |side, wanted: bool| wanted.then(|| Crew::start(side)).transpose();
-        Ok(Self { source: crew("source", reads)?, sink: crew("sink", writes)? })
+        let source = || match blocks_at_once {
+            Some(at_once) => Crew::of_blocks("source", at_once),
+            None => Crew::start("source"),
+        };
+        let sink = || Crew::start("sink");
+        Ok(Self { source: reads.then(source).transpose()?, sink: writes.then(sink).transpose()? })
     }
 }
 

@@ -7,9 +7,7 @@ use crate::base::panic::called;
 use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, View};
 use crate::pipeline::describe::builder::Input;
-use crate::pipeline::describe::host_work::{
-    CHUNKS_AT_ONCE, HostWork, SideSpans, closed, deal, join, spawn,
-};
+use crate::pipeline::describe::host_work::{HostWork, SideSpans, closed, deal, join, spawn};
 use crate::pipeline::describe::source::Source;
 use crate::pipeline::plan::Chunk;
 use crate::pipeline::plan::schedule::turn;
@@ -91,7 +89,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
         let reads = match host_work {
             HostWork::Inline => ReadSource::Inline { reading, free: buffers.into() },
             HostWork::Threads => {
-                let dealt = deal(buffers, if crew.is_some() { CHUNKS_AT_ONCE } else { 1 });
+                let dealt = deal(buffers, crew.map_or(1, |crew| crew.at_once));
                 let count = dealt.len();
                 let start = |(first, buffers)| {
                     let chunks = chunks.iter().skip(first).step_by(count);

@@ -146,7 +146,9 @@ impl Model {
 /// Chooses the chunk size of a tuned job, if the user has not chosen a size.
 pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
     let (layout, options) = (job.layout, &job.settings.plan);
-    let open = options.schedule == Schedule::Tuned && options.chunk.is_none();
+    // A probe would decode a block for a few of its rows.
+    let has_blocks = job.blocks.is_some();
+    let open = options.schedule == Schedule::Tuned && options.chunk.is_none() && !has_blocks;
     let steady = job.device.info().clock != Clock::Processor;
     if !open || !steady || layout.bytes()? < WORTH_TUNING.0 {
         return Ok(());
@@ -158,7 +160,7 @@ pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
         matches!((&job.input, &job.output), (Input::Pinned { .. }, Output::Pinned { .. }));
     let max = if is_locked { CHUNK_MAX } else { STAGED_MAX };
     let (chunk, shape) = model.choose(rows.sum(), layout, depth, max);
-    job.settings.plan.chunk = Some(chunk.max(job.settings.plan.chunk_min));
+    job.settings.plan.chunk = Some(chunk);
     job.settings.plan.chunk_choice = ChunkChoice::Measurement;
     job.settings.plan.ramp = shape;
     Ok(())

@@ -7,9 +7,7 @@ use crate::base::panic::called;
 use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, ViewMut};
 use crate::pipeline::describe::builder::Output;
-use crate::pipeline::describe::host_work::{
-    CHUNKS_AT_ONCE, HostWork, SideSpans, closed, deal, join, spawn,
-};
+use crate::pipeline::describe::host_work::{HostWork, SideSpans, closed, deal, join, spawn};
 use crate::pipeline::describe::progress::Tally;
 use crate::pipeline::describe::sink::{ParallelSink, Sink};
 use crate::pipeline::plan::Chunk;
@@ -116,7 +114,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
                 let start = |buffers| {
                     WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
                 };
-                let dealt = deal(buffers, CHUNKS_AT_ONCE);
+                let dealt = deal(buffers, crew.at_once);
                 WriteTarget::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
             }
             (HostWork::Threads, _) => {
