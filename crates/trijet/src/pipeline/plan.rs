@@ -249,9 +249,9 @@ impl Plan {
 
 /// The number of rows of the results at whose multiples chunks should start, so that no block of
 /// `block_rows` rows of the input is decoded for two chunks. The granule of the results if they
-/// have no such rows.
-pub(super) fn step(block_rows: u64, input: Layout, results: Layout) -> u64 {
-    let scaled = u128::from(block_rows) * u128::from(results.rows);
+/// have no such rows, or if the source has no blocks.
+pub(super) fn step(block_rows: Option<u64>, input: Layout, results: Layout) -> u64 {
+    let scaled = u128::from(block_rows.unwrap_or(0)) * u128::from(results.rows);
     let input_rows = u128::from(input.rows.max(1));
     let own = u64::try_from(scaled / input_rows).unwrap_or(0);
     if own == 0 || !scaled.is_multiple_of(input_rows) {
@@ -317,13 +317,14 @@ mod tests {
 
     #[test]
     fn a_step_has_whole_blocks_and_whole_granules() {
-        let of = |block, results: Layout| step(block, Layout::rows(2048 * 10, 4096), results);
+        let of = |block, results: Layout| step(Some(block), Layout::rows(2048 * 10, 4096), results);
         assert_eq!(of(2048, Layout::rows(2048 * 10, 4096)), 2048);
         assert_eq!(of(2048, Layout::rows(1024 * 10, 2048).granule(3 * 512)), 3 * 1024);
         assert_eq!(of(2048, Layout::rows(10, 4096)), 1);
+        assert_eq!(step(None, Layout::rows(10, 1), Layout::rows(10, 1).granule(5)), 5);
         // A row of the results has parts of two blocks.
         assert_eq!(of(1000, Layout::rows(10, 4096).granule(2)), 2);
-        assert_eq!(step(7, Layout::rows(0, 1), Layout::rows(0, 1)), 1);
+        assert_eq!(step(Some(7), Layout::rows(0, 1), Layout::rows(0, 1)), 1);
     }
 
     proptest! {

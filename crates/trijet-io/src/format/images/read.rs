@@ -233,7 +233,7 @@ impl Reader for ImagesReader {
         let bytes = into.len() / count;
         let images = into.par_chunks_exact_mut(bytes).enumerate();
         let read = images.map(|(number, image)| self.read_one(first + number, image));
-        // The error is that of the first image in the order of the rows.
+        // If several images fail, the first of them has the error.
         read.collect::<Vec<_>>().into_iter().collect()
     }
 }

@@ -526,8 +526,8 @@ impl<'a> Pipeline<'a> {
         let layout = self.layout()?;
         let reach = Reach::new(layout, self.stages.iter().map(|stage| stage.rows.clone()))?;
         let results = reach.chunk_layout(layout)?;
-        let blocks = self.input.as_ref().and_then(Input::blocks);
-        let step = blocks.map_or(1, |blocks| step(blocks.rows, layout, results));
+        let block_rows = self.input.as_ref().and_then(Input::blocks).map(|blocks| blocks.rows);
+        let step = step(block_rows, layout, results);
         let options = PlanOptions { step, ..self.settings.plan.clone() };
         Plan::new(results, &options, &reach, u64::MAX)
     }
@@ -559,12 +559,9 @@ impl<'a> Input<'a> {
 
     /// The blocks of a source, if they have rows and several threads may decode them.
     pub(in crate::pipeline) fn blocks(&self) -> Option<Blocks> {
-        match self {
-            Self::Source(source) if source.is_parallel() => {
-                source.blocks().filter(|blocks| blocks.rows > 0 && blocks.count > 0)
-            }
-            Self::Source(_) | Self::Pinned { .. } => None,
-        }
+        let Self::Source(source) = self else { return None };
+        let blocks = source.is_parallel().then(|| source.blocks()).flatten()?;
+        (blocks.rows > 0 && blocks.count > 0).then_some(blocks)
     }
 
     /// Checks the layout, and returns it.

@@ -63,7 +63,7 @@ impl<'a, 's> Job<'a, 's> {
             }
         }
         let (input_granule, blocks) = (data.granule, input.blocks());
-        settings.plan.step = blocks.map_or(1, |blocks| step(blocks.rows, data, layout));
+        settings.plan.step = step(blocks.map(|blocks| blocks.rows), data, layout);
         Ok(Self { device, input, layout, input_granule, blocks, stages, output, settings })
     }
 }
