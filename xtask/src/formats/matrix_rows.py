@@ -165,6 +165,13 @@ def tiff(rows):
     rows.make("tifffile", "ome subifds u2", "in.ome.tif", pyramid, read, array, warned=warned)
     rows.make("tifffile", "memmap u2", "in.tif", mapped, read, array)
     rows.make("tifffile", "a folder of images u2", "in", folder, joined, array)
+    # An axis of length 3 or 4 makes tifffile write colours, each as a plane.
+    for shape in [(3, 37, 41), (2, 3, 37, 41), (5, 4, 37, 41)]:
+        for options in [{}, {"compression": "zlib"}, {"tile": (16, 16), "metadata": None}]:
+            planes = draw("u2", shape)
+            options = {"photometric": "rgb", "planarconfig": "separate", **options} if options else {}
+            write = lambda path: tifffile.imwrite(path, planes, **options)
+            rows.make("tifffile", f"planes {shape} {text(options)}", "in.tif", write, read, planes)
     refused = [
         ({"compression": "jpeg"}, "JPEG", "u1"),
         ({"compression": "jpeg2000"}, "JPEG 2000", "u1"),
@@ -173,18 +180,13 @@ def tiff(rows):
         ({"compression": "png"}, "PNG", "u1"),
         ({"compression": "jpegxl"}, "JPEG XL", "u1"),
         ({"compression": "lzma"}, "LZMA", "u2"),
-        ({"photometric": "rgb", "planarconfig": "separate"}, "separate planes", "u1"),
         ({"photometric": "palette", "colormap": numpy.zeros((3, 256), "u2")}, "palette", "u1"),
         ({"photometric": "minisblack"}, "1 bit", "?"),
         ({"photometric": "minisblack"}, "complex", "c8"),
     ]
-    # An axis of length 3 makes tifffile write three colours, each as a plane.
-    write = lambda path: tifffile.imwrite(path, draw("u2", (2, 3, 37, 41)))
-    rows.refuse("tifffile", "(2, 3, 37, 41)", "in.tif", write, "separate planes")
     for options, word, code in refused:
-        planes = options.get("planarconfig") == "separate"
-        colours = options.get("photometric") == "rgb" and not planes
-        array = draw(code, (3, 37, 41) if planes else (37, 41, 3) if colours else SHAPE)
+        colours = options.get("photometric") == "rgb"
+        array = draw(code, (37, 41, 3) if colours else SHAPE)
         write = lambda path: tifffile.imwrite(path, array, **options)
         shown = {key: value for key, value in options.items() if key != "colormap"}
         rows.refuse("tifffile", f"{text(shown)} {code}", "in.tif", write, word)

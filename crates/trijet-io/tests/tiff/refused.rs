@@ -28,7 +28,7 @@ fn pixels_that_are_not_read_are_named_with_a_line_that_converts_them() {
         (&[(258, 12)], "", "packed samples of 12 bits"),
         (&[(258, 24)], "", "integers of 24 bits"),
         (&[(258, 64), (339, 6)], "", "complex numbers of 64 bits"),
-        (&[(277, 3), (284, 2)], "", "separate planes (PlanarConfiguration 2)"),
+        (&[(277, 3), (284, 3)], "", "PlanarConfiguration 3"),
         (&[(266, 2)], "", "reversed bits"),
         (&[(317, 2)], "", "a predictor, but no compression"),
         (&[(259, 8), (317, 3)], "", "predictor of floating-point numbers"),

@@ -54,6 +54,9 @@ pub(super) fn sample_format_of(name: &str) -> Option<u16> {
     u16::try_from(format).ok()
 }
 
+/// The value of `PlanarConfiguration` for samples in planes of their own.
+const PLANES: u64 = 2;
+
 /// The division of a page into stored parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parts {
@@ -63,7 +66,8 @@ pub(super) enum Parts {
     Tiles { width: u64, height: u64 },
 }
 
-/// The description of the pixels of a page, as the tags state it.
+/// The description of the pixels of a page, as the tags state it. If a directory stores each sample
+/// of its pixels in a plane of its own, each plane is a page with one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PageForm {
     pub(super) width: u64,
@@ -74,6 +78,8 @@ pub(super) struct PageForm {
     compression: u64,
     predictor: u64,
     planar: u64,
+    /// The number of pages of a directory.
+    pub(super) planes: u64,
     is_palette: bool,
     is_subsampled: bool,
     fill_order: u64,
@@ -93,7 +99,9 @@ impl PageForm {
     pub(super) fn read(tiff: &mut TiffFile<'_>, page: &Directory) -> Result<Self> {
         let mut number = |tag, missing| tiff.number(page, tag, missing);
         let (width, height) = (number(WIDTH, 0)?, number(HEIGHT, 0)?);
-        let samples = number(SAMPLES, 1)?;
+        let all = number(SAMPLES, 1)?;
+        let planar = if all == 1 { 1 } else { number(PLANAR, 1)? };
+        let (planes, samples) = if planar == PLANES { (all, 1) } else { (1, all) };
         let parts = match page.find(TILE_OFFSETS) {
             Some(_) => {
                 Parts::Tiles { width: number(TILE_WIDTH, 0)?, height: number(TILE_HEIGHT, 0)? }
@@ -111,14 +119,15 @@ impl PageForm {
                 .map(|format| if format == 4 { 1 } else { format })?,
             compression: number(COMPRESSION, NONE)?,
             predictor: number(PREDICTOR, 1)?,
-            planar: if samples == 1 { 1 } else { number(PLANAR, 1)? },
+            planar,
+            planes,
             is_palette: photometric == 3,
             is_subsampled: photometric == 6,
             fill_order: number(FILL_ORDER, 1)?,
             parts,
         };
-        if width == 0 || height == 0 || samples == 0 || samples > SAMPLES_MAX {
-            let cause = format!("a page has {height} x {width} pixels of {samples} samples");
+        if width == 0 || height == 0 || all == 0 || all > SAMPLES_MAX {
+            let cause = format!("a page has {height} x {width} pixels of {all} samples");
             return Err(tiff.damaged(cause));
         }
         let (high, wide) = form.part();
@@ -165,8 +174,8 @@ impl PageForm {
                 },
                 self.bits
             )),
-            _ if self.planar != 1 => {
-                of_pixels("have their samples in separate planes (PlanarConfiguration 2)")
+            _ if !matches!(self.planar, 1 | PLANES) => {
+                of_pixels(&format!("have the PlanarConfiguration {}", self.planar))
             }
             _ if self.fill_order != 1 => of_pixels("have reversed bits (FillOrder 2)"),
             _ if !matches!(self.predictor, 1..=3) => {
@@ -262,7 +271,7 @@ impl PageForm {
         codecs
     }
 
-    /// Adds the places of the parts of a page to `into`. `budget` is the number of bytes that the
+    /// Adds the places of the parts of the pages of a directory to `into`. `budget` is the number of bytes that the
     /// places of the remaining pages can take in the file.
     pub(super) fn places(
         &self,
@@ -276,12 +285,15 @@ impl PageForm {
             Parts::Tiles { .. } => (TILE_OFFSETS, TILE_BYTES),
         };
         let (down, across) = self.counts();
-        let wanted = down.checked_mul(across).filter(|wanted| *wanted <= tiff.bytes());
+        let wanted = down.checked_mul(across).and_then(|parts| parts.checked_mul(self.planes));
+        let wanted = wanted.filter(|wanted| *wanted <= tiff.bytes());
         let Some(entry) = page.find(offsets) else {
             return Err(tiff.damaged("a page does not state where its pixels are"));
         };
         let Some(wanted) = wanted.filter(|wanted| entry.count >= *wanted) else {
-            let cause = format!("a page states {} places for {down} x {across} parts", entry.count);
+            let planes = if self.planes == 1 { "" } else { " of each plane" };
+            let cause =
+                format!("a page states {} places for {down} x {across} parts{planes}", entry.count);
             return Err(tiff.damaged(cause));
         };
         // Several pages could name one list of places, and take much memory for a small file.
@@ -300,10 +312,11 @@ impl PageForm {
         self.check(tiff, &into[from..])
     }
 
-    /// Checks that the parts of a page are in the file.
+    /// Checks that the parts of the pages of a directory are in the file.
     fn check(&self, tiff: &TiffFile<'_>, places: &[PartPlace]) -> Result<()> {
         let bytes = self.part_bytes().unwrap_or(u64::MAX);
-        for (part, place) in (0..).zip(places) {
+        let (down, across) = self.counts();
+        for (part, place) in (0..down.saturating_mul(across)).cycle().zip(places) {
             let plain = self.plain_bytes(part);
             if place.is_left_out() {
                 continue;

@@ -72,7 +72,7 @@ impl Pages {
             pages.second.get_or_insert(at);
             tiff.read(at, &mut page)?;
             budget.see(&tiff, at, &page)?;
-            if pages.kinds.len() == PAGES_MAX {
+            if pages.kinds.len() >= PAGES_MAX {
                 return Err(refused(path, "the file has more than 2^32 pages"));
             }
             let kind = pages.kind_of(&mut tiff, &page)?;
@@ -121,7 +121,8 @@ impl Pages {
         kind: PageKind,
         budget: &mut Budget,
     ) -> Result<()> {
-        self.kinds.push(kind);
+        let pages = if kind == PageKind::Alike { self.form.planes } else { 1 };
+        self.kinds.extend((0..pages).map(|_| kind));
         if kind != PageKind::Alike {
             return Ok(());
         }

@@ -56,7 +56,8 @@ fn of_pages(path: &Path, pages: &Pages) -> Result<Series> {
     }
     let alike = pages.kinds.iter().filter(|kind| **kind == PageKind::Alike).count() as u64;
     let mut series = Series { pages: alike, ..Series::default() };
-    series.shape.extend((alike > 1).then_some(alike));
+    let (planes, directories) = (pages.form.planes, alike / pages.form.planes);
+    series.shape.extend([directories, planes].into_iter().filter(|count| *count > 1));
     series.shape.extend(pages.form.shape());
     let reduced = pages.kinds.len() as u64 - alike;
     if reduced > 0 {
@@ -244,7 +245,8 @@ fn of_ome(path: &Path, pages: &Pages, text: &str) -> Result<Series> {
         }
     };
     let page = (image.size('Y'), image.size('X'), image.samples);
-    if page != (form.height, form.width, form.samples) {
+    // The pages of OME-XML are directories.
+    if page != (form.height, form.width, form.samples) || form.planes > 1 {
         return of_pages(path, pages).map(unclear);
     }
     let found = pages.kinds.len() as u64;

@@ -135,3 +135,11 @@ for codec in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
     keep(name, STACK)
 Image.fromarray(COLOURS[0]).save("pillow-colours.tif", compression="tiff_lzw", dpi=(300, 300))
 keep("pillow-colours", COLOURS[0])
+
+# Samples in planes of their own.
+tiff("planes", array((3, 9, 7), "u2"))
+tiff("planes-stack", array((2, 3, 9, 7), "u2"))
+planes = {"photometric": "rgb", "planarconfig": "separate", "metadata": None}
+tiff("planes-strips", array((2, 3, 9, 7), "u2"), rowsperstrip=4, compression="zlib", **planes)
+tiff("planes-tiles", array((4, 20, 40), "u1"), tile=(16, 16), compression="lzw", **planes)
+tiff("planes-big", array((3, 9, 7), "f4"), byteorder=">", **planes)
