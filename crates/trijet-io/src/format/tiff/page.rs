@@ -271,8 +271,8 @@ impl PageForm {
         codecs
     }
 
-    /// Adds the places of the parts of the pages of a directory to `into`. `budget` is the number of bytes that the
-    /// places of the remaining pages can take in the file.
+    /// Adds the places of the parts of the pages of a directory to `into`. `budget` is the number
+    /// of bytes that the places of the remaining pages can take in the file.
     pub(super) fn places(
         &self,
         tiff: &mut TiffFile<'_>,
