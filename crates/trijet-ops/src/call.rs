@@ -9,7 +9,7 @@ use trijet::kernels::{ArgBlock, Cost};
 use trijet::{Error, ErrorKind, LaunchConfig, Result, View, ViewMut};
 
 /// The number of threads of a block.
-const THREADS: u64 = 256;
+pub(crate) const THREADS: u64 = 256;
 
 /// Maximum number of blocks along the first axis of a grid (CUDA C++ Programming Guide, compute
 /// capabilities).

@@ -3,7 +3,7 @@
 use super::how::Projection;
 use super::params::{BinParams, BinPlan, CropParams, CropPlan, ProjectParams, ProjectPlan};
 use super::twin;
-use crate::call::{Checked, bytes_moved, bytes_of, line};
+use crate::call::{Checked, THREADS, bytes_moved, bytes_of, line};
 use trijet::kernels::{ArgBlock, Code, KernelSpec, Shape, Twin};
 use trijet::{Kernel, LaunchConfig, Result};
 
@@ -13,6 +13,9 @@ const PTX: &str = include_str!("shape.ptx");
 /// The number of bytes of the output that a call of a twin computes. A multiple of the size of
 /// every element.
 const TILE_BYTES: u64 = 16 * 1024;
+
+/// Maximum number of blocks of a projection. A GPU runs fewer at once.
+const PROJECT_BLOCKS_MAX: u64 = 4096;
 
 /// Refuses divisors of the kernels that are 0.
 fn check_divisors(divisors: &[u64]) -> Checked {
@@ -59,6 +62,15 @@ fn shape_of_elements(args: &ArgBlock) -> Result<LaunchConfig> {
     threads(args, bytes_of(args, 1).unwrap_or(1))
 }
 
+/// A block for up to 32 elements of the output beside each other, which share their elements of the
+/// input among the threads of the block. A block may take many such groups.
+fn shape_of_projection(args: &ArgBlock) -> Result<LaunchConfig> {
+    let outputs = args.spans()[1].bytes() / bytes_of(args, 1).unwrap_or(1);
+    let ProjectPlan { inner, .. } = args.scalar(3);
+    let blocks = outputs.div_ceil(inner.clamp(1, 32)).min(PROJECT_BLOCKS_MAX);
+    Ok(line(blocks * THREADS))
+}
+
 macro_rules! spec {
     ($name:literal, $shape:ident, $check:ident, $run:ident) => {
         KernelSpec::new($name, Code::ptx(PTX), Shape::Computed($shape)).check($check).twin(Twin {
@@ -84,5 +96,6 @@ pub(super) static BIN: Kernel<BinParams> =
 /// Reduces the elements along an axis.
 pub(super) static PROJECT: Kernel<ProjectParams> =
     // SAFETY: `project` takes (u32, u32, u32, ProjectPlan, const u8*, u64, u8*, u64). It reads x
-    // below `x_len / bytes_of(from)` elements, and writes y below `y_len / bytes_of(to)`.
-    unsafe { Kernel::declare(spec!("project", shape_of_elements, check_project, project)) };
+    // below `x_len / bytes_of(from)` elements, in units of 16 bytes only where x is aligned for
+    // them, and writes y below `y_len / bytes_of(to)`.
+    unsafe { Kernel::declare(spec!("project", shape_of_projection, check_project, project)) };
