@@ -12,7 +12,10 @@ use trijet::{Kernel, LaunchConfig};
 const PTX: &str = include_str!("gaussian.ptx");
 
 /// The number of rows of a tile, `TILE_ROWS` in `gaussian.cu`.
-const TILE_ROWS: u64 = 16;
+const TILE_ROWS: u64 = 32;
+
+/// The number of rows of a tile of a pass along the images, `STACK_ROWS` in `gaussian.cu`.
+const STACK_ROWS: u64 = 16;
 
 /// The parameters of the passes in images: `(place, x, y, radius, edges, y_weights, x_weights)`.
 pub(super) type PlaneParams = ([u64; 5], Read<u8>, Write<u8>, [u32; 3], u32, Weights, Weights);
@@ -61,9 +64,9 @@ fn stack_bytes(args: &ArgBlock) -> u64 {
     real_of(args).map_or(1, RealType::bytes)
 }
 
-fn shape(args: &ArgBlock, index: usize, bytes: u64, columns: u64) -> LaunchConfig {
+fn shape(args: &ArgBlock, index: usize, bytes: u64, columns: u64, tile_rows: u64) -> LaunchConfig {
     let place = Place::from_words(args.scalar(index));
-    place.config(place.rows(args.spans()[1].bytes(), bytes), columns, TILE_ROWS)
+    place.config(place.rows(args.spans()[1].bytes(), bytes), columns, tile_rows)
 }
 
 fn tile_elements(args: &ArgBlock, index: usize, bytes: u64) -> u64 {
@@ -95,8 +98,8 @@ fn run_stack(tile: &mut Tile<'_>) {
     twin::stack(real, &place, Reach { radius, edges }, &weights, x, y);
 }
 
-/// The cost of a launch: a load, a conversion and four operations for each element of a window, as
-/// estimated in `gaussian.cu`.
+/// An upper bound of the cost of a launch: a load, a conversion and four operations for each
+/// element of a window. `gaussian.cu` estimates how many of them serve several windows.
 fn cost(args: &ArgBlock, index: usize, bytes_of_element: u64) -> Cost {
     let bytes = args.spans().iter().map(|arg| arg.bytes()).sum();
     let sides = args.scalar::<[u32; 3]>(index + 5).map(|r| u64::from(2 * r + 1));
@@ -118,7 +121,7 @@ macro_rules! planes {
                 let spec = KernelSpec::new(
                     $name,
                     Code::ptx(PTX),
-                    Shape::Computed(|args| Ok(shape(args, 0, BYTES, 64))),
+                    Shape::Computed(|args| Ok(shape(args, 0, BYTES, 64, TILE_ROWS))),
                 );
                 Kernel::declare(spec.check(check_plane::<$type>).twin(Twin {
                     tile_elements: |args| tile_elements(args, 0, BYTES),
@@ -146,7 +149,7 @@ planes! {
 
 /// The kernel of the pass along the images.
 pub(super) static STACK: Kernel<StackParams> = {
-    let shape = Shape::Computed(|args| Ok(shape(args, 1, stack_bytes(args), 256)));
+    let shape = Shape::Computed(|args| Ok(shape(args, 1, stack_bytes(args), 256, STACK_ROWS)));
     let spec = KernelSpec::new("gaussian_stack", Code::ptx(PTX), shape).check(check_stack);
     let spec = spec.twin(Twin {
         tile_elements: |args| tile_elements(args, 1, stack_bytes(args)),
