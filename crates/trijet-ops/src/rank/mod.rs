@@ -119,7 +119,7 @@ impl Rank {
     fn kernel(&self, x: &Typed) -> Result<(Keys, &'static Kernel<kernel::RankParams>)> {
         let keys = Keys::of(RealType::of(NAME, x.dtype)?);
         let radius = self.reach.radius;
-        let found = kernel::kernel(keys.bits, radius);
+        let found = kernel::kernel(keys.bits, radius, self.rank);
         let kernel =
             found.ok_or_else(|| refused(NAME, format!("no kernel for radius {radius:?}")))?;
         Ok((keys, kernel))
@@ -194,7 +194,7 @@ impl Operation for Rank {
             (None, _) => {}
         }
         let (keys, kernel) = self.kernel(array)?;
-        let tile_rows = kernel::tile_rows(keys.bits, radius);
+        let tile_rows = kernel::tile_rows(keys.bits, radius, self.rank);
         let (rank, edges) = (self.rank, edges.number());
         let arguments = (place.words(), x, y, keys.words(), radius, rank, edges, tile_rows);
         stream.launch(kernel, arguments)

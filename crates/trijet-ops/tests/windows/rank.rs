@@ -59,6 +59,24 @@ fn a_square_median_of_small_integers_equals_sorted_windows() {
 }
 
 #[test]
+fn the_median_of_a_cube_equals_sorted_windows() {
+    let machine = Machine::open();
+    for seed in 0..60 {
+        let mut draw = Draw::new(seed);
+        let shape = vec![1 + draw.to(1), 1 + draw.to(3), 1 + draw.to(40), 1 + draw.to(80)];
+        let (array, edges) = (Typed::new(draw.dtype(), shape), draw.pick(&Edges::ALL));
+        let filter = Rank::median([1, 1, 1], edges).unwrap();
+        let x = draw.elements(&array);
+        let elements = Elements::new(&array, &x);
+        let expected = elements.map_windows([1, 1, 1], edges, |window| elements.ranked(window, 13));
+        let what = format!("seed {seed}: {array}, {}", filter.description());
+        assert_eq!(machine.whole(&filter, &array, &x).unwrap(), expected, "{what}");
+        let found = machine.divided(&filter, &array, &x, &mut draw).unwrap();
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
 fn a_percentile_takes_the_rank_of_scipy() {
     let rank = |percentile| Rank::percentile([0, 2, 2], percentile, Edges::Nearest).unwrap();
     let nth = |rank| Rank::nth([0, 2, 2], rank, Edges::Nearest).unwrap();
