@@ -112,22 +112,31 @@ DEV u16 nearest_bf16(double v) {
   return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-DEV void put_real(u8* y, u64 i, u32 type, double v) {
+// Calls `take` with the element of a type, as an integer of its size.
+template <typename Take> DEV void with_element(u32 type, double v, const Take& take) {
   switch (type) {
-    case U8: y[i] = nearest<u8>(v, 0, 255); break;
-    case I8: ((i8*)y)[i] = nearest<i8>(v, -128, 127); break;
-    case U16: ((u16*)y)[i] = nearest<u16>(v, 0, 65535); break;
-    case I16: ((i16*)y)[i] = nearest<i16>(v, -32768, 32767); break;
-    case U32: ((u32*)y)[i] = nearest<u32>(v, 0, ~0u); break;
-    case I32: ((i32*)y)[i] = nearest<i32>(v, (i32)(1u << 31), (i32)(~0u >> 1)); break;
-    case U64: ((u64*)y)[i] = nearest_u64(v); break;
-    case I64: ((i64*)y)[i] = nearest_i64(v); break;
-    case F16: ((u16*)y)[i] = nearest_f16(v); break;
-    case BF16: ((u16*)y)[i] = nearest_bf16(v); break;
-    case F32: ((u32*)y)[i] = v == v ? __float_as_uint((float)v) : 0x7fffffffu; break;
-    default: ((u64*)y)[i] = v == v ? (u64)__double_as_longlong(v) : ~0ull >> 1; break;
+    case U8: take(nearest<u8>(v, 0, 255)); break;
+    case I8: take((u8)nearest<i8>(v, -128, 127)); break;
+    case U16: take(nearest<u16>(v, 0, 65535)); break;
+    case I16: take((u16)nearest<i16>(v, -32768, 32767)); break;
+    case U32: take(nearest<u32>(v, 0, ~0u)); break;
+    case I32: take((u32)nearest<i32>(v, (i32)(1u << 31), (i32)(~0u >> 1))); break;
+    case U64: take(nearest_u64(v)); break;
+    case I64: take((u64)nearest_i64(v)); break;
+    case F16: take(nearest_f16(v)); break;
+    case BF16: take(nearest_bf16(v)); break;
+    case F32: take(v == v ? __float_as_uint((float)v) : 0x7fffffffu); break;
+    default: take(v == v ? (u64)__double_as_longlong(v) : ~0ull >> 1); break;
   }
 }
+
+struct Put {
+  u8* y;
+  u64 i;
+  template <typename T> DEV void operator()(T bits) const { ((T*)y)[i] = bits; }
+};
+
+DEV void put_real(u8* y, u64 i, u32 type, double v) { with_element(type, v, Put{y, i}); }
 
 // The low bytes of a word as an element of this many bytes.
 DEV void put_bits(u8* y, u64 i, u32 bytes, u64 word) {

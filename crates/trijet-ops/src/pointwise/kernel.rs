@@ -93,6 +93,13 @@ fn shape_of_second(args: &ArgBlock) -> Result<LaunchConfig> {
     threads(args, bytes_of(args, 1).unwrap_or(1))
 }
 
+/// One thread for each run of eight elements, `RUN` in `pointwise.cu`.
+fn shape_of_runs(args: &ArgBlock) -> Result<LaunchConfig> {
+    let spans = args.spans();
+    let elements = spans[spans.len() - 1].bytes() / bytes_of(args, 1).unwrap_or(1);
+    Ok(line(elements.div_ceil(8)))
+}
+
 fn shape_of_swap(args: &ArgBlock) -> Result<LaunchConfig> {
     threads(args, args.scalar::<u32>(0).into())
 }
@@ -104,10 +111,9 @@ fn shape_of_bytes(args: &ArgBlock) -> Result<LaunchConfig> {
 /// `y[i]` is `x[i]` as an element of another type.
 pub(super) static CONVERT: Kernel<ConvertParams> =
     // SAFETY: `convert` takes (u32, u32, const u8*, u64, u8*, u64), and accesses the elements that
-    // both spans have whole. The check refuses an unknown type.
-    unsafe {
-        Kernel::declare(spec("convert", shape_of_second, check_two_types, twin::convert))
-    };
+    // both spans have whole, in units of 16 bytes only where both addresses are aligned for them.
+    // The check refuses an unknown type.
+    unsafe { Kernel::declare(spec("convert", shape_of_runs, check_two_types, twin::convert)) };
 
 /// `y[i]` is `x[i]` with its bytes in the other order.
 pub(super) static SWAP: Kernel<SwapParams> =
