@@ -54,8 +54,11 @@ fn threads(args: &ArgBlock, bytes: u64) -> Result<LaunchConfig> {
     Ok(line(args.spans()[1].bytes() / bytes.max(1)))
 }
 
+/// One thread for every eight units, `IN_FLIGHT` in `shape.cu`. The last blocks have none where the
+/// kernel copies larger units.
 fn shape_of_units(args: &ArgBlock) -> Result<LaunchConfig> {
-    threads(args, args.scalar::<u32>(0).into())
+    let units = args.spans()[1].bytes() / u64::from(args.scalar::<u32>(0).max(1));
+    Ok(line(units.div_ceil(8)))
 }
 
 fn shape_of_elements(args: &ArgBlock) -> Result<LaunchConfig> {
@@ -83,8 +86,9 @@ macro_rules! spec {
 
 /// Copies a part of each image.
 pub(super) static CROP: Kernel<CropParams> =
-    // SAFETY: `crop` takes (u32, CropPlan, const u8*, u64, u8*, u64). It holds each index of x to
-    // the last unit of x, and the loop ends at the last whole unit of y.
+    // SAFETY: `crop` takes (u32, CropPlan, const u8*, u64, u8*, u64). It chooses units for which
+    // both addresses are aligned, holds each index of x to the last unit of x, and stores no unit
+    // beyond the last whole unit of y.
     unsafe { Kernel::declare(spec!("crop", shape_of_units, check_crop, crop)) };
 
 /// Reduces the elements of windows that do not overlap.
