@@ -10,4 +10,5 @@ mod reference;
 mod refusals;
 mod rows;
 mod shape;
+mod twin;
 mod value;

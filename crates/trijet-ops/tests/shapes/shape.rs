@@ -198,40 +198,65 @@ fn projected(how: Projection, dtype: Dtype, along: &[Value]) -> Value {
     }
 }
 
+const HOW: [Projection; 5] =
+    [Projection::Max, Projection::Min, Projection::Mean, Projection::Sum, Projection::Std];
+
+/// Compares a projection of drawn elements with the values that NumPy defines.
+fn projection_agrees(device: &Device, project: &Project, array: &Typed, draw: &mut Draw) {
+    let x = draw.bytes(array);
+    let (count, output) = (array.shape[project.axis], project.output(array).unwrap());
+    let values = decode(array.dtype, &x);
+    let along = |at: &Vec<u64>| {
+        let place = |n| {
+            let (before, after) = at.split_at(project.axis);
+            element(&array.shape, &[before, &[n], after].concat())
+        };
+        let along: Vec<Value> = (0..count).map(|n| values[place(n)]).collect();
+        projected(project.how, output.dtype, &along)
+    };
+    let want: Vec<Value> = coordinates(&output.shape).iter().map(along).collect();
+    agrees(device, project, array, &x, draw, &want);
+}
+
 #[test]
 fn a_projection_reduces_its_axis() {
-    const HOW: [Projection; 5] =
-        [Projection::Max, Projection::Min, Projection::Mean, Projection::Sum, Projection::Std];
     let device = device();
     let mut done = 0;
     for seed in 0..3 * ARRAYS {
         let mut draw = Draw::new(seed);
         let array = Typed::new(draw.dtype(), draw.shape(9));
-        let x = draw.bytes(&array);
         let axes = u64::try_from(array.shape.len()).unwrap();
         if axes == 1 {
             continue;
         }
         let project = Project { axis: index(draw.between(1, axes - 1)), how: draw.one_of(&HOW) };
-        let count = array.shape[project.axis];
-        if count == 0 {
+        if array.shape[project.axis] == 0 {
             let error = project.output(&array).unwrap_err().to_string();
             assert!(error.contains("has no elements"), "{error}");
             continue;
         }
-        let output = project.output(&array).unwrap();
-        let values = decode(array.dtype, &x);
-        let along = |at: &Vec<u64>| {
-            let place = |n| {
-                let (before, after) = at.split_at(project.axis);
-                element(&array.shape, &[before, &[n], after].concat())
-            };
-            let along: Vec<Value> = (0..count).map(|n| values[place(n)]).collect();
-            projected(project.how, output.dtype, &along)
-        };
-        let want: Vec<Value> = coordinates(&output.shape).iter().map(along).collect();
-        agrees(&device, &project, &array, &x, &mut draw, &want);
+        projection_agrees(&device, &project, &array, &mut draw);
         done += 1;
     }
     assert!(done > 200, "{done}");
+}
+
+#[test]
+fn a_projection_of_many_elements_adds_them_in_order() {
+    let device = device();
+    for seed in 0..150 {
+        let mut draw = Draw::new(seed);
+        let count = draw.between(1, 400);
+        let count = if draw.between(0, 1) == 0 { count.next_multiple_of(16) } else { count };
+        let columns = draw.between(1, 40);
+        let inner = draw.one_of(&[1, 3, 16, 32, 48, columns]);
+        let outer = draw.between(1, 4);
+        // The elements along the last axis are beside each other.
+        let (axis, shape) = match draw.between(0, 1) {
+            0 => (1, vec![outer, count, inner]),
+            _ => (2, vec![outer, inner, count]),
+        };
+        let array = Typed::new(draw.dtype(), shape);
+        projection_agrees(&device, &Project { axis, how: draw.one_of(&HOW) }, &array, &mut draw);
+    }
 }

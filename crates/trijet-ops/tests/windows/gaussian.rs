@@ -8,7 +8,7 @@ use trijet::{Dtype, ErrorKind};
 use trijet_ops::{Gaussian, Operation, Typed};
 
 /// Elements whose sums neither overflow nor are NaN.
-fn elements(draw: &mut Draw, array: &Typed) -> Vec<u8> {
+pub(crate) fn elements(draw: &mut Draw, array: &Typed) -> Vec<u8> {
     let count = array.shape.iter().product::<u64>();
     let is_signed = !array.dtype.name().starts_with('u');
     (0..count)

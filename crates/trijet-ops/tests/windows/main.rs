@@ -10,3 +10,4 @@ mod naive;
 mod rank;
 mod reference;
 mod run;
+mod twin;

@@ -21,7 +21,16 @@ fn bytes_of(array: &Typed, rows: &Range<u64>) -> Range<usize> {
 impl Machine {
     /// A GPU, if there is one, and a host device otherwise.
     pub(crate) fn open() -> Self {
-        let device = Device::open(Select::Auto).unwrap();
+        Self::on(Select::Auto)
+    }
+
+    /// A device that runs the twins of the kernels.
+    pub(crate) fn host() -> Self {
+        Self::on(Select::Host(0))
+    }
+
+    fn on(select: Select) -> Self {
+        let device = Device::open(select).unwrap();
         let stream = device.stream().unwrap();
         Self { device, stream }
     }
