@@ -160,6 +160,9 @@ DEV u64 bits_at(const u8* x, u64 i, u32 bytes) {
 
 DEV u64 low_of(u64 a, u64 b) { return a < b ? a : b; }
 
+// With 32 bits where the numbers are short.
+DEV u64 quotient(u64 a, u64 b) { return (a | b) >> 32 ? a / b : (u32)a / (u32)b; }
+
 // The loop over 0..len: any launch along x is right.
 #define EACH(i, len)                                                                       \
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (u64)gridDim.x * blockDim.x; \

@@ -1,4 +1,4 @@
-//! The declarations of the kernels of `shape.cu`.
+//! The declarations of the kernels of `shape.cu` and `project.cu`.
 
 use super::how::Projection;
 use super::params::{BinParams, BinPlan, CropParams, CropPlan, ProjectParams, ProjectPlan};
@@ -9,6 +9,10 @@ use trijet::{Kernel, LaunchConfig, Result};
 
 /// The device code, generated from `shape.cu`.
 const PTX: &str = include_str!("shape.ptx");
+
+/// The device code, generated from `project.cu`. It is not a part of `shape.ptx`, because a driver
+/// compiles it longer than the others.
+const PROJECT_PTX: &str = include_str!("project.ptx");
 
 /// The number of bytes of the output that a call of a twin computes. A multiple of the size of
 /// every element.
@@ -75,8 +79,8 @@ fn shape_of_projection(args: &ArgBlock) -> Result<LaunchConfig> {
 }
 
 macro_rules! spec {
-    ($name:literal, $shape:ident, $check:ident, $run:ident) => {
-        KernelSpec::new($name, Code::ptx(PTX), Shape::Computed($shape)).check($check).twin(Twin {
+    ($name:literal, $ptx:ident, $shape:ident, $check:ident, $run:ident) => {
+        KernelSpec::new($name, Code::ptx($ptx), Shape::Computed($shape)).check($check).twin(Twin {
             tile_elements: |_| TILE_BYTES,
             run: twin::$run,
             cost: bytes_moved,
@@ -89,17 +93,19 @@ pub(super) static CROP: Kernel<CropParams> =
     // SAFETY: `crop` takes (u32, CropPlan, const u8*, u64, u8*, u64). It chooses units for which
     // both addresses are aligned, holds each index of x to the last unit of x, and stores no unit
     // beyond the last whole unit of y.
-    unsafe { Kernel::declare(spec!("crop", shape_of_units, check_crop, crop)) };
+    unsafe { Kernel::declare(spec!("crop", PTX, shape_of_units, check_crop, crop)) };
 
 /// Reduces the elements of windows that do not overlap.
 pub(super) static BIN: Kernel<BinParams> =
     // SAFETY: `bin` takes (u32, u32, u32, BinPlan, const u8*, u64, u8*, u64). Whatever the plan is,
     // an index of x is held to its elements, and each thread writes its own elements of y.
-    unsafe { Kernel::declare(spec!("bin", shape_of_elements, check_bin, bin)) };
+    unsafe { Kernel::declare(spec!("bin", PTX, shape_of_elements, check_bin, bin)) };
 
 /// Reduces the elements along an axis.
 pub(super) static PROJECT: Kernel<ProjectParams> =
     // SAFETY: `project` takes (u32, u32, u32, ProjectPlan, const u8*, u64, u8*, u64). It reads x
     // below `x_len / bytes_of(from)` elements, in units of 16 bytes only where x is aligned for
     // them, and writes y below `y_len / bytes_of(to)`.
-    unsafe { Kernel::declare(spec!("project", shape_of_projection, check_project, project)) };
+    unsafe {
+        Kernel::declare(spec!("project", PROJECT_PTX, shape_of_projection, check_project, project))
+    };

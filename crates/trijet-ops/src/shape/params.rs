@@ -1,4 +1,4 @@
-//! The parameters of the kernels of `shape.cu`.
+//! The parameters of the kernels of `shape.cu` and `project.cu`.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

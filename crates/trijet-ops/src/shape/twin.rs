@@ -1,4 +1,4 @@
-//! The computations of the kernels of `shape.cu`, over slices.
+//! The computations of the kernels of `shape.cu` and `project.cu`, over slices.
 #![forbid(unsafe_code)]
 
 use super::how::Projection;
