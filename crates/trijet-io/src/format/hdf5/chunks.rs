@@ -2,46 +2,73 @@
 
 use super::filters::codecs_of;
 use super::place::{DataSetFile, opened_by, shared};
+use super::structure::{ChunkEntry, ChunkLayout, ChunkPlace, Chunks, ChunksInOrder};
+use super::structure::{DataSet, ObjectTree};
 use crate::array::Array;
-use crate::byte_order::ByteOrder;
+use crate::byte_order::{ByteOrder, swap};
 use crate::format::blocks::{BlockEnds, BlockTable, BlocksReader, Grid, StoredBlock};
 use crate::format::contract::Opened;
-use hdf5_pure::{Chunk, ChunkIndex, Dataset};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trijet::{Dtype, Result};
 use trijet_codecs::{Chain, Codec};
 
-/// The chunks of a data set that are stored.
+/// The chunks of a data set in its file.
 #[derive(Debug)]
 struct ChunkTable {
     file: Arc<File>,
     path: Arc<PathBuf>,
-    /// The number of chunks along each axis.
-    counts: Vec<u64>,
-    /// By the number of the chunk in C order.
-    chunks: Vec<StoredChunk>,
+    stored: StoredChunks,
+}
+
+/// The places of the chunks that are stored.
+#[derive(Debug)]
+enum StoredChunks {
+    Listed {
+        /// The number of chunks along each axis.
+        counts: Vec<u64>,
+        /// By the number of the chunk in C order.
+        chunks: Vec<StoredChunk>,
+    },
+    InOrder(ChunksInOrder),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct StoredChunk {
     number: u64,
-    address: u64,
-    bytes: u64,
-    mask: u32,
+    place: ChunkPlace,
+}
+
+impl StoredChunks {
+    fn find(&self, index: &[u64]) -> Option<ChunkPlace> {
+        match self {
+            Self::Listed { counts, chunks } => {
+                let number = number_of(index, counts)?;
+                let at = chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()?;
+                Some(chunks[at].place)
+            }
+            Self::InOrder(chunks) => chunks.find(index),
+        }
+    }
+
+    /// Whether there are fewer chunks than the grid has.
+    fn is_sparse(&self) -> bool {
+        match self {
+            Self::Listed { counts, chunks } => {
+                let all = counts.iter().try_fold(1_u64, |all, count| all.checked_mul(*count));
+                all != Some(chunks.len() as u64)
+            }
+            Self::InOrder(_) => false,
+        }
+    }
 }
 
 impl BlockTable for ChunkTable {
     fn find(&self, index: &[u64]) -> Result<Option<StoredBlock>> {
-        let number = number_of(index, &self.counts);
-        let found = number.and_then(|number| {
-            self.chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()
-        });
-        Ok(found.map(|at| {
-            let StoredChunk { address, bytes, mask, .. } = self.chunks[at];
+        Ok(self.stored.find(index).map(|ChunkPlace { start, bytes, mask }| {
             let (file, path) = (Arc::clone(&self.file), Arc::clone(&self.path));
-            StoredBlock { file, path, offset: address, bytes, mask }
+            StoredBlock { file, path, offset: start, bytes, mask }
         }))
     }
 }
@@ -54,38 +81,30 @@ fn number_of(index: &[u64], counts: &[u64]) -> Option<u64> {
     })
 }
 
-/// Opens a data set whose chunks have the shape `chunk`.
+/// Opens a data set in chunks.
 pub(super) fn chunked(
     place: DataSetFile<'_>,
-    data_set: &Dataset,
+    tree: &ObjectTree,
+    data_set: &DataSet,
     array: Array,
     order: ByteOrder,
-    chunk: &[u64],
-    index: ChunkIndex,
+    layout: &ChunkLayout,
 ) -> Result<Opened> {
-    let dtype = array.dtype();
-    if index == ChunkIndex::BTreeV2 {
-        let cause = "the chunks are in a version 2 B-tree (several axes can grow), which is not \
-                     supported";
-        return Err(place.refused(cause));
-    }
-    let grid = Grid::new(array.shape(), chunk, dtype.bytes(), BlockEnds::Padded);
-    let grid = grid.ok_or_else(|| place.damaged(format!("{array} has chunks of {chunk:?}")))?;
-    let filters = codecs_of(&place, &data_set.filter_pipeline(), dtype)?;
-    let found = data_set.chunks().map_err(|error| place.damaged(error))?;
-    let form = ChunkForm { dtype, chunk, order };
-    let counts: Vec<u64> =
-        array.shape().iter().zip(chunk).map(|(all, one)| all.div_ceil(*one)).collect();
-    let chunks = stored(&place, &form, &counts, &found)?;
-    let is_sparse = counts.iter().try_fold(1_u64, |all, count| all.checked_mul(*count))
-        != Some(chunks.len() as u64);
-    let fill = match is_sparse {
-        true => fill_of(&place, data_set, dtype)?,
+    let (dtype, shape) = (array.dtype(), &layout.shape);
+    let grid = Grid::new(array.shape(), shape, dtype.bytes(), BlockEnds::Padded);
+    let grid = grid.filter(|_| layout.element == dtype.bytes());
+    let grid = grid.ok_or_else(|| place.damaged(format!("{array} has chunks of {shape:?}")))?;
+    let filters = tree.filters(data_set).map_err(|fault| place.fault(fault))?;
+    let filters = codecs_of(&place, &filters, dtype)?;
+    let form = ChunkForm { array: &array, layout, order };
+    let stored = stored(&place, tree, data_set, &form)?;
+    let fill = match stored.is_sparse() {
+        true => fill_of(&place, tree, data_set, dtype, order)?,
         false => vec![0; bytes_of(dtype)],
     };
     let chain = chain_of(filters, dtype, order);
     let (file, path) = shared(&place)?;
-    let table = Box::new(ChunkTable { file, path, counts, chunks });
+    let table = Box::new(ChunkTable { file, path, stored });
     let reader = BlocksReader::new(grid, chain, fill, table);
     let whole_rows = reader.rows_of_blocks();
     Ok(opened_by(array, whole_rows, &place.metadata, Box::new(reader)))
@@ -93,17 +112,30 @@ pub(super) fn chunked(
 
 /// The facts about a data set that decide how its chunks are decoded.
 struct ChunkForm<'a> {
-    dtype: Dtype,
-    chunk: &'a [u64],
+    array: &'a Array,
+    layout: &'a ChunkLayout,
     order: ByteOrder,
 }
 
 impl ChunkForm<'_> {
+    /// The number of chunks along each axis.
+    fn counts(&self) -> Vec<u64> {
+        let axes = self.array.shape().iter().zip(&self.layout.shape);
+        axes.map(|(all, one)| all.div_ceil(*one)).collect()
+    }
+
     /// The mask of a chunk for the chain, whose first codec in the order of encoding is the byte
     /// order, if there is one.
-    fn mask(&self, chunk: &Chunk) -> u32 {
-        let is_swapped = swaps(self.dtype, self.order);
-        if is_swapped { chunk.filter_mask << 1 } else { chunk.filter_mask }
+    fn mask(&self, chunk: &ChunkEntry<'_>) -> u32 {
+        let is_raw = self.layout.has_raw_edges && self.is_cut(chunk.index);
+        let mask = if is_raw { u32::MAX } else { chunk.place.mask };
+        if swaps(self.array.dtype(), self.order) { mask << 1 } else { mask }
+    }
+
+    /// Whether the end of an axis cuts the chunk with this index.
+    fn is_cut(&self, index: &[u64]) -> bool {
+        let axes = self.array.shape().iter().zip(&self.layout.shape).zip(index);
+        axes.into_iter().any(|((all, one), at)| at.saturating_add(1).saturating_mul(*one) > *all)
     }
 }
 
@@ -126,64 +158,48 @@ fn chain_of(filters: Vec<Codec>, dtype: Dtype, order: ByteOrder) -> Chain {
     Chain::new(codecs)
 }
 
-/// The chunks inside the data set, in the order of their numbers.
+/// The places of the chunks inside the data set.
 fn stored(
     place: &DataSetFile<'_>,
+    tree: &ObjectTree,
+    data_set: &DataSet,
     form: &ChunkForm<'_>,
-    counts: &[u64],
-    found: &[Chunk],
-) -> Result<Vec<StoredChunk>> {
-    let mut chunks = Vec::with_capacity(found.len());
-    for chunk in found {
-        let is_on_grid = chunk.offset.len() == counts.len()
-            && chunk.offset.iter().zip(form.chunk).all(|(at, length)| at.is_multiple_of(*length));
-        if !is_on_grid {
-            return Err(place.damaged(format!("a chunk at {:?}", chunk.offset)));
-        }
-        let index: Vec<u64> =
-            chunk.offset.iter().zip(form.chunk).map(|(at, length)| at / length).collect();
+) -> Result<StoredChunks> {
+    let (counts, mut chunks) = (form.counts(), Vec::new());
+    let mut visit = |chunk: ChunkEntry<'_>| {
         // A data set that has become smaller may still have chunks outside.
-        let Some(number) = number_of(&index, counts) else { continue };
-        let (address, bytes, mask) = (chunk.address, chunk.storage_size, form.mask(chunk));
-        chunks.push(StoredChunk { number, address, bytes, mask });
+        if let Some(number) = number_of(chunk.index, &counts) {
+            let place = ChunkPlace { mask: form.mask(&chunk), ..chunk.place };
+            chunks.push(StoredChunk { number, place });
+        }
+        Ok(())
+    };
+    let found = tree.each_chunk(form.layout, &data_set.space, &mut visit);
+    if let Chunks::InOrder(chunks) = found.map_err(|fault| place.fault(fault))? {
+        return Ok(StoredChunks::InOrder(chunks));
     }
     chunks.sort_by_key(|chunk| chunk.number);
     if let Some(pair) = chunks.windows(2).find(|pair| pair[0].number == pair[1].number) {
         return Err(place.damaged(format!("the chunk {} has two places", pair[0].number)));
     }
-    Ok(chunks)
+    Ok(StoredChunks::Listed { counts, chunks })
 }
 
 /// The bytes of an element of a chunk that is not stored.
-fn fill_of(place: &DataSetFile<'_>, data_set: &Dataset, dtype: Dtype) -> Result<Vec<u8>> {
-    macro_rules! value {
-        ($number:ty) => {
-            data_set
-                .fill_value::<$number>()
-                .map(|value| value.unwrap_or_default().to_le_bytes().to_vec())
-        };
+fn fill_of(
+    place: &DataSetFile<'_>,
+    tree: &ObjectTree,
+    data_set: &DataSet,
+    dtype: Dtype,
+    order: ByteOrder,
+) -> Result<Vec<u8>> {
+    let stored = tree.fill_value(data_set).map_err(|fault| place.fault(fault))?;
+    let mut value = stored.unwrap_or_else(|| vec![0; bytes_of(dtype)]);
+    if value.len() != bytes_of(dtype) {
+        return Err(place.damaged(format!("a fill value of {dtype} has {} bytes", value.len())));
     }
-    let value = match dtype {
-        Dtype::U8 => value!(u8),
-        Dtype::I8 => value!(i8),
-        Dtype::U16 => value!(u16),
-        Dtype::I16 => value!(i16),
-        Dtype::U32 => value!(u32),
-        Dtype::I32 => value!(i32),
-        Dtype::U64 => value!(u64),
-        Dtype::I64 => value!(i64),
-        Dtype::F32 => value!(f32),
-        Dtype::F64 => value!(f64),
-        // The crate converts no fill value of these types, but it states whether there is one.
-        Dtype::F16 | Dtype::BF16 | Dtype::C64 | Dtype::C128 => {
-            return match data_set.fill_value::<u8>() {
-                Ok(None) => Ok(vec![0; bytes_of(dtype)]),
-                _ => {
-                    let cause = format!("chunks that are not stored have a fill value of {dtype}");
-                    Err(place.refused(&cause))
-                }
-            };
-        }
-    };
-    value.map_err(|error| place.damaged(error))
+    if order == ByteOrder::Big {
+        swap(dtype, &mut value);
+    }
+    Ok(value)
 }

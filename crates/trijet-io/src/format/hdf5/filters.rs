@@ -1,7 +1,7 @@
 //! The filters of chunks.
 
 use super::place::DataSetFile;
-use hdf5_pure::Filter;
+use super::structure::Filter;
 use trijet::{Dtype, Result};
 use trijet_codecs::Codec;
 
@@ -29,7 +29,7 @@ pub(super) fn codecs_of(
 
 /// The codec of a filter, or the reason why there is none.
 fn codec(filter: &Filter, element: usize) -> std::result::Result<Codec, String> {
-    let value = |index: usize| filter.client_data.get(index).copied();
+    let value = |index: usize| filter.values.get(index).copied();
     let size = |index: usize, default: usize| match value(index) {
         Some(number) => usize::try_from(number).unwrap_or(usize::MAX),
         None => default,

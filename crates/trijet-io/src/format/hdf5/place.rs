@@ -1,5 +1,6 @@
-//! A file with a data set: its structure for the crate, and the errors about it.
+//! A file with a data set, and the errors about it.
 
+use super::structure::Fault;
 use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::file_error;
@@ -7,21 +8,11 @@ use crate::format::contract::{Opened, Reader};
 use crate::item::Item;
 use crate::python::{literal, refused_with_line};
 use crate::shown::shown;
-use hdf5_pure::{FormatError, Source};
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use trijet::{Error, Result};
-
-/// The bytes that one read of the structure counts as, at least.
-const READ_BYTES_MIN: u64 = 64;
-/// The bytes that the structure of any file may have, and the part of a file that may be structure.
-/// A damaged file can name the same bytes many times, and would be read for hours.
-const STRUCTURE_BYTES: u64 = 64 << 20;
-const STRUCTURE_PARTS: u64 = 4;
 
 /// A file whose structure is read.
 #[derive(Debug)]
@@ -42,45 +33,28 @@ impl DataSetFile<'_> {
 
     /// Refuses a data set with the line of Python that converts it.
     pub(super) fn refused(&self, cause: &str) -> Error {
+        self.refused_with_line(&format!("{}: {cause}", shown(&self.name)))
+    }
+
+    /// Refuses a path, for example along an external link, with the line of Python that converts
+    /// the data set.
+    pub(super) fn unreached(&self, cause: &str) -> Error {
+        self.refused_with_line(&format!("/{} cannot be opened: {cause}", shown(&self.name)))
+    }
+
+    fn refused_with_line(&self, cause: &str) -> Error {
         // `hdf5plugin` reads filters that HDF5 itself does not have.
         let array = format!("h5py.File({{}})[{}][:]", literal(Path::new(&self.name)));
-        let cause = format!("{}: {cause}", shown(&self.name));
-        refused_with_line("open", self.path, &cause, "hdf5plugin, h5py", &array)
-    }
-}
-
-/// The file, as the crate reads it.
-pub(super) struct Structure {
-    file: File,
-    bytes: u64,
-    left: AtomicU64,
-}
-
-impl Structure {
-    pub(super) fn new(file: File, bytes: u64) -> Self {
-        let left = bytes.saturating_mul(STRUCTURE_PARTS).saturating_add(STRUCTURE_BYTES);
-        Self { file, bytes, left: AtomicU64::new(left) }
-    }
-}
-
-impl Source for Structure {
-    fn len(&self) -> u64 {
-        self.bytes
+        refused_with_line("open", self.path, cause, "hdf5plugin, h5py", &array)
     }
 
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::result::Result<(), FormatError> {
-        if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes) {
-            return Err(FormatError::Source("a place beyond the end of the file".to_owned()));
+    /// The error for a part of the structure that is not read.
+    pub(super) fn fault(&self, fault: Fault) -> Error {
+        match fault {
+            Fault::Damaged(cause) => self.damaged(cause),
+            Fault::Unsupported(cause) | Fault::Missing(cause) => self.refused(&cause),
+            Fault::Io(error) => file_error::io("open", self.path, error),
         }
-        let cost = READ_BYTES_MIN.max(into.len() as u64);
-        let take = |left: u64| left.checked_sub(cost);
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            let cause = "the structure names the same bytes again and again";
-            return Err(FormatError::Source(cause.to_owned()));
-        }
-        self.file
-            .read_exact_at(into, offset)
-            .map_err(|error| FormatError::Source(error.to_string()))
     }
 }
 

@@ -4,6 +4,7 @@
 //! File Format Specification 3.0). Nothing follows the elements. The attributes of the input are
 //! attributes of the data set.
 
+use super::checksum::checksum;
 use crate::annotations::Annotations;
 use crate::array::Array;
 use serde_json::{Map, Value};
@@ -252,70 +253,4 @@ fn numbers(values: &[Value]) -> Option<(Vec<u8>, Vec<u8>)> {
     let real: Option<Vec<f64>> = values.iter().map(Value::as_f64).collect();
     let bytes = real?.into_iter().flat_map(f64::to_le_bytes).collect();
     Some((float(64, 11, 52), bytes))
-}
-
-/// The checksum of the metadata of HDF5: Jenkins' lookup3 with the start value 0.
-fn checksum(bytes: &[u8]) -> u32 {
-    let length = u32::try_from(bytes.len()).expect("the length of a header is limited");
-    let mut state = [0xdead_beef_u32.wrapping_add(length); 3];
-    // The last part has 1 to 12 bytes, and is mixed in another way.
-    let whole = bytes.len().saturating_sub(1) / 12 * 12;
-    let words = |part: &[u8]| {
-        let mut padded = [0; 12];
-        padded[..part.len()].copy_from_slice(part);
-        [0, 4, 8].map(|at| {
-            u32::from_le_bytes([padded[at], padded[at + 1], padded[at + 2], padded[at + 3]])
-        })
-    };
-    let add = |state: &mut [u32; 3], part: &[u8]| {
-        for (word, more) in state.iter_mut().zip(words(part)) {
-            *word = word.wrapping_add(more);
-        }
-    };
-    for part in bytes[..whole].chunks_exact(12) {
-        add(&mut state, part);
-        mix(&mut state);
-    }
-    add(&mut state, &bytes[whole..]);
-    if bytes.is_empty() {
-        return state[2];
-    }
-    finish(state)
-}
-
-fn mix(state: &mut [u32; 3]) {
-    let [a, b, c] = state;
-    for turn in [[4, 6, 8], [16, 19, 4]] {
-        *a = a.wrapping_sub(*c) ^ c.rotate_left(turn[0]);
-        *c = c.wrapping_add(*b);
-        *b = b.wrapping_sub(*a) ^ a.rotate_left(turn[1]);
-        *a = a.wrapping_add(*c);
-        *c = c.wrapping_sub(*b) ^ b.rotate_left(turn[2]);
-        *b = b.wrapping_add(*a);
-    }
-}
-
-fn finish(state: [u32; 3]) -> u32 {
-    let [mut a, mut b, mut c] = state;
-    let step = |x: &mut u32, y: u32, turn: u32| *x = (*x ^ y).wrapping_sub(y.rotate_left(turn));
-    step(&mut c, b, 14);
-    step(&mut a, c, 11);
-    step(&mut b, a, 25);
-    step(&mut c, b, 16);
-    step(&mut a, c, 4);
-    step(&mut b, a, 14);
-    step(&mut c, b, 24);
-    c
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The values of `lookup3.c` for the start value 0.
-    #[test]
-    fn the_checksum_is_lookup3() {
-        assert_eq!(checksum(b""), 0xdead_beef);
-        assert_eq!(checksum(b"Four score and seven years ago"), 0x1777_0551);
-    }
 }

@@ -144,6 +144,11 @@ with h5py.File("attributes.h5", "w", libver="v110") as file:
     data.attrs["missing"] = numpy.nan
     data.attrs["element_size_um"] = [3.0, 2.0, 1.0]
     data.attrs["link"] = data.ref
+save("btree2", draw("u2", LARGE), "v114", maxshape=(None, None, 7), **chunks)
+with h5py.File("soft.h5", "w") as file:
+    file["entry/data"] = array = draw("u2", SMALL)
+    file["entry/link"] = h5py.SoftLink("/entry/data")
+    numpy.save("soft.npy", array)
 # Files that are refused: no .npy file is beside them.
 with h5py.File("several.h5", "w", libver="v110") as file:
     file["entry/one"] = draw("u2", SMALL)
@@ -160,15 +165,6 @@ with h5py.File("several.h5", "w", libver="v110") as file:
     file.create_virtual_dataset("virtual", layout)
     file["away"] = h5py.ExternalLink("other.h5", "/data")
     file.create_dataset("outside", (2, 3, 4), "u2", external=[("other.raw", 0, 48)])
-with h5py.File("version5.h5", "w", libver="v200") as file:
-    file["data"] = draw("u2", SMALL)
-    file.create_dataset("chunked", data=draw("u2", LARGE), chunks=(1, 6, 7), maxshape=(None, 6, 7),
-                        compression="gzip")
-with h5py.File("soft.h5", "w") as file:
-    file["entry/data"] = draw("u2", SMALL)
-    file["entry/link"] = h5py.SoftLink("/entry/data")
-with h5py.File("btree2.h5", "w", libver="v114") as file:
-    file.create_dataset("data", data=draw("u2", LARGE), maxshape=(None, None, 7), **chunks)
 
 
 def checksum(data):

@@ -1,0 +1,157 @@
+//! Attributes: named values of an object.
+
+use super::btree2::BTree;
+use super::cursor::{FieldCursor, text_of};
+use super::dataspace::Dataspace;
+use super::datatype::Datatype;
+use super::fault::{Fault, Outcome};
+use super::fractal_heap::FractalHeap;
+use super::global_heap::GlobalHeap;
+use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, DATASPACE, DATATYPE};
+use super::object::{Object, shared};
+use super::storage::Structure;
+use std::borrow::Cow;
+
+/// The number of the type of the records of attributes by name.
+const ATTRIBUTES_BY_NAME: u8 = 8;
+/// The flags of an attribute whose type or dataspace is elsewhere.
+const SHARED_DATATYPE: u8 = 1;
+const SHARED_DATASPACE: u8 = 2;
+
+/// An attribute with the bytes of its values.
+#[derive(Debug)]
+pub(in crate::format::hdf5) struct Attribute {
+    pub(in crate::format::hdf5) name: String,
+    pub(in crate::format::hdf5) datatype: Datatype,
+    pub(in crate::format::hdf5) space: Dataspace,
+    bytes: Vec<u8>,
+}
+
+impl Attribute {
+    /// The bytes of each value. `None` for more than `values_max` values, and if the bytes end
+    /// early.
+    pub(in crate::format::hdf5) fn values(
+        &self,
+        bytes: usize,
+        values_max: usize,
+    ) -> Option<Vec<&[u8]>> {
+        let count = usize::try_from(self.space.elements()?).ok().filter(|n| *n <= values_max)?;
+        let all = self.bytes.get(..count.checked_mul(bytes)?)?;
+        if bytes == 0 { None } else { Some(all.chunks_exact(bytes).collect()) }
+    }
+}
+
+/// The readable attributes of an object. An attribute that cannot be read is left out.
+pub(super) fn attributes(structure: &Structure, object: &Object) -> Vec<Attribute> {
+    let own = object.all(ATTRIBUTE).filter(|message| !message.is_shared);
+    let mut found: Vec<Attribute> =
+        own.filter_map(|message| attribute(structure, &message.body).ok()).collect();
+    if let Ok(Some(body)) = object.body(structure, ATTRIBUTE_INFO) {
+        // The attributes before the fault stay.
+        found.extend(dense(structure, &body).unwrap_or_default());
+    }
+    found
+}
+
+/// The attributes in a heap.
+fn dense(structure: &Structure, body: &[u8]) -> Outcome<Vec<Attribute>> {
+    let mut found = Vec::new();
+    let mut fields = structure.cursor(body);
+    let (_version, flags) = (fields.u8()?, fields.u8()?);
+    fields.skip(if flags & 1 == 0 { 0 } else { 2 })?;
+    let Some((heap, names)) = fields.address()?.zip(fields.address()?) else { return Ok(found) };
+    let mut heap = FractalHeap::read(structure, heap)?;
+    let names = BTree::read(structure, names)?;
+    if names.kind != ATTRIBUTES_BY_NAME {
+        return Err(Fault::damaged(format!("the index of attributes has the type {}", names.kind)));
+    }
+    names.each_record(structure, &mut |record| {
+        let message = heap.object(structure, record);
+        found.extend(message.and_then(|message| attribute(structure, &message)).ok());
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn attribute(structure: &Structure, message: &[u8]) -> Outcome<Attribute> {
+    let mut fields = structure.cursor(message);
+    let (version, flags) = (fields.u8()?, fields.u8()?);
+    let (name_bytes, type_bytes) = (usize::from(fields.u16()?), usize::from(fields.u16()?));
+    let space_bytes = usize::from(fields.u16()?);
+    // The first version fills each part to a multiple of eight bytes, and the third one has the
+    // encoding of the name.
+    let room = |bytes: usize| if version == 1 { bytes.next_multiple_of(8) } else { bytes };
+    match version {
+        1 | 2 => {}
+        3 => fields.skip(1)?,
+        _ => return Err(Fault::damaged(format!("an attribute has the version {version}"))),
+    }
+    let flags = if version == 1 { 0 } else { flags };
+    let name = fields.take(room(name_bytes))?;
+    let name = name.split(|byte| *byte == 0).next().map(text_of).unwrap_or_default();
+    let datatype = fields.take(room(type_bytes))?;
+    let space = fields.take(room(space_bytes))?;
+    let datatype = match flags & SHARED_DATATYPE {
+        0 => Cow::Borrowed(datatype),
+        _ => shared(structure, datatype, DATATYPE)?.into(),
+    };
+    let space = match flags & SHARED_DATASPACE {
+        0 => Cow::Borrowed(space),
+        _ => shared(structure, space, DATASPACE)?.into(),
+    };
+    Ok(Attribute {
+        name,
+        datatype: Datatype::parse(structure.cursor(&datatype))?,
+        space: Dataspace::parse(structure.cursor(&space))?,
+        bytes: fields.rest().to_vec(),
+    })
+}
+
+/// The texts of an attribute, without the bytes that fill them. `None` for other values and for
+/// more than `values_max` texts.
+pub(super) fn texts(
+    structure: &Structure,
+    heap: &mut GlobalHeap,
+    attribute: &Attribute,
+    values_max: usize,
+) -> Option<Vec<String>> {
+    match attribute.datatype {
+        Datatype::Text { bytes, padding } => {
+            let values = attribute.values(usize::try_from(bytes).ok()?, values_max)?;
+            Some(values.into_iter().map(|value| text_of(unfilled(value, padding))).collect())
+        }
+        Datatype::TextOfAnyLength => {
+            let bytes = 8 + structure.widths.address;
+            let values = attribute.values(bytes, values_max)?;
+            let text = |value| text_in(structure, heap, structure.cursor(value)).ok();
+            values.into_iter().map(text).collect()
+        }
+        _ => None,
+    }
+}
+
+/// A text of a fixed length: it ends at a NUL, or is filled with NULs or with spaces.
+fn unfilled(value: &[u8], padding: u8) -> &[u8] {
+    let fill = match padding {
+        0 => return value.split(|byte| *byte == 0).next().unwrap_or_default(),
+        2 => b' ',
+        _ => 0,
+    };
+    let end = value.iter().rposition(|byte| *byte != fill).map_or(0, |last| last + 1);
+    value.get(..end).unwrap_or_default()
+}
+
+/// A text in the global heap.
+fn text_in(
+    structure: &Structure,
+    heap: &mut GlobalHeap,
+    mut fields: FieldCursor<'_>,
+) -> Outcome<String> {
+    let length = fields.count(4)?;
+    let Some(collection) = fields.address()?.filter(|_| length > 0) else {
+        return Ok(String::new());
+    };
+    let object = heap.object(structure, collection, fields.u32()?)?;
+    let text = object.get(..length).ok_or_else(|| Fault::damaged("a text ends early"))?;
+    Ok(text_of(unfilled(text, 0)))
+}

@@ -1,0 +1,252 @@
+//! Fractal heaps: the links of large groups, and the attributes of objects with many of them.
+//!
+//! Objects lie in direct blocks. The heap is a table of blocks: the first two rows have blocks of
+//! the smallest size, and each following row has blocks twice as large. Blocks above a limit are
+//! tables of the same kind.
+
+use super::btree2::BTree;
+use super::fault::{Fault, Outcome};
+use super::storage::Structure;
+use std::collections::BTreeMap;
+
+/// The number of the type of records of large objects.
+const HUGE: u8 = 1;
+/// The flag of a heap whose direct blocks have checksums.
+const HAS_SUMS: u8 = 2;
+
+/// A heap, whose header is read.
+#[derive(Debug)]
+pub(super) struct FractalHeap {
+    id_bytes: u16,
+    /// The bytes of an offset, and of a length, in the number of an object.
+    offset_bytes: usize,
+    length_bytes: usize,
+    has_sums: bool,
+    table: BlockSizes,
+    root: Option<u64>,
+    /// The rows of the root. 0 if it is a direct block.
+    root_rows: u16,
+    /// The index of large objects.
+    huge: Option<u64>,
+    /// The blocks that were read, by their addresses.
+    blocks: BTreeMap<u64, Vec<u8>>,
+}
+
+/// The sizes of the blocks of a heap.
+#[derive(Debug, Clone, Copy)]
+struct BlockSizes {
+    width: u64,
+    smallest: u64,
+    /// The number of rows of direct blocks.
+    direct_rows: u32,
+}
+
+/// A block within a table: its number, its row, and the offset of its first byte in the heap.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    number: u64,
+    row: u32,
+    start: u64,
+    bytes: u64,
+}
+
+impl BlockSizes {
+    /// The block of a table at the offset `start` that has the byte at `offset`.
+    fn slot(&self, start: u64, offset: u64, rows: u32) -> Option<Slot> {
+        let mut row_start = start;
+        for row in 0..rows {
+            let bytes = self.smallest.checked_mul(1_u64.checked_shl(row.saturating_sub(1))?)?;
+            let row_bytes = bytes.checked_mul(self.width)?;
+            let within = offset.checked_sub(row_start)?;
+            if within < row_bytes {
+                let column = within / bytes;
+                let number = u64::from(row) * self.width + column;
+                return Some(Slot { number, row, start: row_start + column * bytes, bytes });
+            }
+            row_start = row_start.checked_add(row_bytes)?;
+        }
+        None
+    }
+
+    /// The rows of a table that takes the space of a block.
+    fn rows_of(&self, bytes: u64) -> Option<u32> {
+        let first = self.smallest.checked_mul(self.width)?;
+        bytes.ilog2().checked_sub(first.ilog2()).map(|more| more + 1)
+    }
+}
+
+impl FractalHeap {
+    pub(super) fn read(structure: &Structure, address: u64) -> Outcome<Self> {
+        let widths = structure.widths;
+        let length = 22 + 12 * widths.length as u64 + 3 * widths.address as u64 + 4;
+        heap(structure, address, length).map_err(|fault| fault.within("a heap"))
+    }
+
+    /// The bytes of the object with this number.
+    pub(super) fn object(&mut self, structure: &Structure, id: &[u8]) -> Outcome<Vec<u8>> {
+        let id = id.get(..usize::from(self.id_bytes));
+        let id = id.ok_or_else(|| Fault::damaged("the number of an object is too short"))?;
+        let mut fields = structure.cursor(id);
+        let first = fields.u8()?;
+        let found = match (first >> 6, first >> 4 & 3) {
+            (0, 0) => {
+                let offset = fields.number(self.offset_bytes)?;
+                let bytes = fields.count(self.length_bytes)?;
+                self.managed(structure, offset, bytes)
+            }
+            (0, 1) => self.large(structure, fields.rest()),
+            (0, 2) => tiny(first & 0xf, self.id_bytes, fields.rest()),
+            _ => Err(Fault::damaged("the number of an object is of an unknown kind")),
+        };
+        found.map_err(|fault| fault.within("a heap"))
+    }
+
+    /// An object in a direct block.
+    fn managed(&mut self, structure: &Structure, offset: u64, bytes: usize) -> Outcome<Vec<u8>> {
+        let outside = || Fault::damaged("an object is outside of its heap");
+        let (mut address, mut start) = (self.root.ok_or_else(outside)?, 0);
+        let mut rows = u32::from(self.root_rows);
+        let mut direct_bytes = self.table.smallest;
+        while rows > 0 {
+            let slot = self.table.slot(start, offset, rows).ok_or_else(outside)?;
+            let block = self.indirect(structure, address, rows)?;
+            let at = slot.number.saturating_mul(structure.widths.address as u64);
+            let entry = usize::try_from(at).ok().and_then(|at| block.get(at..));
+            address = structure.cursor(entry.ok_or_else(outside)?).defined_address()?;
+            (start, direct_bytes) = (slot.start, slot.bytes);
+            rows = match slot.row < self.table.direct_rows {
+                true => 0,
+                false => self.table.rows_of(slot.bytes).ok_or_else(outside)?,
+            };
+        }
+        let at = offset.checked_sub(start).and_then(|at| usize::try_from(at).ok());
+        let block = self.direct(structure, address, direct_bytes)?;
+        let found = at.and_then(|at| block.get(at..at.checked_add(bytes)?));
+        found.map(<[u8]>::to_vec).ok_or_else(outside)
+    }
+
+    /// The bytes of an indirect block from its first entry on.
+    fn indirect(&mut self, structure: &Structure, address: u64, rows: u32) -> Outcome<&[u8]> {
+        let prefix = 1 + structure.widths.address + self.offset_bytes;
+        if !self.blocks.contains_key(&address) {
+            let entries = u64::from(rows).saturating_mul(self.table.width);
+            let bytes = entries.saturating_mul(structure.widths.address as u64);
+            let whole = bytes.saturating_add(prefix as u64 + 8);
+            self.blocks.insert(address, structure.checked(address, whole, "FHIB")?);
+        }
+        let block = self.blocks.get(&address).and_then(|block| block.get(prefix..));
+        Ok(block.unwrap_or_default())
+    }
+
+    /// The bytes of a direct block, with its start.
+    fn direct(&mut self, structure: &Structure, address: u64, bytes: u64) -> Outcome<&[u8]> {
+        if !self.blocks.contains_key(&address) {
+            let read = structure.read(address, bytes)?;
+            if !read.starts_with(b"FHDB") {
+                return Err(Fault::damaged(format!("there is no FHDB at {address}")));
+            }
+            if self.has_sums {
+                self.compare_sum(structure, &read)?;
+            }
+            self.blocks.insert(address, read);
+        }
+        Ok(self.blocks.get(&address).map_or(&[], Vec::as_slice))
+    }
+
+    /// Compares the checksum at the start of a direct block, which counts as zeros.
+    fn compare_sum(&self, structure: &Structure, read: &[u8]) -> Outcome<()> {
+        let mut fields = structure.cursor(read);
+        let at = 5 + structure.widths.address + self.offset_bytes;
+        fields.skip(at)?;
+        let sum = fields.u32()?;
+        let mut bytes = read.to_vec();
+        bytes[at..at + 4].fill(0);
+        structure.compare(sum, &bytes, "FHDB")
+    }
+
+    /// An object with a block of its own.
+    fn large(&self, structure: &Structure, key: &[u8]) -> Outcome<Vec<u8>> {
+        let widths = structure.widths;
+        if key.len() >= widths.address + widths.length {
+            let mut fields = structure.cursor(key);
+            return structure.read(fields.defined_address()?, fields.length()?);
+        }
+        let wanted = structure.cursor(key).number(key.len().min(widths.length))?;
+        let missing = || Fault::damaged("a large object is not in its heap");
+        let tree = BTree::read(structure, self.huge.ok_or_else(missing)?)?;
+        if tree.kind != HUGE {
+            return Err(missing());
+        }
+        let mut found = None;
+        tree.each_record(structure, &mut |record| {
+            let mut fields = structure.cursor(record);
+            let (address, bytes) = (fields.defined_address()?, fields.length()?);
+            if fields.length()? == wanted {
+                found = Some((address, bytes));
+            }
+            Ok(())
+        })?;
+        let (address, bytes) = found.ok_or_else(missing)?;
+        structure.read(address, bytes)
+    }
+}
+
+/// An object within its number. A long number has the length in 12 bits.
+fn tiny(low: u8, id_bytes: u16, rest: &[u8]) -> Outcome<Vec<u8>> {
+    let is_long = id_bytes > 18;
+    let (length, rest) = match rest.split_first() {
+        Some((more, rest)) if is_long => (usize::from(low) << 8 | usize::from(*more), rest),
+        _ => (usize::from(low), rest),
+    };
+    let found = rest.get(..=length).map(<[u8]>::to_vec);
+    found.ok_or_else(|| Fault::damaged("a small object ends early"))
+}
+
+fn heap(structure: &Structure, address: u64, length: u64) -> Outcome<FractalHeap> {
+    let read = structure.checked(address, length, "FRHP")?;
+    let mut fields = structure.cursor(&read);
+    let (version, id_bytes, filter_bytes) = (fields.u8()?, fields.u16()?, fields.u16()?);
+    let flags = fields.u8()?;
+    if version != 0 {
+        return Err(Fault::damaged(format!("it has the version {version}")));
+    }
+    if filter_bytes > 0 {
+        return Err(Fault::Unsupported("the names are in a compressed heap".to_owned()));
+    }
+    let managed_max = fields.u32()?;
+    fields.length()?;
+    let huge = fields.address()?;
+    fields.length()?;
+    fields.address()?;
+    // The space of the heap, and the sizes and numbers of its objects.
+    for _ in 0..8 {
+        fields.length()?;
+    }
+    let (width, smallest, direct_max) = (fields.u16()?, fields.length()?, fields.length()?);
+    let (heap_bits, _first_rows) = (fields.u16()?, fields.u16()?);
+    let (root, root_rows) = (fields.address()?, fields.u16()?);
+    let is_sound = width.is_power_of_two()
+        && smallest.is_power_of_two()
+        && direct_max.is_power_of_two()
+        && smallest <= direct_max
+        && (1..=64).contains(&heap_bits);
+    if !is_sound {
+        return Err(Fault::damaged("the sizes of its blocks are no powers of two"));
+    }
+    let bytes_for = |limit: u64| usize::try_from(limit.max(1).ilog2() / 8 + 1).unwrap_or(8);
+    Ok(FractalHeap {
+        id_bytes,
+        offset_bytes: usize::from(heap_bits.div_ceil(8)),
+        length_bytes: bytes_for(direct_max).min(bytes_for(u64::from(managed_max))),
+        has_sums: flags & HAS_SUMS != 0,
+        table: BlockSizes {
+            width: u64::from(width),
+            smallest,
+            direct_rows: direct_max.ilog2() - smallest.ilog2() + 2,
+        },
+        root,
+        root_rows,
+        huge,
+        blocks: BTreeMap::new(),
+    })
+}
