@@ -133,6 +133,21 @@ fn an_integer_of_too_many_bytes_is_refused() {
     assert!(error.contains("integers of 16 bits in 536870912 bytes"), "{error}");
 }
 
+/// Each thread needs memory for a chunk.
+#[test]
+fn chunks_that_are_much_larger_than_their_data_set_are_refused() {
+    let mut bytes = fs::read(of("chunked.h5")).unwrap();
+    let shape: Vec<u8> = [2_u32, 4, 4, 2].into_iter().flat_map(u32::to_le_bytes).collect();
+    let at = bytes.windows(shape.len()).position(|part| part == shape).unwrap();
+    bytes[at + 3] = 0x10;
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    fs::write(&bad, bytes).unwrap();
+    let error = Input::open(&bad, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+    assert!(error.to_string().contains("a chunk has 8589934656 bytes"), "{error}");
+}
+
 /// The header of the array has a right checksum.
 #[test]
 fn a_fixed_array_with_pages_of_too_many_entries_is_damaged() {

@@ -14,6 +14,11 @@ use std::sync::Arc;
 use trijet::{Dtype, Result};
 use trijet_codecs::{Chain, Codec};
 
+/// Chunks of this size are read in any data set. Larger ones may have this multiple of the bytes of
+/// the data set. Each thread needs memory for a chunk, and a damaged file may claim any shape.
+const CHUNK_BYTES: u64 = 128 << 20;
+const CHUNK_EXCESS: u64 = 8;
+
 /// The chunks of a data set in its file.
 #[derive(Debug)]
 struct ChunkTable {
@@ -94,6 +99,11 @@ pub(super) fn chunked(
     let grid = Grid::new(array.shape(), shape, dtype.bytes(), BlockEnds::Padded);
     let grid = grid.filter(|_| layout.element == dtype.bytes());
     let grid = grid.ok_or_else(|| place.damaged(format!("{array} has chunks of {shape:?}")))?;
+    let chunk_bytes: u64 = shape.iter().product::<u64>() * dtype.bytes();
+    if chunk_bytes > CHUNK_BYTES.max(array.bytes().saturating_mul(CHUNK_EXCESS)) {
+        let cause = format!("a chunk has {chunk_bytes} bytes, and the data set {}", array.bytes());
+        return Err(place.refused(&cause));
+    }
     let filters = tree.filters(data_set).map_err(|fault| place.fault(fault))?;
     let filters = codecs_of(&place, &filters, dtype)?;
     let form = ChunkForm { array: &array, layout, order };
