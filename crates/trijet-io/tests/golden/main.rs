@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 mod hdf5;
+mod hdf5_structure;
 mod mrc;
 mod nifti;
 mod npz;

@@ -18,7 +18,7 @@ use trijet::{Error, Result};
 #[derive(Debug)]
 pub(super) struct DataSetFile<'a> {
     pub(super) path: &'a Path,
-    /// The path of the data set in the file, for messages.
+    /// The path of the data set in the file, for messages. Empty before one is chosen.
     pub(super) name: String,
     pub(super) file: File,
     pub(super) metadata: Metadata,
@@ -27,7 +27,10 @@ pub(super) struct DataSetFile<'a> {
 impl DataSetFile<'_> {
     /// The error for a damaged structure.
     pub(super) fn damaged(&self, cause: impl std::fmt::Display) -> Error {
-        let cause = format!("the structure of {} is damaged: {cause}", shown(&self.name));
+        let cause = match self.name.as_str() {
+            "" => format!("the structure is damaged: {cause}"),
+            name => format!("the structure of {} is damaged: {cause}", shown(name)),
+        };
         file_error::damaged("open", self.path, cause)
     }
 

@@ -10,8 +10,8 @@ use trijet::Result;
 
 /// The largest damaged array that is read.
 const READ_BYTES_MAX: u64 = 1 << 16;
-/// The distance of the bytes that are damaged. 1 takes a minute.
-const STEP: usize = 17;
+/// The distance of the bytes that are damaged. 1 takes two minutes.
+const STEP: usize = 41;
 /// The bits that are turned, one after another.
 const BITS: [u8; 5] = [0xff, 0x01, 0x80, 0x08, 0x3c];
 

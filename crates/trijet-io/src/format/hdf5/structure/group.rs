@@ -57,12 +57,12 @@ fn add_node(
     let mut fields = structure.cursor(&prefix);
     fields.skip(2)?;
     let count = fields.u16()?;
-    let entry_bytes = 24 + 2 * structure.widths.address as u64;
+    let entry_bytes = 24 + (structure.widths.length + structure.widths.address) as u64;
     let start = node.checked_add(8).ok_or_else(|| Fault::damaged("an address is too large"))?;
     let entries = structure.read(start, u64::from(count) * entry_bytes)?;
     let mut fields = structure.cursor(&entries);
     for _ in 0..count {
-        let name = names.text(fields.number(structure.widths.address)?)?;
+        let name = names.text(fields.length()?)?;
         let object = fields.address()?;
         let cached = fields.u32()?;
         fields.skip(4)?;

@@ -56,8 +56,9 @@ pub(super) fn shared(structure: &Structure, place: &[u8], kind: u16) -> Outcome<
     let mut fields = structure.cursor(place);
     let (version, location) = (fields.u8()?, fields.u8()?);
     match (version, location) {
-        (1, 0) => fields.skip(6)?,
-        (2, 0) | (3, 2) => {}
+        // The earlier versions have no other location than an object.
+        (1, _) => fields.skip(6)?,
+        (2, _) | (3, 2) => {}
         (3, 1) => {
             let cause = "its description is in a heap of the file (H5Pset_shared_mesg_index)";
             return Err(Fault::Unsupported(cause.to_owned()));

@@ -65,14 +65,15 @@ fn of_version_0(structure: &mut Structure, version: u8) -> Outcome<Superblock> {
     let fixed = if version == 0 { 24 } else { 28 };
     let bytes = structure.read(0, fixed)?;
     set_widths(structure, bytes.get(13..15).unwrap_or_default())?;
-    // Four addresses, and the entry of the root group, which starts with two.
-    let bytes = structure.read(fixed, 6 * structure.widths.address as u64)?;
+    // Four addresses, and the entry of the root group, which starts with its name and its address.
+    let Widths { address, length } = structure.widths;
+    let bytes = structure.read(fixed, (5 * address + length) as u64)?;
     let mut fields = structure.cursor(&bytes);
     let base = fields.defined_address()?;
     fields.address()?;
     let stored_end = fields.defined_address()?;
     fields.address()?;
-    fields.address()?;
+    fields.length()?;
     let root = fields.defined_address()?;
     Ok(Superblock { root, end: end(structure, base, stored_end) })
 }

@@ -1,0 +1,140 @@
+//! HDF5 files whose structure is unusual: links, large groups, and parts without an array of NumPy.
+
+use super::{assert_equals, golden, whole};
+use std::fs;
+use trijet::{Dtype, ErrorKind};
+use trijet_io::Input;
+
+#[track_caller]
+fn open(path: &str) -> Input {
+    Input::open(&golden("hdf5", path), None).unwrap()
+}
+
+#[track_caller]
+fn refused(path: &str, words: &[&str]) {
+    let error = Input::open(&golden("hdf5", path), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "`{error}` has no `{word}`");
+    }
+}
+
+#[test]
+fn soft_links_are_followed_from_their_group_or_the_root() {
+    for name in ["links-old", "links-new"] {
+        for path in [
+            "a/b/data",
+            "relative",
+            "a/sibling",
+            "a/b/absolute",
+            "group/data",
+            "twice",
+            "once",
+            "self/self/a/b/data",
+            "chain2",
+            "/chain17",
+        ] {
+            assert_equals(&open(&format!("{name}.h5::{path}")), "hdf5", name);
+        }
+    }
+}
+
+#[test]
+fn soft_links_to_nothing_or_in_circles_are_refused() {
+    for name in ["links-old", "links-new"] {
+        let names = "the data sets are /a/b/data";
+        for (path, cause) in [
+            ("nowhere", "there is no none"),
+            ("through", "there is no x"),
+            ("circle", "soft links lead to each other"),
+            ("left", "soft links lead to each other"),
+            // The library also follows 16 links.
+            ("chain0", "more than 16 soft links"),
+        ] {
+            let start = format!("/{path} cannot be opened");
+            refused(&format!("{name}.h5::{path}"), &[&start, cause, names]);
+        }
+        refused(&format!("{name}.h5::group"), &["/group is a group", names]);
+        let words = ["/away cannot be opened", "/data in the file other.h5", "h5py.File("];
+        refused(&format!("{name}.h5::away"), &words);
+        refused(&format!("{name}.h5::away/deeper"), &words[1..]);
+    }
+}
+
+#[test]
+fn a_file_with_only_external_links_is_refused_by_their_file() {
+    let words = ["no data set", "/entry/data is a link to /data in the file other.h5"];
+    refused("only_away.h5", &words);
+}
+
+#[test]
+fn descriptions_in_a_heap_of_the_file_are_refused() {
+    // The first description stays with its data set.
+    assert_eq!(open("shared_messages.h5::data").array().dtype(), Dtype::U16);
+    refused("shared_messages.h5::more", &["H5Pset_shared_mesg_index"]);
+    refused("shared_messages.h5", &["cannot be read", "H5Pset_shared_mesg_index"]);
+}
+
+#[test]
+fn every_link_of_a_large_group_is_found() {
+    for name in ["links-dense", "links-ordered"] {
+        for path in ["many/stack", "many/soft", "many/a link to the group itself, number 77/stack"]
+        {
+            assert_equals(&open(&format!("{name}.h5::{path}")), "hdf5", name);
+        }
+    }
+}
+
+#[test]
+fn attributes_in_a_heap_are_read() {
+    let input = open("attributes-dense.h5");
+    let mut found = input.annotations().attributes.clone();
+    for number in 0..12 {
+        assert_eq!(found.remove(&format!("number{number}")), Some(number.into()));
+    }
+    let large = found.remove("large").unwrap();
+    assert_eq!(large, serde_json::Value::from_iter((0..600).map(f64::from)));
+    let expected = serde_json::json!({
+        "yes": 1, "half": -1.5, "words": ["a", "", "ccc"], "table": [1, 2, 3, 4],
+    });
+    assert_eq!(serde_json::Value::from(found), expected);
+}
+
+#[test]
+fn attributes_of_a_committed_type_are_read() {
+    assert_eq!(open("committed.h5").annotations().attributes["own"], 7);
+}
+
+#[test]
+fn a_page_of_an_extensible_array_that_was_not_written_has_no_chunks() {
+    let bytes = whole(&open("extensible_pages.h5"));
+    let first = 4 + 16 * ((1 << 13) - 1);
+    let set: Vec<(usize, u8)> =
+        bytes.iter().copied().enumerate().filter(|(_, value)| *value != 0).collect();
+    assert_eq!(set, [(3, 5), (first + 2048 + 1500, 6)]);
+}
+
+#[test]
+fn bfloat16_has_its_bits() {
+    let input = open("bfloat16.h5");
+    assert_eq!((input.array().dtype(), input.array().shape()), (Dtype::BF16, &[2, 3][..]));
+    let expected: Vec<u8> = (0x3f80_u16..0x3f86).flat_map(u16::to_le_bytes).collect();
+    assert_eq!(whole(&input), expected);
+}
+
+/// Programs put a text before a file, and its addresses stay as they are.
+#[test]
+fn a_file_after_other_bytes_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["gzip", "gzip-shuffle", "userblock-chunked", "index-implicit"] {
+        let own = fs::read(golden("hdf5", &format!("{name}.h5"))).unwrap();
+        // The start of a file is at a power of two.
+        for before in [512, 4096] {
+            let skipped = if name.starts_with("userblock") { 512 } else { 0 };
+            let path = folder.path().join("after.h5");
+            fs::write(&path, [vec![b'#'; before], own[skipped..].to_vec()].concat()).unwrap();
+            assert_equals(&Input::open(&path, None).unwrap(), "hdf5", name);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
