@@ -138,3 +138,33 @@ fn a_file_after_other_bytes_is_read() {
         }
     }
 }
+
+/// Once, each link of such a group had its own copy of the name.
+#[test]
+fn a_name_that_many_links_share_is_not_copied_without_a_limit() {
+    let mut bytes = fs::read(golden("hdf5", "old-tree-levels.h5")).unwrap();
+    let (count, name_bytes) = (60_000_usize, 4 << 20);
+    // A node of many symbols, whose names are the one in a large heap.
+    let node = bytes.len();
+    bytes.extend(b"SNOD\x01\0");
+    bytes.extend(u16::try_from(count).unwrap().to_le_bytes());
+    let entry = [&8_u64.to_le_bytes()[..], &96_u64.to_le_bytes(), &[0; 24]].concat();
+    bytes.extend(entry.repeat(count));
+    let text = bytes.len();
+    bytes.resize(text + 8 + name_bytes, b'x');
+    bytes.push(0);
+    let mut set = |at: usize, number: usize| {
+        bytes[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
+    };
+    // The segment of the heap of the root group, and the child of its tree.
+    let good = fs::read(golden("hdf5", "old-tree-levels.h5")).unwrap();
+    let place = |name: &[u8]| good.windows(4).position(|part| part == name).unwrap();
+    set(place(b"HEAP") + 8, 9 + name_bytes);
+    set(place(b"HEAP") + 24, text);
+    set(place(b"TREE") + 32, node);
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    fs::write(&bad, bytes).unwrap();
+    let error = Input::open(&bad, None).unwrap_err();
+    assert!(error.to_string().contains("the same bytes again and again"), "{error}");
+}

@@ -121,6 +121,7 @@ impl FractalHeap {
         }
         let at = offset.checked_sub(start).and_then(|at| usize::try_from(at).ok());
         let block = self.direct(structure, address, direct_bytes)?;
+        structure.charge(bytes as u64)?;
         let found = at.and_then(|at| block.get(at..at.checked_add(bytes)?));
         found.map(<[u8]>::to_vec).ok_or_else(outside)
     }

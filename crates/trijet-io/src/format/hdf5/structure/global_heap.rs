@@ -29,7 +29,9 @@ impl GlobalHeap {
         };
         let number = u16::try_from(number).ok();
         let found = number.and_then(|number| objects.get(&number));
-        found.map(Vec::as_slice).ok_or_else(|| Fault::damaged("a text is not in its heap"))
+        let found = found.ok_or_else(|| Fault::damaged("a text is not in its heap"))?;
+        structure.charge(found.len() as u64)?;
+        Ok(found)
     }
 }
 

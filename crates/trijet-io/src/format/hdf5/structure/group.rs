@@ -62,14 +62,14 @@ fn add_node(
     let entries = structure.read(start, u64::from(count) * entry_bytes)?;
     let mut fields = structure.cursor(&entries);
     for _ in 0..count {
-        let name = names.text(fields.length()?)?;
+        let name = names.text(structure, fields.length()?)?;
         let object = fields.address()?;
         let cached = fields.u32()?;
         fields.skip(4)?;
         let mut scratch = fields.of(fields.rest());
         fields.skip(16)?;
         let end = match (cached, object) {
-            (CACHED_SOFT, _) => LinkEnd::Soft(names.text(u64::from(scratch.u32()?))?),
+            (CACHED_SOFT, _) => LinkEnd::Soft(names.text(structure, u64::from(scratch.u32()?))?),
             (_, Some(object)) => LinkEnd::Hard(object),
             (_, None) => return Err(Fault::damaged("a link leads nowhere")),
         };

@@ -21,9 +21,11 @@ impl LocalHeap {
     }
 
     /// The text at an offset, up to the next NUL.
-    pub(super) fn text(&self, offset: u64) -> Outcome<String> {
+    pub(super) fn text(&self, structure: &Structure, offset: u64) -> Outcome<String> {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..));
         let text = rest.and_then(|rest| rest.split(|byte| *byte == 0).next());
-        text.map(text_of).ok_or_else(|| Fault::damaged("a name is not in its heap"))
+        let text = text.ok_or_else(|| Fault::damaged("a name is not in its heap"))?;
+        structure.charge(text.len() as u64)?;
+        Ok(text_of(text))
     }
 }

@@ -24,7 +24,7 @@ pub(in crate::format::hdf5) struct Structure {
     file: File,
     /// The length of the file.
     bytes: u64,
-    /// The bytes that may still be read.
+    /// The bytes that may still be read or copied.
     left: Cell<u64>,
     /// The offset of the address 0, which is after the block of a user.
     pub(super) base: u64,
@@ -61,15 +61,18 @@ impl Structure {
         if bytes > PART_BYTES_MAX {
             return Err(Fault::damaged(format!("a part of it has {bytes} bytes")));
         }
-        let left =
-            self.left.get().checked_sub(READ_BYTES_MIN.max(bytes)).ok_or_else(|| {
-                Fault::damaged("the structure names the same bytes again and again")
-            })?;
-        self.left.set(left);
+        self.charge(READ_BYTES_MIN.max(bytes))?;
         let length = usize::try_from(bytes).map_err(|_| Fault::damaged("it is too large"))?;
         let mut read = vec![0; length];
         self.file.read_exact_at(&mut read, offset).map_err(Fault::Io)?;
         Ok(read)
+    }
+
+    /// Counts bytes that are copied, because a damaged file can name the same ones many times.
+    pub(super) fn charge(&self, bytes: u64) -> Outcome<()> {
+        let again = || Fault::damaged("the structure names the same bytes again and again");
+        self.left.set(self.left.get().checked_sub(bytes).ok_or_else(again)?);
+        Ok(())
     }
 
     /// The bytes of a block without its signature.
