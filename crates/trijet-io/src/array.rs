@@ -31,7 +31,7 @@ impl Array {
     ///
     /// # Errors
     /// `InvalidValue` if the shape has no axes or more than 64 axes, or if the array has more bytes
-    /// than a file can hold.
+    /// than a file can hold. A row must fit also if there are none.
     pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
         let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
         if shape.is_empty() {
@@ -41,6 +41,9 @@ impl Array {
             return refuse(format!("{} axes; at most {AXES_MAX} are supported", shape.len()));
         }
         let bytes = product(&shape).and_then(|elements| elements.checked_mul(dtype.bytes()));
+        // Rows have a size also if there are none.
+        let row_bytes = width(&shape).checked_mul(dtype.bytes());
+        let bytes = bytes.zip(row_bytes).map(|(all, row)| all.max(row));
         if bytes.is_none_or(|bytes| bytes > BYTES_MAX) {
             return refuse(format!("the size of {dtype} {shape:?} overflows 64 bits"));
         }
@@ -70,8 +73,7 @@ impl Array {
     /// rows.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
-        let row_bytes = width.max(1) * self.dtype.bytes();
+        let row_bytes = width(&self.shape) * self.dtype.bytes();
         Layout::rows(self.bytes() / row_bytes, row_bytes)
     }
 
@@ -93,6 +95,14 @@ impl fmt::Display for Array {
     }
 }
 
+/// The number of elements of a row, at least 1. A row of an array with one axis is one element.
+fn width(shape: &[u64]) -> u64 {
+    match shape {
+        [] | [_] => 1,
+        [.., last] => (*last).max(1),
+    }
+}
+
 /// The number of elements of an array with this shape. `None` if the number overflows. If one axis
 /// is 0, the number is 0, even if the product of the other axes overflows.
 fn product(shape: &[u64]) -> Option<u64> {
@@ -100,4 +110,18 @@ fn product(shape: &[u64]) -> Option<u64> {
         return Some(0);
     }
     shape.iter().try_fold(1_u64, |all, &axis| all.checked_mul(axis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once, the size of a row overflowed.
+    #[test]
+    fn a_row_fits_also_into_an_array_without_elements() {
+        let error = Array::new(Dtype::U16, vec![0, 1 << 63]).unwrap_err();
+        assert!(error.to_string().contains("overflows 64 bits"), "{error}");
+        let array = Array::new(Dtype::U16, vec![1 << 63, 0, 1 << 60]).unwrap();
+        assert_eq!((array.bytes(), array.layout().rows), (0, 0));
+    }
 }

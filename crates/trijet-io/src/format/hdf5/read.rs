@@ -55,7 +55,11 @@ pub(super) fn open_in(
     let array =
         Array::new(dtype, shape).map_err(|error| error.context(format!("open {}", shown(path))))?;
     let annotations = annotations_of(tree, &data_set);
-    let opened = opened(place, tree, &data_set, array, order)?;
+    let opened = match array.bytes() {
+        // Nothing is stored, and products of the other axes may overflow.
+        0 => in_memory(array, Vec::new(), &place.metadata),
+        _ => opened(place, tree, &data_set, array, order)?,
+    };
     Ok(Opened { annotations, ..opened })
 }
 
@@ -106,9 +110,12 @@ fn compact(
     if order == ByteOrder::Big {
         swap(array.dtype(), &mut bytes);
     }
+    Ok(in_memory(array, bytes, &place.metadata))
+}
+
+fn in_memory(array: Array, bytes: Vec<u8>, metadata: &Metadata) -> Opened {
     let row_bytes = array.layout().row_bytes;
-    let reader = Box::new(CompactReader { bytes, row_bytes });
-    Ok(opened_by(array, 1, &place.metadata, reader))
+    opened_by(array, 1, metadata, Box::new(CompactReader { bytes, row_bytes }))
 }
 
 /// A data set of a few elements in memory.

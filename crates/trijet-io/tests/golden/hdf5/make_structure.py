@@ -74,6 +74,7 @@ make("grown-fixed", draw("u2", (3, 5)), chunks=(2, 2), maxshape=(4, 9))
 for name, options in [("", FULL), ("-gzip", GZIP)]:
     make(f"tree-levels{name}", draw("u1", (17, 19)), chunks=(1, 1), maxshape=(None, None), **options)
     make(f"old-tree-levels{name}", draw("u1", (17, 9)), "earliest", chunks=(1, 1), **options)
+make("no-elements", draw("u2", (0, 6, 7)), chunks=(1, 6, 7), maxshape=(None, 6, 7), **GZIP)
 early = chunks(2, 2, 2)
 early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
 low("implicit-limits", draw("u2", (3, 5, 3)), early, (4, 9, 3))
