@@ -122,6 +122,19 @@ fn bfloat16_has_its_bits() {
     assert_eq!(whole(&input), expected);
 }
 
+/// HDF5 1.4 had only the older of the two messages of a fill value.
+#[test]
+fn the_older_message_of_a_fill_value_is_read() {
+    let mut bytes = fs::read(golden("hdf5", "fill-old-header.h5")).unwrap();
+    // The type and the size of the newer message, which becomes a gap.
+    let at = bytes.windows(4).position(|part| part == [5, 0, 16, 0]).unwrap();
+    bytes[at] = 0;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("older.h5");
+    fs::write(&path, bytes).unwrap();
+    assert_equals(&Input::open(&path, None).unwrap(), "hdf5", "fill-old-header");
+}
+
 /// Programs put a text before a file, and its addresses stay as they are.
 #[test]
 fn a_file_after_other_bytes_is_read() {

@@ -7,13 +7,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use trijet::Result;
+use trijet::testing::Prng;
 
 /// The largest damaged array that is read.
 const READ_BYTES_MAX: u64 = 1 << 16;
-/// The distance of the bytes that are damaged. 1 takes two minutes.
+/// The number of bytes of a file for which it is damaged once. 1 takes two minutes.
 const STEP: usize = 41;
-/// The bits that are turned, one after another.
-const BITS: [u8; 5] = [0xff, 0x01, 0x80, 0x08, 0x3c];
+/// The bits that are turned.
+const BITS: [u8; 6] = [0xff, 0x01, 0x80, 0x08, 0x3c, 0x40];
 
 fn golden() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hdf5");
@@ -39,21 +40,44 @@ fn read(path: &Path, file: &File) -> Result<()> {
     }
 }
 
+/// Up to three edits of a file: turned bits, and numbers in the place of others. A number may be an
+/// address, so the parts of a file contain each other then.
+fn edits(prng: &mut Prng, good: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let mut below = |bound: usize| usize::try_from(prng.below(bound as u64)).unwrap();
+    (0..=below(3))
+        .map(|_| {
+            let at = below(good.len());
+            if below(2) == 0 {
+                return (at, vec![good[at] ^ BITS[below(BITS.len())]]);
+            }
+            let bytes = (1 << below(4)).min(good.len() - at);
+            let from = below(good.len() - bytes + 1);
+            (at, good[from..from + bytes].to_vec())
+        })
+        .collect()
+}
+
 #[test]
 fn a_damaged_structure_without_checksums_is_an_error_or_another_array() {
     let folder = tempfile::tempdir().unwrap();
     let bad = folder.path().join("bad.h5");
-    for path in golden() {
+    for (path, seed) in golden().into_iter().zip(0..) {
         let good = fs::read(&path).unwrap();
         fs::write(&bad, &good).unwrap();
         let file = File::options().read(true).write(true).open(&bad).unwrap();
-        for (turn, at) in (0..good.len()).step_by(STEP).enumerate() {
-            let damaged = good[at] ^ BITS[turn % BITS.len()];
-            file.write_all_at(&[damaged], at as u64).unwrap();
-            if let Err(error) = read(&bad, &file) {
-                assert!(error.to_string().contains("bad.h5"), "{} {at}: {error}", path.display());
+        let mut prng = Prng::new(seed);
+        for turn in 0..good.len() / STEP {
+            let edits = edits(&mut prng, &good);
+            for (at, bytes) in &edits {
+                file.write_all_at(bytes, *at as u64).unwrap();
             }
-            file.write_all_at(&good[at..=at], at as u64).unwrap();
+            if let Err(error) = read(&bad, &file) {
+                let name = path.display();
+                assert!(error.to_string().contains("bad.h5"), "{name} {turn}: {error}");
+            }
+            for (at, bytes) in edits {
+                file.write_all_at(&good[at..at + bytes.len()], at as u64).unwrap();
+            }
         }
     }
 }
