@@ -1,9 +1,9 @@
 //! Extensible arrays: the index of the chunks of a data set that can grow along one axis.
 //!
 //! The index block has the first entries, the addresses of the first data blocks, and the addresses
-//! of super blocks, which have the addresses of further data blocks. The data blocks of the super
-//! blocks with the numbers 0, 1, 2, 3, 4 .. are 1, 1, 2, 2, 4 .. in number, and have 1, 2, 2, 4, 4
-//! .. times the entries of the smallest one.
+//! of secondary blocks, which have the addresses of further data blocks. The secondary blocks with
+//! the numbers 0, 1, 2, 3, 4 .. have 1, 1, 2, 2, 4 .. data blocks, each with 1, 2, 2, 4, 4 .. times
+//! the entries of the smallest one. The index block takes the place of the first secondary blocks.
 
 use super::array_entries::{EntryForm, has_page};
 use super::chunk_sink::ChunkSink;
@@ -21,10 +21,10 @@ struct ExtensibleArray {
     index_entries: u64,
     /// The number of entries of the smallest data block.
     smallest: u64,
-    /// The number of super blocks whose data blocks are in the index block.
-    direct_supers: u32,
-    /// The number of all super blocks.
-    supers: u32,
+    /// The number of secondary blocks whose data blocks are in the index block.
+    direct: u32,
+    /// The number of all secondary blocks.
+    secondaries: u32,
     /// The number of entries of a page.
     page: u64,
     /// The number of entries that were set, as far as the highest one.
@@ -32,9 +32,9 @@ struct ExtensibleArray {
     index_block: u64,
 }
 
-/// The data blocks of a super block.
+/// The data blocks of a secondary block.
 #[derive(Debug, Clone, Copy)]
-struct SuperBlock {
+struct SecondaryBlock {
     /// The number of data blocks.
     blocks: u64,
     /// The number of entries of a data block.
@@ -43,13 +43,13 @@ struct SuperBlock {
     first: u64,
 }
 
-/// A data block of a super block.
+/// A data block of a secondary block.
 #[derive(Debug, Clone, Copy)]
 struct DataBlock<'a> {
     address: u64,
     first: u64,
     entries: u64,
-    /// The bits of all pages of the super block, and the number of the first page.
+    /// The bits of all pages of the secondary block, and the number of the first page.
     pages: Option<PageBits<'a>>,
 }
 
@@ -67,8 +67,8 @@ pub(super) fn extensible_array(
     sink: &mut ChunkSink<'_>,
 ) -> Outcome<()> {
     let Some(array) = header(structure, address)? else { return Ok(()) };
-    let supers = array.super_blocks()?;
-    let (direct, others) = supers.split_at(array.direct_supers.min(array.supers) as usize);
+    let secondaries = array.secondary_blocks()?;
+    let (direct, others) = secondaries.split_at(array.direct.min(array.secondaries) as usize);
     let direct_blocks: u64 = direct.iter().map(|one| one.blocks).sum();
     let address_bytes = structure.widths.address as u64;
     let addresses = direct_blocks.saturating_add(others.len() as u64);
@@ -91,7 +91,7 @@ pub(super) fn extensible_array(
     }
     for one in others {
         if let Some(address) = fields.address()? {
-            super_block(structure, &array, *one, address, sink)?;
+            secondary_block(structure, &array, *one, address, sink)?;
         }
     }
     Ok(())
@@ -103,16 +103,16 @@ impl ExtensibleArray {
         6 + structure.widths.address as u64
     }
 
-    /// The super blocks that have entries which were set.
-    fn super_blocks(&self) -> Outcome<Vec<SuperBlock>> {
+    /// All secondary blocks, also those in the index block.
+    fn secondary_blocks(&self) -> Outcome<Vec<SecondaryBlock>> {
         let mut first = self.index_entries;
         let mut all = Vec::new();
-        for number in 0..self.supers {
+        for number in 0..self.secondaries {
             let blocks = 1_u64.checked_shl(number / 2);
             let entries = 1_u64.checked_shl(number.div_ceil(2));
             let entries = entries.and_then(|times| times.checked_mul(self.smallest));
             let (blocks, entries) = blocks.zip(entries).ok_or_else(too_large)?;
-            all.push(SuperBlock { blocks, entries, first });
+            all.push(SecondaryBlock { blocks, entries, first });
             let end = blocks.checked_mul(entries).and_then(|all| all.checked_add(first));
             first = end.ok_or_else(too_large)?;
         }
@@ -157,19 +157,19 @@ fn header(structure: &Structure, address: u64) -> Outcome<Option<ExtensibleArray
         offset_bytes: u64::from(bits.div_ceil(8)),
         index_entries: u64::from(index_entries),
         smallest: u64::from(smallest),
-        direct_supers: 2 * pointers.ilog2(),
-        supers: 1 + u32::from(bits) - smallest.ilog2(),
+        direct: 2 * pointers.ilog2(),
+        secondaries: 1 + u32::from(bits) - smallest.ilog2(),
         page: 1 << page_bits,
         used,
         index_block,
     }))
 }
 
-/// Takes the data blocks of a super block.
-fn super_block(
+/// Takes the data blocks of a secondary block.
+fn secondary_block(
     structure: &Structure,
     array: &ExtensibleArray,
-    own: SuperBlock,
+    own: SecondaryBlock,
     address: u64,
     sink: &mut ChunkSink<'_>,
 ) -> Outcome<()> {
