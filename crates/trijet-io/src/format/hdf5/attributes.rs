@@ -16,6 +16,7 @@ const MICROMETRE: f64 = 1e-6;
 /// because the elements do not depend on it.
 pub(super) fn annotations_of(tree: &ObjectTree, data_set: &DataSet) -> Annotations {
     let mut found = tree.attributes(&data_set.object);
+    found.retain(|attribute| !attribute.space.is_null);
     found.sort_by(|one, other| one.name.cmp(&other.name));
     let texts = tree.texts(&found, VALUES_MAX);
     let mut attributes = Map::new();

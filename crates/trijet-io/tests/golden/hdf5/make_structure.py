@@ -221,7 +221,7 @@ with h5py.File("attributes-dense.h5", "w", libver="v114") as file:
     data.attrs["half"] = numpy.float16(-1.5)
     data.attrs["words"] = ["a", "", "ccc"]
     data.attrs["table"] = numpy.array([[1, 2], [3, 4]], "u1")
-    data.attrs["nothing"] = h5py.Empty("f4")
+    data.attrs["nothing"], data.attrs["no words"] = h5py.Empty("f4"), h5py.Empty("S3")
 
 # Files that are refused: no .npy file is beside them.
 with h5py.File("only_away.h5", "w") as file:

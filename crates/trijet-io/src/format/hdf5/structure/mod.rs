@@ -10,9 +10,11 @@
 //! | `group`, `links`, `attribute` | the links and the attributes of an object |
 //! | `object`, `header` | an object and its messages |
 //! | `dataspace`, `datatype`, `layout`, `fill`, `pipeline` | one message each |
-//! | `chunk_index`, `fixed_array`, `extensible_array` | the places of chunks |
+//! | `chunk_index`, `fixed_array`, `extensible_array`, `array_entries` | the indices of chunks |
+//! | `chunk_sink` | the places of chunks, as all indices give them |
 //! | `btree1`, `btree2`, `local_heap`, `global_heap`, `fractal_heap` | containers |
 //! | `superblock`, `storage`, `cursor` | the file as bytes |
+//! | `fault` | the reasons why a part is not read |
 //!
 //! Any bytes may be in a file. Every length is compared with the file before memory is reserved,
 //! numbers are added with checks, and all reads together have a limit, so that trees whose nodes
