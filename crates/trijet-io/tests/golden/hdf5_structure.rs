@@ -55,9 +55,16 @@ fn soft_links_to_nothing_or_in_circles_are_refused() {
             refused(&format!("{name}.h5::{path}"), &[&start, cause, names]);
         }
         refused(&format!("{name}.h5::group"), &["/group is a group", names]);
+    }
+}
+
+#[test]
+fn a_link_to_another_file_is_refused() {
+    for name in ["away_old", "away_new"] {
         let words = ["/away cannot be opened", "/data in the file other.h5", "h5py.File("];
         refused(&format!("{name}.h5::away"), &words);
         refused(&format!("{name}.h5::away/deeper"), &words[1..]);
+        assert_eq!(open(&format!("{name}.h5::a/b/data")).array().shape(), [2, 3, 4]);
     }
 }
 
@@ -65,6 +72,55 @@ fn soft_links_to_nothing_or_in_circles_are_refused() {
 fn a_file_with_only_external_links_is_refused_by_their_file() {
     let words = ["no data set", "/entry/data is a link to /data in the file other.h5"];
     refused("only_away.h5", &words);
+}
+
+/// Once, another data set was opened without a word: the only one that could be read.
+#[test]
+fn the_only_readable_data_set_is_no_default_beside_others() {
+    for name in ["away_old", "away_new"] {
+        let words = ["has /a/b/data, but /away is a link to /data in the file other.h5", "::/a/b"];
+        refused(&format!("{name}.h5"), &words);
+    }
+    let deep = vec!["a"; 17].join("/");
+    refused("deep_groups.h5", &[&format!("/{deep}, which cannot be read (below 16 other groups)")]);
+    assert_eq!(open(&format!("deep_groups.h5::{deep}/stack")).array().shape(), [2, 3, 4]);
+}
+
+/// Once, the search followed, and found the only stack of the file.
+#[test]
+fn a_default_of_nexus_that_cannot_be_read_is_refused() {
+    let by = "/entry/data/data (by the attribute signal of /entry/data) ";
+    let (unopened, group) = (format!("{by}cannot be opened"), format!("{by}is a group"));
+    for (name, words) in [
+        ("away", &[&*unopened, "/data in the file raw.h5", "['entry/data/data']"][..]),
+        ("entry_away", &["/entry (by the attribute default of /) cannot be opened"]),
+        ("missing", &[&unopened, "there is no data", "/flats/flat"]),
+        ("group", &[&group, "/flats/flat"]),
+    ] {
+        refused(&format!("nexus_{name}.h5"), words);
+        assert_eq!(open(&format!("nexus_{name}.h5::flats/flat")).array().shape(), [2, 3, 4]);
+    }
+    // Only a text is a name, and a group is not its own default.
+    assert_eq!(open("nexus_number.h5").array().shape(), [2, 3, 4]);
+}
+
+#[test]
+fn a_default_of_nexus_that_is_damaged_is_no_other_data_set() {
+    let good = fs::read(golden("hdf5", "nexus.h5")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    let headers: Vec<usize> =
+        (0..good.len() - 4).filter(|at| &good[*at..at + 4] == b"OHDR").collect();
+    for at in headers {
+        let mut bytes = good.clone();
+        // The version of the header.
+        bytes[at + 4] = 9;
+        fs::write(&bad, bytes).unwrap();
+        if let Ok(input) = Input::open(&bad, None) {
+            assert_equals(&input, "hdf5", "nexus");
+        }
+        fs::remove_file(&bad).unwrap();
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ const MICROMETRE: f64 = 1e-6;
 /// The facts that the attributes of a data set state. An attribute that cannot be read is left out,
 /// because the elements do not depend on it.
 pub(super) fn annotations_of(tree: &ObjectTree, data_set: &DataSet) -> Annotations {
-    let mut found = tree.attributes(&data_set.object);
+    let mut found = tree.attributes(&data_set.object).found;
     found.retain(|attribute| !attribute.space.is_null);
     found.sort_by(|one, other| one.name.cmp(&other.name));
     let texts = tree.texts(&found, VALUES_MAX);

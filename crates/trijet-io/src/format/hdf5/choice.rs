@@ -1,7 +1,9 @@
 //! The choice of a data set in a file.
 
 use super::place::DataSetFile;
-use super::structure::{DataSet, Datatype, Fault, LinkEnd, Object, ObjectTree, Outcome};
+use super::structure::{
+    Attributes, DataSet, Datatype, Fault, LinkEnd, Object, ObjectTree, Outcome,
+};
 use crate::file_error;
 use crate::shown::shown;
 use std::collections::BTreeSet;
@@ -30,10 +32,15 @@ pub(super) fn choose(
     if let Some(name) = inner {
         return named(place, tree, name);
     }
-    if let Some(chosen) = default_of_nexus(tree) {
+    if let Some(chosen) = default_of_nexus(place, tree)? {
         return Ok(chosen);
     }
-    let Search { found, unread, away } = data_sets(place, tree)?;
+    only_one(place, data_sets(place, tree)?)
+}
+
+/// The data set of a search that is the default.
+fn only_one(place: &DataSetFile<'_>, search: Search) -> Result<Chosen> {
+    let Search { found, unread, away } = search;
     let is_stack = |one: &Chosen| one.data_set.space.shape.len() >= STACK_AXES;
     let (stacks, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_stack);
     let candidates = if stacks.is_empty() { others } else { stacks };
@@ -51,12 +58,19 @@ pub(super) fn choose(
     }
     let mut candidates = candidates.into_iter();
     match (candidates.next(), names.len()) {
-        (Some(only), 1) => Ok(only),
+        (Some(only), 1) => match away {
+            None => Ok(only),
+            Some(away) => refused(format!(
+                "has /{}, but {away}; open that file, or name the data set, as in {}::/{}",
+                names[0],
+                shown(place.path),
+                names[0]
+            )),
+        },
         (None, _) => refused(match away {
-            Some(away) => format!(
-                "has no data set of numbers with axes; {away}, and external links are not \
-                 followed: open that file"
-            ),
+            Some(away) => {
+                format!("has no data set of numbers with axes; {away}: open that file")
+            }
             None => "has no data set of numbers with axes".to_owned(),
         }),
         (Some(_), count) => refused(format!(
@@ -80,23 +94,45 @@ fn list(names: &[String]) -> String {
 
 /// The data set at a path.
 fn named(place: &DataSetFile<'_>, tree: &ObjectTree, name: &str) -> Result<Chosen> {
-    let object = match tree.find(name) {
-        Ok(object) => object,
-        Err(Fault::Missing(cause)) => {
-            let cause = format!("/{} cannot be opened ({cause})", shown(name));
-            return Err(missing(place, tree, &cause));
+    let found = tree.find(name).map_err(|fault| unreached(place, tree, name, "", fault))?;
+    data_set_of(place, tree, name.to_owned(), found, "")
+}
+
+/// The error for a path at which no object can be read. `by` is an attribute that names the path,
+/// for the message.
+fn unreached(
+    place: &DataSetFile<'_>,
+    tree: &ObjectTree,
+    name: &str,
+    by: &str,
+    fault: Fault,
+) -> Error {
+    match fault {
+        Fault::Missing(cause) => {
+            let cause = format!("/{}{by} cannot be opened ({cause})", shown(name));
+            missing(place, tree, &cause)
         }
-        Err(Fault::Unsupported(cause)) => return Err(place.unreached(&cause)),
-        Err(fault) => return Err(place.fault(fault)),
-    };
+        Fault::Unsupported(cause) => place.unreached(name, by, &cause),
+        fault => place.fault_at(name, fault),
+    }
+}
+
+/// The data set with a name, if the object at its path is one.
+fn data_set_of(
+    place: &DataSetFile<'_>,
+    tree: &ObjectTree,
+    name: String,
+    object: Object,
+    by: &str,
+) -> Result<Chosen> {
     if object.is_group() {
-        return Err(missing(place, tree, &format!("/{} is a group", shown(name))));
+        return Err(missing(place, tree, &format!("/{}{by} is a group", shown(&name))));
     }
     if !object.is_data_set() {
-        return Err(missing(place, tree, &format!("/{} is no data set", shown(name))));
+        return Err(missing(place, tree, &format!("/{}{by} is no data set", shown(&name))));
     }
-    let data_set = tree.data_set(object).map_err(|fault| place.fault(fault))?;
-    Ok(Chosen { name: name.to_owned(), data_set })
+    let data_set = tree.data_set(object).map_err(|fault| place.fault_at(&name, fault))?;
+    Ok(Chosen { name, data_set })
 }
 
 /// The error for a path at which there is no data set.
@@ -111,30 +147,67 @@ fn missing(place: &DataSetFile<'_>, tree: &ObjectTree, cause: &str) -> Error {
 }
 
 /// The data set that the attributes `default` and `signal` of a NeXus file name.
-fn default_of_nexus(tree: &ObjectTree) -> Option<Chosen> {
-    let (mut group, mut name) = (tree.root().ok()?, String::new());
+///
+/// # Errors
+/// There is such an attribute, and it leads to no data set. Another one would be the wrong one.
+fn default_of_nexus(place: &DataSetFile<'_>, tree: &ObjectTree) -> Result<Option<Chosen>> {
+    let mut group = tree.root().map_err(|fault| place.fault(fault))?;
+    let mut name = String::new();
     for _ in 0..DEPTH_MAX {
-        let below = |name: &str, next: &str| match next.strip_prefix('/') {
+        let [signal, default] = texts(place, tree, &group, &name)?;
+        let is_last = signal.is_some();
+        let Some(next) = signal.or(default) else { return Ok(None) };
+        let attribute = if is_last { "signal" } else { "default" };
+        let by = format!(" (by the attribute {attribute} of /{})", shown(&name));
+        name = match next.strip_prefix('/') {
             Some(next) => next.to_owned(),
-            None if name.is_empty() => next.to_owned(),
+            None if name.is_empty() => next,
             None => format!("{name}/{next}"),
         };
-        if let Some(signal) = text(tree, &group, "signal") {
-            let name = below(&name, &signal);
-            let object = tree.find(&name).ok().filter(Object::is_data_set)?;
-            return Some(Chosen { name, data_set: tree.data_set(object).ok()? });
+        let object = tree.find(&name);
+        let object = object.map_err(|fault| unreached(place, tree, &name, &by, fault))?;
+        if is_last || object.is_data_set() {
+            return data_set_of(place, tree, name, object, &by).map(Some);
         }
-        name = below(&name, &text(tree, &group, "default")?);
-        group = tree.find(&name).ok()?;
+        group = object;
     }
-    None
+    let cause = format!("more than {DEPTH_MAX} attributes default lead to each other");
+    Err(missing(place, tree, &cause))
 }
 
-/// The text of an attribute.
-fn text(tree: &ObjectTree, object: &Object, name: &str) -> Option<String> {
-    let mut all = tree.attributes(object);
-    all.retain(|attribute| attribute.name == name);
-    tree.texts(&all, 1).pop()??.pop()
+/// The texts of the attributes `signal` and `default` of a group. Other attributes may have these
+/// names, such as numbers. An attribute without a value, or with the group itself, counts as none.
+fn texts(
+    place: &DataSetFile<'_>,
+    tree: &ObjectTree,
+    group: &Object,
+    name: &str,
+) -> Result<[Option<String>; 2]> {
+    let Attributes { found, unread } = tree.attributes(group);
+    let text = |wanted: &str| {
+        let Some(own) = found.iter().find(|one| one.name == wanted) else {
+            return match &unread {
+                Some(fault) => Err(format!("an attribute of it cannot be read ({fault})")),
+                None => Ok(None),
+            };
+        };
+        if own.space.is_null || !own.is_text() {
+            return Ok(None);
+        }
+        match tree.texts(std::slice::from_ref(own), 1).pop().flatten() {
+            Some(mut texts) => Ok(texts.pop().filter(|text| !matches!(&**text, "" | "."))),
+            None => Err(format!("the attribute {wanted} of it is not one text")),
+        }
+    };
+    let both = text("signal").and_then(|signal| Ok([signal, text("default")?]));
+    both.map_err(|cause| {
+        let cause = format!(
+            "has /{}, and {cause}; name the data set, as in {}::/entry/data",
+            shown(name),
+            shown(place.path)
+        );
+        file_error::refused("open", place.path, cause)
+    })
 }
 
 /// The data sets of a file.
@@ -143,7 +216,7 @@ struct Search {
     found: Vec<Chosen>,
     /// An object that cannot be read.
     unread: Option<Unread>,
-    /// A statement about an external link.
+    /// A statement about a link that is not followed.
     away: Option<String>,
 }
 
@@ -211,20 +284,30 @@ impl Search {
                 LinkEnd::Hard(address) => address,
                 LinkEnd::External { file, path } => {
                     let (name, path, file) = (shown(&name), shown(&path), shown(&file));
-                    self.away = Some(format!("/{name} is a link to {path} in the file {file}"));
+                    self.away = Some(format!(
+                        "/{name} is a link to {path} in the file {file}, and external links are \
+                         not followed"
+                    ));
                     continue;
                 }
-                LinkEnd::Soft(_) | LinkEnd::Foreign(_) => continue,
+                LinkEnd::Foreign(kind) => {
+                    let fault = Fault::Unsupported(format!("a link of the unknown kind {kind}"));
+                    self.unread = Some(Unread { name, fault });
+                    continue;
+                }
+                LinkEnd::Soft(_) => continue,
             };
             // Groups may contain each other.
             if !seen.insert(address) || seen.len() > OBJECTS_MAX {
                 continue;
             }
             match tree.object(address) {
+                Ok(object) if object.is_group() && group.depth < DEPTH_MAX => {
+                    groups.push(OpenGroup { name, object, depth: group.depth + 1 });
+                }
                 Ok(object) if object.is_group() => {
-                    if group.depth < DEPTH_MAX {
-                        groups.push(OpenGroup { name, object, depth: group.depth + 1 });
-                    }
+                    let fault = Fault::Unsupported(format!("below {DEPTH_MAX} other groups"));
+                    self.unread = Some(Unread { name, fault });
                 }
                 Ok(object) => self.add(tree, name, object),
                 Err(fault) => self.unread = Some(Unread { name, fault }),

@@ -27,7 +27,11 @@ pub(super) struct DataSetFile<'a> {
 impl DataSetFile<'_> {
     /// The error for a damaged structure.
     pub(super) fn damaged(&self, cause: impl std::fmt::Display) -> Error {
-        let cause = match self.name.as_str() {
+        self.damaged_at(&self.name, cause)
+    }
+
+    fn damaged_at(&self, name: &str, cause: impl std::fmt::Display) -> Error {
+        let cause = match name {
             "" => format!("the structure is damaged: {cause}"),
             name => format!("the structure of {} is damaged: {cause}", shown(name)),
         };
@@ -36,26 +40,35 @@ impl DataSetFile<'_> {
 
     /// Refuses a data set with the line of Python that converts it.
     pub(super) fn refused(&self, cause: &str) -> Error {
-        self.refused_with_line(&format!("{}: {cause}", shown(&self.name)))
+        self.refused_at(&self.name, cause)
+    }
+
+    fn refused_at(&self, name: &str, cause: &str) -> Error {
+        self.refused_with_line(name, &format!("{}: {cause}", shown(name)))
     }
 
     /// Refuses a path, for example along an external link, with the line of Python that converts
-    /// the data set.
-    pub(super) fn unreached(&self, cause: &str) -> Error {
-        self.refused_with_line(&format!("/{} cannot be opened: {cause}", shown(&self.name)))
+    /// the data set. `by` is a note about the path.
+    pub(super) fn unreached(&self, name: &str, by: &str, cause: &str) -> Error {
+        self.refused_with_line(name, &format!("/{}{by} cannot be opened: {cause}", shown(name)))
     }
 
-    fn refused_with_line(&self, cause: &str) -> Error {
+    fn refused_with_line(&self, name: &str, cause: &str) -> Error {
         // `hdf5plugin` reads filters that HDF5 itself does not have.
-        let array = format!("h5py.File({{}})[{}][:]", literal(Path::new(&self.name)));
+        let array = format!("h5py.File({{}})[{}][:]", literal(Path::new(name)));
         refused_with_line("open", self.path, cause, "hdf5plugin, h5py", &array)
     }
 
     /// The error for a part of the structure that is not read.
     pub(super) fn fault(&self, fault: Fault) -> Error {
+        self.fault_at(&self.name, fault)
+    }
+
+    /// The error for a part of the structure of the object at a path.
+    pub(super) fn fault_at(&self, name: &str, fault: Fault) -> Error {
         match fault {
-            Fault::Damaged(cause) => self.damaged(cause),
-            Fault::Unsupported(cause) | Fault::Missing(cause) => self.refused(&cause),
+            Fault::Damaged(cause) => self.damaged_at(name, cause),
+            Fault::Unsupported(cause) | Fault::Missing(cause) => self.refused_at(name, &cause),
             Fault::Io(error) => file_error::io("open", self.path, error),
         }
     }

@@ -7,6 +7,7 @@ Made with h5py 3.16.0 (HDF5 2.0.0) and numpy 2.4.6 under Python 3.11.
 
 import ctypes
 import pathlib
+import shutil
 import h5py
 import numpy
 
@@ -190,7 +191,6 @@ for name, libver in [("old", "earliest"), ("new", "v114")]:
             file[at] = h5py.SoftLink(target)
         for number in range(18):
             file[f"chain{number}"] = h5py.SoftLink(f"chain{number + 1}" if number < 17 else "a/b/data")
-        file["away"] = h5py.ExternalLink("other.h5", "/data")
 # Many links in a heap, whose root is a table of blocks, with an index by creation and without one.
 for name, order in [("links-dense", False), ("links-ordered", True)]:
     with h5py.File(f"{name}.h5", "w", libver="v114", track_order=order) as file:
@@ -231,3 +231,29 @@ call("H5Pset_shared_mesg_nindexes", fcpl, ctypes.c_uint(1))
 call("H5Pset_shared_mesg_index", fcpl, ctypes.c_uint(0), ctypes.c_uint(1 << 3), ctypes.c_uint(1))
 with h5py.File(h5py.h5f.create(b"shared_messages.h5", h5py.h5f.ACC_TRUNC, fcpl)) as file:
     file["data"], file["more"] = draw("u2", (2, 3)), draw("u2", (2, 3))
+# Links to other files beside a data set.
+for name, libver in [("old", "earliest"), ("new", "v114")]:
+    with h5py.File(f"away_{name}.h5", "w", libver=libver) as file:
+        file["a/b/data"] = draw("u2", (2, 3, 4))
+        file["away"] = h5py.ExternalLink("other.h5", "/data")
+# The default of NeXus cannot be read, and there is another stack.
+for name in ["away", "entry_away", "missing", "group", "number"]:
+    with h5py.File(f"nexus_{name}.h5", "w") as file:
+        file["flats/flat"] = draw("u2", (2, 3, 4))
+        file.attrs["default"] = "entry"
+        if name == "entry_away":
+            file["entry"] = h5py.ExternalLink("other.h5", "/entry")
+            continue
+        group = file.create_group("entry/data")
+        file["entry"].attrs["default"] = "data"
+        group.attrs["signal"] = 1 if name == "number" else "data"
+        if name == "number":
+            group.attrs["default"] = "."
+        if name == "away":
+            group["data"] = h5py.ExternalLink("raw.h5", "/data")
+        elif name == "group":
+            group.create_group("data")
+# One data set is at a depth that is searched, and one below it.
+with h5py.File("deep_groups.h5", "w", libver="v114") as file:
+    file["stack"] = draw("u2", (2, 3, 4))
+    file["/".join(["a"] * 17) + "/stack"] = draw("u2", (2, 3, 4))

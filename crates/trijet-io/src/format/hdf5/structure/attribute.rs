@@ -39,27 +39,58 @@ impl Attribute {
         let all = self.bytes.get(..count.checked_mul(bytes)?)?;
         if bytes == 0 { None } else { Some(all.chunks_exact(bytes).collect()) }
     }
-}
 
-/// The readable attributes of an object. An attribute that cannot be read is left out.
-pub(super) fn attributes(structure: &Structure, object: &Object) -> Vec<Attribute> {
-    let own = object.all(ATTRIBUTE).filter(|message| !message.is_shared);
-    let mut found: Vec<Attribute> =
-        own.filter_map(|message| attribute(structure, &message.body).ok()).collect();
-    if let Ok(Some(body)) = object.body(structure, ATTRIBUTE_INFO) {
-        // The attributes before the fault stay.
-        found.extend(dense(structure, &body).unwrap_or_default());
+    pub(in crate::format::hdf5) fn is_text(&self) -> bool {
+        matches!(self.datatype, Datatype::Text { .. } | Datatype::TextOfAnyLength)
     }
-    found
 }
 
-/// The attributes in a heap.
-fn dense(structure: &Structure, body: &[u8]) -> Outcome<Vec<Attribute>> {
-    let mut found = Vec::new();
+/// The attributes of an object.
+#[derive(Debug, Default)]
+pub(in crate::format::hdf5) struct Attributes {
+    /// The attributes that can be read.
+    pub(in crate::format::hdf5) found: Vec<Attribute>,
+    /// The reason why there may be others.
+    pub(in crate::format::hdf5) unread: Option<Fault>,
+}
+
+impl Attributes {
+    fn add(&mut self, one: Outcome<Attribute>) {
+        match one {
+            Ok(attribute) => self.found.push(attribute),
+            Err(fault) => self.unread = Some(fault),
+        }
+    }
+}
+
+/// The attributes of an object. An attribute that cannot be read is left out.
+pub(super) fn attributes(structure: &Structure, object: &Object) -> Attributes {
+    let mut all = Attributes::default();
+    for message in object.all(ATTRIBUTE) {
+        all.add(match message.is_shared {
+            true => shared(structure, &message.body, ATTRIBUTE)
+                .and_then(|body| attribute(structure, &body)),
+            false => attribute(structure, &message.body),
+        });
+    }
+    let dense = match object.body(structure, ATTRIBUTE_INFO) {
+        Ok(Some(body)) => dense(structure, &body, &mut all),
+        Ok(None) => Ok(()),
+        Err(fault) => Err(fault),
+    };
+    // The attributes before the fault stay.
+    if let Err(fault) = dense {
+        all.unread = Some(fault);
+    }
+    all
+}
+
+/// Adds the attributes in a heap.
+fn dense(structure: &Structure, body: &[u8], all: &mut Attributes) -> Outcome<()> {
     let mut fields = structure.cursor(body);
     let (_version, flags) = (fields.u8()?, fields.u8()?);
     fields.skip(if flags & 1 == 0 { 0 } else { 2 })?;
-    let Some((heap, names)) = fields.address()?.zip(fields.address()?) else { return Ok(found) };
+    let Some((heap, names)) = fields.address()?.zip(fields.address()?) else { return Ok(()) };
     let mut heap = FractalHeap::read(structure, heap)?;
     let names = BTree::read(structure, names)?;
     if names.kind != ATTRIBUTES_BY_NAME {
@@ -67,10 +98,9 @@ fn dense(structure: &Structure, body: &[u8]) -> Outcome<Vec<Attribute>> {
     }
     names.each_record(structure, &mut |record| {
         let message = heap.object(structure, record);
-        found.extend(message.and_then(|message| attribute(structure, &message)).ok());
+        all.add(message.and_then(|message| attribute(structure, &message)));
         Ok(())
-    })?;
-    Ok(found)
+    })
 }
 
 fn attribute(structure: &Structure, message: &[u8]) -> Outcome<Attribute> {

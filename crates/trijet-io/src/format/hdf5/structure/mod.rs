@@ -47,7 +47,7 @@ mod storage;
 mod superblock;
 mod tree;
 
-pub(super) use attribute::Attribute;
+pub(super) use attribute::{Attribute, Attributes};
 pub(super) use chunk_index::{Chunks, ChunksInOrder};
 pub(super) use chunk_sink::{ChunkEntry, ChunkPlace};
 pub(super) use datatype::{CompoundMember, Datatype, FloatForm, IntegerForm};

@@ -1,6 +1,6 @@
 //! The objects of a file, and the facts about a data set.
 
-use super::attribute::{Attribute, attributes, texts};
+use super::attribute::{Attribute, Attributes, attributes, texts};
 use super::chunk_index::{Chunks, each_chunk};
 use super::chunk_sink::Visit;
 use super::dataspace::Dataspace;
@@ -118,7 +118,7 @@ impl ObjectTree {
     }
 
     /// The readable attributes of an object.
-    pub(in crate::format::hdf5) fn attributes(&self, object: &Object) -> Vec<Attribute> {
+    pub(in crate::format::hdf5) fn attributes(&self, object: &Object) -> Attributes {
         attributes(&self.structure, object)
     }
 
