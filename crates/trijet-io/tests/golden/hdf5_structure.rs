@@ -237,3 +237,13 @@ fn a_name_that_many_links_share_is_not_copied_without_a_limit() {
     let error = Input::open(&bad, None).unwrap_err();
     assert!(error.to_string().contains("the same bytes again and again"), "{error}");
 }
+
+/// The writer may have lost the places of chunks, which would be read as chunks without elements.
+#[test]
+fn a_file_that_was_not_closed_is_refused() {
+    for name in ["open_write", "open_swmr"] {
+        let error = Input::open(&golden("hdf5", &format!("{name}.h5::data")), None).unwrap_err();
+        refused(&format!("{name}.h5"), &["is open for writing", "h5clear -s"]);
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+    }
+}

@@ -5,7 +5,7 @@ use super::choice::{Chosen, choose};
 use super::chunks::chunked;
 use super::elements::elements_of;
 use super::place::{DataSetFile, opened_by};
-use super::structure::{DataLayout, DataSet, ObjectTree};
+use super::structure::{DataLayout, DataSet, Fault, ObjectTree};
 use crate::array::Array;
 use crate::byte_order::{ByteOrder, swap};
 use crate::file_error;
@@ -21,8 +21,11 @@ use trijet::Result;
 pub(super) fn open(path: &Path, inner: Option<&str>) -> Result<Opened> {
     let (file, metadata) = open_regular(path)?;
     let copy = file.try_clone().map_err(|error| file_error::io("open", path, error))?;
-    let tree = ObjectTree::open(copy, metadata.len()).map_err(|fault| {
-        file_error::damaged("open", path, format!("not an HDF5 file, or damaged: {fault}"))
+    let tree = ObjectTree::open(copy, metadata.len()).map_err(|fault| match fault {
+        Fault::Unsupported(cause) => file_error::refused("open", path, cause),
+        fault => {
+            file_error::damaged("open", path, format!("not an HDF5 file, or damaged: {fault}"))
+        }
     })?;
     open_in(path, file, metadata, &tree, inner)
 }

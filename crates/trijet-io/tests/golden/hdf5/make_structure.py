@@ -257,3 +257,14 @@ for name in ["away", "entry_away", "missing", "group", "number"]:
 with h5py.File("deep_groups.h5", "w", libver="v114") as file:
     file["stack"] = draw("u2", (2, 3, 4))
     file["/".join(["a"] * 17) + "/stack"] = draw("u2", (2, 3, 4))
+# Copies of files that are open for writing. The second one has other readers.
+for name in ["open_write", "open_swmr"]:
+    with h5py.File("copied.h5", "w", libver="v114") as file:
+        data = file.create_dataset("data", (0, 3, 4), "u2", chunks=(1, 3, 4), maxshape=(None, 3, 4))
+        if name == "open_swmr":
+            file.swmr_mode = True
+        data.resize(2, 0)
+        data[:] = draw("u2", (2, 3, 4))
+        file.flush()
+        shutil.copy("copied.h5", f"{name}.h5")
+pathlib.Path("copied.h5").unlink()

@@ -7,6 +7,9 @@ use super::storage::Structure;
 const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// The smallest offset of a superblock after a block of the user. The others are its doubles.
 const USER_BLOCK_MIN: u64 = 512;
+/// The flags of a file that is open for writing: to one program, and also to programs that read it.
+const OPEN_TO_ONE: u8 = 1;
+const OPEN_TO_READERS: u8 = 4;
 
 /// The facts of a superblock.
 #[derive(Debug)]
@@ -23,7 +26,7 @@ pub(super) fn superblock(structure: &mut Structure) -> Outcome<Superblock> {
     let signature = SIGNATURE.len() as u64;
     match structure.read(signature, 1)?.first() {
         Some(version @ (0 | 1)) => of_version_0(structure, *version),
-        Some(2 | 3) => of_version_2(structure),
+        Some(version @ (2 | 3)) => of_version_2(structure, *version),
         version => Err(Fault::damaged(format!("the superblock has the version {version:?}"))),
     }
     .map_err(|fault| fault.within("the superblock"))
@@ -78,14 +81,21 @@ fn of_version_0(structure: &mut Structure, version: u8) -> Outcome<Superblock> {
     Ok(Superblock { root, end: end(structure, base, stored_end) })
 }
 
-fn of_version_2(structure: &mut Structure) -> Outcome<Superblock> {
+fn of_version_2(structure: &mut Structure, version: u8) -> Outcome<Superblock> {
     let fixed = 12;
     let bytes = structure.read(0, fixed)?;
     set_widths(structure, bytes.get(9..11).unwrap_or_default())?;
     let length = fixed + 4 * structure.widths.address as u64 + 4;
     let bytes = structure.summed(0, length, "the superblock")?;
     let mut fields = structure.cursor(&bytes);
-    fields.skip(12)?;
+    fields.skip(11)?;
+    // The version 2 has no meaning for the flags.
+    if fields.u8()? & (OPEN_TO_ONE | OPEN_TO_READERS) != 0 && version >= 3 {
+        let cause = "is open for writing, or its writer was stopped before it closed the file; \
+                     parts of the structure may be missing. If no program writes the file, clear \
+                     its mark by `h5clear -s`";
+        return Err(Fault::Unsupported(cause.to_owned()));
+    }
     let base = fields.defined_address()?;
     fields.address()?;
     let stored_end = fields.defined_address()?;
