@@ -247,3 +247,14 @@ fn a_file_that_was_not_closed_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
     }
 }
+
+/// A heap of texts aligns its parts to eight bytes, also where lengths are shorter.
+#[test]
+fn texts_of_any_length_are_read_in_files_with_short_lengths() {
+    for name in ["text-8-2", "text-8-4"] {
+        let words = serde_json::json!(["counts", "of", "photons per second"]);
+        let input = open(&format!("{name}.h5::data"));
+        assert_eq!(input.annotations().attributes.get("words"), Some(&words), "{name}");
+        assert_equals(&open(&format!("{name}.h5")), "hdf5", name);
+    }
+}

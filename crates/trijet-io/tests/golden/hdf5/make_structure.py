@@ -268,3 +268,15 @@ for name in ["open_write", "open_swmr"]:
         file.flush()
         shutil.copy("copied.h5", f"{name}.h5")
 pathlib.Path("copied.h5").unlink()
+# Texts of any length in files with short lengths. The default of NeXus is such a text.
+for length in [2, 4]:
+    fapl = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    fcpl = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    fcpl.set_sizes(8, length)
+    made = h5py.h5f.create(f"text-8-{length}.h5".encode(), h5py.h5f.ACC_TRUNC, fcpl, fapl)
+    with h5py.File(made) as file:
+        file["flat"] = draw("u2", (2, 3, 4))
+        file["data"] = draw("u2", (2, 3, 4))
+        file.attrs["signal"] = "data"
+        file["data"].attrs["words"] = ["counts", "of", "photons per second"]
+        save(f"text-8-{length}", file["data"])

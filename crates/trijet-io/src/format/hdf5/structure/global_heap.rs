@@ -5,6 +5,9 @@ use super::storage::Structure;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+/// The parts of a collection start at multiples of this number of bytes.
+const ALIGN_BYTES: usize = 8;
+
 /// The collections of objects that were read.
 #[derive(Debug, Default)]
 pub(super) struct GlobalHeap {
@@ -36,16 +39,19 @@ impl GlobalHeap {
 }
 
 fn objects(structure: &Structure, address: u64) -> Outcome<Collection> {
-    let prefix_bytes = 8 + structure.widths.length as u64;
-    let prefix = structure.signed(address, prefix_bytes, "GCOL")?;
+    // The prefix of the collection, and of each object, ends with a length and with padding.
+    let length_bytes = structure.widths.length;
+    let padding = length_bytes.wrapping_neg() % ALIGN_BYTES;
+    let prefix_bytes = 8 + length_bytes + padding;
+    let prefix = structure.signed(address, prefix_bytes as u64, "GCOL")?;
     let mut fields = structure.cursor(&prefix);
     fields.skip(4)?;
     let read = structure.read(address, fields.length()?)?;
     let mut fields = structure.cursor(&read);
-    fields.skip(usize::try_from(prefix_bytes).unwrap_or(usize::MAX))?;
+    fields.skip(prefix_bytes)?;
     let mut found = Collection::new();
     // The space at the end is the object 0, or too short for an object.
-    while fields.rest().len() >= 8 + structure.widths.length {
+    while fields.rest().len() >= prefix_bytes {
         let number = fields.u16()?;
         fields.skip(6)?;
         let bytes = usize::try_from(fields.length()?);
@@ -53,8 +59,9 @@ fn objects(structure: &Structure, address: u64) -> Outcome<Collection> {
         if number == 0 {
             break;
         }
+        fields.skip(padding)?;
         found.insert(number, fields.take(bytes)?.to_vec());
-        fields.skip(fields.rest().len().min(bytes.wrapping_neg() % 8))?;
+        fields.skip(fields.rest().len().min(bytes.wrapping_neg() % ALIGN_BYTES))?;
     }
     Ok(found)
 }
