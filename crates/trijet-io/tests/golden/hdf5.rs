@@ -148,6 +148,46 @@ fn chunks_that_are_much_larger_than_their_data_set_are_refused() {
     assert!(error.to_string().contains("a chunk has 8589934656 bytes"), "{error}");
 }
 
+/// Such a chunk has few bytes in its file, and each thread needs memory for all of its elements.
+#[test]
+fn chunks_that_are_decoded_and_much_larger_than_their_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    let no_filters = |bytes: &mut [u8]| {
+        // The type of the message, which becomes a gap.
+        let at = bytes.windows(4).position(|part| part == [11, 0, 56, 0]).unwrap();
+        bytes[at] = 0;
+    };
+    for (name, shape, chunk) in [
+        ("gzip", [3, 6, 7], [2, 4, 4, 2]),
+        // Only the byte order changes.
+        ("big-chunked", [2, 3, 4], [2, 2, 4, 8]),
+    ] {
+        let mut good = fs::read(of(&format!("{name}.h5"))).unwrap();
+        if name == "big-chunked" {
+            no_filters(&mut good);
+        }
+        let shape: Vec<u8> = shape.into_iter().flat_map(u64::to_le_bytes).collect();
+        let chunk: Vec<u8> = chunk.into_iter().flat_map(u32::to_le_bytes).collect();
+        let place = |part: &[u8]| good.windows(part.len()).position(|one| one == part).unwrap();
+        let (shape_at, chunk_at) = (place(&shape), place(&chunk));
+        let cause = |rows: u32| {
+            let mut bytes = good.clone();
+            bytes[shape_at..shape_at + 8].copy_from_slice(&u64::from(rows).to_le_bytes());
+            bytes[chunk_at..chunk_at + 4].copy_from_slice(&rows.to_le_bytes());
+            let _ = fs::remove_file(&bad);
+            fs::write(&bad, bytes).unwrap();
+            Input::open(&bad, None).map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        // The chunks in the file do not fit to the shape, but they may be as large.
+        assert!(!cause(1 << 20).contains("bytes, and the file"), "{name}");
+        for rows in [1 << 23, 1 << 31] {
+            let cause = cause(rows);
+            assert!(cause.contains("bytes, and the file"), "{cause}");
+        }
+    }
+}
+
 /// The header of the array has a right checksum.
 #[test]
 fn a_fixed_array_with_pages_of_too_many_entries_is_damaged() {

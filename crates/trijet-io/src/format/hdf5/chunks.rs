@@ -18,6 +18,10 @@ use trijet_codecs::{Chain, Codec};
 /// the data set. Each thread needs memory for a chunk, and a damaged file may claim any shape.
 const CHUNK_BYTES: u64 = 128 << 20;
 const CHUNK_EXCESS: u64 = 8;
+/// Chunks that are decoded are in memory as a whole. They may have this multiple of the bytes of
+/// the file, which deflate reaches, and no more than a chunk has in HDF5 1.
+const DECODED_EXCESS: u64 = 1024;
+const DECODED_BYTES_MAX: u64 = 4 << 30;
 
 /// The chunks of a data set in its file.
 #[derive(Debug)]
@@ -106,6 +110,9 @@ pub(super) fn chunked(
     }
     let filters = tree.filters(data_set).map_err(|fault| place.fault(fault))?;
     let filters = codecs_of(&place, &filters, dtype)?;
+    if !filters.is_empty() || swaps(dtype, order) {
+        check_decoded(&place, chunk_bytes)?;
+    }
     let form = ChunkForm { array: &array, layout, order };
     let stored = stored(&place, tree, data_set, &form)?;
     let fill = match stored.is_sparse() {
@@ -118,6 +125,20 @@ pub(super) fn chunked(
     let reader = BlocksReader::new(grid, chain, fill, table);
     let whole_rows = reader.rows_of_blocks();
     Ok(opened_by(array, whole_rows, &place.metadata, Box::new(reader)))
+}
+
+/// Refuses chunks that would need too much memory. A file of a few bytes may claim any size.
+fn check_decoded(place: &DataSetFile<'_>, chunk_bytes: u64) -> Result<()> {
+    let file_bytes = place.metadata.len();
+    let most = CHUNK_BYTES.max(file_bytes.saturating_mul(DECODED_EXCESS)).min(DECODED_BYTES_MAX);
+    if chunk_bytes > most {
+        let cause = format!(
+            "a chunk has {chunk_bytes} bytes, and the file {file_bytes}; such chunks are decoded \
+             up to {most} bytes"
+        );
+        return Err(place.refused(&cause));
+    }
+    Ok(())
 }
 
 /// The facts about a data set that decide how its chunks are decoded.
