@@ -14,6 +14,8 @@ use std::borrow::Cow;
 
 /// The number of the type of the records of attributes by name.
 const ATTRIBUTES_BY_NAME: u8 = 8;
+/// The bytes that an attribute counts as, beside the bytes of its message.
+const ATTRIBUTE_BYTES: u64 = size_of::<Attribute>() as u64;
 /// The flags of an attribute whose type or dataspace is elsewhere.
 const SHARED_DATATYPE: u8 = 1;
 const SHARED_DATASPACE: u8 = 2;
@@ -104,6 +106,7 @@ fn dense(structure: &Structure, body: &[u8], all: &mut Attributes) -> Outcome<()
 }
 
 fn attribute(structure: &Structure, message: &[u8]) -> Outcome<Attribute> {
+    structure.charge(ATTRIBUTE_BYTES)?;
     let mut fields = structure.cursor(message);
     let (version, flags) = (fields.u8()?, fields.u8()?);
     let (name_bytes, type_bytes) = (usize::from(fields.u16()?), usize::from(fields.u16()?));

@@ -23,6 +23,10 @@ pub(in crate::format::hdf5) struct ChunkPlace {
     pub(in crate::format::hdf5) mask: u32,
 }
 
+/// The bytes that a chunk counts as. A caller keeps it, but the smallest entry of an index is
+/// shorter.
+const CHUNK_BYTES: u64 = 24;
+
 /// A function that is called with every stored chunk.
 pub(super) type Visit<'a> = dyn FnMut(ChunkEntry<'_>) -> Outcome<()> + 'a;
 
@@ -50,6 +54,7 @@ impl<'a> ChunkSink<'a> {
     /// Takes the chunk with a number in the order of an array.
     pub(super) fn numbered(&mut self, number: u64, place: ChunkPlace) -> Outcome<()> {
         self.order.index_of(number, &mut self.index)?;
+        self.structure.charge(CHUNK_BYTES)?;
         let offset = self.structure.offset(place.start, place.bytes)?;
         let place = ChunkPlace { start: offset, ..place };
         (self.visit)(ChunkEntry { index: &self.index, place })
@@ -57,6 +62,7 @@ impl<'a> ChunkSink<'a> {
 
     /// Takes the chunk with an index.
     pub(super) fn indexed(&mut self, index: &[u64], place: ChunkPlace) -> Outcome<()> {
+        self.structure.charge(CHUNK_BYTES)?;
         let offset = self.structure.offset(place.start, place.bytes)?;
         (self.visit)(ChunkEntry { index, place: ChunkPlace { start: offset, ..place } })
     }
@@ -123,6 +129,24 @@ impl ChunkOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The callers keep each chunk.
+    #[test]
+    fn each_chunk_counts_its_memory() {
+        let structure = Structure::of_bytes(&[0; 100]);
+        let left = structure.left();
+        let mut found = 0;
+        let mut visit = |_: ChunkEntry<'_>| {
+            found += 1;
+            Ok(())
+        };
+        let order = ChunkOrder { counts: vec![Some(9)] };
+        let mut sink = ChunkSink::new(&structure, order, 1, &mut visit);
+        let place = ChunkPlace { start: 0, bytes: 1, mask: 0 };
+        sink.numbered(3, place).unwrap();
+        sink.indexed(&[4], place).unwrap();
+        assert_eq!((found, left - structure.left()), (2, 2 * CHUNK_BYTES));
+    }
 
     #[test]
     fn an_axis_without_a_limit_is_the_slowest_one() {

@@ -5,6 +5,8 @@ use super::fault::{Fault, Outcome};
 
 /// The highest version of a datatype of the specification.
 const VERSION_MAX: u8 = 5;
+/// The number of names of an enumeration that are kept: one more than a bool of h5py has.
+const NAMES_MAX: u32 = 3;
 
 /// The form of elements. Only numbers, pairs of numbers and texts are described in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +18,7 @@ pub(in crate::format::hdf5) enum Datatype {
         padding: u8,
     },
     TextOfAnyLength,
+    /// The first names are enough to know a bool of h5py.
     Enumeration {
         base: Box<Datatype>,
         names: Vec<String>,
@@ -198,7 +201,8 @@ fn member_name(start: TypeStart, fields: &mut FieldCursor<'_>) -> Outcome<String
 
 fn enumeration(start: TypeStart, fields: &mut FieldCursor<'_>) -> Outcome<Datatype> {
     let base = Box::new(part(fields)?);
-    let names = (0..start.flags & 0xffff).map(|_| member_name(start, fields));
+    let count = (start.flags & 0xffff).min(NAMES_MAX);
+    let names = (0..count).map(|_| member_name(start, fields));
     Ok(Datatype::Enumeration { base, names: names.collect::<Outcome<_>>()? })
 }
 
@@ -207,4 +211,27 @@ fn of_any_length(type_start: TypeStart, fields: &mut FieldCursor<'_>) -> Outcome
     let base = start(fields)?;
     let is_text = type_start.flags & 0xf == 1 || (base.class == 3 && base.bytes == 1);
     Ok(if is_text { Datatype::TextOfAnyLength } else { Datatype::Other("lists of any length") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cursor::Widths;
+    use super::*;
+
+    /// Once, all names of an enumeration were kept. Many attributes may have the same large one.
+    #[test]
+    fn few_names_of_an_enumeration_are_kept() {
+        let names = |count: u8| {
+            let mut bytes = vec![0x38, count, 0, 0, 1, 0, 0, 0];
+            bytes.extend([0x10, 8, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0]);
+            bytes.extend(b"A\0".repeat(usize::from(count)));
+            bytes.extend(0..count);
+            let widths = Widths { address: 8, length: 8 };
+            match Datatype::parse(FieldCursor::new(&bytes, widths)).unwrap() {
+                Datatype::Enumeration { names, .. } => names.len(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((names(0), names(2), names(3), names(200)), (0, 2, 3, 3));
+    }
 }

@@ -5,7 +5,7 @@ use super::btree2::BTree;
 use super::fault::{Fault, Outcome};
 use super::fractal_heap::FractalHeap;
 use super::header::{LINK, LINK_INFO, SYMBOL_TABLE};
-use super::links::{Link, LinkEnd, link};
+use super::links::{LINK_BYTES, Link, LinkEnd, link};
 use super::local_heap::LocalHeap;
 use super::object::Object;
 use super::storage::Structure;
@@ -26,6 +26,7 @@ pub(super) fn links_of(structure: &Structure, group: &Object) -> Outcome<Vec<Lin
             add_symbols(structure, &body, &mut found)?;
         }
         for message in group.all(LINK) {
+            structure.charge(LINK_BYTES)?;
             found.push(link(structure.cursor(&message.body))?);
         }
         if let Some(body) = group.body(structure, LINK_INFO)? {
@@ -73,6 +74,7 @@ fn add_node(
             (_, Some(object)) => LinkEnd::Hard(object),
             (_, None) => return Err(Fault::damaged("a link leads nowhere")),
         };
+        structure.charge(LINK_BYTES)?;
         found.push(Link { name, end });
     }
     Ok(())
@@ -95,6 +97,7 @@ fn add_dense(structure: &Structure, body: &[u8], found: &mut Vec<Link>) -> Outco
     names.each_record(structure, &mut |record| {
         let id = record.get(HASH_BYTES..).unwrap_or_default();
         let message = heap.object(structure, id)?;
+        structure.charge(LINK_BYTES)?;
         found.push(link(structure.cursor(&message))?);
         Ok(())
     })

@@ -1,6 +1,5 @@
 //! Object headers: the messages that describe a group or a data set.
 
-use super::cursor::FieldCursor;
 use super::fault::{Fault, Outcome};
 use super::storage::Structure;
 use std::collections::BTreeSet;
@@ -16,11 +15,16 @@ pub(super) const EXTERNAL_FILES: u16 = 0x7;
 pub(super) const LAYOUT: u16 = 0x8;
 pub(super) const FILTERS: u16 = 0xb;
 pub(super) const ATTRIBUTE: u16 = 0xc;
+/// A gap.
+const NIL: u16 = 0;
 const CONTINUATION: u16 = 0x10;
 pub(super) const SYMBOL_TABLE: u16 = 0x11;
 pub(super) const ATTRIBUTE_INFO: u16 = 0x15;
 /// The highest type of a message of the specification.
 const KNOWN_MAX: u16 = 0x18;
+
+/// The bytes that a message counts as, beside its body.
+const MESSAGE_BYTES: u64 = size_of::<Message>() as u64;
 
 /// The flags of a message: its body is elsewhere, and a reader must know its type.
 const SHARED: u8 = 1 << 1;
@@ -98,7 +102,7 @@ fn second(structure: &Structure, address: u64) -> Outcome<Vec<Message>> {
 /// The messages of the first block and of all blocks after it.
 fn all_messages(structure: &Structure, form: MessageForm, first: &[u8]) -> Outcome<Vec<Message>> {
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut open = add_messages(structure.cursor(first), form, &mut found)?;
+    let mut open = add_messages(structure, first, form, &mut found)?;
     while let Some(block) = open.pop() {
         if !seen.insert(block.address) {
             return Err(Fault::damaged("its blocks follow each other in a circle"));
@@ -107,18 +111,19 @@ fn all_messages(structure: &Structure, form: MessageForm, first: &[u8]) -> Outco
             MessageForm::First => structure.read(block.address, block.bytes)?,
             MessageForm::Second { .. } => structure.checked(block.address, block.bytes, "OCHK")?,
         };
-        open.extend(add_messages(structure.cursor(&bytes), form, &mut found)?);
+        open.extend(add_messages(structure, &bytes, form, &mut found)?);
     }
     Ok(found)
 }
 
 /// Adds the messages of a block. Returns the blocks that continue it.
 fn add_messages(
-    mut fields: FieldCursor<'_>,
+    structure: &Structure,
+    block: &[u8],
     form: MessageForm,
     found: &mut Vec<Message>,
 ) -> Outcome<Vec<MessageBlock>> {
-    let mut more = Vec::new();
+    let (mut fields, mut more) = (structure.cursor(block), Vec::new());
     let prefix = match form {
         MessageForm::First => 8,
         MessageForm::Second { is_numbered } => {
@@ -144,6 +149,7 @@ fn add_messages(
         }
         let bytes = fields.take(usize::from(size))?;
         match kind {
+            NIL => {}
             CONTINUATION => {
                 let mut body = fields.of(bytes);
                 more.push(MessageBlock { address: body.defined_address()?, bytes: body.length()? });
@@ -153,6 +159,7 @@ fn add_messages(
                 return Err(Fault::Unsupported(cause));
             }
             _ => {
+                structure.charge(MESSAGE_BYTES)?;
                 let is_shared = flags & SHARED != 0;
                 found.push(Message { kind, is_shared, body: bytes.to_vec() });
             }
@@ -163,4 +170,23 @@ fn add_messages(
 
 fn after(address: u64, bytes: u64) -> Outcome<u64> {
     address.checked_add(bytes).ok_or_else(|| Fault::damaged("an address is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once, a message of four bytes took eight times its size.
+    #[test]
+    fn gaps_are_no_messages_and_messages_count_their_memory() {
+        // Three gaps without bytes, and a message of one byte.
+        let block = [&[0; 12][..], &[1, 1, 0, 0, 7]].concat();
+        let structure = Structure::of_bytes(&block);
+        let left = structure.left();
+        let form = MessageForm::Second { is_numbered: false };
+        let found = all_messages(&structure, form, &block).unwrap();
+        let found: Vec<_> = found.iter().map(|one| (one.kind, &one.body[..])).collect();
+        assert_eq!(found, [(DATASPACE, &[7][..])]);
+        assert_eq!(left - structure.left(), MESSAGE_BYTES);
+    }
 }

@@ -10,6 +10,9 @@ pub(in crate::format::hdf5) struct Link {
     pub(in crate::format::hdf5) end: LinkEnd,
 }
 
+/// The bytes that a link counts as, beside its texts. Its record in a file may be shorter.
+pub(super) const LINK_BYTES: u64 = 32;
+
 /// The end of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::format::hdf5) enum LinkEnd {

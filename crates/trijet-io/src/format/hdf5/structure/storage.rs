@@ -46,6 +46,20 @@ impl Structure {
         Self { checks_sums: false, ..self }
     }
 
+    /// A structure over these bytes.
+    #[cfg(test)]
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        Self::new(file, bytes.len() as u64)
+    }
+
+    /// The bytes that may still be read or copied.
+    #[cfg(test)]
+    pub(super) fn left(&self) -> u64 {
+        self.left.get()
+    }
+
     /// The offset in the file of `bytes` bytes at an address.
     pub(in crate::format::hdf5) fn offset(&self, address: u64, bytes: u64) -> Outcome<u64> {
         let offset = self.base.checked_add(address);
