@@ -177,6 +177,20 @@ for name, layout in [("plain", FULL), ("chunked", {"chunks": (4,)})]:
     with h5py.File(f"layout1-{name}.h5") as file:
         assert (file["data"][:] == numpy.load(f"layout1-{name}.npy")).all()
 
+# A committed type in the form of HDF5 1.4: the place of an entry of a group, and not an address.
+shutil.copy("committed-old.npy", "committed-1.npy")
+with open("committed-old.h5", "rb") as file:
+    data = bytearray(file.read())
+at = data.index(bytes([3, 0, 16, 0, 3, 0, 0, 0, 2]))
+address = data[at + 10 : at + 18]
+gap = data.index(bytes([0, 0, 112, 0]), at)
+new = bytes([3, 0, 24, 0, 3, 0, 0, 0, 1]) + bytes(15) + address
+data[at : gap + 16] = new + data[at + 24 : gap] + bytes([0, 0, 104, 0]) + bytes(4)
+with open("committed-1.h5", "wb") as file:
+    file.write(data)
+with h5py.File("committed-1.h5") as file:
+    assert (file["data"][:] == numpy.load("committed-1.npy")).all()
+
 # Links. The data sets are found without a path, because soft links are no other data sets.
 for name, libver in [("old", "earliest"), ("new", "v114")]:
     with h5py.File(f"links-{name}.h5", "w", libver=libver) as file:

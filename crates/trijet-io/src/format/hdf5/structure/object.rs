@@ -56,8 +56,12 @@ pub(super) fn shared(structure: &Structure, place: &[u8], kind: u16) -> Outcome<
     let mut fields = structure.cursor(place);
     let (version, location) = (fields.u8()?, fields.u8()?);
     match (version, location) {
-        // The earlier versions have no other location than an object.
-        (1, _) => fields.skip(6)?,
+        // The earlier versions have no other location than an object. The first one has the start of
+        // an entry of a group: the offset of a name, which is not used, and the address.
+        (1, _) => {
+            fields.skip(6)?;
+            fields.length()?;
+        }
         (2, _) | (3, 2) => {}
         (3, 1) => {
             let cause = "its description is in a heap of the file (H5Pset_shared_mesg_index)";
