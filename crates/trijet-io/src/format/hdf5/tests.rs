@@ -81,3 +81,39 @@ fn a_damaged_structure_without_checksums_is_an_error_or_another_array() {
         }
     }
 }
+
+/// A tree with short records has many of them, each with the number of an object of a heap.
+#[test]
+fn the_records_of_names_have_one_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.h5");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hdf5");
+    for (name, object, bytes) in [("links-dense", "many", 11), ("attributes-dense", "data", 17)] {
+        let good = fs::read(golden.join(format!("{name}.h5"))).unwrap();
+        let trees = (0..good.len() - 12).filter(|at| good[*at..].starts_with(b"BTHD"));
+        let at = trees.into_iter().find(|at| good[at + 10] == bytes).unwrap();
+        for (record, count) in [(bytes, if bytes == 11 { 92 } else { 19 }), (bytes - 1, 0)] {
+            let mut changed = good.clone();
+            changed[at + 10] = record;
+            let _ = fs::remove_file(&bad);
+            fs::write(&bad, &changed).unwrap();
+            let file = File::open(&bad).unwrap();
+            let tree = ObjectTree::open_without_checksums(file, changed.len() as u64).unwrap();
+            let object = tree.find(object).unwrap();
+            let (found, fault) = match object.is_group() {
+                true => match tree.links(&object) {
+                    Ok(links) => (links.len(), None),
+                    Err(fault) => (0, Some(fault)),
+                },
+                false => {
+                    let all = tree.attributes(&object);
+                    (all.found.len(), all.unread)
+                }
+            };
+            assert_eq!(found, count, "{name}");
+            let fault = fault.map(|fault| fault.to_string()).unwrap_or_default();
+            let words = format!("records of {record} bytes");
+            assert_eq!(fault.contains(&words), record != bytes, "{name}: {fault}");
+        }
+    }
+}

@@ -14,6 +14,8 @@ use std::borrow::Cow;
 
 /// The number of the type of the records of attributes by name.
 const ATTRIBUTES_BY_NAME: u8 = 8;
+/// The bytes of a record after the number of the object: flags, order of creation, hash of the name.
+const AFTER_ID_BYTES: u16 = 9;
 /// The bytes that an attribute counts as, beside the bytes of its message.
 const ATTRIBUTE_BYTES: u64 = size_of::<Attribute>() as u64;
 /// The flags of an attribute whose type or dataspace is elsewhere.
@@ -98,6 +100,7 @@ fn dense(structure: &Structure, body: &[u8], all: &mut Attributes) -> Outcome<()
     if names.kind != ATTRIBUTES_BY_NAME {
         return Err(Fault::damaged(format!("the index of attributes has the type {}", names.kind)));
     }
+    heap.check_index(&names, AFTER_ID_BYTES)?;
     names.each_record(structure, &mut |record| {
         let message = heap.object(structure, record);
         all.add(message.and_then(|message| attribute(structure, &message)));

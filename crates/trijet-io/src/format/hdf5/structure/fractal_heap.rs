@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 const HUGE: u8 = 1;
 /// The flag of a heap whose direct blocks have checksums.
 const HAS_SUMS: u8 = 2;
+/// The bytes that a level on the way to an object counts as. A damaged heap may have many levels.
+const LEVEL_BYTES: u64 = 16;
 
 /// A heap, whose header is read.
 #[derive(Debug)]
@@ -82,6 +84,20 @@ impl FractalHeap {
         heap(structure, address, length).map_err(|fault| fault.within("a heap"))
     }
 
+    /// Checks the size of the records of an index, which have the number of an object and `others`
+    /// bytes.
+    pub(super) fn check_index(&self, index: &BTree, others: u16) -> Outcome<()> {
+        if Some(index.record_bytes) != self.id_bytes.checked_add(others) {
+            let (found, id) = (index.record_bytes, self.id_bytes);
+            let cause = format!(
+                "the index of names has records of {found} bytes, but the numbers of objects have \
+                 {id}"
+            );
+            return Err(Fault::damaged(cause));
+        }
+        Ok(())
+    }
+
     /// The bytes of the object with this number.
     pub(super) fn object(&mut self, structure: &Structure, id: &[u8]) -> Outcome<Vec<u8>> {
         let id = id.get(..usize::from(self.id_bytes));
@@ -108,6 +124,7 @@ impl FractalHeap {
         let mut rows = u32::from(self.root_rows);
         let mut direct_bytes = self.table.smallest;
         while rows > 0 {
+            structure.charge(LEVEL_BYTES)?;
             let slot = self.table.slot(start, offset, rows).ok_or_else(outside)?;
             let block = self.indirect(structure, address, rows)?;
             let at = slot.number.saturating_mul(structure.widths.address as u64);
@@ -250,4 +267,34 @@ fn heap(structure: &Structure, address: u64, length: u64) -> Outcome<FractalHeap
         huge,
         blocks: BTreeMap::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A golden file, and the address of its first heap.
+    fn golden(name: &str, change: impl Fn(&mut [u8], usize)) -> (Structure, u64) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hdf5");
+        let mut bytes = std::fs::read(folder.join(name)).unwrap();
+        let at = bytes.windows(4).position(|part| part == b"FRHP").unwrap();
+        change(&mut bytes, at);
+        (Structure::of_bytes(&bytes).without_checksums(), at as u64)
+    }
+
+    /// The number of an object of one byte after the start of the first block.
+    const FIRST: [u8; 7] = [0, 21, 0, 0, 0, 1, 0];
+
+    /// Blocks that were read cost no bytes, but a damaged heap has many levels.
+    #[test]
+    fn each_level_of_a_heap_counts() {
+        let (structure, at) = golden("links-dense.h5", |_, _| {});
+        let mut heap = FractalHeap::read(&structure, at).unwrap();
+        assert!(heap.root_rows > 0);
+        let first = heap.object(&structure, &FIRST).unwrap();
+        let left = structure.left();
+        assert_eq!(heap.object(&structure, &FIRST).unwrap(), first);
+        assert_eq!(left - structure.left(), LEVEL_BYTES + 1);
+    }
 }

@@ -16,7 +16,7 @@ const LINKS_BY_NAME: u8 = 5;
 /// The number of the kind of a cached entry that is a soft link.
 const CACHED_SOFT: u32 = 2;
 /// The bytes before the number of an object in a record: the hash of the name.
-const HASH_BYTES: usize = 4;
+const HASH_BYTES: u16 = 4;
 
 /// The links of a group.
 pub(super) fn links_of(structure: &Structure, group: &Object) -> Outcome<Vec<Link>> {
@@ -94,8 +94,9 @@ fn add_dense(structure: &Structure, body: &[u8], found: &mut Vec<Link>) -> Outco
     if names.kind != LINKS_BY_NAME {
         return Err(Fault::damaged(format!("the index of links has the type {}", names.kind)));
     }
+    heap.check_index(&names, HASH_BYTES)?;
     names.each_record(structure, &mut |record| {
-        let id = record.get(HASH_BYTES..).unwrap_or_default();
+        let id = record.get(usize::from(HASH_BYTES)..).unwrap_or_default();
         let message = heap.object(structure, id)?;
         structure.charge(LINK_BYTES)?;
         found.push(link(structure.cursor(&message))?);
