@@ -133,6 +133,30 @@ fn an_integer_of_too_many_bytes_is_refused() {
     assert!(error.contains("integers of 16 bits in 536870912 bytes"), "{error}");
 }
 
+/// The bits of such a number mean other values.
+#[test]
+fn a_number_whose_first_bit_of_the_fraction_is_stored_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, class) in [
+        ("plain-float32", [0x11, 0x20, 31, 0, 4]),
+        ("plain-float64", [0x11, 0x20, 63, 0, 8]),
+        ("plain-float16", [0x11, 0x20, 15, 0, 2]),
+    ] {
+        let good = fs::read(of(&format!("{name}.h5"))).unwrap();
+        let at = good.windows(5).position(|part| part == class).unwrap() + 1;
+        for flags in [0, 0x10, 0x30] {
+            let mut bytes = good.clone();
+            bytes[at] = flags;
+            let bad = folder.path().join(format!("{name}-{flags}.h5"));
+            fs::write(&bad, bytes).unwrap();
+            let error = Input::open(&bad, None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+            let words = format!("{} bytes whose fraction has no implied first bit", class[4]);
+            assert!(error.to_string().contains(&words), "{error}");
+        }
+    }
+}
+
 /// Each thread needs memory for a chunk.
 #[test]
 fn chunks_that_are_much_larger_than_their_data_set_are_refused() {

@@ -63,6 +63,7 @@ fn float(form: &FloatForm) -> Option<(Dtype, ByteOrder)> {
     let dtype = forms.into_iter().find_map(|(dtype, exponent, fraction)| {
         let bits = exponent + fraction + 1;
         let is_same = !form.is_vax
+            && form.has_implied_bit
             && u64::from(form.bytes) == dtype.bytes()
             && (form.first_bit, form.bits) == (0, u16::from(bits))
             && form.sign == bits - 1
@@ -100,6 +101,10 @@ fn name_of(found: &Datatype) -> String {
         Datatype::Integer(form) => {
             format!("integers of {} bits in {} bytes", form.bits, form.bytes)
         }
+        Datatype::Float(form) if !form.has_implied_bit => format!(
+            "floating-point numbers of {} bytes whose fraction has no implied first bit",
+            form.bytes
+        ),
         Datatype::Float(form) => {
             format!("floating-point numbers of {} bytes in an unusual form", form.bytes)
         }

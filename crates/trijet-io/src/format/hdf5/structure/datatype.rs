@@ -8,6 +8,9 @@ const VERSION_MAX: u8 = 5;
 /// The number of names of an enumeration that are kept: one more than a bool of h5py has.
 const NAMES_MAX: u32 = 3;
 
+/// The number of the norm of fractions in which the first bit is set and not stored.
+const IMPLIED_BIT: u32 = 2;
+
 /// The form of elements. Only numbers, pairs of numbers and texts are described in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::format::hdf5) enum Datatype {
@@ -53,6 +56,8 @@ pub(in crate::format::hdf5) struct FloatForm {
     pub(in crate::format::hdf5) is_big: bool,
     /// Whether the bytes are in the order of a VAX.
     pub(in crate::format::hdf5) is_vax: bool,
+    /// Whether a bit before the fraction is set and not stored.
+    pub(in crate::format::hdf5) has_implied_bit: bool,
     pub(in crate::format::hdf5) first_bit: u16,
     pub(in crate::format::hdf5) bits: u16,
     pub(in crate::format::hdf5) sign: u8,
@@ -140,11 +145,13 @@ fn number(start: TypeStart, fields: &mut FieldCursor<'_>) -> Outcome<Datatype> {
             let exponent = BitField { first: fields.u8()?, bits: fields.u8()? };
             let fraction = BitField { first: fields.u8()?, bits: fields.u8()? };
             let (sign, is_vax) = (low_byte(flags >> 8), flags & 0x40 != 0);
+            let has_implied_bit = flags >> 4 & 3 == IMPLIED_BIT;
             let bias = fields.u32()?;
             Ok(Datatype::Float(FloatForm {
                 bytes,
                 is_big,
                 is_vax,
+                has_implied_bit,
                 first_bit,
                 bits,
                 sign,
