@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use trijet::Error;
 
 /// A line that saves an array as an `.npy` file beside the file at `path`. `array` is the Python
-/// expression of the array. In this expression, `{}` means the name of the file. The line imports
-/// `modules` in addition to numpy. `modules` may be empty.
+/// expression of the array. In this expression, the first `{}` means the name of the file. Others
+/// may be part of a name in the file. The line imports `modules` in addition to numpy. `modules`
+/// may be empty.
 pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
     let comma = if modules.is_empty() { "" } else { ", " };
-    let array = array.replace("{}", &literal(path));
+    let array = array.replacen("{}", &literal(path), 1);
     format!("import numpy{comma}{modules}; numpy.save({}, {array})", literal(&beside(path)))
 }
 
@@ -59,6 +60,17 @@ mod tests {
         assert_eq!(
             line(Path::new("b\\\n.npy"), "", "numpy.load({})"),
             "import numpy; numpy.save('b\\\\\\n-new.npy', numpy.load('b\\\\\\n.npy'))"
+        );
+    }
+
+    /// Once, the name of the file ended the text of such a name, and its rest was code.
+    #[test]
+    fn the_names_in_a_file_stay_as_they_are() {
+        let array = format!("h5py.File({{}})[{}][:]", literal(Path::new("a{}b")));
+        assert_eq!(
+            line(Path::new("+print(1)+.h5"), "h5py", &array),
+            "import numpy, h5py; numpy.save('+print(1)+.npy', \
+             h5py.File('+print(1)+.h5')['a{}b'][:])"
         );
     }
 }

@@ -214,9 +214,9 @@ fn a_folder_that_is_no_zarr_array_is_refused_by_its_name_only() {
 fn a_refusal_has_the_line_of_python_that_converts_the_array() {
     let workdir = Workdir::new();
     workdir.file("a.zarr/zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#);
-    workdir.array("a.zarr/it's", |metadata| {
+    workdir.array("a.zarr/it's\n{}", |metadata| {
         metadata["codecs"] = json!([{"name": "bytes"}, {"name": "numcodecs.bz2"}]);
     });
-    let words = ["numcodecs.bz2", "import numpy, zarr; numpy.save(", "path='it\\'s')[:]"];
+    let words = ["numcodecs.bz2", "import numpy, zarr; numpy.save(", "path='it\\'s\\n{}')[:]"];
     demand(Input::open(&workdir.path("a.zarr"), None), InvalidValue, "a.zarr", &words);
 }

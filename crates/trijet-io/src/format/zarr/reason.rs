@@ -1,7 +1,7 @@
 //! The reasons why an array cannot be read.
 
 use crate::file_error;
-use crate::python::line;
+use crate::python::{line, literal};
 use std::path::Path;
 use trijet::Error;
 
@@ -25,8 +25,8 @@ impl Reason {
                 let array = match inner {
                     "" => "zarr.open_array({}, mode='r')[:]".to_owned(),
                     inner => {
-                        let inner = inner.replace('\\', "\\\\").replace('\'', "\\'");
-                        format!("zarr.open_array({{}}, mode='r', path='{inner}')[:]")
+                        let inner = literal(Path::new(inner));
+                        format!("zarr.open_array({{}}, mode='r', path={inner})[:]")
                     }
                 };
                 let line = line(root, "zarr", &array);
