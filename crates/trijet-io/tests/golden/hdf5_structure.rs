@@ -156,6 +156,27 @@ fn attributes_in_a_heap_are_read() {
     assert_eq!(serde_json::Value::from(found), expected);
 }
 
+/// Once, an index with damage had no attributes at all.
+#[test]
+fn the_attributes_before_damage_are_read() {
+    let good = fs::read(golden("hdf5", "attributes-levels.h5")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let read = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        let path = folder.path().join("a.h5");
+        let _ = fs::remove_file(&path);
+        fs::write(&path, bytes).unwrap();
+        Input::open(&path, None).unwrap().annotations().attributes.len()
+    };
+    assert_eq!(read(&|_| {}), 60);
+    let leaves: Vec<usize> =
+        (0..good.len() - 4).filter(|at| good[*at..].starts_with(b"BTLF")).collect();
+    assert!(leaves.len() > 1);
+    let found: usize = leaves.iter().map(|leaf| read(&|bytes| bytes[*leaf] = 0)).sum();
+    assert!(found > 0, "{found}");
+}
+
 #[test]
 fn attributes_of_a_committed_type_are_read() {
     assert_eq!(open("committed.h5").annotations().attributes["own"], 7);

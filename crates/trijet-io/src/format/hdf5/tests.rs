@@ -82,6 +82,24 @@ fn a_damaged_structure_without_checksums_is_an_error_or_another_array() {
     }
 }
 
+/// An attribute in a heap of the file has a number of that heap in its record.
+#[test]
+fn attributes_in_a_heap_of_the_file_are_left_out() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hdf5");
+    let mut bytes = fs::read(folder.join("attributes-dense.h5")).unwrap();
+    let leaves = (0..bytes.len() - 6).filter(|at| bytes[*at..].starts_with(b"BTLF"));
+    let leaf = leaves.into_iter().find(|at| bytes[at + 5] == 8).unwrap();
+    // The flags of the second record.
+    bytes[leaf + 6 + 17 + 8] |= 2;
+    let bad = tempfile::NamedTempFile::new().unwrap();
+    fs::write(bad.path(), &bytes).unwrap();
+    let file = File::open(bad.path()).unwrap();
+    let tree = ObjectTree::open_without_checksums(file, bytes.len() as u64).unwrap();
+    let all = tree.attributes(&tree.find("data").unwrap());
+    assert_eq!(all.found.len(), 18);
+    assert!(all.unread.unwrap().to_string().contains("H5Pset_shared_mesg_index"));
+}
+
 /// A tree with short records has many of them, each with the number of an object of a heap.
 #[test]
 fn the_records_of_names_have_one_size() {

@@ -236,6 +236,13 @@ with h5py.File("attributes-dense.h5", "w", libver="v114") as file:
     data.attrs["words"] = ["a", "", "ccc"]
     data.attrs["table"] = numpy.array([[1, 2], [3, 4]], "u1")
     data.attrs["nothing"], data.attrs["no words"] = h5py.Empty("f4"), h5py.Empty("S3")
+# The index of the attributes has two levels.
+with h5py.File("attributes-levels.h5", "w", libver="v114") as file:
+    data = file.create_dataset("data", data=numpy.arange(6, dtype="u2").reshape(2, 3),
+                               chunks=(1, 3))
+    save("attributes-levels", data)
+    for number in range(60):
+        data.attrs[f"n{number}"] = numpy.uint8(number)
 
 # Files that are refused: no .npy file is beside them.
 with h5py.File("only_away.h5", "w") as file:

@@ -7,14 +7,15 @@ use super::datatype::Datatype;
 use super::fault::{Fault, Outcome};
 use super::fractal_heap::FractalHeap;
 use super::global_heap::GlobalHeap;
-use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, DATASPACE, DATATYPE};
-use super::object::{Object, shared};
+use super::header::{ATTRIBUTE, ATTRIBUTE_INFO, DATASPACE, DATATYPE, SHARED};
+use super::object::{Object, in_file_heap, shared};
 use super::storage::Structure;
 use std::borrow::Cow;
 
 /// The number of the type of the records of attributes by name.
 const ATTRIBUTES_BY_NAME: u8 = 8;
-/// The bytes of a record after the number of the object: flags, order of creation, hash of the name.
+/// The bytes of a record after the number of the object: flags, the order of creation, and the hash
+/// of the name.
 const AFTER_ID_BYTES: u16 = 9;
 /// The bytes that an attribute counts as, beside the bytes of its message.
 const ATTRIBUTE_BYTES: u64 = size_of::<Attribute>() as u64;
@@ -101,8 +102,13 @@ fn dense(structure: &Structure, body: &[u8], all: &mut Attributes) -> Outcome<()
         return Err(Fault::damaged(format!("the index of attributes has the type {}", names.kind)));
     }
     heap.check_index(&names, AFTER_ID_BYTES)?;
+    let id_bytes = usize::from(names.record_bytes.saturating_sub(AFTER_ID_BYTES));
     names.each_record(structure, &mut |record| {
-        let message = heap.object(structure, record);
+        let is_shared = record.get(id_bytes).is_some_and(|flags| flags & SHARED != 0);
+        let message = match is_shared {
+            true => Err(in_file_heap()),
+            false => heap.object(structure, record),
+        };
         all.add(message.and_then(|message| attribute(structure, &message)));
         Ok(())
     })

@@ -27,7 +27,7 @@ const KNOWN_MAX: u16 = 0x18;
 const MESSAGE_BYTES: u64 = size_of::<Message>() as u64;
 
 /// The flags of a message: its body is elsewhere, and a reader must know its type.
-const SHARED: u8 = 1 << 1;
+pub(super) const SHARED: u8 = 1 << 1;
 const MUST_BE_KNOWN: u8 = 1 << 7;
 
 /// A message of an object header.

@@ -51,22 +51,25 @@ impl Object {
     }
 }
 
+/// The fault of a message that is in the heap of all objects, which is not read.
+pub(super) fn in_file_heap() -> Fault {
+    let cause = "its description is in a heap of the file (H5Pset_shared_mesg_index)";
+    Fault::Unsupported(cause.to_owned())
+}
+
 /// The body of a message that a shared message names.
 pub(super) fn shared(structure: &Structure, place: &[u8], kind: u16) -> Outcome<Vec<u8>> {
     let mut fields = structure.cursor(place);
     let (version, location) = (fields.u8()?, fields.u8()?);
     match (version, location) {
-        // The earlier versions have no other location than an object. The first one has the start of
-        // an entry of a group: the offset of a name, which is not used, and the address.
+        // The earlier versions have no other location than an object. The first one has the start
+        // of an entry of a group: the offset of a name, which is not used, and the address.
         (1, _) => {
             fields.skip(6)?;
             fields.length()?;
         }
         (2, _) | (3, 2) => {}
-        (3, 1) => {
-            let cause = "its description is in a heap of the file (H5Pset_shared_mesg_index)";
-            return Err(Fault::Unsupported(cause.to_owned()));
-        }
+        (3, 1) => return Err(in_file_heap()),
         _ => {
             let cause = format!("a shared message has the version {version} and type {location}");
             return Err(Fault::damaged(cause));
