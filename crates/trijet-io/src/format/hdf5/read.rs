@@ -57,13 +57,13 @@ pub(super) fn open_in(
     }
     let array =
         Array::new(dtype, shape).map_err(|error| error.context(format!("open {}", shown(path))))?;
-    let annotations = annotations_of(tree, &data_set);
     let opened = match array.bytes() {
         // Nothing is stored, and products of the other axes may overflow.
         0 => in_memory(array, Vec::new(), &place.metadata),
         _ => opened(place, tree, &data_set, array, order)?,
     };
-    Ok(Opened { annotations, ..opened })
+    // The attributes are optional, so they take what the elements have left of the limit.
+    Ok(Opened { annotations: annotations_of(tree, &data_set), ..opened })
 }
 
 fn opened(

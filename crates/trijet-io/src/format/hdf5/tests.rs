@@ -100,6 +100,22 @@ fn attributes_in_a_heap_of_the_file_are_left_out() {
     assert!(all.unread.unwrap().to_string().contains("H5Pset_shared_mesg_index"));
 }
 
+/// Attributes are optional, and may be many.
+#[test]
+fn attributes_take_nothing_from_what_may_be_read_for_the_elements() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hdf5");
+    let path = folder.join("attributes-levels.h5");
+    let opens = |left: u64| {
+        let file = File::open(&path).unwrap();
+        let (copy, metadata) = (file.try_clone().unwrap(), file.metadata().unwrap());
+        ObjectTree::open_with_left(copy, metadata.len(), left)
+            .is_ok_and(|tree| open_in(&path, file, metadata, &tree, Some("data")).is_ok())
+    };
+    let limits: Vec<u64> = (0..10_000).step_by(8).collect();
+    let first = limits.iter().position(|left| opens(*left)).unwrap();
+    assert!(limits[first..].iter().all(|left| opens(*left)));
+}
+
 /// A tree with short records has many of them, each with the number of an object of a heap.
 #[test]
 fn the_records_of_names_have_one_size() {

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// The number of the type of records of large objects.
 const HUGE: u8 = 1;
+/// The bytes that a large object counts as, beside its record.
+const LARGE_BYTES: u64 = 24;
 /// The flag of a heap whose direct blocks have checksums.
 const HAS_SUMS: u8 = 2;
 /// The bytes that a level on the way to an object counts as. A damaged heap may have many levels.
@@ -30,6 +32,8 @@ pub(super) struct FractalHeap {
     root_rows: u16,
     /// The index of large objects.
     huge: Option<u64>,
+    /// The objects in this index, after it was read.
+    large: Option<LargeObjects>,
     /// The blocks that were read, by their addresses.
     blocks: BTreeMap<u64, Vec<u8>>,
 }
@@ -183,30 +187,47 @@ impl FractalHeap {
     }
 
     /// An object with a block of its own.
-    fn large(&self, structure: &Structure, key: &[u8]) -> Outcome<Vec<u8>> {
+    fn large(&mut self, structure: &Structure, key: &[u8]) -> Outcome<Vec<u8>> {
         let widths = structure.widths;
         if key.len() >= widths.address + widths.length {
             let mut fields = structure.cursor(key);
             return structure.read(fields.defined_address()?, fields.length()?);
         }
         let wanted = structure.cursor(key).number(key.len().min(widths.length))?;
-        let missing = || Fault::damaged("a large object is not in its heap");
-        let tree = BTree::read(structure, self.huge.ok_or_else(missing)?)?;
-        if tree.kind != HUGE {
-            return Err(missing());
+        if self.large.is_none() {
+            // If the index has damage, it is not read again.
+            self.large = Some(BTreeMap::new());
+            self.large = Some(large_objects(structure, self.huge)?);
         }
-        let mut found = None;
-        tree.each_record(structure, &mut |record| {
-            let mut fields = structure.cursor(record);
-            let (address, bytes) = (fields.defined_address()?, fields.length()?);
-            if fields.length()? == wanted {
-                found = Some((address, bytes));
-            }
-            Ok(())
-        })?;
-        let (address, bytes) = found.ok_or_else(missing)?;
-        structure.read(address, bytes)
+        let found = self.large.as_ref().and_then(|all| all.get(&wanted));
+        let (address, bytes) =
+            found.ok_or_else(|| Fault::damaged("a large object is not in its heap"))?;
+        structure.read(*address, *bytes)
     }
+}
+
+/// The addresses and the lengths of large objects, by their numbers.
+type LargeObjects = BTreeMap<u64, (u64, u64)>;
+
+/// The objects in the index of large objects.
+fn large_objects(structure: &Structure, index: Option<u64>) -> Outcome<LargeObjects> {
+    let Some(index) = index else { return Ok(LargeObjects::new()) };
+    let tree = BTree::read(structure, index)?;
+    if tree.kind != HUGE {
+        return Err(Fault::damaged(format!(
+            "the index of large objects has the type {}",
+            tree.kind
+        )));
+    }
+    let mut all = LargeObjects::new();
+    tree.each_record(structure, &mut |record| {
+        structure.charge(LARGE_BYTES)?;
+        let mut fields = structure.cursor(record);
+        let (address, bytes) = (fields.defined_address()?, fields.length()?);
+        all.insert(fields.length()?, (address, bytes));
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// An object within its number. A long number has the length in 12 bits.
@@ -265,6 +286,7 @@ fn heap(structure: &Structure, address: u64, length: u64) -> Outcome<FractalHeap
         root,
         root_rows,
         huge,
+        large: None,
         blocks: BTreeMap::new(),
     })
 }
@@ -285,6 +307,23 @@ mod tests {
 
     /// The number of an object of one byte after the start of the first block.
     const FIRST: [u8; 7] = [0, 21, 0, 0, 0, 1, 0];
+
+    /// Once, the index of large objects was read again for each of them.
+    #[test]
+    fn the_index_of_large_objects_is_read_once() {
+        let (structure, at) = golden("attributes-dense.h5", |_, _| {});
+        let mut heap = FractalHeap::read(&structure, at).unwrap();
+        // The kind, and the first number that the library gives.
+        let id = [0x10, 1, 0, 0, 0, 0, 0, 0];
+        let first = heap.object(&structure, &id).unwrap();
+        assert!(first.len() > 600 * 8);
+        let left = structure.left();
+        assert_eq!(heap.object(&structure, &id).unwrap(), first);
+        assert_eq!(left - structure.left(), first.len() as u64);
+        let left = structure.left();
+        assert!(heap.object(&structure, &[0x10, 9, 0, 0, 0, 0, 0, 0]).is_err());
+        assert_eq!(left, structure.left());
+    }
 
     /// Blocks that were read cost no bytes, but a damaged heap has many levels.
     #[test]

@@ -46,6 +46,11 @@ impl Structure {
         Self { checks_sums: false, ..self }
     }
 
+    #[cfg(test)]
+    pub(super) fn with_left(self, left: u64) -> Self {
+        Self { left: Cell::new(left), ..self }
+    }
+
     /// A structure over these bytes.
     #[cfg(test)]
     pub(super) fn of_bytes(bytes: &[u8]) -> Self {
