@@ -272,11 +272,13 @@ fn heap(structure: &Structure, address: u64, length: u64) -> Outcome<FractalHeap
     if !is_sound {
         return Err(Fault::damaged("the sizes of its blocks are no powers of two"));
     }
-    let bytes_for = |limit: u64| usize::try_from(limit.max(1).ilog2() / 8 + 1).unwrap_or(8);
+    // The bytes of an offset in the largest block, and of the largest length.
+    let offset_bytes = direct_max.ilog2().div_ceil(8);
+    let length_bytes = offset_bytes.min(managed_max.max(1).ilog2() / 8 + 1);
     Ok(FractalHeap {
         id_bytes,
         offset_bytes: usize::from(heap_bits.div_ceil(8)),
-        length_bytes: bytes_for(direct_max).min(bytes_for(u64::from(managed_max))),
+        length_bytes: usize::try_from(length_bytes).unwrap_or(8),
         has_sums: flags & HAS_SUMS != 0,
         table: BlockSizes {
             width: u64::from(width),
@@ -307,6 +309,31 @@ mod tests {
 
     /// The number of an object of one byte after the start of the first block.
     const FIRST: [u8; 7] = [0, 21, 0, 0, 0, 1, 0];
+
+    /// The library takes the bytes of an offset in the largest block. It writes no other limits,
+    /// but the format has them.
+    #[test]
+    fn a_length_has_the_bytes_of_an_offset_in_a_block() {
+        for (limit, direct, bytes) in [
+            (4096, 1 << 16, 2),
+            (1 << 20, 1 << 16, 2),
+            (1 << 20, 1 << 17, 3),
+            (200, 1 << 16, 1),
+            (256, 1 << 16, 2),
+            (1 << 20, 1 << 8, 1),
+        ] {
+            let (structure, at) = golden("links-dense.h5", |bytes, at| {
+                bytes[at + 10..at + 14].copy_from_slice(&u32::to_le_bytes(limit));
+                // After 12 lengths and addresses, the width and the smallest block.
+                let size = &mut bytes[at + 14 + 12 * 8 + 2..][..16];
+                assert_eq!(u64::from_le_bytes(size[8..].try_into().unwrap()), 1 << 16);
+                size[..8].copy_from_slice(&u64::to_le_bytes(256));
+                size[8..].copy_from_slice(&u64::to_le_bytes(direct));
+            });
+            let heap = FractalHeap::read(&structure, at).unwrap();
+            assert_eq!(heap.length_bytes, bytes, "{limit} {direct}");
+        }
+    }
 
     /// Once, the index of large objects was read again for each of them.
     #[test]
