@@ -7,52 +7,24 @@
 #![forbid(unsafe_code)]
 
 use crate::args::dtype_of;
-use crate::values::{EdgesName, KernelArg, RowRatio, finite, radius};
+use crate::values::{EdgesName, finite, radius};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use trijet::kernels::median::Edges;
 use trijet_io::{Dtype, shown};
+use trijet_map::{KernelArg, KernelFile, RowRatio, Step};
 use trijet_ops::{OPERATIONS, OperationText};
-
-/// One operation.
-#[derive(Debug, Clone)]
-pub(crate) enum Step {
-    Named(OperationText),
-    Kernel(KernelStep),
-}
-
-impl Step {
-    /// The files that the operation reads: a kernel, or images.
-    pub(crate) fn files(&self) -> Vec<&Path> {
-        match self {
-            Self::Named(text) => text.files().into_iter().map(Path::new).collect(),
-            Self::Kernel(kernel) => vec![&kernel.file],
-        }
-    }
-}
-
-/// A kernel of the user, with its options.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct KernelStep {
-    pub(crate) file: PathBuf,
-    pub(crate) entry: String,
-    pub(crate) args: Vec<KernelArg>,
-    pub(crate) halo: Option<u64>,
-    /// The type of the elements of the output, if it is not the type of the input.
-    pub(crate) out_dtype: Option<Dtype>,
-    pub(crate) out_rows: Option<RowRatio>,
-}
 
 /// The operations of a run in the order of the command line. A run has at least one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct RunSteps(Vec<Step>);
 
 impl RunSteps {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Step> {
-        self.0.iter()
+    pub(crate) fn all(&self) -> &[Step] {
+        &self.0
     }
 }
 
@@ -196,7 +168,7 @@ impl Typed {
             let file = shown(&file);
             return Err(format!("--kernel {file}: unknown extension; use .cu, .ptx or .cubin"));
         }
-        Ok(Step::Kernel(KernelStep { file, entry, args, halo, out_dtype, out_rows }))
+        Ok(Step::Kernel(KernelFile { file, entry, args, halo, out_dtype, out_rows }))
     }
 }
 

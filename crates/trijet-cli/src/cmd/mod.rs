@@ -1,15 +1,12 @@
 //! The commands.
 
 pub(crate) mod bench;
-mod chain;
 pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod explain;
-mod image_file;
 pub(crate) mod lesson;
 pub(crate) mod map;
-mod memory;
 pub(crate) mod overlap;
 pub(crate) mod queues;
 pub(crate) mod replay;
@@ -17,7 +14,6 @@ mod report;
 pub(crate) mod sample;
 pub(crate) mod shell;
 pub(crate) mod trace;
-mod user_kernel;
 
 use trijet_tools::command::device::{open, with_check};
 use trijet_tools::command::print::{print, print_stderr, print_text};

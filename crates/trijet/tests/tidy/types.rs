@@ -13,7 +13,7 @@ use crate::{File, Finding, demand_none, files, lines};
 
 const TABLE: &str = "crates/trijet/tests/tidy/types.txt";
 /// The names in the table. Only lower this number.
-const EXCEPTIONS: usize = 81;
+const EXCEPTIONS: usize = 80;
 
 /// The words that define a type.
 const DEFINING: [&str; 5] = ["struct", "enum", "trait", "type", "union"];

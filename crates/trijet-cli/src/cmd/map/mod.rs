@@ -5,22 +5,19 @@ pub(super) mod devices;
 mod opening;
 mod plan;
 mod rows_done;
-mod run;
 mod stream;
 mod words;
 
-use self::opening::{needs_one, open_input, rank_of, with_way};
-use self::run::Setup;
+use self::opening::{needs_one, open_input, rank_of, settings, with_way};
+use self::rows_done::RowsDone;
 use self::words::{
     Done, explain, lost_words, say_done, say_finished, say_needs_gpu, unlocked_words,
 };
-use super::chain::Chain;
-use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
 use crate::args::{MapOptions, is_stream};
 use crate::ranks::OwnRank;
-use crate::steps::Step;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,6 +25,7 @@ use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::{Durability, Fingerprint, Input, Output, Start, Target};
 use trijet_io::{file_error, refuse_sources};
+use trijet_map::{Chain, Job, Origin, Step, beside_chunks};
 
 /// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
 /// a damaged image.
@@ -44,7 +42,7 @@ fn check_skipping(options: &MapOptions, chain: &Chain) -> Result<()> {
 /// The files that the run reads.
 fn sources(options: &MapOptions) -> Vec<&Path> {
     let mut sources = vec![options.input.as_path()];
-    sources.extend(options.steps.iter().flat_map(Step::files));
+    sources.extend(options.steps.all().iter().flat_map(Step::files));
     sources
 }
 
@@ -79,7 +77,7 @@ fn target_of(
 ) -> Result<Target> {
     refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
-    let target = describe(&options.output, chain.output_of_part(input)?, input)?;
+    let target = describe(&options.output, chain.output_of_part()?, input)?;
     match rank {
         None if options.overwrite => Ok(target.overwrite()),
         None => Ok(target),
@@ -101,7 +99,7 @@ fn open_output(
     let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
     let output = Output::open(target, run, start_of(options))?.durability(durability);
     let output = match options.memory {
-        Some(limit) => output.host_memory(memory::beside_chunks(limit)),
+        Some(limit) => output.host_memory(beside_chunks(limit)),
         None => output,
     };
     let output = if options.skip_bad { output.skipping(input) } else { output };
@@ -126,6 +124,10 @@ fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Optio
     }
 }
 
+fn rows_of(todo: &[Range<u64>]) -> u64 {
+    todo.iter().map(|rows| rows.end - rows.start).sum()
+}
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     if is_stream(&options.output) {
         return stream::run(options);
@@ -135,11 +137,11 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         return Err(needs_one("process", format_args!("this is {rank}")));
     }
     let input = open_input(options)?;
-    let chain = Arc::new(Chain::new(&options.steps, &input)?);
+    let chain = Arc::new(Chain::new(options.steps.all(), &Origin::of(&input))?);
     let input = if chain.reads_as_stored() { input.as_stored() } else { input };
     let target = target_of(options, &input, &chain, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
-    let granule = chain.granule(&target);
+    let granule = chain.granule(target.granule());
     check_skipping(options, &chain)?;
     if options.plan {
         return plan::show(options, &input, &target, &chain, granule);
@@ -171,10 +173,13 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         let cause = "a timeline shows one device only; choose a device with --device";
         return Err(file_error::refused("trace", trace, cause));
     }
-    let setup = Setup::new(options, &chain, &devices, &input, granule)?;
+    let job = Job::new(&chain, &devices, input.layout(), granule, settings(options, &input))?;
     say_start(options, &output, &target, rank.as_ref());
     let (todo, kept) = (output.missing(), output.done().count());
-    let reports = match setup.run(&input, &mut output, &todo, &cancel) {
+    let bar = RowsDone::new(rows_of(&todo) + kept, kept);
+    let ran = job.run(&input, &mut output, &todo, &cancel, &|rows| bar.add(rows));
+    bar.clear();
+    let reports = match ran {
         Ok(reports) => reports,
         Err(error) => return Err(explain(with_way(error, options), &input, output, &target)),
     };

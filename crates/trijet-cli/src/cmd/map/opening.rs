@@ -1,4 +1,4 @@
-//! Opens the input of a job of `trijet map`.
+//! Opens the input of a job of `trijet map`, and reads the settings of the job.
 #![forbid(unsafe_code)]
 
 use crate::args::{Axis, Endian, MapOptions, is_stream};
@@ -8,6 +8,7 @@ use std::io::{IsTerminal, stdin};
 use std::path::Path;
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::{Array, Input, Plain, file_error, is_damaged_image};
+use trijet_map::Settings;
 
 /// Opens the input of a job.
 pub(super) fn open_input(options: &MapOptions) -> Result<Input> {
@@ -39,6 +40,12 @@ pub(super) fn open_input(options: &MapOptions) -> Result<Input> {
         }
         None => Ok(input),
     }
+}
+
+/// The settings of the pipelines of a job.
+pub(super) fn settings(options: &MapOptions, input: &Input) -> Settings {
+    let MapOptions { chunk, depth, memory, .. } = *options;
+    Settings { chunk, depth, memory, keeps_rows: input.is_stream() }
 }
 
 /// Adds the advice to use `--skip-bad` to the error of a damaged image.

@@ -2,12 +2,10 @@
 //! its minimum time. Nothing is created, and no GPU is needed.
 #![forbid(unsafe_code)]
 
-use super::run::settled;
+use super::opening::settings;
 use super::words::{job_words, left_out, say_left_out};
 use crate::args::MapOptions;
-use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
-use crate::cmd::memory;
 use crate::cmd::print;
 use serde_json::json;
 use std::process::ExitCode;
@@ -16,6 +14,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::trace::count;
 use trijet::{Bytes, Device, Pipeline, Result, Source};
 use trijet_io::{Input, Space, Target};
+use trijet_map::{Chain, for_chunks};
 
 /// The number of bytes of each copy that measures the rates of the model. The rates of the model do
 /// not depend on this number.
@@ -43,8 +42,9 @@ pub(super) fn show(
     let (layout, own) = (input.layout(), target.rows_of_whole());
     let rows = own.end - own.start;
     let pipeline = chain.stages(Pipeline::on(&device).source(input), granule);
-    let limit = memory::for_chunks(options.memory)?;
-    let needs = settled(pipeline, options, limit)
+    let limit = for_chunks(options.memory)?;
+    let needs = settings(options, input)
+        .apply(pipeline, limit)
         .rows(std::iter::once(own).filter(|rows| !rows.is_empty()).collect())
         .sink(rows_to_fn(|_, _: &[u8]| Ok(())))
         .needs()?;

@@ -3,11 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::devices;
-use super::opening::{needs_one, open_input, rank_of};
-use super::run::Setup;
+use super::opening::{needs_one, open_input, rank_of, settings};
+use super::rows_done::RowsDone;
 use super::words::{say_left_out, say_needs_gpu};
 use crate::args::MapOptions;
-use crate::cmd::chain::Chain;
 use crate::cmd::print_stderr;
 use crate::cmd::stop::cancel_on_signals;
 use crate::cmd::verdict::Live;
@@ -15,8 +14,9 @@ use crate::values::MapReport;
 use std::io::{IsTerminal, stdout};
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::{ErrorKind, Report, Result};
+use trijet::{ErrorKind, Report, Result, Source};
 use trijet_io::{StreamOutput, file_error};
+use trijet_map::{Chain, Job, Origin};
 
 /// Runs a job whose output is the standard output.
 pub(super) fn run(options: &MapOptions) -> Result<ExitCode> {
@@ -29,7 +29,7 @@ pub(super) fn run(options: &MapOptions) -> Result<ExitCode> {
         return Err(needs_one("process", format_args!("this is {rank}")));
     }
     let input = open_input(options)?;
-    let chain = Chain::new(&options.steps, &input)?;
+    let chain = Chain::new(options.steps.all(), &Origin::of(&input))?;
     let input = if chain.reads_as_stored() { input.as_stored() } else { input };
     let cancel = cancel_on_signals("after the chunks in flight")?;
     let devices = devices::open(options.device, None, &options.check)?;
@@ -40,10 +40,16 @@ pub(super) fn run(options: &MapOptions) -> Result<ExitCode> {
         Err(error) if error.kind() == ErrorKind::NoDevice => return say_needs_gpu(error, &chain),
         outcome => outcome?,
     }
-    let setup = Setup::new(options, &chain, &devices, &input, chain.last_granule())?;
+    let (granule, settings) = (chain.granule(1), settings(options, &input));
+    let job = Job::new(&chain, &devices, input.layout(), granule, settings)?;
     let output = StreamOutput::new(stdout(), chain.output().clone());
     let output = if options.raw { output.headerless() } else { output };
-    let report = setup.run_in_order(&input, output, &cancel)?;
+    let rows = 0..chain.output().layout().rows;
+    let bar = RowsDone::new(rows.end, 0);
+    let todo = std::slice::from_ref(&rows);
+    let ran = job.run_on_one(&input, output, todo, &cancel, &|rows| bar.add(rows));
+    bar.clear();
+    let report = ran?;
     let verdict = Live::of_all(&devices)?;
     say_left_out(&input, None);
     say_report(options, &chain, &report);

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use crate::args::MapOptions;
-use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, print_stderr, report};
@@ -14,6 +13,7 @@ use trijet::trace::count;
 use trijet::{Device, Error, Report, Result};
 use trijet_cli::timeline;
 use trijet_io::{DamagedImage, Input, Output, Stopped, Target, shown};
+use trijet_map::Chain;
 
 /// The exit status of a run that has skipped damaged images, and done all other images.
 const SKIPPED: u8 = 4;

@@ -21,7 +21,7 @@ const CHUNKS_MIN: Bytes = Bytes(1 << 20);
 ///
 /// # Errors
 /// `InvalidValue` for a limit that leaves no memory for chunks.
-pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
+pub fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     let Some(limit) = limit else {
         return Ok(available().map(|bytes| Bytes(bytes.0 / 4 * 3)));
     };
@@ -52,7 +52,8 @@ fn least(used: Bytes) -> Bytes {
 }
 
 /// The part of this limit that is reserved for memory other than chunks.
-pub(super) fn beside_chunks(limit: Bytes) -> Bytes {
+#[must_use]
+pub fn beside_chunks(limit: Bytes) -> Bytes {
     Bytes(BESIDE.0.min(limit.0 / 4))
 }
 

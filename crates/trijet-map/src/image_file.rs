@@ -7,7 +7,10 @@ use trijet_io::{Input, file_error};
 use trijet_ops::Image;
 
 /// Reads the one image in a file.
-pub(super) fn load_image(path: &Path) -> Result<Image> {
+///
+/// # Errors
+/// Errors of [`Input::open`]. `InvalidValue` for a file that has not one image.
+pub fn load_image(path: &Path) -> Result<Image> {
     let input = Input::open(path, None)?;
     let array = input.array();
     let size = match *array.shape() {

@@ -2,18 +2,37 @@
 //!
 //! The code is compiled before a device is opened, so its errors are reported even without a GPU.
 //!
-//! Only this file of the command has unsafe code. Users who name a kernel on the command line are
-//! responsible for it, as for any program that they run.
+//! Only this file of the crate has unsafe code. Users who name a kernel are responsible for it, as
+//! for any program that they run.
 
-use crate::steps::KernelStep;
-use crate::values::{KernelArg, RowRatio, Scalar};
+use crate::kernel_arg::{KernelArg, Scalar};
+use crate::row_ratio::RowRatio;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::path::PathBuf;
 use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};
 use trijet::{Args, Device, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
-use trijet_cli::digest::Digest;
 use trijet_io::{Dtype, file_error, shown};
 use trijet_ops::{Operation, RowsOfCall, Typed};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A kernel of the user in a file, with its options.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelFile {
+    /// The file: CUDA C++ (`.cu`), PTX (`.ptx`) or a cubin (`.cubin`).
+    pub file: PathBuf,
+    /// The name of the kernel in the file.
+    pub entry: String,
+    /// The further arguments of the kernel, in their order.
+    pub args: Vec<KernelArg>,
+    /// The number of rows that the kernel reads before and after the rows that it writes. `None`
+    /// for a kernel that computes each element from one element.
+    pub halo: Option<u64>,
+    /// The type of the elements of the output, if it is not the type of the input.
+    pub out_dtype: Option<Dtype>,
+    /// The rows of the output, if they are not the rows of the input.
+    pub out_rows: Option<RowRatio>,
+}
 
 /// Checks that the first arguments are a span that the kernel reads and a span that it writes.
 fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
@@ -42,7 +61,7 @@ enum Checked {
 
 /// A kernel from a file.
 #[derive(Debug)]
-pub(super) struct UserKernel {
+pub(crate) struct UserKernel {
     file: String,
     checked: Checked,
     kernel: Kernel<Dynamic>,
@@ -127,13 +146,13 @@ fn parameters(types: ElementTypes, has_rows: bool, args: &[KernelArg]) -> Vec<(S
 
 impl UserKernel {
     /// Reads a kernel from its file. The kernel must be for elements of the type `dtype`.
-    pub(super) fn read(step: &KernelStep, dtype: Dtype) -> Result<Self> {
-        let KernelStep { file: path, entry, args, halo, out_dtype, out_rows } = step;
+    pub(crate) fn read(step: &KernelFile, dtype: Dtype) -> Result<Self> {
+        let KernelFile { file: path, entry, args, halo, out_dtype, out_rows } = step;
         let types = ElementTypes { x: dtype, y: out_dtype.unwrap_or(dtype) };
         let rows = out_rows.unwrap_or_default();
         let name = shown(path);
         let bytes = std::fs::read(path).map_err(|error| file_error::io("kernel", path, error))?;
-        let digest = Digest::of(&bytes).value();
+        let digest = xxh3_64(&bytes);
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes).map_err(|_| {
                 Error::new(ErrorKind::Compile, "kernel", format!("{name} is not UTF-8 text"))
@@ -193,12 +212,12 @@ impl UserKernel {
     }
 
     /// Whether the code was checked, and found correct, before a device was opened.
-    pub(super) fn is_checked(&self) -> bool {
+    pub(crate) fn is_checked(&self) -> bool {
         self.checked != Checked::No
     }
 
     /// The result of the check of the code, for a message on a host without a GPU.
-    pub(super) fn needs_gpu(&self) -> String {
+    pub(crate) fn needs_gpu(&self) -> String {
         let (file, (major, minor)) = (&self.file, FIRST_COMPUTE);
         let known = match self.checked {
             Checked::Compiled => {
@@ -254,7 +273,7 @@ struct KernelCall<'a> {
 }
 
 /// The description of a kernel with the options that change its result.
-fn description_of(mut description: String, step: &KernelStep) -> String {
+fn description_of(mut description: String, step: &KernelFile) -> String {
     if let Some(halo) = step.halo {
         description.push_str(&format!(" halo={halo}"));
     }
@@ -294,7 +313,7 @@ impl Operation for UserKernel {
     }
 
     fn granule(&self) -> u64 {
-        self.rows.output
+        self.rows.granule()
     }
 
     /// Loads the kernel and compares its parameters, so that errors are reported before anything is

@@ -1,97 +1,103 @@
-//! The run of a job: a pipeline on each of its devices, into one output.
+//! A job: a pipeline on each of its devices, into one output.
 #![forbid(unsafe_code)]
 
-use super::devices::shares;
-use super::rows_done::RowsDone;
-use crate::args::MapOptions;
-use crate::cmd::chain::Chain;
-use crate::cmd::memory;
+use crate::chain::Chain;
+use crate::memory;
+use crate::settings::Settings;
+use crate::shares::shares;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Builder, ScopedJoinHandle};
 use trijet::pipeline::{Calibration, Layout, ParallelSink, Progress};
 use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
-use trijet_io::{Input, Output};
+use trijet_io::Output;
 
-/// The data that the pipelines of all devices of a job share.
-pub(super) struct Setup<'a> {
-    pub(super) options: &'a MapOptions,
-    pub(super) chain: &'a Chain,
-    pub(super) devices: &'a [Device],
+/// A function that gets the number of rows of the result that are newly done. Several threads call
+/// it.
+type OnRows<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// A chain of operations on one device or several. Each of several devices computes a share of the
+/// rows.
+#[derive(Debug)]
+pub struct Job<'a> {
+    chain: &'a Chain,
+    devices: &'a [Device],
     /// The number of rows of a granule of the results.
     granule: u64,
+    settings: Settings,
     calibrations: Vec<Option<Calibration>>,
     /// Maximum host memory for the chunks of one device. `None` if no limit is known.
     memory: Option<Bytes>,
 }
 
-impl<'a> Setup<'a> {
-    /// Reads the memory limit, and measures the link of each device. Both may fail, so this is done
-    /// before the output is created.
-    pub(super) fn new(
-        options: &'a MapOptions,
+impl<'a> Job<'a> {
+    /// A job over data of the layout `input`, whose results are written in whole granules of
+    /// `granule` rows (see [`Chain::granule`]). Reads the memory limit, and measures the link of
+    /// each device. Both may fail, so a program calls this before it creates the output.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a limit that leaves no memory for chunks. Errors of the devices.
+    pub fn new(
         chain: &'a Chain,
         devices: &'a [Device],
-        input: &Input,
+        input: Layout,
         granule: u64,
+        settings: Settings,
     ) -> Result<Self> {
-        let memory = memory::for_chunks(options.memory)?;
+        let memory = memory::for_chunks(settings.memory)?;
         let memory = memory.map(|bytes| Bytes(bytes.0 / devices.len().max(1) as u64));
-        // A stream keeps the rows of a chunk. There are at least three more chunks in host memory.
-        let kept = |bytes: u64| if input.is_stream() { bytes / 4 } else { 0 };
+        // There are at least three more chunks in host memory.
+        let kept = |bytes: u64| if settings.keeps_rows { bytes / 4 } else { 0 };
         let memory = memory.map(|bytes| Bytes(bytes.0 - kept(bytes.0)));
-        let calibrations = devices.iter().map(|device| calibrate(device, input.layout()));
+        let calibrations = devices.iter().map(|device| calibrate(device, input));
         let calibrations = calibrations.collect::<Result<_>>()?;
-        Ok(Self { options, chain, devices, granule, calibrations, memory })
+        Ok(Self { chain, devices, granule, settings, calibrations, memory })
     }
 
     /// Computes the rows `todo` of the output and finishes it. Returns a report of each device.
-    pub(super) fn run(
+    ///
+    /// # Errors
+    /// Errors of the source, of the output, of the operations and of the devices; with several
+    /// devices, the error of the device that failed first. `Cancelled`.
+    pub fn run(
         &self,
-        input: &Input,
+        source: &dyn Source,
         output: &mut Output,
         todo: &[Range<u64>],
         cancel: &Cancel,
+        on_rows: OnRows<'_>,
     ) -> Result<Vec<Report>> {
-        let left: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
-        let kept = output.done().count();
-        let bar = RowsDone::new(left + kept, kept);
-        let ran = match self.devices {
-            [_] => {
-                self.pipeline(0, input, todo, cancel, &bar).sink(output).run().map(|one| vec![one])
-            }
-            _ => self.run_on_all(input, output, todo, cancel, &bar),
-        };
-        bar.clear();
-        ran
+        match self.devices {
+            [_] => self.run_on_one(source, output, todo, cancel, on_rows).map(|one| vec![one]),
+            _ => self.run_on_all(source, output, todo, cancel, on_rows),
+        }
     }
 
-    /// Computes all rows in order on the only device, and writes them to `sink`.
-    pub(super) fn run_in_order(
+    /// Computes the rows `todo` on the first device, and writes them to `sink`, in order unless the
+    /// sink is parallel.
+    ///
+    /// # Errors
+    /// Errors of the source, of the sink, of the operations and of the device. `Cancelled`.
+    pub fn run_on_one(
         &self,
-        input: &Input,
+        source: &dyn Source,
         sink: impl Sink,
+        todo: &[Range<u64>],
         cancel: &Cancel,
+        on_rows: OnRows<'_>,
     ) -> Result<Report> {
-        let rows = self.chain.output().layout().rows;
-        let bar = RowsDone::new(rows, 0);
-        let ran = self
-            .pipeline(0, input, std::slice::from_ref(&(0..rows)), cancel, &bar)
-            .sink(sink)
-            .run();
-        bar.clear();
-        ran
+        self.pipeline(0, source, todo, cancel, on_rows).sink(sink).run()
     }
 
     /// Runs a pipeline on every device, each with its share of the rows.
     fn run_on_all(
         &self,
-        input: &Input,
+        source: &dyn Source,
         output: &mut Output,
         todo: &[Range<u64>],
         cancel: &Cancel,
-        bar: &RowsDone,
+        on_rows: OnRows<'_>,
     ) -> Result<Vec<Report>> {
         let shares = shares(todo, self.devices.len(), self.granule);
         let shared = &*output;
@@ -99,7 +105,7 @@ impl<'a> Setup<'a> {
             let start = |(number, share): (usize, &'_ Vec<Range<u64>>)| {
                 let share = share.clone();
                 let ran = Builder::new().spawn_scoped(scope, move || {
-                    let run = self.pipeline(number, input, &share, cancel, bar);
+                    let run = self.pipeline(number, source, &share, cancel, on_rows);
                     let ran = run.sink(Part(shared)).run();
                     if ran.is_err() {
                         // The pipelines of the other devices complete the chunks in flight, and
@@ -130,48 +136,30 @@ impl<'a> Setup<'a> {
     fn pipeline<'p>(
         &'p self,
         number: usize,
-        input: &'p Input,
+        source: &'p dyn Source,
         todo: &[Range<u64>],
         cancel: &Cancel,
-        bar: &'p RowsDone,
+        on_rows: OnRows<'p>,
     ) -> Pipeline<'p> {
         let counted = AtomicU64::new(0);
         let own: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
         let advance = move |progress: Progress| {
             let done = progress.rows_done + own - progress.rows;
-            bar.add(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
+            on_rows(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
         };
         let pipeline = self
             .chain
-            .stages(Pipeline::on(&self.devices[number]).source(input), self.granule)
+            .stages(Pipeline::on(&self.devices[number]).source(source), self.granule)
             .rows(todo.to_vec())
             .audience(Audience::User)
             .cancel_with(cancel)
             .on_progress(advance);
-        let pipeline = settled(pipeline, self.options, self.memory);
+        let pipeline = self.settings.apply(pipeline, self.memory);
         match &self.calibrations[number] {
             Some(calibration) => pipeline.calibrated(calibration),
             None => pipeline,
         }
     }
-}
-
-/// Sets the chunk size and the depth that the user has chosen, and the limit of the host memory.
-pub(super) fn settled<'a>(
-    mut pipeline: Pipeline<'a>,
-    options: &MapOptions,
-    memory: Option<Bytes>,
-) -> Pipeline<'a> {
-    if let Some(memory) = memory {
-        pipeline = pipeline.host_memory(memory);
-    }
-    if let Some(chunk) = options.chunk {
-        pipeline = pipeline.chunk(chunk);
-    }
-    if let Some(depth) = options.depth {
-        pipeline = pipeline.depth(depth);
-    }
-    pipeline
 }
 
 /// The reports of all devices, or the error of the device that failed first. After that error, the
@@ -225,11 +213,11 @@ fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Command, Options};
-    use clap::Parser;
+    use crate::chain::{Origin, Step};
     use std::fs;
     use trijet::Select;
-    use trijet_io::{Array, Dtype, Fingerprint, Start, Target};
+    use trijet_io::{Array, Dtype, Fingerprint, Input, Start, Target};
+    use trijet_ops::OperationText;
 
     /// Runs a job over 1000 rows of 64 bytes on several host devices. Returns the output or the
     /// error.
@@ -240,24 +228,21 @@ mod tests {
         fs::write(path("in.raw"), &data).unwrap();
         let array = Array::new(Dtype::U8, vec![1000, 64]).unwrap();
         let input = Input::open(&path("in.raw"), Some(array.clone())).unwrap();
-        let call =
-            ["trijet", "map", "in.raw", "-o", "out.raw", "--op", "affine:2,1", "--chunk=640"];
-        let Command::Map(options) = Options::try_parse_from(call).unwrap().command else {
-            panic!("`map` is the command")
-        };
-        let chain = Chain::new(&options.steps, &input).unwrap();
+        let step = Step::Named(OperationText::parse("affine:2,1").unwrap());
+        let chain = Chain::new(&[step], &Origin::of(&input)).unwrap();
         let target = Target::new(&path("out.raw"), array, &input).unwrap();
         let run = Fingerprint::new(&input, "affine", &target);
         let mut output = Output::open(&target, &run, Start::New).unwrap();
         let devices: Vec<_> =
             (0..count).map(|_| Device::open(Select::Host(0))).collect::<Result<_>>().unwrap();
-        let setup = Setup::new(&options, &chain, &devices, &input, 1).unwrap();
+        let settings = Settings { chunk: Some(Bytes(640)), ..Settings::default() };
+        let job = Job::new(&chain, &devices, input.layout(), 1, settings).unwrap();
         if rows_of_input < 1000 {
             let file = fs::File::options().write(true).open(path("in.raw")).unwrap();
             file.set_len(rows_of_input * 64).unwrap();
         }
         let todo = output.missing();
-        let reports = setup.run(&input, &mut output, &todo, &Cancel::new())?;
+        let reports = job.run(&input, &mut output, &todo, &Cancel::new(), &|_| ())?;
         assert_eq!(reports.len(), count);
         assert_eq!(reports.iter().map(|report| report.rows).sum::<u64>(), 1000);
         Ok(fs::read(path("out.raw")).unwrap())

@@ -1,15 +1,75 @@
-//! The operations of a run of `trijet map`. Each operation is a stage of the same pipeline.
+//! The operations of a job. Each operation is a stage of the same pipeline.
 #![forbid(unsafe_code)]
 
-use super::image_file::load_image;
-use super::user_kernel::UserKernel;
-use crate::steps::{RunSteps, Step};
+use crate::image_file::load_image;
+use crate::user_kernel::{KernelFile, UserKernel};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use trijet::pipeline::Layout;
 use trijet::{Device, Error, ErrorKind, Pipeline, Result};
-use trijet_io::{Array, ByteOrder, Dtype, Input, Target, shown};
-use trijet_ops::{Operation, RowsOfCall, Swap, Typed};
+use trijet_io::{Array, ByteOrder, Dtype, Input, shown};
+use trijet_ops::{Operation, OperationText, RowsOfCall, Swap, Typed};
+
+/// One operation of a job, before the type of its elements is known.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// An operation that is written as a text.
+    Named(OperationText),
+    /// A kernel of the user.
+    Kernel(KernelFile),
+    /// An operation of the program.
+    Own(Arc<dyn Operation>),
+}
+
+impl Step {
+    /// The files that the operation reads: a kernel, or images.
+    #[must_use]
+    pub fn files(&self) -> Vec<&Path> {
+        match self {
+            Self::Named(text) => text.files().into_iter().map(Path::new).collect(),
+            Self::Kernel(kernel) => vec![&kernel.file],
+            Self::Own(_) => Vec::new(),
+        }
+    }
+}
+
+/// The array that the first operation of a job reads.
+#[derive(Debug, Clone)]
+pub struct Origin<'a> {
+    /// The name of the array in messages.
+    pub name: String,
+    /// The whole array.
+    pub array: &'a Array,
+    /// The number of indices of the first axis that are processed.
+    pub processed: u64,
+    /// The byte order of the elements.
+    pub byte_order: ByteOrder,
+    /// Whether the last axis has the colours of a pixel.
+    pub has_colours: bool,
+}
+
+impl<'a> Origin<'a> {
+    /// The array of an input.
+    #[must_use]
+    pub fn of(input: &'a Input) -> Self {
+        Self {
+            name: shown(input.path()).to_string(),
+            array: input.array(),
+            processed: input.part().shape()[0],
+            byte_order: input.byte_order(),
+            has_colours: input.annotations().has_colours,
+        }
+    }
+
+    /// An array in memory: all of it is processed, and its elements are little-endian numbers.
+    #[must_use]
+    pub fn in_memory(name: &str, array: &'a Array) -> Self {
+        let processed = array.shape().first().copied().unwrap_or(1);
+        let (byte_order, has_colours) = (ByteOrder::Little, false);
+        Self { name: name.to_owned(), array, processed, byte_order, has_colours }
+    }
+}
 
 /// One operation, with the array that it reads and the array that it makes.
 #[derive(Debug)]
@@ -29,6 +89,7 @@ struct ChainStep {
 enum OwnOperation {
     Named(Box<dyn Operation>),
     User(Box<UserKernel>),
+    Program(Arc<dyn Operation>),
 }
 
 impl OwnOperation {
@@ -36,15 +97,18 @@ impl OwnOperation {
         match self {
             Self::Named(operation) => &**operation,
             Self::User(kernel) => &**kernel,
+            Self::Program(operation) => &**operation,
         }
     }
 }
 
 /// The operations, in the order in which they are applied.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub struct Chain {
     steps: Vec<ChainStep>,
     input: Array,
+    /// The number of indices of the first axis of the input that are processed.
+    processed: u64,
     /// Whether the first operation swaps the bytes of the elements, for an input in big-endian
     /// order.
     swaps: bool,
@@ -55,32 +119,41 @@ fn refused(cause: String) -> Error {
 }
 
 impl Chain {
-    /// The operations of `steps` over the array of `input`. If the elements of the input are
-    /// big-endian, the first operation swaps their bytes, and the run reads the input
+    /// The operations of `steps` over the array of `origin`. If its elements are big-endian, the
+    /// first operation swaps their bytes, and the run reads the input
     /// [as it is stored](Self::reads_as_stored).
-    pub(super) fn new(steps: &RunSteps, input: &Input) -> Result<Self> {
-        let array = input.array();
-        let mut chain = Self { steps: Vec::new(), input: array.clone(), swaps: false };
-        if input.byte_order() == ByteOrder::Big {
+    ///
+    /// # Errors
+    /// `InvalidValue` for an operation that cannot be applied to the array before it. `Io` for a
+    /// file of an operation that cannot be read. `Compile` for a kernel that does not compile.
+    pub fn new(steps: &[Step], origin: &Origin<'_>) -> Result<Self> {
+        let (input, processed) = (origin.array.clone(), origin.processed);
+        let mut chain = Self { steps: Vec::new(), input, processed, swaps: false };
+        if origin.byte_order == ByteOrder::Big {
             chain.swaps = true;
-            chain.add(OwnOperation::Named(Box::new(Swap)), None, input)?;
+            chain.add(OwnOperation::Named(Box::new(Swap)), None, origin)?;
         }
-        for step in steps.iter() {
+        for step in steps {
             let (operation, words) = operation_of(step, chain.output().dtype())?;
-            chain.add(operation, Some(words), input)?;
+            chain.add(operation, Some(words), origin)?;
         }
         Ok(chain)
     }
 
     /// Appends an operation.
-    fn add(&mut self, operation: OwnOperation, words: Option<String>, input: &Input) -> Result<()> {
+    fn add(
+        &mut self,
+        operation: OwnOperation,
+        words: Option<String>,
+        origin: &Origin<'_>,
+    ) -> Result<()> {
         let array = self.output();
         let x = Typed::new(array.dtype(), array.shape().to_vec());
         let x_rows = array.layout().rows;
         let y = operation.get().output(&x);
-        let y = y.map_err(|error| error.context(shown(input.path()).to_string()))?;
-        if input.annotations().has_colours && !is_pointwise(operation.get(), &x, &y, x_rows) {
-            let (name, words) = (shown(input.path()), words.unwrap_or_default());
+        let y = y.map_err(|error| error.context(origin.name.clone()))?;
+        if origin.has_colours && !is_pointwise(operation.get(), &x, &y, x_rows) {
+            let (name, words) = (&origin.name, words.unwrap_or_default());
             let cause = format!(
                 "{name}: the last axis has the colours of a pixel, and `{words}` would take them \
                  for the pixels of a row; write each colour to a file of its own"
@@ -93,51 +166,59 @@ impl Chain {
     }
 
     /// Whether the input is to be read in the byte order of its file.
-    pub(super) fn reads_as_stored(&self) -> bool {
+    #[must_use]
+    pub fn reads_as_stored(&self) -> bool {
         self.swaps
     }
 
     /// The array that the operations make.
-    pub(super) fn output(&self) -> &Array {
+    #[must_use]
+    pub fn output(&self) -> &Array {
         self.steps.last().map_or(&self.input, |step| &step.y)
     }
 
-    /// The array that the operations make of the part of `input` that is processed.
+    /// The array that the operations make of the part of the input that is processed.
     ///
+    /// # Errors
     /// `InvalidValue` for a slice, if an operation changes the number of images.
-    pub(super) fn output_of_part(&self, input: &Input) -> Result<Array> {
-        let (whole, output) = (self.input.shape()[0], self.output());
-        if input.part().shape()[0] == whole {
+    pub fn output_of_part(&self) -> Result<Array> {
+        let (whole, output) = (self.input.shape().first().copied(), self.output());
+        let Some(whole) = whole.filter(|whole| *whole != self.processed) else {
             return Ok(output.clone());
-        }
-        let keeps = |array: &Array| array.shape()[0] == whole;
+        };
+        let keeps = |array: &Array| array.shape().first() == Some(&whole);
         if !self.steps.iter().all(|step| keeps(&step.y)) {
             let cause = "--slice cannot be used with an operation that changes the length of the \
                          first axis; write the slice to a file first";
             return Err(refused(cause.to_owned()));
         }
         let mut shape = output.shape().to_vec();
-        shape[0] = input.part().shape()[0];
+        shape[0] = self.processed;
         Array::new(output.dtype(), shape)
     }
 
     /// A description of everything that determines the bytes of the result.
-    pub(super) fn description(&self) -> String {
+    #[must_use]
+    pub fn description(&self) -> String {
         let all: Vec<&str> = self.steps.iter().filter_map(|step| step.words.as_deref()).collect();
         all.join(", then ")
     }
 
     /// Loads the kernels, so that their errors are reported before anything is written.
-    pub(super) fn load(&self, device: &Device) -> Result<()> {
+    ///
+    /// # Errors
+    /// `NoDevice` for a kernel of the user on a host device. Errors of the driver.
+    pub fn load(&self, device: &Device) -> Result<()> {
         self.steps.iter().try_for_each(|step| step.operation.get().load(device, &step.x))
     }
 
     /// For a host without a GPU: the result of the check of each kernel of the user, one kernel per
     /// line. `None` if a kernel could not be checked, or if there is no kernel of the user.
-    pub(super) fn needs_gpu(&self) -> Option<String> {
+    #[must_use]
+    pub fn needs_gpu(&self) -> Option<String> {
         let kernel = |step: &'_ ChainStep| match &step.operation {
             OwnOperation::User(kernel) => Some((kernel.is_checked(), kernel.needs_gpu())),
-            OwnOperation::Named(_) => None,
+            OwnOperation::Named(_) | OwnOperation::Program(_) => None,
         };
         let kernels: Vec<(bool, String)> = self.steps.iter().filter_map(kernel).collect();
         let is_all = !kernels.is_empty() && kernels.iter().all(|(is_checked, _)| *is_checked);
@@ -146,7 +227,8 @@ impl Chain {
     }
 
     /// The rows of the input that these rows of the result need.
-    pub(super) fn input_rows(&self, rows: Range<u64>) -> Range<u64> {
+    #[must_use]
+    pub fn input_rows(&self, rows: Range<u64>) -> Range<u64> {
         let needed = |rows, step: &ChainStep| {
             let Range { start, end } = step.operation.get().input_rows(&step.x, rows);
             let all = step.x_rows;
@@ -157,7 +239,8 @@ impl Chain {
 
     /// Whether each image of the result depends only on the image of the input with the same
     /// number. An image is an index of the first axis.
-    pub(super) fn is_per_image(&self) -> bool {
+    #[must_use]
+    pub fn is_per_image(&self) -> bool {
         let (images, output) = (self.input.shape()[0], self.output());
         if output.shape()[0] != images {
             return false;
@@ -171,19 +254,21 @@ impl Chain {
     }
 
     /// The number of rows of the result at whose multiples chunks start, because the output can
-    /// only write such chunks.
-    pub(super) fn granule(&self, target: &Target) -> u64 {
-        least_common_multiple(target.granule(), self.last_granule())
+    /// only write such chunks: a multiple of the granule `written` of the output, and of the
+    /// granule of the last operation.
+    #[must_use]
+    pub fn granule(&self, written: u64) -> u64 {
+        least_common_multiple(written, self.last_granule())
     }
 
     /// The granule of the last operation.
-    pub(super) fn last_granule(&self) -> u64 {
+    fn last_granule(&self) -> u64 {
         self.steps.last().map_or(1, |step| step.operation.get().granule())
     }
 
     /// Appends the operations to a pipeline, whose results have chunks of whole granules of
     /// `granule` rows.
-    pub(super) fn stages<'a>(&'a self, mut pipeline: Pipeline<'a>, granule: u64) -> Pipeline<'a> {
+    pub fn stages<'a>(&'a self, mut pipeline: Pipeline<'a>, granule: u64) -> Pipeline<'a> {
         for (place, step) in self.steps.iter().enumerate() {
             let operation = step.operation.get();
             let is_last = place + 1 == self.steps.len();
@@ -224,6 +309,10 @@ fn operation_of(step: &Step, dtype: Dtype) -> Result<(OwnOperation, String)> {
             let kernel = UserKernel::read(kernel, dtype)?;
             let words = kernel.description();
             Ok((OwnOperation::User(Box::new(kernel)), words))
+        }
+        Step::Own(operation) => {
+            let words = operation.description();
+            Ok((OwnOperation::Program(Arc::clone(operation)), words))
         }
     }
 }
