@@ -54,9 +54,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Parses the command line. Wrong usage prints a message and ends the process.
-    pub(crate) fn of_this_process() -> Command {
-        parsed(without_help_of_help(std::env::args_os()), Self::command_of)
+    /// Parses a command line. Wrong usage prints a message and ends the process.
+    pub(crate) fn of_arguments(args: impl IntoIterator<Item = OsString>) -> Command {
+        parsed(without_help_of_help(args.into_iter()), Self::command_of)
     }
 
     /// Parses the arguments as a command. An error includes the usage of the command in which it

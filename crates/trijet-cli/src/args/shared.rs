@@ -1,10 +1,10 @@
 //! Options of several commands.
 #![forbid(unsafe_code)]
 
+use crate::timeline;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
-use trijet_cli::timeline;
 use trijet_io::{Dtype, Existing};
 
 /// The option that lets a command replace files.

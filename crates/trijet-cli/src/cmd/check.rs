@@ -4,6 +4,7 @@
 use super::document::print_json;
 use super::{print, verdict};
 use crate::args::{Assumption, CheckOptions};
+use crate::timeline;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -15,7 +16,6 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
 use trijet::trace::summary::Audience;
 use trijet::trace::{Engine, Op, TimeSource};
-use trijet_cli::timeline;
 use trijet_io::{file_error, shown};
 
 /// Maximum number of entries that are kept in memory. A longer ledger is checked for races, but

@@ -1,6 +1,7 @@
 //! The report of a run as JSON.
 #![forbid(unsafe_code)]
 
+use crate::key::key;
 use serde_json::{Value, json};
 use trijet::check::lint::Lint;
 use trijet::pipeline::{Advice, Calibration, ChunkChoice, EngineReport, Limits, MemoryUse};
@@ -11,7 +12,6 @@ use trijet::trace::host_engines::HostSummary;
 use trijet::trace::limit::Limit;
 use trijet::trace::summary::{Audience, EngineSummary, Loss, Pair, Summary};
 use trijet::{Bytes, Clock, Nanos, Report};
-use trijet_cli::key::key;
 
 pub(super) fn json(report: &Report) -> Value {
     let engine = |e: &EngineReport| {

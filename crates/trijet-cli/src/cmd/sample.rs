@@ -3,10 +3,10 @@
 
 use super::print;
 use crate::args::SampleOptions;
+use crate::micrograph::Micrograph;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use trijet::{Bytes, Result};
-use trijet_cli::micrograph::Micrograph;
 use trijet_io::{Array, Dtype, NewFile, shown};
 
 /// The seed is fixed, so that the images are the same in every run.

@@ -6,12 +6,12 @@ use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, print_stderr, report};
 use crate::ranks::OwnRank;
+use crate::timeline;
 use crate::values::MapReport;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::trace::count;
 use trijet::{Device, Error, Report, Result};
-use trijet_cli::timeline;
 use trijet_io::{DamagedImage, Input, Output, Stopped, Target, shown};
 use trijet_map::Chain;
 

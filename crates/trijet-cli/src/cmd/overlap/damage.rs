@@ -8,14 +8,14 @@ use crate::cmd::document::print_json;
 use crate::cmd::print;
 use crate::cmd::progress::Progress;
 use crate::cmd::verdict::{Live, finding as json};
+use crate::picture::{Crop, write_difference};
+use crate::timeline;
 use std::process::ExitCode;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
 use trijet::testing;
 use trijet::trace::{Engine, Position, count};
 use trijet::{Clock, Error, ErrorKind, Report, Result};
-use trijet_cli::picture::{Crop, write_difference};
-use trijet_cli::timeline;
 use trijet_io::{NewFile, shown};
 use trijet_tools::progress::Steps;
 

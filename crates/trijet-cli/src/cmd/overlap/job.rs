@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::stack::{Images, Pixel};
+use crate::digest::Digest;
 use std::time::Duration;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{Calibration, Schedule};
@@ -10,7 +11,6 @@ use trijet::trace::{TimesFrom, count as counted};
 use trijet::{
     Bytes, Clock, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut,
 };
-use trijet_cli::digest::Digest;
 use trijet_tools::progress::Steps;
 
 /// A chunk size at which the fixed costs of kernels are negligible.

@@ -1,13 +1,13 @@
 //! The input of `trijet overlap`: a stack of images in page-locked memory.
 #![forbid(unsafe_code)]
 
+use crate::micrograph::Micrograph;
+use crate::picture::Pixels;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 use trijet::kernels::median::MedianPixel;
 use trijet::kernels::{AFFINE_U8, AFFINE_U16, Read, Write};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
-use trijet_cli::micrograph::Micrograph;
-use trijet_cli::picture::Pixels;
 use trijet_io::{Input, shown};
 
 /// The side of generated images, in pixels.
