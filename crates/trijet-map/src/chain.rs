@@ -263,7 +263,7 @@ impl Chain {
 
     /// The granule of the last operation.
     fn last_granule(&self) -> u64 {
-        self.steps.last().map_or(1, |step| step.operation.get().granule())
+        self.steps.last().map_or(1, |step| step.operation.get().granule(&step.x))
     }
 
     /// Appends the operations to a pipeline, whose results have chunks of whole granules of
@@ -272,7 +272,7 @@ impl Chain {
         for (place, step) in self.steps.iter().enumerate() {
             let operation = step.operation.get();
             let is_last = place + 1 == self.steps.len();
-            let granule = if is_last { granule } else { operation.granule() };
+            let granule = if is_last { granule } else { operation.granule(&step.x) };
             let output = step.y.layout();
             let output = Layout::rows(output.rows, output.row_bytes).granule(granule);
             pipeline = pipeline

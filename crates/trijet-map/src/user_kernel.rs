@@ -312,7 +312,7 @@ impl Operation for UserKernel {
         own.start.saturating_sub(halo)..own.end.saturating_add(halo)
     }
 
-    fn granule(&self) -> u64 {
+    fn granule(&self, _: &Typed) -> u64 {
         self.rows.granule()
     }
 

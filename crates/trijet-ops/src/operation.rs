@@ -44,9 +44,9 @@ pub trait Operation: fmt::Debug + Send + Sync {
     /// that output.
     fn input_rows(&self, x: &Typed, y: Range<u64>) -> Range<u64>;
 
-    /// The number of rows of the output at whose multiples calls start; 1 by default. Calls end at
-    /// such a multiple or at the end of the output.
-    fn granule(&self) -> u64 {
+    /// The number of rows of the output for the array `x` at whose multiples calls start; 1 by
+    /// default. Calls end at such a multiple or at the end of the output.
+    fn granule(&self, _x: &Typed) -> u64 {
         1
     }
 
