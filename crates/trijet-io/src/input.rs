@@ -3,24 +3,22 @@
 //! A damaged or unreadable file is an `Io` error. An intact file that is not supported is an
 //! `InvalidValue` error.
 
+mod without_files;
+
 use crate::annotations::Annotations;
 use crate::array::Array;
 use crate::byte_order::ByteOrder;
 use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
-use crate::format::npy::{Content, read_stream};
 use crate::format::promise::{PLAIN_BYTES, UNKNOWN, refusal_of};
 use crate::format::swapped::swapped;
-use crate::format::{
-    Format, Found, HEADERLESS, NPY, Opened, PNG, inner_path, of_input, open_skipping,
-};
+use crate::format::{Format, Found, HEADERLESS, Opened, PNG, inner_path, of_input, open_skipping};
 use crate::item::Item;
 use crate::plain::Plain;
 use crate::shown::shown;
 use crate::stream::StreamReader;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +51,8 @@ pub struct Input {
     damaged: Option<Arc<DamagedImages>>,
     /// The stream of the input. `None` for files.
     stream: Option<Arc<StreamReader>>,
+    /// Whether the path is the path of a file or a folder.
+    has_files: bool,
 }
 
 /// The part of an input that a run processes.
@@ -207,77 +207,7 @@ impl Input {
             is_as_stored,
             damaged,
             stream,
-        })
-    }
-
-    /// Reads an array from a stream, such as the standard input. Without `plain`, the stream is an
-    /// `.npy` file; otherwise it is plain bytes. Each read must start at the start of the read
-    /// before it or later, so the input keeps the rows of a read in memory. A run with such an
-    /// input cannot be resumed. Messages name the stream `-`.
-    ///
-    /// ```
-    /// use trijet::Source;
-    /// use trijet_io::{Array, Dtype, Input, Plain};
-    /// let plain = Plain::new(Array::new(Dtype::U8, vec![3, 2])?);
-    /// let input = Input::from_stream(&[1, 2, 3, 4, 5, 6][..], Some(plain))?;
-    /// let mut rows = [0; 4];
-    /// input.read(0..2, &mut rows)?;
-    /// input.read(1..3, &mut rows)?;
-    /// assert_eq!(rows, [3, 4, 5, 6]);
-    /// assert!(input.read(0..2, &mut rows).is_err());
-    /// # Ok::<(), trijet::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `Io` for a stream that cannot be read, or has no whole header. `InvalidValue` for an array
-    /// that is not supported, and for Fortran order.
-    pub fn from_stream(stream: impl Read + Send + 'static, plain: Option<Plain>) -> Result<Self> {
-        let path = Path::new("-");
-        let mut stream: Box<dyn Read + Send> = Box::new(stream);
-        let (array, order, format) = match &plain {
-            Some(plain) => {
-                let skipped =
-                    io::copy(&mut stream.by_ref().take(plain.header_bytes()), &mut io::sink())
-                        .map_err(|error| file_error::io("read", path, error))?;
-                if skipped < plain.header_bytes() {
-                    return Err(file_error::damaged("read", path, "ends within the header"));
-                }
-                (plain.array().clone(), plain.byte_order(), HEADERLESS)
-            }
-            None => {
-                let Content { array, order, is_transposed, .. } = read_stream(&mut stream, path)?;
-                if is_transposed {
-                    let cause = "the elements are in Fortran order, which cannot be read from a \
-                                 stream; use the name of the file";
-                    return Err(file_error::refused("read", path, cause));
-                }
-                (array, order, NPY)
-            }
-        };
-        let reader = Arc::new(StreamReader::new(stream, path, array.clone(), order));
-        let opened = Opened {
-            array: array.clone(),
-            granule: 1,
-            whole_rows: 1,
-            items: Vec::new(),
-            left_out: Vec::new(),
-            annotations: Annotations::default(),
-            reader: Box::new(Arc::clone(&reader)),
-        };
-        Ok(Self {
-            inner: None,
-            path: path.to_owned(),
-            canonical: path.to_owned(),
-            format,
-            opened,
-            header: plain.map_or(0, |plain| plain.header_bytes()),
-            slice: Slice { indices: None, array, first_row: 0 },
-            names: Vec::new(),
-            has_swapped_axes: false,
-            granule: 1,
-            is_as_stored: false,
-            damaged: None,
-            stream: Some(reader),
+            has_files: true,
         })
     }
 
@@ -515,7 +445,7 @@ impl Input {
 
     /// The paths of the files that must not be written while this input is read.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        if self.is_stream() {
+        if !self.has_files {
             return Vec::new();
         }
         let mut files = vec![self.path().to_owned()];
