@@ -21,6 +21,12 @@ use trijet::Result;
 use trijet_tools::command::stop::outlive_file_limit;
 use trijet_tools::command::usage::failed;
 
+/// The report of a run as the object that `--json` prints.
+#[must_use]
+pub fn json_of_report(report: &trijet::Report) -> serde_json::Value {
+    cmd::report::json(report)
+}
+
 /// Runs the command line `args`, whose first argument is the name of the program, and returns the
 /// exit status. Wrong usage prints a message and ends the process.
 #[must_use]

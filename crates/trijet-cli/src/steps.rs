@@ -168,7 +168,7 @@ impl Typed {
             let file = shown(&file);
             return Err(format!("--kernel {file}: unknown extension; use .cu, .ptx or .cubin"));
         }
-        Ok(Step::Kernel(KernelFile { file, entry, args, halo, out_dtype, out_rows }))
+        Ok(Step::Kernel(KernelFile { file, source: None, entry, args, halo, out_dtype, out_rows }))
     }
 }
 

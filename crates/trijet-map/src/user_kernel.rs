@@ -21,6 +21,9 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct KernelFile {
     /// The file: CUDA C++ (`.cu`), PTX (`.ptx`) or a cubin (`.cubin`).
     pub file: PathBuf,
+    /// The text of the file, for a file that exists only in the program. Its name is then used in
+    /// messages.
+    pub source: Option<String>,
     /// The name of the kernel in the file.
     pub entry: String,
     /// The further arguments of the kernel, in their order.
@@ -147,11 +150,14 @@ fn parameters(types: ElementTypes, has_rows: bool, args: &[KernelArg]) -> Vec<(S
 impl UserKernel {
     /// Reads a kernel from its file. The kernel must be for elements of the type `dtype`.
     pub(crate) fn read(step: &KernelFile, dtype: Dtype) -> Result<Self> {
-        let KernelFile { file: path, entry, args, halo, out_dtype, out_rows } = step;
+        let KernelFile { file: path, source, entry, args, halo, out_dtype, out_rows } = step;
         let types = ElementTypes { x: dtype, y: out_dtype.unwrap_or(dtype) };
         let rows = out_rows.unwrap_or_default();
         let name = shown(path);
-        let bytes = std::fs::read(path).map_err(|error| file_error::io("kernel", path, error))?;
+        let bytes = match source {
+            Some(source) => source.clone().into_bytes(),
+            None => std::fs::read(path).map_err(|error| file_error::io("kernel", path, error))?,
+        };
         let digest = xxh3_64(&bytes);
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes).map_err(|_| {

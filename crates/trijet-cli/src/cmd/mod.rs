@@ -10,7 +10,7 @@ pub(crate) mod map;
 pub(crate) mod overlap;
 pub(crate) mod queues;
 pub(crate) mod replay;
-mod report;
+pub(crate) mod report;
 pub(crate) mod sample;
 pub(crate) mod shell;
 pub(crate) mod trace;

@@ -13,7 +13,7 @@ use trijet::trace::limit::Limit;
 use trijet::trace::summary::{Audience, EngineSummary, Loss, Pair, Summary};
 use trijet::{Bytes, Clock, Nanos, Report};
 
-pub(super) fn json(report: &Report) -> Value {
+pub(crate) fn json(report: &Report) -> Value {
     let engine = |e: &EngineReport| {
         json!({
             "name": e.name,

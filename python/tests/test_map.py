@@ -1,0 +1,153 @@
+"""``trijet.map`` over sources and targets."""
+
+import numpy as np
+import pytest
+
+import trijet
+from trijet import ops
+
+
+def doubled(x):
+    return (x.astype(np.int64) * 2).clip(0, 65535).astype(x.dtype)
+
+
+def test_an_array_is_mapped_to_an_array(stack):
+    assert np.array_equal(trijet.map(stack, [ops.affine(2)]), doubled(stack))
+
+
+def test_a_target_array_is_written_and_a_report_returned(stack):
+    out = np.zeros_like(stack)
+    report = trijet.map(stack, out, [ops.affine(2)])
+    assert np.array_equal(out, doubled(stack))
+    assert report.is_complete and report.rows == 84
+    assert report.bytes_in == report.bytes_out == stack.nbytes
+    assert report.elapsed > 0 and "affine" in str(report)
+
+
+def test_the_shape_and_the_type_may_change(stack):
+    found = trijet.map(stack, [ops.convert("f4"), ops.bin(2, "sum"), ops.project("max")])
+    wanted = stack.astype("f4").reshape(7, 6, 2, 5, 2).sum((2, 4)).max(1)
+    assert found.dtype == np.float32 and np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.tif", "out.h5", "out.mrc", "out.zarr"])
+def test_files_of_each_format_are_written_and_read(tmp_path, stack, name):
+    report = trijet.map(stack, tmp_path / name, ["affine:2"])
+    assert report.is_complete
+    assert np.array_equal(trijet.map(tmp_path / name, ["affine:1"]), doubled(stack))
+
+
+def test_big_endian_and_strided_arrays_are_sources(stack):
+    assert np.array_equal(trijet.map(stack.astype(">u2"), [ops.affine(2)]), doubled(stack))
+    part = stack[:, ::2, 1:9]
+    assert np.array_equal(trijet.map(part, [ops.affine(2)]), doubled(part))
+
+
+def test_the_first_two_axes_are_exchanged_as_swapaxes_does(stack):
+    assert np.array_equal(trijet.map(stack, ["affine"], axis=1), stack.swapaxes(0, 1))
+    movie = np.arange(2 * 3 * 4 * 5, dtype="i4").reshape(2, 3, 4, 5)
+    assert np.array_equal(trijet.map(movie, ["affine"], axis=1), movie.swapaxes(0, 1))
+
+
+def test_a_slice_has_the_rows_of_the_whole_result(stack, tmp_path):
+    whole = trijet.map(stack, [ops.median(1, z=1)])
+    assert np.array_equal(trijet.map(stack, [ops.median(1, z=1)], slice=slice(2, 5)), whole[2:5])
+    trijet.map(stack, tmp_path / "part.npy", [ops.median(1, z=1)], slice=(2, 5))
+    assert np.array_equal(np.load(tmp_path / "part.npy"), whole[2:5])
+
+
+def test_plain_bytes_are_described_by_the_call(stack, tmp_path):
+    path = tmp_path / "in.raw"
+    path.write_bytes(b"12345678" + stack.astype(">u2").tobytes())
+    found = trijet.map(path, ["affine"], dtype="uint16", shape=stack.shape, header=8, byteorder="big")
+    assert np.array_equal(found, stack)
+
+
+def test_a_memmap_is_a_source(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    memmap = np.load(tmp_path / "in.npy", mmap_mode="r")
+    assert np.array_equal(trijet.map(memmap, [ops.affine(2)]), doubled(stack))
+
+
+def test_data_sets_of_h5py_are_sources_and_targets(stack, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        source = file.create_dataset("scan/data", data=stack, chunks=(2, 12, 10), compression="gzip")
+        target = file.create_dataset("out", stack.shape, "u2")
+        # The file is open for writing, so its rows come through h5py.
+        trijet.map(source, target, [ops.affine(2)], chunk=500)
+        assert np.array_equal(target[:], doubled(stack))
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert np.array_equal(trijet.map(file["scan/data"], [ops.affine(2)]), doubled(stack))
+
+
+def test_arrays_of_zarr_are_sources_and_targets(stack, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    source = zarr.create_array(str(tmp_path / "in.zarr"), data=stack, chunks=(2, 12, 10))
+    target = zarr.create_array(str(tmp_path / "out.zarr"), shape=stack.shape, dtype="u2", chunks=(2, 12, 10))
+    trijet.map(source, target, [ops.affine(2)])
+    assert np.array_equal(target[:], doubled(stack))
+
+
+def test_arrays_of_dask_are_sources(stack):
+    da = pytest.importorskip("dask.array")
+    assert np.array_equal(trijet.map(da.from_array(stack, chunks=(3, 12, 10)), [ops.affine(2)]), doubled(stack))
+
+
+def test_empty_arrays_give_empty_arrays():
+    assert trijet.map(np.zeros((0, 4, 4), "u1"), [ops.affine(2)]).shape == (0, 4, 4)
+
+
+def test_a_plan_tells_the_result_and_creates_nothing(stack, tmp_path):
+    plan = trijet.plan(stack, tmp_path / "out.npy", [ops.convert("f4")])
+    assert (plan.shape, plan.dtype) == (stack.shape, "float32")
+    assert (plan.bytes_in, plan.bytes_out) == (stack.nbytes, 2 * stack.nbytes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_shards_write_one_target(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    for index in range(3):
+        report = trijet.map_shard((index, 3), tmp_path / "in.npy", tmp_path / "out.npy", [ops.affine(2)], resume=True)
+    assert report.is_complete
+    assert np.array_equal(np.load(tmp_path / "out.npy"), doubled(stack))
+
+
+def test_a_checked_run_is_clean(stack):
+    out = np.empty_like(stack)
+    report = trijet.map(stack, out, [ops.median(1)], check=True, chunk=300)
+    assert "no hazard" in report.verdict or "0 errors" in report.verdict or report.verdict
+
+
+def test_progress_counts_all_rows(stack):
+    told = []
+    trijet.map(stack, np.empty_like(stack), [ops.affine(2)], progress=lambda done, rows: told.append((done, rows)))
+    assert all(done <= rows for done, rows in told)
+
+
+def test_a_report_has_the_figures_of_the_command_and_a_page(stack, tmp_path):
+    report = trijet.map(stack, np.empty_like(stack), [ops.affine(2)])
+    assert report.json()[0]["bytes_in"] == stack.nbytes
+    report.save(tmp_path / "run.html")
+    assert "<html" in (tmp_path / "run.html").read_text().lower()
+    assert "iframe" in report._repr_html_() or "<pre>" in report._repr_html_()
+
+
+def test_a_failed_target_is_not_complete_and_resume_continues_it(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    broken = True
+
+    @trijet.stage(version="1")
+    def once(x, out):
+        if broken and float(np.asarray(x)[0, 0, 0]) == float(stack[3, 0, 0]):
+            raise RuntimeError("the fourth image")
+        out[...] = x
+
+    job = (tmp_path / "in.npy", tmp_path / "out.npy", [once])
+    with pytest.raises(RuntimeError, match="the fourth image") as raised:
+        trijet.map(*job, chunk=240, device="host")
+    assert any("use resume=True" in note or "no row was finished" in note for note in raised.value.__notes__)
+    assert not (tmp_path / "out.npy").exists()
+    broken = False
+    report = trijet.map(*job, chunk=240, resume=True, device="host")
+    assert report.is_complete and np.array_equal(np.load(tmp_path / "out.npy"), stack)

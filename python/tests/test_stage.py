@@ -1,0 +1,143 @@
+"""Functions of the program as stages."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import trijet
+
+scipy_ndimage = pytest.importorskip("scipy.ndimage")
+
+
+@pytest.fixture(params=[None, 300])
+def chunk(request):
+    """The bytes of a chunk: chosen by the run, or one image of the stack at a time."""
+    return request.param
+
+
+def test_a_stage_sees_whole_images_and_writes_out(stack, chunk):
+    seen = []
+
+    @trijet.stage
+    def negative(x, out):
+        seen.append(x.shape)
+        out[...] = 4095 - x
+
+    assert np.array_equal(trijet.map(stack, [negative], chunk=chunk, device="host"), 4095 - stack)
+    assert all(shape[1:] == (12, 10) for shape in seen)
+    assert sum(shape[0] for shape in seen) >= 7
+
+
+def test_a_stage_may_return_its_result(stack, chunk):
+    @trijet.stage(arrays="cupy", out_dtype="f4")
+    def scaled(x):
+        return x.astype("f4") / 2
+
+    assert np.array_equal(trijet.map(stack, [scaled], chunk=chunk, device="host"), stack.astype("f4") / 2)
+
+
+@pytest.mark.parametrize("edges", ["nearest", "reflect", "mirror", "constant", "wrap"])
+@pytest.mark.parametrize("halo", [1, 3, 8])
+def test_a_halo_gives_the_images_around_and_edges_beyond_the_ends(stack, edges, halo, chunk):
+    @trijet.stage(arrays="cupy", halo=halo, edges=edges, out_dtype="f8")
+    def summed(x):
+        count = x.shape[0] - 2 * halo
+        return sum(x[k : k + count].astype("f8") for k in range(2 * halo + 1))
+
+    wanted = scipy_ndimage.correlate1d(stack.astype("f8"), np.ones(2 * halo + 1), axis=0, mode=edges, cval=0.0)
+    assert np.array_equal(trijet.map(stack, [summed], chunk=chunk, device="host"), wanted)
+
+
+def test_stages_and_operations_are_mixed(stack, chunk):
+    @trijet.stage(out_shape=lambda shape: (shape[0] // 2, shape[1]), out_dtype="i4")
+    def pairs(x, out):
+        out[...] = x[:, ::2].astype("i4") + x[:, 1::2]
+
+    steps = [trijet.ops.median(1), pairs, trijet.ops.affine(2)]
+    median = scipy_ndimage.median_filter(stack, (1, 3, 3), mode="nearest").astype("i4")
+    wanted = 2 * (median[:, ::2] + median[:, 1::2])
+    assert np.array_equal(trijet.map(stack, steps, chunk=chunk, device="host"), wanted)
+
+
+def test_one_value_for_each_image(stack, chunk):
+    @trijet.stage(out_shape=(), out_dtype="f8")
+    def mean(x, out):
+        out[...] = x.mean((1, 2))
+
+    assert np.array_equal(trijet.map(stack, [mean], chunk=chunk, device="host"), stack.mean((1, 2)))
+
+
+def test_an_exception_of_a_stage_is_raised_as_it_is(stack):
+    class Own(Exception):
+        pass
+
+    @trijet.stage
+    def fails(x, out):
+        raise Own("why")
+
+    with pytest.raises(Own, match="why") as raised:
+        trijet.map(stack, [fails], device="host")
+    assert any("Own: why" in note for note in raised.value.__notes__)
+
+
+def test_the_input_of_a_stage_is_not_written(stack):
+    @trijet.stage
+    def writes(x, out):
+        x[...] = 0
+
+    with pytest.raises(ValueError, match="read-only"):
+        trijet.map(stack, [writes], device="host")
+
+
+def test_a_wrong_shape_is_refused_with_both_shapes(stack):
+    @trijet.stage(arrays="cupy")
+    def wrong(x):
+        return x[:, :2]
+
+    with pytest.raises(ValueError, match=r"2, 10.*12, 10"):
+        trijet.map(stack, [wrong], device="host", chunk=240)
+
+
+def test_a_plain_function_is_answered_with_the_decorator(stack):
+    with pytest.raises(TypeError, match="@trijet.stage"):
+        trijet.map(stack, [lambda x: x])
+
+
+def test_a_changed_function_does_not_continue_the_run_of_another(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    one = trijet.stage(lambda x: x + 1)
+    two = trijet.stage(lambda x: x + 2)
+    assert one._native is not None
+    for stage, fine in [(one, True), (one, True), (two, False)]:
+        call = dict(resume=True, device="host")
+        stage._options["arrays"] = "cupy"
+        if fine:
+            trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", [stage], **call)
+        else:
+            with pytest.raises(trijet.TrijetError):
+                trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", [stage], **call)
+
+
+def test_dasks_names_are_accepted(stack):
+    @trijet.stage(arrays="cupy", depth=(1, 0, 0), boundary="periodic")
+    def moved(x):
+        return x[:-2]
+
+    assert np.array_equal(trijet.map(stack, [moved], device="host"), np.roll(stack, 1, 0))
+
+
+def test_operations_and_kernels_are_pickled(stack):
+    steps = pickle.loads(pickle.dumps([trijet.ops.median(2), trijet.ops.flatfield(stack[0], stack[1])]))
+    assert trijet.map(stack, steps).dtype == np.float32
+
+
+def test_a_torch_stage_gets_tensors(stack):
+    torch = pytest.importorskip("torch")
+
+    @trijet.stage(arrays="torch", out_dtype="f4")
+    def halved(x):
+        assert isinstance(x, torch.Tensor)
+        return x.to(torch.float32) / 2
+
+    assert np.array_equal(trijet.map(stack, [halved], device="host"), stack.astype("f4") / 2)
