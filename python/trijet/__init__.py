@@ -9,6 +9,7 @@ Nothing is opened when the package is imported. Without a GPU, the same calls ru
 """
 
 from trijet import errors, ops
+from trijet._buffer import Buffer, asarray, empty, from_dlpack, to_numpy
 from trijet._kernel import Kernel
 from trijet._map import map, map_shard, plan
 from trijet._report import Plan, Report
@@ -18,16 +19,21 @@ from trijet.errors import TrijetError
 __version__ = "0.1.0"
 
 __all__ = [
+    "Buffer",
     "Kernel",
     "Plan",
     "Report",
     "Stage",
     "TrijetError",
     "array_module",
+    "asarray",
+    "empty",
     "errors",
+    "from_dlpack",
     "map",
     "map_shard",
     "ops",
     "plan",
     "stage",
+    "to_numpy",
 ]

@@ -10,8 +10,8 @@ use std::any::Any;
 use std::ffi::{CStr, c_void};
 use trijet::Dtype;
 
-const PLAIN: &CStr = c"dltensor";
-const VERSIONED: &CStr = c"dltensor_versioned";
+pub(crate) const PLAIN: &CStr = c"dltensor";
+pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
 /// `DLPACK_FLAG_BITMASK_READ_ONLY`.
 const READ_ONLY: u64 = 1;
 
@@ -30,39 +30,44 @@ impl DlDevice {
     }
 }
 
+/// `DLDataType`.
 #[repr(C)]
-struct DlType {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DlType {
     code: u8,
     bits: u8,
     lanes: u16,
 }
 
+/// `DLTensor`.
 #[repr(C)]
-struct DlTensor {
-    data: *mut c_void,
+pub(crate) struct DlTensor {
+    pub(crate) data: *mut c_void,
     device: DlDevice,
     ndim: i32,
-    dtype: DlType,
+    pub(crate) dtype: DlType,
     shape: *mut i64,
     strides: *mut i64,
-    byte_offset: u64,
+    pub(crate) byte_offset: u64,
 }
 
+/// `DLManagedTensor`.
 #[repr(C)]
-struct Managed {
-    tensor: DlTensor,
+pub(crate) struct Managed {
+    pub(crate) tensor: DlTensor,
     manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+    pub(crate) deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
 
+/// `DLManagedTensorVersioned`.
 #[repr(C)]
-struct ManagedVersioned {
-    major: u32,
+pub(crate) struct ManagedVersioned {
+    pub(crate) major: u32,
     minor: u32,
     manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
-    flags: u64,
-    tensor: DlTensor,
+    pub(crate) deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
+    pub(crate) flags: u64,
+    pub(crate) tensor: DlTensor,
 }
 
 /// An array to export.
@@ -94,6 +99,44 @@ fn type_of(dtype: Dtype) -> DlType {
     };
     let bits = u8::try_from(8 * dtype.bytes()).expect("an element has at most 16 bytes");
     DlType { code, bits, lanes: 1 }
+}
+
+/// The element type of a tensor; `None` for a type that the library does not have. A truth value is
+/// read as a byte.
+pub(crate) fn dtype_of(found: &DlType) -> Option<Dtype> {
+    let is_bool = found.code == 6 && found.bits == 8;
+    let own = |dtype: &Dtype| type_of(*dtype) == *found;
+    Dtype::ALL.into_iter().find(own).or_else(|| is_bool.then_some(Dtype::U8))
+}
+
+/// The lengths of the axes of a dense tensor in C order.
+///
+/// # Safety
+/// The shape of the tensor has as many numbers as it has axes, and so have its strides, unless they
+/// are null.
+pub(crate) unsafe fn lengths_of(tensor: &DlTensor) -> PyResult<Vec<u64>> {
+    let axes = usize::try_from(tensor.ndim).map_err(|_| PyBufferError::new_err("no axes"))?;
+    if axes == 0 {
+        return Ok(vec![1]);
+    }
+    // SAFETY: by the contract of this function.
+    let shape = unsafe { std::slice::from_raw_parts(tensor.shape, axes) };
+    let lengths = shape.iter().map(|length| u64::try_from(*length)).collect::<Result<Vec<_>, _>>();
+    let lengths = lengths.map_err(|_| PyBufferError::new_err("a negative length"))?;
+    if tensor.strides.is_null() || lengths.contains(&0) {
+        return Ok(lengths);
+    }
+    // SAFETY: by the contract of this function.
+    let strides = unsafe { std::slice::from_raw_parts(tensor.strides, axes) };
+    let dense = strides_of(shape);
+    let differs = |axis: &usize| shape[*axis] > 1 && strides[*axis] != dense[*axis];
+    match (0..axes).find(differs) {
+        None => Ok(lengths),
+        Some(axis) => Err(PyBufferError::new_err(format!(
+            "axis {axis} has the stride {}, and C order needs {}; make the array contiguous",
+            strides[axis], dense[axis]
+        ))),
+    }
 }
 
 /// The strides of an array in C order, in elements.

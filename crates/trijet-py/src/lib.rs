@@ -4,9 +4,12 @@
 //! Nothing is opened when the module is imported: no driver, no device, no thread.
 
 mod array;
+mod buffer;
 mod dlpack;
 mod error;
+mod feed;
 mod host_stage;
+mod import;
 mod job;
 mod job_files;
 mod operation;
@@ -14,6 +17,7 @@ mod outcome;
 mod source;
 mod stage;
 mod stage_array;
+mod streams;
 mod target;
 mod verdict;
 
@@ -26,6 +30,10 @@ use std::process::ExitCode;
 mod native {
     #[pymodule_export]
     use crate::array::dtype_names;
+    #[pymodule_export]
+    use crate::buffer::{Buffer, empty, from_dlpack, upload};
+    #[pymodule_export]
+    use crate::feed::Feed;
     #[pymodule_export]
     use crate::job::{Options, plan, run};
     #[pymodule_export]

@@ -1,0 +1,125 @@
+//! Uploads of batches: a ring of page-locked memory, and a stream of its own.
+//!
+//! A batch is copied into the next part of the ring, as soon as the upload that read this part
+//! before is complete. Its arrays are uploaded into memory of the device that consumers take as
+//! [`Buffer`]s: a consumer's stream waits for the upload, and not for the batches after it.
+
+use crate::array::array;
+use crate::buffer::{Buffer, Memory};
+use crate::error::{OrRaise, refused};
+use crate::streams::OpenDevice;
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError};
+use trijet::PinnedBuffer;
+use trijet::{Result, Stream};
+use trijet_io::Array;
+
+/// Arrays in the ring start at multiples of this number of bytes.
+const ALIGN_BYTES: usize = 256;
+/// Parts of this size are copied by several threads.
+const PART_BYTES: usize = 1 << 20;
+
+/// The upload of batches to one device.
+#[pyclass(frozen)]
+pub(crate) struct Feed {
+    device: Arc<OpenDevice>,
+    stream: Stream,
+    ring: Mutex<Ring>,
+}
+
+struct Ring {
+    parts: Vec<Option<PinnedBuffer<u8>>>,
+    next: usize,
+}
+
+/// An array of a batch.
+struct Part {
+    bytes: PyBuffer<u8>,
+    array: Array,
+    start: usize,
+}
+
+#[pymethods]
+impl Feed {
+    /// A feed with `depth` batches in page-locked memory.
+    #[new]
+    fn new(py: Python<'_>, device: &str, depth: usize) -> PyResult<Self> {
+        py.detach(|| {
+            let device = OpenDevice::named(device)?;
+            let stream = device.device.stream()?.named("feed");
+            let parts = (0..depth.max(1)).map(|_| None).collect();
+            Ok(Self { device, stream, ring: Mutex::new(Ring { parts, next: 0 }) })
+        })
+        .or_raise(py)
+    }
+
+    /// Whether the device is a host device.
+    #[getter]
+    fn is_host(&self) -> bool {
+        self.device.is_host()
+    }
+
+    /// Enqueues the upload of a batch: for each array its bytes in C order, its element type and
+    /// its shape. The arrays may be changed when the call returns.
+    fn put(
+        &self,
+        py: Python<'_>,
+        batch: Vec<(Bound<'_, PyAny>, String, Vec<u64>)>,
+    ) -> PyResult<Vec<Buffer>> {
+        let mut parts = Vec::with_capacity(batch.len());
+        let mut end = 0_usize;
+        for (buffer, dtype, shape) in batch {
+            let (bytes, array) = (PyBuffer::<u8>::get(&buffer)?, array(py, &dtype, shape)?);
+            if !bytes.is_c_contiguous() || bytes.len_bytes() as u64 != array.bytes() {
+                let cause = "the buffer has not the bytes of the array";
+                return Err(refused("feed", cause)).or_raise(py);
+            }
+            let start = end.next_multiple_of(ALIGN_BYTES);
+            end = start + bytes.len_bytes();
+            parts.push(Part { bytes, array, start });
+        }
+        py.detach(|| self.upload(&parts, end)).or_raise(py)
+    }
+}
+
+impl Feed {
+    fn upload(&self, parts: &[Part], bytes: usize) -> Result<Vec<Buffer>> {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = ring.next;
+        ring.next = (place + 1) % ring.parts.len();
+        let slot = &mut ring.parts[place];
+        if slot.as_ref().is_none_or(|slot| slot.len() < bytes) {
+            *slot = Some(self.device.device.pinned::<u8>(bytes.max(1))?);
+        }
+        let slot = slot.as_mut().expect("set in the line before");
+        {
+            // Waits for the upload that read this memory.
+            let mut memory = slot.write()?;
+            for part in parts {
+                copy(&part.bytes, &mut memory[part.start..part.start + part.bytes.len_bytes()]);
+            }
+        }
+        let mut arrays = Vec::with_capacity(parts.len());
+        for part in parts {
+            let len = part.bytes.len_bytes();
+            let mut buffer = self.stream.alloc::<u8>(len)?;
+            self.stream.copy(&slot.slice(part.start..part.start + len), &mut buffer)?;
+            let memory = Memory::new(Arc::clone(&self.device), buffer, false);
+            arrays.push(Buffer::new(memory, part.array.clone())?);
+        }
+        Ok(arrays)
+    }
+}
+
+/// Copies the bytes of a buffer, by several threads if there are many.
+fn copy(from: &PyBuffer<u8>, into: &mut [u8]) {
+    let address = from.buf_ptr().expose_provenance();
+    into.par_chunks_mut(PART_BYTES).enumerate().for_each(|(number, part)| {
+        let at = std::ptr::with_exposed_provenance::<u8>(address + number * PART_BYTES);
+        // SAFETY: the buffer has the bytes of `into`, by the check in `put`, and `from` holds them.
+        // It would be false if the owner released the memory of a buffer that is held.
+        unsafe { part.as_mut_ptr().copy_from_nonoverlapping(at, part.len()) };
+    });
+}
