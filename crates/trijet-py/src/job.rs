@@ -16,10 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use trijet::sim::HostConfig;
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Source};
 use trijet_io::Input;
 use trijet_map::{Chain, Job, Origin, Settings, Step};
-use trijet_tools::command::device::{DeviceName, LiveCheck, gpus, of_process, open_each};
+use trijet_tools::command::device::{
+    DeviceName, LiveCheck, gpus, of_process, open_each, with_check,
+};
 
 /// Time between two looks for signals.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -219,8 +222,15 @@ impl Parts {
                 vec![of_process(name, None)?]
             }
         };
-        let named = if named.is_empty() { vec![DeviceName::Auto] } else { named };
-        let devices = open_each(&named, &check)?;
+        let no_gpu = |name: &DeviceName| match name {
+            DeviceName::Host => true,
+            DeviceName::Auto => gpus().is_ok_and(|gpus| gpus.is_empty()),
+            DeviceName::Cuda(_) => false,
+        };
+        let devices = match named.iter().all(no_gpu) {
+            true => vec![own_host(&check)?],
+            false => open_each(&named, &check)?,
+        };
         devices.iter().try_for_each(|device| chain.load(device))?;
         Ok(devices)
     }
@@ -311,6 +321,13 @@ impl Parts {
         self.forget();
         ran
     }
+}
+
+/// A host device that no other job has, because a function of the program that fails makes the
+/// device unusable.
+fn own_host(check: &LiveCheck) -> trijet::Result<Device> {
+    let builder = || with_check(Device::builder().host(HostConfig::new()), check);
+    if check.check { builder().red_zones().open() } else { builder().open() }
 }
 
 /// Whether the thread of a job has ended its work.
