@@ -26,9 +26,10 @@ class ArrayLike(Protocol):
 def dtype_of(name: str) -> np.dtype[Any]:
     """The type of NumPy with this name. ``bfloat16`` needs the package ml_dtypes."""
     if name == "bfloat16":
-        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
+        import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(name)
 
 
@@ -53,6 +54,7 @@ def is_path(value: object) -> bool:
 def path_of(array: Any) -> str | None:
     """The path under which the library itself can read an array of h5py or zarr; None if there is none."""
     kind = type(array).__module__.split(".")[0]
+    path: str | None
     try:
         if kind == "h5py" and array.file.mode == "r":
             path = f"{array.file.filename}::{array.name}"

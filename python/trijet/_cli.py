@@ -2,12 +2,12 @@
 
 import sys
 
+import trijet._native as native
+
 
 def main() -> int:
     """Runs the command line of this process."""
-    from trijet import _native
-
-    return _native.main(["trijet", *sys.argv[1:]])
+    return native.main(["trijet", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
 //! the task prints SKIPPED.
 #![forbid(unsafe_code)]
 
+use crate::environment::environment;
 use crate::tools::{Result, root, target};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The wheels with their versions, and the modules that must be found in them.
@@ -32,7 +33,7 @@ const WRITTEN: &[&str] = &["tiff", "zarr"];
 
 /// Reads the files of the tests, and runs the matrix of files of other libraries.
 pub(crate) fn run() -> Result<()> {
-    let python = match environment() {
+    let python = match environment(WHEELS, MODULES) {
         Ok(python) => python,
         Err(reason) => {
             println!("== formats: SKIPPED: {reason}");
@@ -87,34 +88,4 @@ fn run_matrix(python: &Path) -> Result<()> {
         .arg(target().join("tmp/formats/matrix"))
         .status()?;
     if status.success() { Ok(()) } else { Err("formats: a row of the matrix is wrong".into()) }
-}
-
-/// The Python interpreter of a virtual environment with the wheels. The environment is created if it
-/// is missing.
-fn environment() -> std::result::Result<PathBuf, String> {
-    let name = WHEELS.join("-").replace("==", "-");
-    let folder = target().join("tools").join(name);
-    let python = folder.join("bin/python");
-    let import = format!("import {MODULES}");
-    let ready = |python: &Path| {
-        let import = Command::new(python).args(["-c", &import]).output();
-        import.is_ok_and(|output| output.status.success())
-    };
-    if ready(&python) {
-        return Ok(python);
-    }
-    run_quietly(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    let pip = ["-m", "pip", "install", "--quiet"];
-    run_quietly(Command::new(&python).args(pip).args(WHEELS))?;
-    if ready(&python) { Ok(python) } else { Err(format!("cannot import {MODULES}")) }
-}
-
-/// Runs a command. If the command fails, the error is the last line that it printed.
-fn run_quietly(command: &mut Command) -> std::result::Result<(), String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(text.lines().last().unwrap_or("the command printed no reason").to_owned())
 }

@@ -3,6 +3,7 @@
 mod book;
 mod browser;
 mod bundle;
+mod environment;
 mod explore;
 mod features;
 mod figures;
@@ -16,6 +17,7 @@ mod nvrtc;
 mod perfetto;
 mod programs;
 mod ptx;
+mod python;
 mod read_all;
 mod results;
 mod staged;
@@ -53,6 +55,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   perfetto     read a trace with Perfetto's own classes
   programs [PROGRAMS [--seed S]]
                run random programs of the public interface against the laws (default: 1000000)
+  python       build the Python package, run its tests and examples, and check its types
   ptx [--check]
                generate the .ptx beside every kernel source; with --check, only compare, assemble
                and lint
@@ -72,8 +75,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   verdicts PROGRAM [DEVICE [RUNS]]
                print the limits that runs of the same job of `trijet map` report, and how much time
                following their advice saves (default: 20 runs of each job on the device of `auto`)
+  wheel        build the wheel of the Python package, and test it in an empty environment
 
-browser, files, formats, miri and perfetto print SKIPPED where their tools are missing.";
+browser, files, formats, miri, perfetto and python print SKIPPED where their tools are missing.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         ["mutants", "--list"] => mutants::list(),
         ["mutants", only @ ..] => mutants::run(only),
         ["perfetto"] => perfetto::run(),
+        ["python"] => python::check(),
         ["programs", rest @ ..] => programs::run(rest),
         ["read-all", file] => read_all::run(file),
         ["ptx"] => ptx::generate(),
@@ -106,6 +111,7 @@ fn main() -> ExitCode {
         ["tasks", rest @ ..] => staged::tasks(rest),
         ["tenancy"] => staged::tenancy(),
         ["verdicts", rest @ ..] => verdicts::run(rest),
+        ["wheel"] => python::wheel(),
         _ => Err(USAGE.into()),
     };
     match outcome {

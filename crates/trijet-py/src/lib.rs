@@ -26,8 +26,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// The native module.
-#[pymodule(name = "_native")]
-mod native {
+#[pymodule]
+mod _native {
     #[pymodule_export]
     use crate::array::dtype_names;
     #[pymodule_export]

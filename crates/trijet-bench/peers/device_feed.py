@@ -1,0 +1,99 @@
+"""`trijet.torch.DeviceFeed` beside `pin_memory=True` with `non_blocking=True`, in one run.
+
+    device_feed.py
+
+Needs the package trijet and PyTorch. Batches are f32 tensors of 256 x 3 x 224 x 224 (154 MB), made by workers
+of a DataLoader that return one of a few tensors each (a fast loader), and by one that needs 40 ms for each (a
+slow loader). The step is a chain of matrix products that takes about 20 ms, or about 2 ms. Prints CSV: loader,
+step, contestant, milliseconds for each batch (median of 3 runs of 40 batches, after the first 5), and what the
+report of the feed says.
+
+- `at once`: the batches are on the GPU already: the step alone.
+- `pageable`: `batch.cuda()`.
+- `pin_memory`: `pin_memory=True` and `batch.cuda(non_blocking=True)`.
+- `DeviceFeed`: the same loader without `pin_memory`.
+"""
+import statistics
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+from trijet.torch import DeviceFeed
+
+BATCH, COUNT, WARM = (256, 3, 224, 224), 45, 5
+
+
+class Batches(Dataset):
+    """Whole batches, so that the loader does nothing but hand them over."""
+
+    def __init__(self, seconds):
+        self.made = [torch.rand(BATCH) for _ in range(2)]
+        self.seconds = seconds
+
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, index):
+        end = time.perf_counter() + self.seconds
+        while time.perf_counter() < end:
+            pass
+        return self.made[index % 2]
+
+
+def loader(seconds, pin):
+    return DataLoader(Batches(seconds), batch_size=None, num_workers=2, pin_memory=pin, persistent_workers=False)
+
+
+def step_of(milliseconds):
+    a = torch.rand(4096, 4096, device="cuda", dtype=torch.float16)
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(20):
+        a = (a @ a).clamp_(0, 1)
+    torch.cuda.synchronize()
+    products = max(1, round(milliseconds / ((time.perf_counter() - began) / 20 * 1e3)))
+
+    def step(x):
+        y = a
+        for _ in range(products):
+            y = (y @ a).clamp_(0, 1)
+        return y.sum() + x[0, 0, 0, 0] + x[-1, -1, -1, -1]
+
+    return step
+
+
+def measured(batches, step):
+    total, began, count = None, 0.0, 0
+    for count, x in enumerate(batches):
+        if count == WARM:
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+        found = step(x)
+        total = found if total is None else total + found
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / (count + 1 - WARM) * 1e3
+
+
+def main():
+    print(f"torch {torch.__version__}\nloader,step,contestant,ms,report")
+    on_gpu = torch.rand(BATCH, device="cuda")
+    for loading, seconds in (("fast", 0.0), ("40 ms", 0.04)):
+        for milliseconds in (20, 2):
+            step = step_of(milliseconds)
+            feed = None
+            contestants = {
+                "at once": lambda: (on_gpu for _ in range(COUNT)),
+                "pageable": lambda: (x.cuda() for x in loader(seconds, False)),
+                "pin_memory": lambda: (x.cuda(non_blocking=True) for x in loader(seconds, True)),
+                "DeviceFeed": lambda: DeviceFeed(loader(seconds, False), depth=3),
+            }
+            for name, make in contestants.items():
+                times = []
+                for _ in range(3):
+                    feed = make()
+                    times.append(measured(feed, step))
+                words = str(feed.report) if name == "DeviceFeed" else ""
+                print(f"{loading},{milliseconds},{name},{statistics.median(times):.2f},\"{words}\"", flush=True)
+
+
+main()

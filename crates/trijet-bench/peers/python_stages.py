@@ -1,0 +1,107 @@
+"""Functions of CuPy and PyTorch as stages of `trijet.map`, beside the loop that users write, in one run.
+
+    python_stages.py FOLDER GIB
+
+FOLDER is in memory (tmpfs). Needs the package trijet, CuPy and PyTorch. The stack has u16 images of 2048 x 2048
+pixels, in an npy file; the results are written to an npy file. The jobs are a Gaussian of sigma 1 by CuPy, and
+a convolution of 5 x 5 by PyTorch in f32. Contestants:
+
+- `trijet.map`: with `durable=False`. `fraction` is the fraction of its bound that its report prints.
+- `trijet.map, affine`: the same bytes through the library's own affine, as the bound of the same bytes.
+- `loop`: reads images from a memmap, uploads, filters, downloads and writes them, one batch after another; the
+  fastest of four batch sizes over the first 2 GiB.
+
+Prints CSV: job, contestant, rate in GB/s of input (median of 3), fraction, and whether the result of the first
+and the last 8 images equals the function applied at once. Then the time of a stage for each chunk: of a run of
+small chunks with a stage that does nothing, minus the same run with the library's own affine.
+"""
+import os
+import statistics
+import sys
+import time
+
+import cupy as cp
+import numpy as np
+import torch
+import trijet
+from cupyx.scipy.ndimage import gaussian_filter
+
+FOLDER, GIB = sys.argv[1], float(sys.argv[2])
+SIDE, ROUNDS = 2048, 3
+COUNT = int(GIB * 2**30) // (SIDE * SIDE * 2)
+SOURCE, TARGET = os.path.join(FOLDER, "in.npy"), os.path.join(FOLDER, "out.npy")
+WEIGHT = torch.full((1, 1, 5, 5), 1 / 25, device="cuda")
+
+
+def blurred(x):
+    return gaussian_filter(x, (0, 1, 1), mode="nearest")
+
+
+def convolved(x):
+    image = x.to(torch.float32)[:, None]
+    return torch.nn.functional.conv2d(image, WEIGHT, padding=2)[:, 0].clamp_(0, 65535).to(torch.uint16)
+
+
+STAGES = {
+    "cupy gaussian": (trijet.stage(arrays="cupy")(blurred), lambda x: cp.asnumpy(blurred(cp.asarray(x)))),
+    "torch conv2d": (
+        trijet.stage(arrays="torch")(convolved),
+        lambda x: convolved(torch.from_numpy(x).cuda()).cpu().numpy(),
+    ),
+}
+
+
+def map_rate(steps, **options):
+    report = trijet.map(SOURCE, TARGET, steps, overwrite=os.path.exists(TARGET), durable=False, **options)
+    return report.bytes_in / report.elapsed / 1e9, report
+
+
+def is_equal(once):
+    source, target = np.load(SOURCE, mmap_mode="r"), np.load(TARGET, mmap_mode="r")
+    ends = [slice(0, 8), slice(COUNT - 8, COUNT)]
+    return all(np.array_equal(once(np.ascontiguousarray(source[part])), target[part]) for part in ends)
+
+
+def loop(once, count, batch):
+    source, target = np.load(SOURCE, mmap_mode="r"), np.load(TARGET, mmap_mode="r+")
+    began = time.perf_counter()
+    for first in range(0, count, batch):
+        target[first : first + batch] = once(np.ascontiguousarray(source[first : first + batch]))
+    return source[:count].nbytes / (time.perf_counter() - began) / 1e9
+
+
+def main():
+    pages = np.random.default_rng(1).integers(0, 65536, (64, SIDE, SIDE), dtype=np.uint16)
+    stack = np.lib.format.open_memmap(SOURCE, "w+", np.uint16, (COUNT, SIDE, SIDE))
+    for first in range(0, COUNT, 64):
+        stack[first : first + 64] = pages[: COUNT - first]
+    del stack
+    print(f"cupy {cp.__version__}, torch {torch.__version__}, numpy {np.__version__}; {COUNT} images")
+    print("job,contestant,gbps,fraction,equal", flush=True)
+    affine = [map_rate(["affine:1,0"])[0] for _ in range(ROUNDS + 1)][1:]
+    for job, (stage, once) in STAGES.items():
+        rates, report = [], None
+        for _ in range(ROUNDS + 1):
+            rate, report = map_rate([stage])
+            rates.append(rate)
+        print(f"{job},trijet.map,{statistics.median(rates[1:]):.3f},{report.fraction or 0:.3f},{is_equal(once)}", flush=True)
+        print(f"{job},\"trijet.map, affine\",{statistics.median(affine):.3f},,", flush=True)
+        few = min(COUNT, 256)
+        best = max((1, 4, 16, 64), key=lambda batch: loop(once, few, batch))
+        print(f"{job},\"loop, batch {best}\",{loop(once, min(COUNT, 1024), best):.3f},,{is_equal(once)}", flush=True)
+    small = np.zeros((20000, 64, 64), np.uint8)
+
+    @trijet.stage
+    def nothing(x, out, stream):
+        pass
+
+    times = {}
+    for name, step in [("stage", nothing), ("affine", "affine:1,0"), ("stage", nothing), ("affine", "affine:1,0")]:
+        report = trijet.map(small, np.empty_like(small), [step], chunk=64 * 64)
+        times[name] = report.elapsed
+    print(f"per chunk of a stage over affine: {(times['stage'] - times['affine']) / len(small) * 1e6:.2f} us")
+    checked = trijet.map(SOURCE, TARGET, [STAGES["cupy gaussian"][0]], overwrite=True, durable=False, check=True, slice=(0, 512))
+    print(f"check: {checked.verdict.splitlines()[0]}")
+
+
+main()
