@@ -63,7 +63,7 @@ fn built(name: &str, library: &str, is_release: bool) -> Result<PathBuf> {
 }
 
 /// Builds the extension module, generates the types of its functions, and compares them with the
-/// file in the package. A file that differs is replaced, and is a mistake.
+/// file in the package.
 fn compare_stubs() -> Result<()> {
     let maturin = environment(MATURIN, "maturin")?;
     let folder = target().join("tmp/stubs");
@@ -71,13 +71,26 @@ fn compare_stubs() -> Result<()> {
     generate.args(["-m", "maturin", "generate-stubs", "--quiet", "--profile", "dev", "--out"]);
     generate.arg(&folder).arg("--target-dir").arg(target());
     succeed(generate.current_dir(package()))?;
-    let fresh = fs::read_to_string(folder.join("trijet").join(STUBS))?;
-    let kept = package().join("trijet").join(STUBS);
-    if fs::read_to_string(&kept).is_ok_and(|text| text == fresh) {
+    compare(&folder.join("trijet").join(STUBS), &package().join("trijet").join(STUBS))
+}
+
+/// Writes the reference from the docstrings, and compares it with the document.
+fn compare_reference(python: &Path) -> Result<()> {
+    let fresh = target().join("tmp/python-reference.md");
+    let mut write = Command::new(python);
+    write.args(["-B", "reference.py"]).arg(&fresh);
+    succeed(write.current_dir(package()).env("PYTHONPATH", package()))?;
+    compare(&fresh, &root().join("docs/python-reference.md"))
+}
+
+/// Compares a file with a fresh one. A file that differs is replaced, and is a mistake.
+fn compare(fresh: &Path, kept: &Path) -> Result<()> {
+    let fresh = fs::read_to_string(fresh)?;
+    if fs::read_to_string(kept).is_ok_and(|text| text == fresh) {
         return Ok(());
     }
-    fs::write(&kept, fresh)?;
-    Err(format!("python/trijet/{STUBS} was out of date; it is written anew").into())
+    fs::write(kept, fresh)?;
+    Err(format!("{} was out of date; it is written anew", kept.display()).into())
 }
 
 /// Tests the package from its sources.
@@ -95,6 +108,7 @@ pub(crate) fn check() -> Result<()> {
     fs::copy(module, package().join("trijet").join(MODULE))?;
     let allocator = built("trijet-alloc", ALLOCATOR, false)?;
     fs::copy(allocator, package().join("trijet").join(ALLOCATOR))?;
+    compare_reference(&python)?;
     let with_sources = |command: &mut Command| {
         succeed(command.current_dir(package()).env("PYTHONPATH", package()))
     };
