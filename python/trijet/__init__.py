@@ -10,6 +10,7 @@ Nothing is opened when the package is imported. Without a GPU, the same calls ru
 
 from trijet import errors, ops
 from trijet._buffer import Buffer, asarray, empty, from_dlpack, to_numpy
+from trijet._check import check
 from trijet._kernel import Kernel
 from trijet._map import map, map_shard, plan
 from trijet._report import Plan, Report
@@ -28,6 +29,7 @@ __all__ = [
     "array_module",
     "asarray",
     "empty",
+    "check",
     "errors",
     "from_dlpack",
     "map",

@@ -10,6 +10,7 @@ from typing import Any
 
 from trijet import _native
 from trijet._arrays import MadeTarget, source_of, target_of
+from trijet._check import Verdict, active
 from trijet._kernel import Kernel
 from trijet._report import Plan, Report
 from trijet._stage import Stage
@@ -136,7 +137,8 @@ def map(  # noqa: A001
 
     ``resume`` continues a run that was stopped, ``restart`` discards it, ``overwrite`` replaces a target.
     ``durable=False`` does not wait for the disk. ``shard=(i, n)`` computes part i of n into one target.
-    ``check`` checks every call for races, and raises :class:`trijet.errors.CheckError`. ``progress`` is True
+    ``check`` checks every call for races, and raises :class:`trijet.errors.CheckError`; :func:`trijet.check` does
+    so for all jobs of a block. ``progress`` is True
     for a line on a terminal, or a function of the rows done and all rows.
 
     ``dtype``, ``shape``, ``header`` and ``byteorder`` describe a file of plain bytes; ``raw`` treats any file
@@ -151,6 +153,8 @@ def map(  # noqa: A001
     np.uint16(1)
     """
     given = dict(locals())
+    checking = active()
+    given["check"] = check or checking is not None
     if steps is None and isinstance(target, (list, tuple)):
         target, steps = None, target
     made = MadeTarget() if target is None else None
@@ -166,7 +170,9 @@ def map(  # noqa: A001
     if shown is not None and not callable(progress):
         sys.stderr.write("\r\033[K")
     report = Report(ran)
-    if not ran.is_clean:
+    if checking is not None and ran.verdict is not None:
+        checking._add(Verdict(ran.job, ran.verdict, ran.is_clean))
+    if not ran.is_clean and (check or checking is None):
         raise CheckError(ran.verdict)
     return made.array if made else report
 

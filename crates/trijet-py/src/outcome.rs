@@ -66,6 +66,12 @@ impl Report {
         self.reports.iter().map(|report| report.rows).sum()
     }
 
+    /// The array and the operations of the job.
+    #[getter]
+    fn job(&self) -> &str {
+        &self.job
+    }
+
     /// The number of rows of an earlier run that were kept.
     #[getter]
     fn kept_rows(&self) -> u64 {

@@ -1,0 +1,135 @@
+"""Checks of jobs for races: a context manager and a decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, overload
+
+from trijet.errors import CheckError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_ACTIVE: ContextVar[Check | None] = ContextVar("trijet.check", default=None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of the checker about one job."""
+
+    job: str
+    """The array and the operations of the job."""
+    text: str
+    """The verdict, as the command prints it."""
+    is_clean: bool
+    """Whether there is no error. There may be warnings."""
+
+    def __str__(self) -> str:
+        return f"{self.job}\n{self.text}"
+
+
+class Check:
+    """The jobs of a block or of a function, and the verdicts about them. :func:`check` makes it."""
+
+    def __init__(self, *, raises: bool = True) -> None:
+        self.verdicts: list[Verdict] = []
+        """The verdict about each job that has ended, in order."""
+        self._raises = raises
+        self._token: Token[Check | None] | None = None
+
+    @property
+    def races(self) -> list[Verdict]:
+        """The verdicts that are not clean."""
+        return [verdict for verdict in self.verdicts if not verdict.is_clean]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no job had an error so far."""
+        return not self.races
+
+    def raise_if_races(self) -> None:
+        """Raises :class:`trijet.errors.CheckError` with the verdicts that are not clean, if there is one."""
+        if self.races:
+            raise CheckError("\n".join(str(verdict) for verdict in self.races))
+
+    def __enter__(self) -> Check:
+        if self._token is not None:
+            raise RuntimeError("this check is already entered; make a new one with trijet.check()")
+        self._token = _ACTIVE.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            _ACTIVE.reset(self._token)
+            self._token = None
+        # An exception of the block is not replaced.
+        if self._raises and kind is None:
+            self.raise_if_races()
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """A function that runs inside a check of its own at each call."""
+        raises = self._raises
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__name__} is a generator: use `with trijet.check():` in its body")
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def waited(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                with Check(raises=raises):
+                    return await function(*args, **kwargs)
+
+            return waited  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with Check(raises=raises):
+                return function(*args, **kwargs)
+
+        return checked
+
+    def __repr__(self) -> str:
+        return f"<trijet.check: {len(self.verdicts)} jobs, {len(self.races)} with errors>"
+
+    def _add(self, verdict: Verdict) -> None:
+        self.verdicts.append(verdict)
+
+
+@overload
+def check(function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
+@overload
+def check(*, raises: bool = True) -> Check: ...
+def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True) -> Any:
+    """Checks every job that this thread starts in a block, or in a function.
+
+    Inside, :func:`trijet.map` runs with ``check=True``, and its verdict is collected instead of raised. Leaving
+    the block raises :class:`trijet.errors.CheckError` if a job had a race, unless ``raises`` is false or the block
+    itself has raised. Other threads are not checked. The innermost of several checks gets the verdict.
+
+    >>> import numpy, trijet
+    >>> with trijet.check() as c:
+    ...     x = trijet.map(numpy.ones((2, 4, 4), "uint8"), ["affine:2"], device="host")
+    >>> len(c.verdicts), c.is_clean
+    (1, True)
+
+    As a decorator, it checks each call:
+
+    >>> @trijet.check
+    ... def double(x):
+    ...     return trijet.map(x, ["affine:2"], device="host")
+    >>> double(numpy.ones((1, 1, 2), "uint8"))
+    array([[[2, 2]]], dtype=uint8)
+    """
+    made = Check(raises=raises)
+    return made if function is None else made(function)
+
+
+def active() -> Check | None:
+    """The innermost check of this thread; None outside of every check."""
+    return _ACTIVE.get()
