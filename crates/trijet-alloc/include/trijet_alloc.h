@@ -54,6 +54,11 @@ void trijet_record_stream(void *ptr, cudaStream_t stream);
  * for an error. */
 int trijet_forget_stream(int device, cudaStream_t stream);
 
+/* Limits the memory that each heap takes from its device, also the heaps of devices that are used later. 0 is no limit. Memory
+ * in use stays, but a heap above the limit does not grow. Returns 0, or 1 for an error: a device whose memory comes from a pool
+ * of the driver has no limit, and its allocations fail if it is first used with one. */
+int trijet_alloc_limit(uint64_t bytes);
+
 /* Writes the statistics of a device. Returns 0, or 1 for an error. */
 int trijet_alloc_stats(int device, struct trijet_alloc_statistics *out);
 

@@ -2,10 +2,10 @@
 //! pointers of C to devices, streams and addresses.
 
 use crate::failure::{self, Shown};
-use crate::opened::{HOST_DEVICE, Opened, all, existing, opened};
+use crate::opened::{self, HOST_DEVICE, Opened, all, existing, opened};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-use trijet::{Device, Error, ErrorKind, Result, Stream};
+use trijet::{Bytes, Device, Error, ErrorKind, Result, Stream};
 
 /// `cudaStreamLegacy`: a handle of the legacy default stream. 0 is a second handle of this stream.
 const LEGACY: usize = 1;
@@ -177,6 +177,17 @@ pub extern "C" fn trijet_forget_stream(device: c_int, stream: *mut c_void) -> c_
     failure::entered(&SHOWN, 1, || {
         let key = key(device, stream);
         existing(device)?.map_or(Ok(()), |opened| opened.forget(key))?;
+        Ok(0)
+    })
+}
+
+/// Limits the memory of each heap. The C header describes the function. Returns 0, or 1 after an
+/// error.
+#[unsafe(no_mangle)]
+pub extern "C" fn trijet_alloc_limit(bytes: u64) -> c_int {
+    static SHOWN: Shown = Shown::new("trijet_alloc_limit");
+    failure::entered(&SHOWN, 1, || {
+        opened::limit((bytes > 0).then_some(Bytes(bytes)))?;
         Ok(0)
     })
 }

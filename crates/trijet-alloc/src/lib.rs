@@ -16,6 +16,6 @@ mod table;
 
 pub use allocator::{Allocator, Statistics};
 pub use c::{
-    TrijetAllocStatistics, trijet_alloc, trijet_alloc_last_error, trijet_alloc_stats,
-    trijet_forget_stream, trijet_free, trijet_record_stream,
+    TrijetAllocStatistics, trijet_alloc, trijet_alloc_last_error, trijet_alloc_limit,
+    trijet_alloc_stats, trijet_forget_stream, trijet_free, trijet_record_stream,
 };

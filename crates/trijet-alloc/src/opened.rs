@@ -5,8 +5,8 @@
 use crate::allocator::Allocator;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use trijet::{Device, Error, ErrorKind, Result, Select, Stream};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use trijet::{Bytes, Device, Error, ErrorKind, Result, Select, Stream};
 
 /// The number of the host device.
 pub(crate) const HOST_DEVICE: c_int = -1;
@@ -31,19 +31,38 @@ fn slot(device: c_int) -> Result<&'static OnceLock<Opened>> {
     })
 }
 
+/// The maximum amount of memory of each heap. The lock is held while a device is opened, so that
+/// every device gets the limit.
+fn limit_of_heaps() -> MutexGuard<'static, Option<Bytes>> {
+    static LIMIT: Mutex<Option<Bytes>> = Mutex::new(None);
+    LIMIT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Limits the memory that each heap takes from its device: the heaps of the devices that have been
+/// opened, and of those that are opened later.
+pub(crate) fn limit(bytes: Option<Bytes>) -> Result<()> {
+    let mut limit = limit_of_heaps();
+    all().try_for_each(|(_, opened)| opened.allocator.device().limit_memory(bytes))?;
+    *limit = bytes;
+    Ok(())
+}
+
 /// The device with the number `device`. The first call with this number opens the device.
 pub(crate) fn opened(device: c_int) -> Result<&'static Opened> {
-    static OPENING: Mutex<()> = Mutex::new(());
     let slot = slot(device)?;
     if let Some(opened) = slot.get() {
         return Ok(opened);
     }
-    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let limit = limit_of_heaps();
     if let Some(opened) = slot.get() {
         return Ok(opened);
     }
     let select = u32::try_from(device).map_or(Select::Host(0), Select::Cuda);
-    let allocator = Allocator::new(Device::open(select)?);
+    let device = Device::open(select)?;
+    if limit.is_some() {
+        device.limit_memory(*limit)?;
+    }
+    let allocator = Allocator::new(device);
     Ok(slot.get_or_init(|| Opened { allocator, streams: RwLock::default() }))
 }
 

@@ -58,6 +58,15 @@ static void refuses_bad_input(void) {
     DEMAND(live() == before - 1024);
 }
 
+static void has_a_limit(void) {
+    DEMAND(trijet_alloc_limit(1 << 20) == 0);
+    DEMAND(trijet_alloc(2 << 20, HOST, 0) == NULL && said("alloc"));
+    DEMAND(trijet_alloc_limit(0) == 0);
+    void *x = trijet_alloc(2 << 20, HOST, 0);
+    DEMAND(x != NULL);
+    trijet_free(x, 2 << 20, HOST, 0);
+}
+
 /* The exit code of a child that calls the library. */
 static int in_child(void) {
     int status = 0;
@@ -88,6 +97,7 @@ int main(void) {
     DEMAND(again != NULL);
     trijet_free(again, 1 << 20, HOST, 0);
     refuses_bad_input();
+    has_a_limit();
     DEMAND(in_child() == 7);
     DEMAND(trijet_forget_stream(HOST, 0) == 0);
     DEMAND(trijet_alloc(64, HOST, 0) != NULL);
