@@ -13,6 +13,7 @@ from trijet._buffer import Buffer, asarray, empty, from_dlpack, to_numpy
 from trijet._check import check
 from trijet._kernel import Kernel
 from trijet._map import map, map_shard, plan
+from trijet._read import Saved, read
 from trijet._report import Plan, Report
 from trijet._stage import Stage, array_module, stage
 from trijet.errors import TrijetError
@@ -24,6 +25,7 @@ __all__ = [
     "Kernel",
     "Plan",
     "Report",
+    "Saved",
     "Stage",
     "TrijetError",
     "array_module",
@@ -36,6 +38,7 @@ __all__ = [
     "map_shard",
     "ops",
     "plan",
+    "read",
     "stage",
     "to_numpy",
 ]

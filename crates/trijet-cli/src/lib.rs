@@ -1,5 +1,5 @@
-//! The command `trijet`: [`main`] runs a command line. Also pictures, timelines, generated images,
-//! and digests of results.
+//! The command `trijet`: [`main`] runs a command line. Also saved runs, pictures, timelines,
+//! generated images, and digests of results.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -10,6 +10,7 @@ pub mod micrograph;
 pub mod picture;
 mod ranks;
 mod report_words;
+pub mod saved;
 mod steps;
 pub mod timeline;
 mod values;

@@ -14,6 +14,7 @@ mod job;
 mod job_files;
 mod operation;
 mod outcome;
+mod saved;
 mod source;
 mod stage;
 mod stage_array;
@@ -44,6 +45,8 @@ mod _native {
     use crate::operation::{Operation, operations};
     #[pymodule_export]
     use crate::outcome::Report;
+    #[pymodule_export]
+    use crate::saved::{Recording, Saved};
     #[pymodule_export]
     use crate::source::{MemorySource, PathSource, PullSource, can_open};
     #[pymodule_export]

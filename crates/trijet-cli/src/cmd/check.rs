@@ -23,7 +23,8 @@ use trijet_io::{file_error, shown};
 const ENTRIES_MAX: usize = 1 << 18;
 
 /// The results of the check of a ledger.
-struct Checked {
+#[derive(Debug)]
+pub(crate) struct Checked {
     about: About,
     verdict: Verdict,
     /// The remarks about performance. `None` for a ledger that is too long or has no times.
@@ -37,6 +38,16 @@ struct Checked {
 impl Checked {
     fn audience(&self) -> Audience {
         timeline::audience_of(&self.about)
+    }
+
+    /// Whether the verdict has no error.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.verdict.is_clean()
+    }
+
+    /// The verdict in a few lines.
+    pub(crate) fn verdict(&self) -> String {
+        self.verdict.text(&self.names())
     }
 
     fn names(&self) -> Names {
@@ -53,12 +64,13 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     if options.json {
         print_json("check", &json(&options.file, &checked))?;
     } else {
-        text(&options.file, &checked)?;
+        lines(&options.file, &checked).iter().try_for_each(print)?;
     }
     Ok(verdict::exit_code(&checked.verdict))
 }
 
-fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
+/// Checks the ledger in a file.
+pub(crate) fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let file = File::open(path).map_err(|error| file_error::io("check", path, error))?;
     let in_file = |error: trijet::Error| error.context(shown(path).to_string());
     let mut reader = Reader::new(BufReader::new(file)).map_err(in_file)?;
@@ -96,42 +108,41 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     Ok(Checked { about, verdict, lints, in_place })
 }
 
-fn text(path: &Path, checked: &Checked) -> Result<()> {
+/// The lines about a checked ledger.
+pub(crate) fn lines(path: &Path, checked: &Checked) -> Vec<String> {
     let Checked { about, verdict, lints, in_place } = checked;
     let entries = match verdict.ops {
         1 => "1 entry".to_owned(),
         many => format!("{many} entries"),
     };
-    print(format_args!("{}: {} ({entries})", shown(path), about.program))?;
-    print(verdict.text(&checked.names()))?;
-    if *in_place {
-        print(IN_PLACE)?;
-    }
+    let mut lines = vec![format!("{}: {} ({entries})", shown(path), about.program)];
+    lines.push(verdict.text(&checked.names()));
+    lines.extend(in_place.then(|| IN_PLACE.to_owned()));
     if about.dropped > 0 {
-        print(format_args!("missing entries: {}; this is not the whole run", about.dropped))?;
+        lines.push(format!("missing entries: {}; this is not the whole run", about.dropped));
     }
     match lints {
-        Some(lints) if lints.is_empty() => print("performance: no remarks"),
+        Some(lints) if lints.is_empty() => lines.push("performance: no remarks".to_owned()),
         Some(lints) => {
-            print("performance remarks, each with the maximum time that it could save:")?;
-            lints.iter().try_for_each(|lint| match checked.audience() {
-                Audience::User => print(format_args!(
-                    "  {}: {} (up to {})",
-                    lint.rule.name(),
-                    lint.text,
-                    lint.saved
-                )),
-                _ => print(format_args!("  {lint}")),
-            })
+            let remark = |lint: &Lint| match checked.audience() {
+                Audience::User => {
+                    format!("  {}: {} (up to {})", lint.rule.name(), lint.text, lint.saved)
+                }
+                _ => format!("  {lint}"),
+            };
+            let head = "performance remarks, each with the maximum time that it could save:";
+            lines.push(head.to_owned());
+            lines.extend(lints.iter().map(remark));
         }
         None if about.times == TimeSource::Missing => {
-            print("performance: not checked, because the ledger has no times")
+            lines.push("performance: not checked, because the ledger has no times".to_owned());
         }
-        None => print(format_args!(
+        None => lines.push(format!(
             "performance: not checked, and findings have no witnesses, because the ledger has more \
              than {ENTRIES_MAX} entries"
         )),
     }
+    lines
 }
 
 /// The reason, for the user, why a verdict about a run in place proves nothing about a run on a
@@ -139,7 +150,7 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this proves nothing about a run \
      on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 
-fn json(path: &Path, checked: &Checked) -> serde_json::Value {
+pub(crate) fn json(path: &Path, checked: &Checked) -> serde_json::Value {
     let Checked { about, verdict, lints, in_place } = checked;
     let lint = |one: &Lint| lint(one, checked.audience());
     let mut value = verdict::json(verdict, &checked.names());

@@ -20,14 +20,14 @@ const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet
 
 /// The folder of one run. When this value is dropped, the folder is removed.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     folder: TempDir,
     /// The file that stays locked until this program ends.
     _tracer: File,
 }
 
 impl Folder {
-    pub(super) fn create() -> Result<Self> {
+    pub(crate) fn create() -> Result<Self> {
         let folder = TempDir::with_prefix("trijet-trace-")
             .map_err(|error| failed("create a folder for traces", &error))?;
         let here = folder.path();
@@ -56,30 +56,17 @@ impl Folder {
         Ok(Self { folder, _tracer: tracer })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(super) fn library(&self) -> PathBuf {
+    pub(crate) fn library(&self) -> PathBuf {
         self.path().join(LIBRARY)
     }
 
     /// The files of the traced processes, in the order in which the files were created.
     pub(super) fn files(&self) -> Result<Vec<PathBuf>> {
-        let list = |error| failed("list the traces", &error);
-        let mut files = Vec::new();
-        for entry in fs::read_dir(self.path()).map_err(list)? {
-            let path = entry.map_err(list)?.path();
-            if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                // The name of the file consists of the number of the process and a time.
-                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                let time: u128 =
-                    name.rsplit('-').next().and_then(|time| time.parse().ok()).unwrap_or(0);
-                files.push((time, path));
-            }
-        }
-        files.sort();
-        Ok(files.into_iter().map(|(_, path)| path).collect())
+        files_in(self.path())
     }
 
     /// The processes of this run that have not ended: the processes that still write a trace, and
@@ -125,6 +112,24 @@ impl Folder {
         }
         found
     }
+}
+
+/// The trace files in a folder, in the order in which they were created.
+pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let list = |error| failed("list the traces", &error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(list)? {
+        let path = entry.map_err(list)?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            // The name of the file consists of the number of the process and a time.
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let time: u128 =
+                name.rsplit('-').next().and_then(|time| time.parse().ok()).unwrap_or(0);
+            files.push((time, path));
+        }
+    }
+    files.sort();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Maximum number of times that one search reads the list of processes.

@@ -8,7 +8,7 @@ use trijet_ledger::profile::{
 };
 
 /// The profile of a program. If nothing was traced, `missing` is the reason.
-pub(super) fn json(profile: &Profile, missing: Option<&str>) -> Value {
+pub(crate) fn json(profile: &Profile, missing: Option<&str>) -> Value {
     json!({
         "processes": profile.processes.iter().map(process).collect::<Vec<_>>(),
         "jobs": profile.jobs.iter().map(job).collect::<Vec<_>>(),

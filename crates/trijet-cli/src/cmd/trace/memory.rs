@@ -44,7 +44,7 @@ struct OfDevice {
 /// # Errors
 /// `InvalidValue` if no process allocated device memory, or if a device has more streams than a
 /// trace can have.
-pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> {
+pub(crate) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> {
     let mut traces = Vec::new();
     for (index, process) in processes.iter().enumerate() {
         let others = processes[..index].iter().filter(|other| other.process == process.process);

@@ -9,9 +9,13 @@ mod program;
 mod show;
 mod window;
 
+pub(crate) use folder::{Folder, files_in};
+pub(crate) use json::json;
+pub(crate) use memory::traces_of;
+pub(crate) use show::{join, load, missing, page_of};
+
 use super::{print_stderr, wrong_usage};
 use crate::args::TraceOptions;
-use folder::Folder;
 use program::Signals;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind as Io};
@@ -21,9 +25,9 @@ use trijet_cupti::recorder::RECORDINGS;
 use trijet_io::shown;
 
 /// The environment variable that tells the CUDA driver which library to load.
-const INJECTION: &str = "CUDA_INJECTION64_PATH";
+pub(crate) const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The environment variable that tells NVTX which library to load.
-const RANGES_INJECTION: &str = "NVTX_INJECTION64_PATH";
+pub(crate) const RANGES_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// The exit statuses that shells use: for a program that was not found, and for a program that
 /// could not be started.

@@ -56,7 +56,7 @@ fn extent(options: &TraceOptions) -> FiguresOf {
 }
 
 /// Reads the traces in a file.
-fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
+pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     let name = || shown(file).to_string();
     let open = File::open(file).map_err(|error| file_error::io("trace", file, error))?;
     process_file::read(BufReader::new(open)).map_err(|error| error.context(name()))
@@ -99,12 +99,20 @@ fn write_page(
     profile: &Profile,
     window: Option<Range<Nanos>>,
 ) -> Result<()> {
+    let bytes = page_of(traces, profile, window);
+    output.write(|file| file.write_all(&bytes))
+}
+
+/// The page of a trace.
+pub(crate) fn page_of(
+    traces: &[ProcessTrace],
+    profile: &Profile,
+    window: Option<Range<Nanos>>,
+) -> Vec<u8> {
     let processes = &profile.processes;
     let works = processes.iter().find(|process| !process.devices.is_empty());
     let title = works.or(processes.first()).map_or("", |process| &process.command);
-    let settings = PageOptions { title: title.to_owned(), window };
-    let bytes = page(traces, profile, &settings);
-    output.write(|file| file.write_all(&bytes))
+    page(traces, profile, &PageOptions { title: title.to_owned(), window })
 }
 
 /// Writes the allocations, if the user has requested them.
@@ -136,16 +144,7 @@ pub(super) fn run(
         }
     }
     let profile = Profile::of(processes);
-    let processes = &profile.processes;
-    let is_empty = |process: &ProcessProfile| {
-        process.devices.is_empty() && process.end.is_some_and(|e| e.activities == 0)
-    };
-    let missing = processes.iter().all(is_empty).then(|| {
-        if processes.is_empty() && !files.is_empty() {
-            return "the traces of the program cannot be read".to_owned();
-        }
-        reason(processes)
-    });
+    let missing = missing(&profile.processes, files.len());
     let traces: Vec<_> = kept.into_iter().flatten().collect();
     let window = window(options, length(&profile));
     match output.filter(|_| missing.is_none()) {
@@ -175,6 +174,20 @@ pub(super) fn run(
     Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| ExitCode::SUCCESS))
 }
 
+/// The reason why the processes from `files` files have no activity to show. `None` if there is an
+/// activity.
+pub(crate) fn missing(processes: &[ProcessProfile], files: usize) -> Option<String> {
+    let is_empty = |process: &ProcessProfile| {
+        process.devices.is_empty() && process.end.is_some_and(|e| e.activities == 0)
+    };
+    processes.iter().all(is_empty).then(|| {
+        if processes.is_empty() && files > 0 {
+            return "the traces of the program cannot be read".to_owned();
+        }
+        reason(processes)
+    })
+}
+
 /// The reason why there is no activity to show.
 fn reason(processes: &[ProcessProfile]) -> String {
     if let Some(trouble) = processes.iter().flat_map(|process| &process.troubles).next() {
@@ -191,7 +204,7 @@ fn reason(processes: &[ProcessProfile]) -> String {
 }
 
 /// Joins the files of processes into one.
-fn join(files: &[PathBuf], into: &mut File) -> io::Result<()> {
+pub(crate) fn join(files: &[PathBuf], into: &mut File) -> io::Result<()> {
     let mut into = BufWriter::new(into);
     for file in files {
         process_file::append_whole_blocks(BufReader::new(File::open(file)?), &mut into)?;
