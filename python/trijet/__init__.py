@@ -16,6 +16,7 @@ from trijet._map import map, map_shard, plan
 from trijet._read import Saved, read
 from trijet._report import Plan, Report
 from trijet._stage import Stage, array_module, stage
+from trijet._trace import trace
 from trijet.errors import TrijetError
 
 __version__ = "0.1.0"
@@ -41,4 +42,5 @@ __all__ = [
     "read",
     "stage",
     "to_numpy",
+    "trace",
 ]

@@ -157,6 +157,23 @@ pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut usize) -> c_int {
     0
 }
 
+/// Writes that the primary context of a device is active.
+///
+/// # Safety
+/// `flags` and `active` point to writable numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+    _device: c_int,
+    flags: *mut u32,
+    active: *mut c_int,
+) -> c_int {
+    // SAFETY: `flags` is writable by the contract of this function.
+    unsafe { flags.write(0) };
+    // SAFETY: `active` is writable by the contract of this function.
+    unsafe { active.write(1) };
+    0
+}
+
 /// Loads the library that `CUDA_INJECTION64_PATH` names, and calls the entry point of the library
 /// once, as the real driver does.
 #[unsafe(no_mangle)]

@@ -5,7 +5,8 @@ use crate::cmd::{check, trace};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use trijet::check::Assume;
 use trijet::trace::activity::ProcessTrace;
@@ -34,6 +35,8 @@ struct Trace {
     profile: Profile,
     /// The reason why there is nothing to show.
     missing: Option<String>,
+    /// Files of a folder that was removed. `files` names them by their descriptors.
+    _removed: Vec<File>,
 }
 
 impl Trace {
@@ -46,7 +49,7 @@ impl Trace {
         }
         let profile = Profile::of(traces.iter_mut().map(|one| analyse(one, extent)).collect());
         let missing = trace::missing(&profile.processes, files.len());
-        Ok(Self { files, traces, profile, missing })
+        Ok(Self { files, traces, profile, missing, _removed: Vec::new() })
     }
 }
 
@@ -176,7 +179,7 @@ impl Saved {
         let output = NewFile::new("save the trace", path, Existing::Replaced, &sources)?;
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html")) {
             let page = self.page()?;
-            return output.write(|file| std::io::Write::write_all(file, &page));
+            return output.write(|file| file.write_all(&page));
         }
         output.write(|file| trace::join(&trace.files, file))
     }
@@ -239,11 +242,17 @@ impl Recording {
         variables
     }
 
-    /// What was recorded so far.
+    /// Ends the recording, and removes the folder. The recorder of this process was paused before.
     ///
     /// # Errors
     /// `Io`.
-    pub fn read(&self, whole: bool) -> Result<Saved> {
-        Ok(Saved(Kind::Trace(Trace::read(trace::files_in(self.path())?, whole)?)))
+    pub fn finish(self, whole: bool) -> Result<Saved> {
+        let mut open = Vec::new();
+        for path in trace::files_in(self.path())? {
+            open.push(File::open(&path).map_err(|error| file_error::io("trace", &path, error))?);
+        }
+        let path = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let trace = Trace::read(open.iter().map(path).collect(), whole)?;
+        Ok(Saved(Kind::Trace(Trace { _removed: open, ..trace })))
     }
 }

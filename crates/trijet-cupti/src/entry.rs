@@ -3,7 +3,8 @@
 //! library that `NVTX_INJECTION64_PATH` names. Each of the two calls its own entry point.
 
 use crate::api::NvtxExport;
-use std::ffi::c_int;
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
 
 /// The driver calls this function once, after it has loaded the library. The function always
 /// reports success, because a program must not fail when it is traced.
@@ -25,4 +26,23 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(tables: Option<NvtxExport>) ->
     // the recorder starts: NVTX has no call that would tell.
     let taken = tables.is_some_and(|tables| unsafe { crate::recorder::take_ranges(tables) });
     c_int::from(taken)
+}
+
+/// Ends the recording of this process early. Returns 1 if the trace file has its end. The program
+/// calls this function itself, and completes its work on the GPU before.
+#[unsafe(no_mangle)]
+pub extern "C" fn trijet_trace_pause() -> c_int {
+    c_int::from(crate::recorder::pause())
+}
+
+/// Begins another recording of this process, after [`trijet_trace_pause`], in a file in `folder`.
+/// Returns 1 if it did.
+///
+/// # Safety
+/// `folder` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trijet_trace_resume(folder: *const c_char) -> c_int {
+    // SAFETY: by the contract of this function.
+    let folder = unsafe { CStr::from_ptr(folder) };
+    c_int::from(crate::recorder::resume(OsStr::from_bytes(folder.to_bytes()).into()))
 }

@@ -26,6 +26,9 @@
 //!   new program of the process is recorded in a separate file.
 //! - The process forks: the child has no CUDA and no thread of the recorder, and writes nothing.
 //!
+//! A program may also record parts of itself. [`pause`] ends a recording early, and [`resume`] begins
+//! another one with a file of its own. Between the two CUPTI collects nothing.
+//!
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
 //! of the program with an error. Without this, the profiler could take buffers of the recorder.
 
@@ -42,7 +45,7 @@ use crate::system::{self, Library};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -88,8 +91,12 @@ struct Recorder {
     /// The full buffers and the progress. The callbacks and the thread of the recorder share them.
     handed: Mutex<Handed>,
     changed: Condvar,
+    /// The blocks of the contexts and streams of earlier recordings, which CUPTI reports once.
+    lasting: Mutex<Vec<u8>>,
     /// The time spent in the code of the recorder, in nanoseconds.
     own_time: AtomicU64,
+    /// Whether CUPTI has accepted the recorder.
+    is_subscribed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -212,14 +219,12 @@ fn usable() -> Result<(CuptiApi, bool), String> {
     Ok((api, own))
 }
 
-fn start(folder: PathBuf) {
-    let process = std::process::id();
-    let found = usable();
+/// The first blocks of a trace file.
+fn first_blocks(api: Option<CuptiApi>) -> Vec<u8> {
     let mut first = Vec::new();
-    let api = found.as_ref().ok().map(|(api, _)| *api);
     file::header(
         &mut first,
-        process,
+        std::process::id(),
         api.map_or(0, |api| api.version_number()),
         api.map_or(0, |api| api.now()),
     );
@@ -227,14 +232,24 @@ fn start(folder: PathBuf) {
     if let Some(rank) = rank() {
         file::rank(&mut first, rank);
     }
+    first
+}
+
+fn start(folder: PathBuf) {
+    let found = usable();
+    let first = first_blocks(found.as_ref().ok().map(|(api, _)| *api));
     // Without the trace file, a warning cannot be written.
     let Ok(mut disk) = Disk::create(folder, &first) else { return };
     let mut words = Vec::new();
     match found {
         Ok((api, own)) => {
-            let recorder = RECORDER.get_or_init(|| Recorder::new(api, process));
+            let recorder = RECORDER.get_or_init(|| Recorder::new(api, std::process::id()));
             let begun = recorder.begin(&mut words, own);
             if begun && disk.append_now(&words).is_ok() {
+                // Without an exit handler, the records of the last second are lost and the file
+                // has no end.
+                let _registered = system::at_exit(ended);
+                recorder.is_subscribed.store(true, Ordering::Release);
                 return recorder.run(disk);
             }
         }
@@ -243,6 +258,64 @@ fn start(folder: PathBuf) {
     file::end(&mut words, &file::Totals::default());
     // If the disk is full, the trace file has no end. The reader of the file reports this.
     let _written = disk.append_now(&words);
+}
+
+/// The recorder of this process, if CUPTI has accepted it.
+fn subscribed() -> Option<&'static Recorder> {
+    RECORDER.get().filter(|one| one.is_at_home() && one.is_subscribed.load(Ordering::Acquire))
+}
+
+/// Ends the recording of this process, as its exit does. Work that the GPU has not completed is left
+/// out. Returns whether the trace file has its end. The function does nothing if nothing is
+/// recorded.
+#[must_use]
+pub fn pause() -> bool {
+    let mut is_done = false;
+    guarded(|| {
+        if let Some(recorder) = subscribed() {
+            recorder.disable();
+            is_done = recorder.end();
+        }
+    });
+    is_done
+}
+
+/// Begins another recording of this process after [`pause`], in a file in `folder`. Returns whether
+/// it did. The file of a recording that began has the reasons if a part of it fails.
+#[must_use]
+pub fn resume(folder: PathBuf) -> bool {
+    let mut begun = false;
+    guarded(|| {
+        let Some(recorder) = subscribed().filter(|recorder| recorder.take_turn()) else { return };
+        let Ok(mut disk) = Disk::create(folder, &first_blocks(Some(recorder.api))) else {
+            return recorder.give_up();
+        };
+        let mut words = Vec::new();
+        recorder.enable(&mut words);
+        if disk.append_now(&words).is_err() {
+            recorder.disable();
+            return recorder.give_up();
+        }
+        recorder.run(disk);
+        begun = true;
+    });
+    begun
+}
+
+/// Whether CUPTI has accepted a call. If not, appends a warning to `words`.
+fn accepted(words: &mut Vec<u8>, what: &str, code: Option<Code>) -> bool {
+    match code {
+        Some(0) => true,
+        Some(ANOTHER_SUBSCRIBER) => {
+            file::trouble(words, "another tool in this process has subscribed to CUPTI");
+            false
+        }
+        Some(code) => {
+            file::trouble(words, &format!("CUPTI refused {what}: error {code}"));
+            false
+        }
+        None => false,
+    }
 }
 
 impl Recorder {
@@ -257,7 +330,9 @@ impl Recorder {
                 progress: Progress::Starting,
             }),
             changed: Condvar::new(),
+            lasting: Mutex::default(),
             own_time: AtomicU64::new(0),
+            is_subscribed: AtomicBool::new(false),
         }
     }
 
@@ -270,25 +345,13 @@ impl Recorder {
     /// has loaded CUPTI itself. In this case, appends a note that the profiler of the program gets
     /// no records.
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
-        let mut check = |what: &str, code: Option<Code>| match code {
-            Some(0) => true,
-            Some(ANOTHER_SUBSCRIBER) => {
-                file::trouble(words, "another tool in this process has subscribed to CUPTI");
-                false
-            }
-            Some(code) => {
-                file::trouble(words, &format!("CUPTI refused {what}: error {code}"));
-                false
-            }
-            None => false,
-        };
         let mut subscriber: *mut c_void = std::ptr::null_mut();
         let subscribed = self.api.subscribe.map(|call| {
             // SAFETY: the call writes the local variable `subscriber`. The callback `called` does
             // nothing, and its code is mapped until the process ends.
             unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
         });
-        if !check("a subscription", subscribed) {
+        if !accepted(words, "a subscription", subscribed) {
             return false;
         }
         let registered = self.api.register.map(|call| {
@@ -297,15 +360,10 @@ impl Recorder {
             // does not hold if this library is unloaded before. The driver never unloads it.
             unsafe { call(requested, completed) }
         });
-        if !check("buffers for records", registered) {
+        if !accepted(words, "buffers for records", registered) {
             return false;
         }
-        for (kind, what) in kinds::ALL {
-            // SAFETY: the call takes the number of a kind, and CUPTI refuses an unknown number.
-            // CUPTI then asks for buffers through the callbacks that were registered above. This
-            // does not hold without the registration.
-            check(what, self.api.enable.map(|call| unsafe { call(kind) }));
-        }
+        self.enable(words);
         self.leave_out_questions();
         named_ranges::begin(&self.api);
         if own {
@@ -316,6 +374,16 @@ impl Recorder {
             );
         }
         true
+    }
+
+    /// Makes CUPTI collect every kind of record. The callbacks for buffers are registered before.
+    fn enable(&self, words: &mut Vec<u8>) {
+        for (kind, what) in kinds::ALL {
+            // SAFETY: the call takes the number of a kind, and CUPTI refuses an unknown number.
+            // CUPTI then asks for buffers through the callbacks that `begin` has registered. This
+            // does not hold without the registration.
+            accepted(words, what, self.api.enable.map(|call| unsafe { call(kind) }));
+        }
     }
 
     /// Makes CUPTI leave out the calls of functions that neither enqueue, wait nor allocate. A
@@ -339,8 +407,6 @@ impl Recorder {
     /// Starts the thread of the recorder, which writes to `disk`.
     fn run(&'static self, disk: Disk) {
         *self.disk() = Some(disk);
-        // Without an exit handler, the records of the last second are lost and the file has no end.
-        let _registered = system::at_exit(ended);
         let started = system::with_blocked_signals(|| {
             std::thread::Builder::new()
                 .name("trijet-trace".to_owned())
@@ -355,7 +421,7 @@ impl Recorder {
                 let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
             }
             Err(error) => {
-                let mut sink = Sink::default();
+                let mut sink = Sink::continued(self.lasting().clone());
                 let words = format!("the thread of the recorder was not started: {error}");
                 file::trouble(&mut sink.staged, &words);
                 self.finish(None, sink);
@@ -366,7 +432,7 @@ impl Recorder {
     /// The function that the thread of the recorder runs.
     fn write(&self) {
         let private = system::with_private_files();
-        let mut sink = Sink::default();
+        let mut sink = Sink::continued(self.lasting().clone());
         if let Some(disk) = &mut *self.disk()
             && private
         {
@@ -411,6 +477,10 @@ impl Recorder {
             }
         };
         self.finish(stopped, sink);
+    }
+
+    fn lasting(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
@@ -478,6 +548,7 @@ impl Recorder {
         if self.handed().progress != Progress::Ending {
             self.disable();
         }
+        *self.lasting() = std::mem::take(&mut sink.lasting);
         sink.totals.declined = self.buffers.declined();
         sink.totals.own_time = self.own_time.load(Ordering::Relaxed);
         sink.totals.at = self.api.now();
@@ -498,6 +569,47 @@ impl Recorder {
         handed.full.clear();
         drop(handed);
         self.changed.notify_all();
+    }
+
+    /// Makes the thread of the recorder write the remaining records and the end of the trace file,
+    /// and waits for it. Returns whether it is done.
+    fn end(&self) -> bool {
+        if self.handed().progress == Progress::Done {
+            return true;
+        }
+        if let Some(flush) = self.api.flush {
+            // SAFETY: 1 also requests the buffers with incomplete records. During this call, CUPTI
+            // calls `completed`, which takes the lock of `handed`. If this thread held the lock
+            // here, it would be a deadlock. CUPTI is still usable. Its own exit handlers were
+            // registered before the one of the recorder, so they run after it. If CUPTI refuses the
+            // call, the last records are missing.
+            unsafe { flush(1) };
+        }
+        let mut handed = self.handed();
+        if handed.progress != Progress::Done {
+            handed.progress = Progress::Ending;
+        }
+        self.changed.notify_all();
+        let writing = |handed: &mut Handed| handed.progress != Progress::Done;
+        // After `EXIT_WAIT` the process goes on in any case, and the end of the file may be missing.
+        let waited = self.changed.wait_timeout_while(handed, EXIT_WAIT, writing);
+        waited.unwrap_or_else(PoisonError::into_inner).0.progress == Progress::Done
+    }
+
+    /// Begins another recording, if the last one is done. Returns whether it was.
+    fn take_turn(&self) -> bool {
+        let mut handed = self.handed();
+        let is_free = handed.progress == Progress::Done;
+        if is_free {
+            handed.progress = Progress::Starting;
+            self.own_time.store(0, Ordering::Relaxed);
+        }
+        is_free
+    }
+
+    /// Takes back [`take_turn`](Self::take_turn).
+    fn give_up(&self) {
+        self.handed().progress = Progress::Done;
     }
 
     /// Ends CUPTI's collection of records. The program then continues as if it were not traced.
@@ -568,25 +680,8 @@ extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid
 /// The handler that runs at the exit of the process.
 extern "C" fn ended() {
     guarded(|| {
-        let Some(recorder) = RECORDER.get() else { return };
-        if !recorder.is_at_home() || recorder.handed().progress == Progress::Done {
-            return;
+        if let Some(recorder) = RECORDER.get().filter(|recorder| recorder.is_at_home()) {
+            recorder.end();
         }
-        if let Some(flush) = recorder.api.flush {
-            // SAFETY: 1 also requests the buffers with incomplete records. During this call, CUPTI
-            // calls `completed`, which takes the lock of `handed`. If this thread held the lock
-            // here, it would be a deadlock. CUPTI is still usable. Its own exit handlers were
-            // registered before this handler, so they run after it. If CUPTI refuses the call, the
-            // last records are missing.
-            unsafe { flush(1) };
-        }
-        let mut handed = recorder.handed();
-        if handed.progress != Progress::Done {
-            handed.progress = Progress::Ending;
-        }
-        recorder.changed.notify_all();
-        let writing = |handed: &mut Handed| handed.progress != Progress::Done;
-        // After `EXIT_WAIT` the process exits in any case, and the end of the file may be missing.
-        drop(recorder.changed.wait_timeout_while(handed, EXIT_WAIT, writing));
     });
 }

@@ -10,6 +10,9 @@ use std::ffi::{CStr, c_char};
 /// Maximum number of bytes of a block.
 const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
 
+/// The number of bytes of the block of a context or a stream.
+const LASTING_BYTES: usize = file::HEAD_BYTES + file::CONTEXT.1;
+
 /// Looks up the names to which records refer.
 pub(crate) trait Texts {
     /// The text at an address from a record: the name of a kernel, a range or a domain. Empty for
@@ -49,13 +52,23 @@ pub(crate) struct Sink {
     staged_activities: u64,
     /// The number of staged allocations and frees since the start of the trace.
     pub(crate) allocations: u64,
+    /// The blocks of all contexts and streams so far. CUPTI reports each once, and the next trace
+    /// file of the process needs them too.
+    pub(crate) lasting: Vec<u8>,
 }
 
 impl Sink {
+    /// A sink for another trace file of this process. `lasting` has the contexts and streams of the
+    /// files before.
+    pub(crate) fn continued(lasting: Vec<u8>) -> Self {
+        Self { staged: lasting.clone(), lasting, ..Self::default() }
+    }
+
     /// Reserves memory for the blocks of one name and one record. Returns `false` if there is no
     /// memory.
     fn has_room(&mut self) -> bool {
         self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
+            && self.lasting.try_reserve(LASTING_BYTES).is_ok()
             && self.names.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
     }
@@ -93,9 +106,11 @@ impl Sink {
                 return;
             }
             Some(Record::Context { context, device, null_stream }) => {
+                file::context(&mut self.lasting, context, device, null_stream);
                 return file::context(out, context, device, null_stream);
             }
             Some(Record::Stream { context, stream, class }) => {
+                file::stream(&mut self.lasting, context, stream, class);
                 return file::stream(out, context, stream, class);
             }
             Some(Record::Allocation(one)) => {
@@ -283,6 +298,18 @@ mod tests {
         let written = blocks(&file).iter().filter(|block| block.0 == file::ACTIVITY.0).count();
         assert_eq!(sink.totals.activities, written as u64);
         assert_eq!((sink.totals.activities, sink.totals.dropped), (3, 3));
+    }
+
+    #[test]
+    fn another_file_of_the_process_begins_with_its_contexts_and_streams() {
+        let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
+        sink.take(Some(Record::Context { context: 1, device: 0, null_stream: 7 }), &texts);
+        sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &texts);
+        sink.take(Some(Record::Stream { context: 1, stream: 8, class: 2 }), &texts);
+        let next = Sink::continued(sink.lasting);
+        let tags: Vec<u8> = blocks(&next.staged).into_iter().map(|(tag, _)| tag).collect();
+        assert_eq!(tags, [file::CONTEXT.0, file::STREAM.0]);
+        assert_eq!((next.lasting, next.totals.activities), (next.staged, 0));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Saved runs, and the recording of this process.
 
 use crate::error::OrRaise;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use trijet_cli::saved;
 
 /// A saved run: a ledger or a trace.
@@ -56,33 +58,47 @@ impl Saved {
     }
 }
 
-/// The folder of a recording of this process.
+/// The folder of a recording of this process, until it is finished.
 #[pyclass(frozen)]
 #[derive(Debug)]
-pub(crate) struct Recording(saved::Recording);
+pub(crate) struct Recording(Mutex<Option<saved::Recording>>);
+
+impl Recording {
+    fn of<R>(&self, get: impl FnOnce(&saved::Recording) -> R) -> PyResult<R> {
+        let recording = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = || PyRuntimeError::new_err("the recording has ended");
+        recording.as_ref().map(get).ok_or_else(ended)
+    }
+}
 
 #[pymethods]
 impl Recording {
     #[new]
     fn new(py: Python<'_>) -> PyResult<Self> {
-        saved::Recording::create().map(Self).or_raise(py)
+        let created = saved::Recording::create().or_raise(py)?;
+        Ok(Self(Mutex::new(Some(created))))
     }
 
     #[getter]
-    fn path(&self) -> PathBuf {
-        self.0.path().to_owned()
+    fn path(&self) -> PyResult<PathBuf> {
+        self.of(|recording| recording.path().to_owned())
     }
 
     #[getter]
-    fn library(&self) -> PathBuf {
-        self.0.library()
+    fn library(&self) -> PyResult<PathBuf> {
+        self.of(saved::Recording::library)
     }
 
-    fn environment(&self) -> Vec<(&'static str, OsString)> {
-        self.0.environment()
+    fn environment(&self) -> PyResult<Vec<(&'static str, OsString)>> {
+        self.of(saved::Recording::environment)
     }
 
-    fn read(&self, py: Python<'_>, whole: bool) -> PyResult<Saved> {
-        py.detach(|| self.0.read(whole)).map(Saved).or_raise(py)
+    /// Ends the recording, and reads it.
+    fn finish(&self, py: Python<'_>, whole: bool) -> PyResult<Saved> {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(recording) = taken else {
+            return Err(PyRuntimeError::new_err("the recording has ended"));
+        };
+        py.detach(|| recording.finish(whole)).map(Saved).or_raise(py)
     }
 }
