@@ -79,7 +79,9 @@ def _environment(variables: list[tuple[str, str]]) -> Iterator[None]:
 class Trace:
     """The trace of a block or a function. :func:`trace` makes it. After the block it has the figures."""
 
-    def __init__(self, *, memory: bool = False, whole: bool = False, save: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, *, memory: bool = False, whole: bool = False, save: str | os.PathLike[str] | None = None
+    ) -> None:
         self._memory = memory
         self._whole = whole
         self._save = save
@@ -87,7 +89,7 @@ class Trace:
         self._native: Any = None
         self._variables: Any = None
         self.memory: str | None = None
-        """The allocations of device memory with ``memory=True``, as text for ``trijet replay``; None if there are none."""
+        """The allocations of device memory as text for ``trijet replay``, with ``memory=True`` and if there are any."""
 
     def __enter__(self) -> Trace:
         if self._native is not None or self._saved is not None:
