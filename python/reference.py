@@ -8,6 +8,7 @@ import re
 import sys
 
 import trijet
+import trijet.alloc
 import trijet.torch
 from trijet import errors, ops
 
@@ -52,7 +53,9 @@ def entry(name, value, level=3):
 
 def members(value):
     """The public properties and methods of a class."""
-    for name, member in vars(value).items():
+    # The order of a class of the extension module differs from process to process.
+    is_native = value.__module__ == "builtins"
+    for name, member in sorted(vars(value).items()) if is_native else vars(value).items():
         if name.startswith("_"):
             continue
         if isinstance(member, property):
@@ -96,6 +99,13 @@ def main():
     parts.append(f"### `trijet.Buffer`\n\n{text(trijet.Buffer)}\n\n" + "\n".join(members(trijet.Buffer)) + "\n")
     parts.append("## Feeds of batches\n")
     parts.append(entry("trijet.torch.DeviceFeed", trijet.torch.DeviceFeed))
+    parts.append("## Checks and traces\n")
+    for name in ("check", "trace", "read"):
+        parts.append(entry(f"trijet.{name}", getattr(trijet, name)))
+    parts.append(f"### `trijet.Saved`\n\n{text(trijet.Saved)}\n\n" + "\n".join(members(trijet.Saved)) + "\n")
+    parts.append(f"## The heap for other packages\n\n{text(trijet.alloc)}\n")
+    for name in ("install", "stats", "forget_stream", "library_path"):
+        parts.append(entry(f"trijet.alloc.{name}", getattr(trijet.alloc, name)))
     parts.append(f"## Errors\n\n{text(errors)}\n")
     classes = [value for value in vars(errors).values() if inspect.isclass(value)]
     parts.append("\n".join(f"- `{value.__name__}`: {text(value)}" for value in classes) + "\n")

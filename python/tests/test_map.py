@@ -1,5 +1,7 @@
 """``trijet.map`` over sources and targets."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -131,6 +133,13 @@ def test_a_report_has_the_figures_of_the_command_and_a_page(stack, tmp_path):
     report.save(tmp_path / "run.html")
     assert "<html" in (tmp_path / "run.html").read_text().lower()
     assert "iframe" in report._repr_html_() or "<pre>" in report._repr_html_()
+
+
+def test_a_report_is_pickled_with_its_facts_and_texts(stack):
+    report = trijet.map(stack, np.empty_like(stack), [ops.affine(2)])
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(report))))
+    assert str(again) == str(report) and again.json() == report.json() and again.losses == report.losses
+    assert again.bytes_in == stack.nbytes and again._repr_html_() == report._repr_html_()
 
 
 def test_a_failed_target_is_not_complete_and_resume_continues_it(stack, tmp_path):

@@ -4,9 +4,10 @@ The native module.
 
 from _typeshed import SupportsGetItem, SupportsLenAndGetItem
 from os import PathLike
+from pathlib import Path
 from typing import Any, SupportsIndex, final
 
-__all__ = ["Buffer", "DeviceArray", "Feed", "MemorySource", "MemoryTarget", "Operation", "Options", "PathSource", "PathTarget", "Plan", "PullSource", "PushTarget", "Report", "Stage", "Stream", "can_open", "dtype_names", "empty", "from_dlpack", "main", "operations", "plan", "run", "upload"]
+__all__ = ["Buffer", "DeviceArray", "Feed", "MemorySource", "MemoryTarget", "Operation", "Options", "PathSource", "PathTarget", "Plan", "PullSource", "PushTarget", "Recording", "Report", "Saved", "Stage", "Stream", "can_open", "dtype_names", "empty", "from_dlpack", "main", "operations", "plan", "run", "upload"]
 
 @final
 class Buffer:
@@ -238,6 +239,22 @@ class PushTarget:
     def __new__(cls, /, write: Any) -> PushTarget: ...
 
 @final
+class Recording:
+    """
+    The folder of a recording of this process, until it is finished.
+    """
+    def __new__(cls, /) -> Recording: ...
+    def environment(self, /) -> list[tuple[str, str]]: ...
+    def finish(self, /, whole: bool) -> Saved:
+        """
+        Ends the recording, and reads it.
+        """
+    @property
+    def library(self, /) -> Path: ...
+    @property
+    def path(self, /) -> Path: ...
+
+@final
 class Report:
     """
     The reports of the devices of a job, and the state of its output.
@@ -291,6 +308,11 @@ class Report:
         """
         Whether the target is complete. Otherwise other processes may still write their rows.
         """
+    @property
+    def job(self, /) -> str:
+        """
+        The array and the operations of the job.
+        """
     def json(self, /) -> str:
         """
         The figures of the command's `--json`, as JSON.
@@ -330,6 +352,28 @@ class Report:
         """
         The verdict of the checker as text; `None` without `check=True`.
         """
+
+@final
+class Saved:
+    """
+    A saved run: a ledger or a trace.
+    """
+    def json(self, /) -> str: ...
+    @property
+    def kind(self, /) -> str: ...
+    def memory(self, /) -> str: ...
+    @property
+    def missing(self, /) -> str | None: ...
+    def page(self, /) -> str: ...
+    @staticmethod
+    def read(path: str | PathLike[str], whole: bool) -> Saved:
+        """
+        Reads a file or a folder.
+        """
+    def save(self, /, path: str | PathLike[str]) -> None: ...
+    def summary(self, /) -> str: ...
+    @property
+    def verdict(self, /) -> tuple[str, bool] | None: ...
 
 @final
 class Stage:

@@ -23,11 +23,33 @@ class Loss:
     """What to do about it, if the user can do something."""
 
 
+_FACTS = (
+    "fraction limit losses elapsed rows kept_rows bytes_in bytes_out is_complete left_out damaged verdict is_clean devices"
+).split()
+_TEXTS = "brief full json page".split()
+
+
+class _Kept:
+    """The facts and the texts of a report that another process has made."""
+
+    def __init__(self, facts: dict[str, Any], texts: dict[str, Any]) -> None:
+        self.__dict__.update(facts)
+        for name, text in texts.items():
+            setattr(self, name, lambda text=text: text)
+
+
 class Report:
     """The report of a run. ``print(report)`` prints the few lines of the command, and Jupyter shows the page."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
+
+    def __getstate__(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        facts = {name: getattr(self._native, name) for name in _FACTS}
+        return facts, {name: getattr(self._native, name)() for name in _TEXTS}
+
+    def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        self._native = _Kept(*state)
 
     @property
     def fraction(self) -> float | None:

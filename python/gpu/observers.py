@@ -1,4 +1,4 @@
-"""``trijet.check``, ``trijet.alloc`` and ``trijet.trace`` on a GPU, with PyTorch and CuPy: python gpu_obs.py [CASE...]
+"""``trijet.check``, ``trijet.alloc`` and ``trijet.trace`` on a GPU, with PyTorch and CuPy: python observers.py [CASE...]
 
 Each case is a process, because an allocator and a tracing library stay until a process ends. It needs the extension
 module, and ``libtrijet_alloc.so`` beside it or in ``$TRIJET_ALLOC``. Prints a line for each case, and exits with the
