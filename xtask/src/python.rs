@@ -109,8 +109,13 @@ pub(crate) fn check() -> Result<()> {
     let allocator = built("trijet-alloc", ALLOCATOR, false)?;
     fs::copy(allocator, package().join("trijet").join(ALLOCATOR))?;
     compare_reference(&python)?;
+    // Stand-ins for the driver and for CUPTI.
+    let stand_ins = built("empty-driver", "libempty_cuda.so", false)?;
+    built("empty-cupti", "libempty_cupti.so", false)?;
     let with_sources = |command: &mut Command| {
-        succeed(command.current_dir(package()).env("PYTHONPATH", package()))
+        let folder = stand_ins.parent().ok_or("the target folder has no path")?;
+        command.env("TRIJET_STAND_INS", folder).env("PYTHONPATH", package());
+        succeed(command.current_dir(package()))
     };
     // No compiled modules among the sources.
     let pytest = ["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules"];
