@@ -16,8 +16,7 @@ class Kernel:
     ``entry`` is the name of the kernel. Its signature is on the page docs/your-kernel.md. ``args`` are its
     further arguments, in order: an int is passed as ``int``, a float as ``float``, and a text has its own type,
     such as ``"3u64"`` or ``"2.5f64"``. ``halo`` is the number of rows that the kernel reads before and after
-    its own. ``out_dtype`` is the type that it writes, and ``out_rows="1/2"`` says that it writes one row for
-    two.
+    its own. ``out_dtype`` is the type that it writes, and with ``out_rows="1/2"`` it writes one row for two.
 
     The kernel runs only on a GPU. Its code is compiled when the job starts, even without one.
     """

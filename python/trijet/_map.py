@@ -187,7 +187,7 @@ def map_shard(shard: tuple[int, int], source: Any, target: Any, steps: Sequence[
 
 
 def plan(source: Any, target: Any = None, steps: Sequence[Any] | None = None, **options: Any) -> Plan:
-    """What :func:`map` would read and write, and the memory and the time that it would need at least.
+    """The plan of :func:`map`: the bytes that it would read and write, its memory, and its least time.
 
     Takes the arguments of :func:`map`. Nothing is created, and no GPU is needed.
 

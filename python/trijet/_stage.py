@@ -180,7 +180,7 @@ def stage(
     :class:`DeviceArray` objects, which other packages take by DLPack or ``__cuda_array_interface__``. On the
     host device, ``x`` and ``out`` are arrays of NumPy (tensors with ``"torch"``): :func:`array_module`.
 
-    ``halo`` is the number of items before and after those of ``out`` that ``x`` has; beyond the ends of the
+    ``halo`` is the number of items that ``x`` has before and after the items of ``out``; beyond the ends of the
     array, ``edges`` is the mode of SciPy with that name. ``out_dtype`` is the type of ``out``, and
     ``out_shape`` the shape of an item of it: a tuple, or a function of the shape of an item of ``x``.
     ``depth`` and ``boundary`` are dask's names of ``halo`` and ``edges``. ``version`` names the function in a

@@ -54,7 +54,7 @@ impl Trace {
 }
 
 /// Whether a file is a trace of processes, by its first bytes. A file without any bytes of either
-/// format is one if its extension says so.
+/// format is one if it has the extension of one.
 fn is_trace(path: &Path) -> Result<bool> {
     let mut start = Vec::new();
     let read = File::open(path)

@@ -42,7 +42,7 @@ pub extern "C" fn trijet_trace_pause() -> c_int {
 /// `folder` is a terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn trijet_trace_resume(folder: *const c_char) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller of this entry passes a text that ends with a zero byte.
     let folder = unsafe { CStr::from_ptr(folder) };
     c_int::from(crate::recorder::resume(OsStr::from_bytes(folder.to_bytes()).into()))
 }

@@ -19,6 +19,7 @@ mod entry;
 pub mod file;
 pub mod layout;
 mod named_ranges;
+mod opening;
 mod questions;
 pub mod recorder;
 pub mod search;

@@ -26,11 +26,16 @@
 //!   new program of the process is recorded in a separate file.
 //! - The process forks: the child has no CUDA and no thread of the recorder, and writes nothing.
 //!
-//! A program may also record parts of itself. [`pause`] ends a recording early, and [`resume`] begins
-//! another one with a file of its own. Between the two CUPTI collects nothing.
+//! A program may also record parts of itself. [`pause`] ends a recording early, and [`resume`]
+//! begins another one with a file of its own. Between the two CUPTI collects nothing.
 //!
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
 //! of the program with an error. Without this, the profiler could take buffers of the recorder.
+
+mod parts;
+
+pub use crate::opening::RANKS;
+pub use parts::{pause, resume};
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxExport};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
@@ -38,10 +43,10 @@ use crate::disk::{Disk, Stop};
 use crate::file;
 use crate::layout::{self, kinds};
 use crate::named_ranges;
+use crate::opening::{first_blocks, usable};
 use crate::questions::is_question;
-use crate::search;
 use crate::sink::Sink;
-use crate::system::{self, Library};
+use crate::system;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -52,19 +57,6 @@ use std::time::{Duration, Instant};
 /// The environment variable that names the folder for the trace files of processes.
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
-/// The environment variables in which launchers give each process its rank: torchrun, Open MPI,
-/// MVAPICH2, MPICH and related launchers, PMIx, Slurm. If several variables are set, the first one
-/// counts, because the processes of torchrun may run inside one task of another launcher. The table
-/// of launchers in `trijet` takes the variables from here.
-pub const RANKS: [&str; 6] = [
-    "RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "PMIX_RANK",
-    "SLURM_PROCID",
-];
-
 /// The time between two requests to CUPTI to return the buffers whose records are complete.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum time for which the exit of the program waits for the last write.
@@ -74,8 +66,6 @@ const STACK_BYTES: usize = 256 << 10;
 /// When the staged blocks have this number of bytes, they are written to the file, even if more
 /// full buffers are to be read.
 const STAGED_BYTES: usize = 4 << 20;
-/// Maximum number of bytes of the command line in the trace file.
-const COMMAND_BYTES: usize = 512;
 /// An upper limit of the numbers of the functions of an API of CUDA.
 const FUNCTIONS_MAX: u32 = 4096;
 
@@ -160,81 +150,6 @@ pub unsafe fn take_ranges(tables: NvtxExport) -> bool {
     taken
 }
 
-/// The command line of this process, cut off after [`COMMAND_BYTES`] bytes.
-fn command() -> String {
-    let arguments: Vec<_> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let line = arguments.join(" ");
-    line.chars().take(COMMAND_BYTES / 4).collect()
-}
-
-/// The rank of this process, from the environment variables [`RANKS`].
-fn rank() -> Option<u32> {
-    let number = |name: &&str| std::env::var(name).ok()?.trim().parse().ok();
-    RANKS.iter().find_map(number)
-}
-
-/// Opens CUPTI. If the environment does not name a CUPTI library, a CUPTI library that the program
-/// has already loaded is preferred. PyTorch brings its own CUPTI, and two CUPTI libraries in one
-/// process do not work together. The second value states whether the program had already loaded the
-/// library.
-fn open() -> Result<(Library, bool), String> {
-    let names = search::CUPTI;
-    if std::env::var_os(names.variable).is_none() {
-        let loaded = names.files.iter().find_map(|name| Library::open(name.as_ref(), true).ok());
-        if let Some(library) = loaded {
-            return Ok((library, true));
-        }
-    }
-    let mut first = None;
-    for path in names.candidates() {
-        match Library::open(&path, false) {
-            Ok(library) => return Ok((library, false)),
-            Err(reason) => first = first.or(Some(reason)),
-        }
-    }
-    let first = first.unwrap_or_default();
-    Err(format!(
-        "CUPTI was not found: {first}; set {} to the path of the CUPTI library",
-        names.variable
-    ))
-}
-
-/// Opens CUPTI, and checks that the layout of its records is known. The second value states whether
-/// the program had already loaded CUPTI.
-fn usable() -> Result<(CuptiApi, bool), String> {
-    let (library, own) = open()?;
-    // SAFETY: the library stays open until the process ends.
-    let api = unsafe { CuptiApi::load(|symbol| library.symbol(symbol)) };
-    if let Some(symbol) = api.missing() {
-        return Err(format!("the CUPTI library has no `{symbol}`; install a newer CUPTI library"));
-    }
-    let version = api.version_number();
-    if !layout::VERSIONS.contains(&version) {
-        let (first, last) = (layout::VERSIONS.start(), layout::VERSIONS.end());
-        return Err(format!(
-            "CUPTI has version {version}; the layout of its records is known for {first} to {last}"
-        ));
-    }
-    Ok((api, own))
-}
-
-/// The first blocks of a trace file.
-fn first_blocks(api: Option<CuptiApi>) -> Vec<u8> {
-    let mut first = Vec::new();
-    file::header(
-        &mut first,
-        std::process::id(),
-        api.map_or(0, |api| api.version_number()),
-        api.map_or(0, |api| api.now()),
-    );
-    file::command(&mut first, &command());
-    if let Some(rank) = rank() {
-        file::rank(&mut first, rank);
-    }
-    first
-}
-
 fn start(folder: PathBuf) {
     let found = usable();
     let first = first_blocks(found.as_ref().ok().map(|(api, _)| *api));
@@ -258,48 +173,6 @@ fn start(folder: PathBuf) {
     file::end(&mut words, &file::Totals::default());
     // If the disk is full, the trace file has no end. The reader of the file reports this.
     let _written = disk.append_now(&words);
-}
-
-/// The recorder of this process, if CUPTI has accepted it.
-fn subscribed() -> Option<&'static Recorder> {
-    RECORDER.get().filter(|one| one.is_at_home() && one.is_subscribed.load(Ordering::Acquire))
-}
-
-/// Ends the recording of this process, as its exit does. Work that the GPU has not completed is left
-/// out. Returns whether the trace file has its end. The function does nothing if nothing is
-/// recorded.
-#[must_use]
-pub fn pause() -> bool {
-    let mut is_done = false;
-    guarded(|| {
-        if let Some(recorder) = subscribed() {
-            recorder.disable();
-            is_done = recorder.end();
-        }
-    });
-    is_done
-}
-
-/// Begins another recording of this process after [`pause`], in a file in `folder`. Returns whether
-/// it did. The file of a recording that began has the reasons if a part of it fails.
-#[must_use]
-pub fn resume(folder: PathBuf) -> bool {
-    let mut begun = false;
-    guarded(|| {
-        let Some(recorder) = subscribed().filter(|recorder| recorder.take_turn()) else { return };
-        let Ok(mut disk) = Disk::create(folder, &first_blocks(Some(recorder.api))) else {
-            return recorder.give_up();
-        };
-        let mut words = Vec::new();
-        recorder.enable(&mut words);
-        if disk.append_now(&words).is_err() {
-            recorder.disable();
-            return recorder.give_up();
-        }
-        recorder.run(disk);
-        begun = true;
-    });
-    begun
 }
 
 /// Whether CUPTI has accepted a call. If not, appends a warning to `words`.
@@ -591,25 +464,10 @@ impl Recorder {
         }
         self.changed.notify_all();
         let writing = |handed: &mut Handed| handed.progress != Progress::Done;
-        // After `EXIT_WAIT` the process goes on in any case, and the end of the file may be missing.
+        // After `EXIT_WAIT` the process goes on in any case, and the end of the file may be
+        // missing.
         let waited = self.changed.wait_timeout_while(handed, EXIT_WAIT, writing);
         waited.unwrap_or_else(PoisonError::into_inner).0.progress == Progress::Done
-    }
-
-    /// Begins another recording, if the last one is done. Returns whether it was.
-    fn take_turn(&self) -> bool {
-        let mut handed = self.handed();
-        let is_free = handed.progress == Progress::Done;
-        if is_free {
-            handed.progress = Progress::Starting;
-            self.own_time.store(0, Ordering::Relaxed);
-        }
-        is_free
-    }
-
-    /// Takes back [`take_turn`](Self::take_turn).
-    fn give_up(&self) {
-        self.handed().progress = Progress::Done;
     }
 
     /// Ends CUPTI's collection of records. The program then continues as if it were not traced.

@@ -26,7 +26,7 @@ pub(crate) fn rows_of_item(shape: &[u64]) -> u64 {
     }
 }
 
-/// The names of the element types: those of NumPy, each with the name of the library.
+/// The names of the element types: each name of NumPy, with the name of the library.
 #[pyfunction]
 pub(crate) fn dtype_names() -> Vec<(&'static str, &'static str)> {
     Dtype::ALL.into_iter().map(|dtype| (dtype.numpy_name(), dtype.name())).collect()

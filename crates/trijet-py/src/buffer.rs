@@ -18,24 +18,24 @@ use trijet::{Error, ErrorKind, Result, Stream, Uses};
 use trijet_io::{Array, Dtype};
 
 /// The memory of an array, and the streams of the packages that use it.
-pub(crate) struct Memory {
+pub(crate) struct SharedMemory {
     pub(crate) device: Arc<OpenDevice>,
-    state: Mutex<State>,
+    state: Mutex<HeldBuffer>,
     read_only: bool,
 }
 
-struct State {
+struct HeldBuffer {
     buffer: Option<trijet::Buffer<u8>>,
     users: Vec<Arc<Stream>>,
 }
 
-impl Memory {
+impl SharedMemory {
     pub(crate) fn new(
         device: Arc<OpenDevice>,
         buffer: trijet::Buffer<u8>,
         read_only: bool,
     ) -> Self {
-        let state = State { buffer: Some(buffer), users: Vec::new() };
+        let state = HeldBuffer { buffer: Some(buffer), users: Vec::new() };
         Self { device, state: Mutex::new(state), read_only }
     }
 
@@ -54,7 +54,7 @@ impl Memory {
     /// Makes `stream` follow the pending work on the memory, and counts the stream as a user.
     fn follow(&self, stream: Option<Arc<Stream>>) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { buffer: Some(buffer), users } = &mut *state else { return Ok(()) };
+        let HeldBuffer { buffer: Some(buffer), users } = &mut *state else { return Ok(()) };
         let Some(stream) = stream else { return Ok(()) };
         mark(&stream, buffer)?;
         if !users.iter().any(|user| Arc::ptr_eq(user, &stream)) {
@@ -73,11 +73,11 @@ impl Memory {
 /// memory after what the stream holds now.
 fn mark(stream: &Stream, buffer: &mut trijet::Buffer<u8>) -> Result<()> {
     let uses = Uses::new().update(buffer);
-    // SAFETY: nothing is enqueued.
+    // SAFETY: the function enqueues nothing; it only marks the place in the stream.
     unsafe { stream.foreign("array of another package", uses, |_| Ok(())) }
 }
 
-impl Drop for Memory {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(mut buffer) = state.buffer.take() else { return };
@@ -94,13 +94,13 @@ impl Drop for Memory {
 /// An array in the memory of a device.
 #[pyclass(frozen)]
 pub(crate) struct Buffer {
-    memory: Arc<Memory>,
+    memory: Arc<SharedMemory>,
     array: Array,
     address: u64,
 }
 
 impl Buffer {
-    pub(crate) fn new(memory: Memory, array: Array) -> Result<Self> {
+    pub(crate) fn new(memory: SharedMemory, array: Array) -> Result<Self> {
         let address = memory.with(|buffer| Ok(buffer.address()))?;
         Ok(Self { memory: Arc::new(memory), array, address })
     }
@@ -131,7 +131,7 @@ impl Buffer {
         let bytes = usize::try_from(self.array.bytes()).unwrap_or(usize::MAX);
         let mut copy = device.own.alloc::<u8>(bytes)?;
         self.memory.with(|buffer| device.own.copy(&*buffer, &mut copy))?;
-        Self::new(Memory::new(device, copy, false), self.array.clone())
+        Self::new(SharedMemory::new(device, copy, false), self.array.clone())
     }
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn empty(
         let device = OpenDevice::named(device)?;
         let bytes = usize::try_from(array.bytes()).unwrap_or(usize::MAX);
         let buffer = device.own.alloc::<u8>(bytes)?;
-        Buffer::new(Memory::new(device, buffer, false), array)
+        Buffer::new(SharedMemory::new(device, buffer, false), array)
     })
     .or_raise(py)
 }
@@ -269,7 +269,7 @@ pub(crate) fn upload(
     py.detach(|| {
         let device = OpenDevice::named(device)?;
         let buffer = device.own.upload(&bytes)?;
-        Buffer::new(Memory::new(device, buffer, false), array)
+        Buffer::new(SharedMemory::new(device, buffer, false), array)
     })
     .or_raise(py)
 }
@@ -303,7 +303,7 @@ pub(crate) fn from_dlpack(
         if !device.is_host() {
             mark(&device.own, &mut buffer)?;
         }
-        Buffer::new(Memory::new(Arc::clone(&device), buffer, read_only), array)
+        Buffer::new(SharedMemory::new(Arc::clone(&device), buffer, read_only), array)
     })
     .or_raise(py)
 }

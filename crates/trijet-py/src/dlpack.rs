@@ -81,7 +81,7 @@ pub(crate) struct Exported {
     pub(crate) keep: Box<dyn Any + Send>,
 }
 
-/// What a consumer holds until it calls the deleter.
+/// A tensor and its parts, which a consumer holds until it calls the deleter.
 struct Held<T> {
     managed: T,
     /// The lengths and the strides, at which the tensor points.
@@ -119,14 +119,14 @@ pub(crate) unsafe fn lengths_of(tensor: &DlTensor) -> PyResult<Vec<u64>> {
     if axes == 0 {
         return Ok(vec![1]);
     }
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller passes a tensor whose shape has a number for each axis.
     let shape = unsafe { std::slice::from_raw_parts(tensor.shape, axes) };
     let lengths = shape.iter().map(|length| u64::try_from(*length)).collect::<Result<Vec<_>, _>>();
     let lengths = lengths.map_err(|_| PyBufferError::new_err("a negative length"))?;
     if tensor.strides.is_null() || lengths.contains(&0) {
         return Ok(lengths);
     }
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller passes a tensor whose strides have a number for each axis.
     let strides = unsafe { std::slice::from_raw_parts(tensor.strides, axes) };
     let dense = strides_of(shape);
     let differs = |axis: &usize| shape[*axis] > 1 && strides[*axis] != dense[*axis];
@@ -199,7 +199,7 @@ impl Exported {
             let held = Box::into_raw(Box::new(Held { managed, _axes: [shape, strides], _keep }));
             // SAFETY: `held` was made by `Box::into_raw` in the line before.
             unsafe { (*held).managed.manager = held.cast() };
-            // SAFETY: as above, a live object.
+            // SAFETY: the box of the versioned tensor is live until its deleter is called.
             let managed = unsafe { &raw mut (*held).managed };
             return new_capsule(py, managed.cast(), VERSIONED, destroy_versioned);
         }
@@ -210,9 +210,9 @@ impl Exported {
         }
         let managed = Managed { tensor, manager: std::ptr::null_mut(), deleter: Some(delete) };
         let held = Box::into_raw(Box::new(Held { managed, _axes: [shape, strides], _keep }));
-        // SAFETY: `held` was made by `Box::into_raw` in the line before.
+        // SAFETY: `held` is the box that the line before the last one has leaked.
         unsafe { (*held).managed.manager = held.cast() };
-        // SAFETY: as above, a live object.
+        // SAFETY: the box of the tensor is live until its deleter is called.
         let managed = unsafe { &raw mut (*held).managed };
         new_capsule(py, managed.cast(), PLAIN, destroy)
     }
@@ -233,7 +233,7 @@ fn new_capsule<'py>(
 /// # Safety
 /// `managed` is a tensor of this module that was not deleted.
 unsafe extern "C" fn delete(managed: *mut Managed) {
-    // SAFETY: a live tensor, by the contract of this function.
+    // SAFETY: the caller passes a tensor that was not deleted.
     let held = unsafe { (*managed).manager };
     // SAFETY: the manager is the box that `capsule` has leaked, and it is freed once.
     drop(unsafe { Box::from_raw(held.cast::<Held<Managed>>()) });
@@ -242,9 +242,9 @@ unsafe extern "C" fn delete(managed: *mut Managed) {
 /// # Safety
 /// As for [`delete`].
 unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: a live tensor, by the contract of this function.
+    // SAFETY: the caller passes a versioned tensor that was not deleted.
     let held = unsafe { (*managed).manager };
-    // SAFETY: the manager is the box that `capsule` has leaked, and it is freed once.
+    // SAFETY: the manager is the box of a versioned tensor, which is freed once.
     drop(unsafe { Box::from_raw(held.cast::<Held<ManagedVersioned>>()) });
 }
 
@@ -253,7 +253,7 @@ unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
 /// # Safety
 /// `capsule` is a capsule, and the thread holds the lock of Python.
 unsafe fn untaken(capsule: *mut ffi::PyObject, name: &'static CStr) -> Option<*mut c_void> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller passes a capsule, and holds the lock of Python.
     if unsafe { ffi::PyCapsule_IsValid(capsule, name.as_ptr()) } == 0 {
         return None;
     }
@@ -264,15 +264,15 @@ unsafe fn untaken(capsule: *mut ffi::PyObject, name: &'static CStr) -> Option<*m
 unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls the destructor of the capsule with its lock.
     if let Some(managed) = unsafe { untaken(capsule, PLAIN) } {
-        // SAFETY: nobody else has the tensor.
+        // SAFETY: no consumer has taken the tensor.
         unsafe { delete(managed.cast()) };
     }
 }
 
 unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls the destructor of the capsule with its lock.
+    // SAFETY: Python calls the destructor of a versioned capsule with its lock.
     if let Some(managed) = unsafe { untaken(capsule, VERSIONED) } {
-        // SAFETY: nobody else has the tensor.
+        // SAFETY: the tensor is still in its capsule.
         unsafe { delete_versioned(managed.cast()) };
     }
 }

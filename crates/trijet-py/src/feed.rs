@@ -5,7 +5,7 @@
 //! [`Buffer`]s: a consumer's stream waits for the upload, and not for the batches after it.
 
 use crate::array::array;
-use crate::buffer::{Buffer, Memory};
+use crate::buffer::{Buffer, SharedMemory};
 use crate::error::{OrRaise, refused};
 use crate::streams::OpenDevice;
 use pyo3::buffer::PyBuffer;
@@ -34,7 +34,11 @@ struct Ring {
     next: usize,
 }
 
-/// An array of a batch.
+/// An array of a batch as Python passes it: its bytes, the name of its type, and its shape.
+#[derive(FromPyObject)]
+struct BatchArray<'py>(Bound<'py, PyAny>, String, Vec<u64>);
+
+/// An array of a batch, and its place in the ring.
 struct Part {
     bytes: PyBuffer<u8>,
     array: Array,
@@ -63,14 +67,10 @@ impl Feed {
 
     /// Enqueues the upload of a batch: for each array its bytes in C order, its element type and
     /// its shape. The arrays may be changed when the call returns.
-    fn put(
-        &self,
-        py: Python<'_>,
-        batch: Vec<(Bound<'_, PyAny>, String, Vec<u64>)>,
-    ) -> PyResult<Vec<Buffer>> {
+    fn put(&self, py: Python<'_>, batch: Vec<BatchArray<'_>>) -> PyResult<Vec<Buffer>> {
         let mut parts = Vec::with_capacity(batch.len());
         let mut end = 0_usize;
-        for (buffer, dtype, shape) in batch {
+        for BatchArray(buffer, dtype, shape) in batch {
             let (bytes, array) = (PyBuffer::<u8>::get(&buffer)?, array(py, &dtype, shape)?);
             if !bytes.is_c_contiguous() || bytes.len_bytes() as u64 != array.bytes() {
                 let cause = "the buffer has not the bytes of the array";
@@ -106,7 +106,7 @@ impl Feed {
             let len = part.bytes.len_bytes();
             let mut buffer = self.stream.alloc::<u8>(len)?;
             self.stream.copy(&slot.slice(part.start..part.start + len), &mut buffer)?;
-            let memory = Memory::new(Arc::clone(&self.device), buffer, false);
+            let memory = SharedMemory::new(Arc::clone(&self.device), buffer, false);
             arrays.push(Buffer::new(memory, part.array.clone())?);
         }
         Ok(arrays)

@@ -78,7 +78,7 @@ fn taken(
     used: &'static CStr,
 ) -> Option<*mut c_void> {
     let object = capsule.as_ptr();
-    // SAFETY: an object of Python; the call checks that it is a capsule of this name.
+    // SAFETY: an object of Python; the call looks whether it is a capsule of this name.
     if unsafe { ffi::PyCapsule_IsValid(object, name.as_ptr()) } == 0 {
         return None;
     }
@@ -114,14 +114,14 @@ pub(crate) fn imported(
             return Err(PyBufferError::new_err("__dlpack__ returned no capsule of DLPack"));
         };
     let tensor = match owner {
-        // SAFETY: a live tensor, which `owner` keeps.
+        // SAFETY: a live tensor of version 0, which `owner` keeps.
         Owner::Plain(tensor) => unsafe { &(*tensor).tensor },
-        // SAFETY: as above.
+        // SAFETY: a live tensor of version 1, which `owner` keeps.
         Owner::Versioned(tensor) => unsafe { &(*tensor).tensor },
     };
     let dtype = dtype_of(&tensor.dtype)
         .ok_or_else(|| PyBufferError::new_err("the element type of the tensor is not supported"))?;
-    // SAFETY: a live tensor, whose pointers are those of its axes.
+    // SAFETY: a live tensor, with numbers for each axis.
     let shape = unsafe { lengths_of(tensor) }?;
     let array =
         Array::new(dtype, shape).map_err(|error| PyBufferError::new_err(error.to_string()))?;

@@ -1,8 +1,8 @@
 //! Jobs whose target is a file or a folder, and plans of jobs.
 
 use crate::error::refused;
-use crate::job::{AnyTarget, Failure, OpenJob, Parts, Progress};
 use crate::outcome::{JobState, Report};
+use crate::parts::{AnyTarget, Failure, OpenJob, Parts, Progress};
 use crate::target::PathTarget;
 use crate::verdict::Verdict;
 use pyo3::prelude::*;
@@ -148,7 +148,7 @@ fn explain(error: Error, output: Output, target: &Target) -> Error {
     }
 }
 
-/// What a job would read and write, and the memory and the time that it would need at least.
+/// The plan of a job: its bytes, its memory and its least time.
 #[pyclass(frozen, get_all)]
 #[derive(Debug)]
 pub(crate) struct Plan {

@@ -14,6 +14,7 @@ mod job;
 mod job_files;
 mod operation;
 mod outcome;
+mod parts;
 mod saved;
 mod source;
 mod stage;
@@ -36,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use crate::feed::Feed;
     #[pymodule_export]
-    use crate::job::{Options, plan, run};
+    use crate::job::{plan, run};
     #[pymodule_export]
     use crate::job_files::Plan;
     #[pymodule_export]
@@ -45,6 +46,8 @@ mod _native {
     use crate::operation::{Operation, operations};
     #[pymodule_export]
     use crate::outcome::Report;
+    #[pymodule_export]
+    use crate::parts::Options;
     #[pymodule_export]
     use crate::saved::{Recording, Saved};
     #[pymodule_export]

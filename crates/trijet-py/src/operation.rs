@@ -80,14 +80,20 @@ fn argument(py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Ke
     Ok(KernelArg { name: name.to_owned(), value })
 }
 
-/// A name, and the default of a parameter.
-type NameAndDefault = (&'static str, Option<&'static str>);
+/// The name of a parameter, and its default.
+#[derive(IntoPyObject)]
+pub(crate) struct ParameterForm(&'static str, Option<&'static str>);
+
+/// The name of an operation, its help, and its parameters.
+#[derive(IntoPyObject)]
+pub(crate) struct OperationForm(&'static str, &'static str, Vec<ParameterForm>);
 
 /// The operations: the name of each, its help, and the name and the default of each parameter.
 #[pyfunction]
-pub(crate) fn operations() -> Vec<(&'static str, &'static str, Vec<NameAndDefault>)> {
+pub(crate) fn operations() -> Vec<OperationForm> {
     let parameters = |one: &trijet_ops::Named| {
-        one.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect()
+        let form = |one: &trijet_ops::Parameter| ParameterForm(one.name, one.default);
+        one.parameters.iter().map(form).collect()
     };
-    OPERATIONS.iter().map(|one| (one.name, one.help, parameters(one))).collect()
+    OPERATIONS.iter().map(|one| OperationForm(one.name, one.help, parameters(one))).collect()
 }

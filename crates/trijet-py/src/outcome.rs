@@ -16,6 +16,10 @@ pub(crate) struct Report {
     damaged: Vec<(String, String)>,
 }
 
+/// A cause of lost time, the seconds, and what to do.
+#[derive(IntoPyObject)]
+pub(crate) struct LossForm(String, f64, Option<&'static str>);
+
 /// The parts of a [`Report`] that are not reports of devices.
 pub(crate) struct JobState {
     pub(crate) job: String,
@@ -128,12 +132,12 @@ impl Report {
 
     /// The time that the run lost, by cause: the cause, the seconds, and what to do.
     #[getter]
-    fn losses(&self) -> Vec<(String, f64, Option<&'static str>)> {
+    fn losses(&self) -> Vec<LossForm> {
         let of = |report: &trijet::Report| {
             let losses = report.summary().map(|summary| summary.losses.clone());
             losses.unwrap_or_default()
         };
-        let words = |loss: Loss| (loss.cause.to_string(), loss.time.seconds(), loss.fix);
+        let words = |loss: Loss| LossForm(loss.cause.to_string(), loss.time.seconds(), loss.fix);
         self.reports.iter().flat_map(of).map(words).collect()
     }
 

@@ -68,19 +68,19 @@ impl PathSource {
 /// An array in host memory, in C order.
 #[pyclass(frozen)]
 pub(crate) struct MemorySource {
-    memory: Arc<Memory>,
+    memory: Arc<HostArray>,
 }
 
 /// The bytes of an array in host memory.
-struct Memory {
+struct HostArray {
     bytes: PyBuffer<u8>,
     array: Array,
     order: ByteOrder,
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for HostArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("array", &self.array).finish_non_exhaustive()
+        f.debug_struct("HostArray").field("array", &self.array).finish_non_exhaustive()
     }
 }
 
@@ -101,7 +101,7 @@ impl MemorySource {
             return Err(PyBufferError::new_err("the buffer has not the bytes of the array"));
         }
         let order = if big_endian { ByteOrder::Big } else { ByteOrder::Little };
-        Ok(Self { memory: Arc::new(Memory { bytes, array, order }) })
+        Ok(Self { memory: Arc::new(HostArray { bytes, array, order }) })
     }
 }
 
@@ -114,7 +114,7 @@ impl MemorySource {
 }
 
 #[derive(Debug)]
-struct MemoryReader(Arc<Memory>);
+struct MemoryReader(Arc<HostArray>);
 
 impl Reader for MemoryReader {
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

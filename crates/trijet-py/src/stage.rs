@@ -3,7 +3,7 @@
 use crate::array::dtype;
 use crate::error::{OrRaise, of_exception, refused};
 use crate::host_stage;
-use crate::stage_array::{DeviceArray, Memory, Place, Stream as StageStream};
+use crate::stage_array::{CallMemory, DeviceArray, Place, Stream as StageStream};
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyTuple};
 use std::fmt;
@@ -79,7 +79,7 @@ pub(crate) struct StageOperation {
     call: Arc<Py<PyAny>>,
     description: String,
     name: &'static str,
-    /// The items before and after those of the output.
+    /// The number of items before and after the items of the output.
     halo: u64,
     edges: Edges,
     out_dtype: Option<Dtype>,
@@ -204,7 +204,7 @@ impl StageOperation {
                     let (dtype, shape) = (typed.dtype, typed.shape.clone());
                     Py::new(
                         py,
-                        DeviceArray::new(Memory { address, dtype, shape, is_written }, &place),
+                        DeviceArray::new(CallMemory { address, dtype, shape, is_written }, &place),
                     )
                 };
                 let stream = StageStream::new(place.stream, device);

@@ -23,7 +23,7 @@ pub(crate) struct DeviceArray {
 }
 
 /// The memory of an array of a call.
-pub(crate) struct Memory {
+pub(crate) struct CallMemory {
     pub(crate) address: u64,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
@@ -39,8 +39,8 @@ pub(crate) struct Place {
 }
 
 impl DeviceArray {
-    pub(crate) fn new(memory: Memory, place: &Place) -> Self {
-        let Memory { address, dtype, shape, is_written } = memory;
+    pub(crate) fn new(memory: CallMemory, place: &Place) -> Self {
+        let CallMemory { address, dtype, shape, is_written } = memory;
         let Place { device, stream, live } = place.clone();
         Self { address, device, dtype, shape, is_written, stream, live }
     }

@@ -168,16 +168,16 @@ fn unknown_paths(document: &File, all: &[File], exists: impl Fn(&str) -> bool) -
     findings
 }
 
-/// The words of all Rust files, and the names of all files without their endings.
+/// The words of all files in Rust and Python, and the names of all files without their endings.
 fn known_names(all: &[File]) -> HashSet<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let words = all.iter().filter(|file| file.is_rust());
+    let words = all.iter().filter(|file| file.is_rust() || file.path.ends_with(".py"));
     let words = words.flat_map(|file| file.text.split(move |c| !is_word(c)));
     let stems = all.iter().flat_map(|file| file.path.split(['/', '.']));
     words.chain(stems).filter(|word| word.contains('_')).collect()
 }
 
-/// Names in backticks that no Rust file has: `a_function`, `module::a_function(..)`.
+/// Names in backticks that no file in Rust or Python has: `a_function`, `module::a_function(..)`.
 fn unknown_names(document: &File, known: &HashSet<&str>) -> Vec<Finding> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let mut findings = Vec::new();
