@@ -24,12 +24,12 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("trace --memory train.csv", 1, "nothing was traced"),
 ];
 
-/// Lines that a reader completes: they contain a word in capitals, or name a file of the reader.
+/// Lines that a reader or a shell completes: they contain a word in capitals, or a variable.
 fn is_pattern(line: &str) -> bool {
     let in_capitals = |word: &str| {
         word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || "[]|.".contains(c))
     };
-    line.split(' ').any(in_capitals)
+    line.contains('$') || line.split(' ').any(in_capitals)
 }
 
 /// The arguments of each call of `trijet` in a line of a document, including patterns.
