@@ -116,6 +116,41 @@ def test_the_state_of_a_stateful_loader_is_that_of_the_consumed_batch():
     assert [int(batch[0]) for batch in again] == [2, 3, 4, 5]
 
 
+def test_the_place_in_the_batches_is_right_to_the_end_and_in_the_next_epoch():
+    feed = NumpyFeed(numbers(8), device="host", depth=3)
+    for _ in range(2):
+        assert [feed.state_dict()["batches"] for _ in feed] == list(range(1, 9))
+        assert feed.state_dict()["batches"] == 0
+    for _ in feed:
+        break
+    assert feed.state_dict()["batches"] == 1
+
+
+def test_a_loop_that_ends_does_not_wait_for_its_loader():
+    go_on = threading.Event()
+
+    def loader():
+        yield np.ones(1)
+        go_on.wait()
+        yield np.ones(1)
+
+    for _ in NumpyFeed(loader(), device="host", depth=2):
+        break
+    go_on.set()
+
+
+def test_truth_values_and_scalars_arrive_as_such():
+    class Feed(NumpyFeed):
+        def _array(self, buffer, dtype):
+            array = super()._array(buffer, dtype)
+            return array if dtype is None else array.view(dtype)
+
+    batch = {"mask": np.array([True, False]), "label": np.array(7), "n": np.float64(2.5)}
+    (found,) = Feed([batch], device="host")
+    assert found["mask"].dtype == bool and found["mask"].tolist() == [True, False]
+    assert found["label"].shape == () and found["label"] == 7 and found["n"] == 2.5
+
+
 def test_a_paused_feed_takes_no_batch():
     taken = []
 

@@ -96,6 +96,57 @@ def test_arrays_of_dask_are_sources(stack):
     assert np.array_equal(trijet.map(da.from_array(stack, chunks=(3, 12, 10)), [ops.affine(2)]), doubled(stack))
 
 
+def test_a_target_that_shares_memory_or_a_file_is_refused(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    memmap = np.load(tmp_path / "in.npy", mmap_mode="r+")
+    for source, target in [(stack, stack), (stack[:4], stack[3:]), (memmap, memmap), (tmp_path / "in.npy", memmap)]:
+        with pytest.raises(ValueError, match="share memory or a file"):
+            trijet.map(source, target, [ops.median(1)])
+    with pytest.raises(ValueError, match="share memory or a file"):
+        trijet.map(memmap, tmp_path / "in.npy", [ops.median(1)], overwrite=True)
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("data", data=stack)
+        with pytest.raises(ValueError, match="share memory or a file"):
+            trijet.map(data, file["data"], [ops.median(1)])
+
+
+def test_options_of_files_are_refused_for_arrays(stack):
+    for name, value in [("shard", (0, 2)), ("resume", True), ("overwrite", True), ("device", "all")]:
+        with pytest.raises(trijet.errors.InvalidValueError, match=f"{name}.*needs a target in files"):
+            trijet.map(stack, [ops.affine(2)], **{name: value})
+
+
+def test_a_shard_of_an_array_of_the_program_is_refused(stack, tmp_path):
+    with pytest.raises(trijet.errors.InvalidValueError, match="source in files"):
+        trijet.map(stack, tmp_path / "out.npy", [ops.affine(2)], shard=(0, 2))
+
+
+def test_a_target_of_truth_values_is_refused():
+    with pytest.raises(ValueError, match="not bool"):
+        trijet.map(np.array([7, 2], "u1"), np.empty(2, bool), ["affine"])
+
+
+def test_a_remote_array_of_zarr_is_not_read_from_a_local_folder(stack, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    path = str(tmp_path / "in.zarr")
+    zarr.create_array(path, data=np.ones_like(stack), chunks=stack.shape)
+    store = zarr.storage.MemoryStore()
+    remote = zarr.create_array(store, shape=stack.shape, dtype="u2", chunks=stack.shape)
+    remote[:] = stack
+    type(store).root = path
+    try:
+        assert np.array_equal(trijet.map(remote, ["affine"]), stack)
+    finally:
+        del type(store).root
+
+
+def test_integers_of_numpy_are_integers_of_kernels():
+    kernel = trijet.Kernel("x.cu", "x", a=np.int64(3), b=np.float32(2), c="3u64", d=True)
+    assert kernel._args == {"a": 3, "b": 2.0, "c": "3u64", "d": 1}
+    assert [type(value) for value in kernel._args.values()] == [int, float, str, int]
+
+
 def test_empty_arrays_give_empty_arrays():
     assert trijet.map(np.zeros((0, 4, 4), "u1"), [ops.affine(2)]).shape == (0, 4, 4)
 

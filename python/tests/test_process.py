@@ -65,6 +65,32 @@ def test_ctrl_c_ends_a_run_and_resume_continues_it(tmp_path):
     assert np.array_equal(np.load(tmp_path / "out.npy"), stack)
 
 
+def test_an_exception_of_a_stage_prints_no_backtrace_of_the_library():
+    ran = python("""
+        import numpy, trijet
+        @trijet.stage
+        def fails(x, out):
+            raise ValueError("why")
+        try:
+            trijet.map(numpy.ones((2, 4, 4), "u1"), [fails], device="host")
+        except ValueError:
+            pass
+    """)
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
+
+
+def test_the_identity_of_a_function_is_the_same_in_every_process():
+    code = """
+        import numpy, trijet
+        K = frozenset({"a", "b", "c"})
+        def made(k):
+            return trijet.stage(lambda x: (lambda y: y in K or {"p", "q"})(numpy.add(x, k)))
+        print(made(3).identity)
+    """
+    assert len({python(code).stdout for _ in range(3)}) == 1
+    assert len(python(code).stdout.strip()) == 16
+
+
 def test_a_child_of_a_fork_is_refused_clearly():
     ran = python("""
         import os, numpy, trijet

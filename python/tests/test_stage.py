@@ -104,6 +104,94 @@ def test_a_plain_function_is_answered_with_the_decorator(stack):
         trijet.map(stack, [lambda x: x])
 
 
+def test_arrays_that_a_program_keeps_stay_valid(stack):
+    kept = []
+
+    @trijet.stage
+    def keeps(x, out):
+        kept.append((x, out))
+        out[...] = x
+
+    assert np.array_equal(trijet.map(stack, [keeps], device="host", chunk=240), stack)
+    assert all(np.array_equal(x, out) for x, out in kept)
+
+    @trijet.stage
+    def fails(x, out):
+        raise ValueError("why")
+
+    with pytest.raises(ValueError, match="why") as raised:
+        trijet.map(stack, [fails], device="host")
+    frames = raised.value.__traceback__
+    while frames.tb_next:
+        frames = frames.tb_next
+    assert frames.tb_frame.f_locals["x"].sum() >= 0
+
+
+def scaled_by(factor):
+    @trijet.stage
+    def scaled(x, out):
+        out[...] = x * factor
+
+    return scaled
+
+
+class Method:
+    """An object whose values a later run cannot compare."""
+
+    def double(self, x):
+        return x * 2
+
+
+def test_the_identity_of_a_function_has_everything_that_it_uses():
+    import functools
+
+    def partial(x, k):
+        return x * k
+
+    def with_default(x, *, k=1):
+        return x * k
+
+    def other_default(x, *, k=2):
+        return x * k
+
+    pairs = [
+        (scaled_by(2), scaled_by(3)),
+        (trijet.stage(functools.partial(partial, k=2)), trijet.stage(functools.partial(partial, k=3))),
+        (trijet.stage(with_default), trijet.stage(other_default)),
+        (trijet.stage(lambda x: x * np.uint16(2)), trijet.stage(lambda x: x * np.uint16(3))),
+        (trijet.stage(out_shape=lambda s: s)(partial), trijet.stage(out_shape=lambda s: s[:1])(partial)),
+    ]
+    for one, other in pairs:
+        assert one.identity and other.identity and one.identity != other.identity
+    assert scaled_by(2).identity == scaled_by(2).identity
+    assert trijet.stage(lambda x: (lambda y: y + 1)(x)).identity == trijet.stage(lambda x: (lambda y: y + 1)(x)).identity
+    assert trijet.stage(lambda x: x in {"a", "b", "c"}).identity is not None
+    assert trijet.stage(Method().double).identity is None
+
+
+def test_a_function_without_an_identity_is_not_continued_without_a_version(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    job = (tmp_path / "in.npy", tmp_path / "out.npy")
+    with pytest.raises(ValueError, match="Method.*version="):
+        trijet.map(*job, [trijet.stage(arrays="cupy")(Method().double)], resume=True, device="host")
+    named = trijet.stage(arrays="cupy", version="1")(Method().double)
+    trijet.map(*job, [named], resume=True, device="host")
+    assert np.array_equal(np.load(tmp_path / "out.npy"), stack * 2)
+
+
+def test_a_closure_with_another_value_does_not_take_the_old_result(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    job = (tmp_path / "in.npy", tmp_path / "out.npy")
+    trijet.map(*job, [scaled_by(2)], device="host", resume=True)
+    with pytest.raises(trijet.TrijetError):
+        trijet.map(*job, [scaled_by(3)], device="host", resume=True)
+
+
+def test_a_halo_that_is_too_large_is_refused(stack):
+    with pytest.raises(trijet.errors.InvalidValueError, match="halo"):
+        trijet.map(stack, [trijet.stage(halo=2**40)(lambda x, out: None)], device="host")
+
+
 def test_a_changed_function_does_not_continue_the_run_of_another(stack, tmp_path):
     np.save(tmp_path / "in.npy", stack)
     one = trijet.stage(lambda x: x + 1)
@@ -120,11 +208,13 @@ def test_a_changed_function_does_not_continue_the_run_of_another(stack, tmp_path
 
 
 def test_dasks_names_are_accepted(stack):
-    @trijet.stage(arrays="cupy", depth=(1, 0, 0), boundary="periodic")
-    def moved(x):
-        return x[:-2]
+    for depth in ((1, 0, 0), {0: 1, 1: 4}, 1):
 
-    assert np.array_equal(trijet.map(stack, [moved], device="host"), np.roll(stack, 1, 0))
+        @trijet.stage(arrays="cupy", depth=depth, boundary="periodic")
+        def moved(x):
+            return x[:-2]
+
+        assert np.array_equal(trijet.map(stack, [moved], device="host"), np.roll(stack, 1, 0))
 
 
 def test_operations_and_kernels_are_pickled(stack):

@@ -152,6 +152,32 @@ def test_every_conflict_of_a_run_with_a_stage_is_ordered():
     """)
 
 
+def test_later_work_of_a_consumer_is_followed_each_time():
+    """A stream that took an array is marked again at each use: it waits for an event, or is queried."""
+    python("""
+        x = trijet.empty((4, 4), "f4", device="cuda:0")
+        for _ in range(5):
+            x.__dlpack__(stream=1)
+            trijet.to_numpy(x)
+            x.__dlpack__(copy=True)
+        streams = [8 * n + 1024 for n in range(2000)]
+        for stream in streams:
+            # Streams are forgotten with their arrays, so more than the limit of streams may come and go.
+            y = trijet.empty((1,), "u1", device="cuda:0")
+            y.__dlpack__(stream=stream)
+            del y
+    """)
+
+
+def test_a_stage_by_the_cuda_array_interface_is_followed_on_the_legacy_stream():
+    python("""
+        @trijet.stage
+        def look(x, out, stream):
+            out.__cuda_array_interface__
+        trijet.map(stack, numpy.empty_like(stack), [look], chunk=2048)
+    """)
+
+
 def test_a_buffer_is_ordered_before_each_stream_that_takes_it():
     python("""
         from trijet import _native

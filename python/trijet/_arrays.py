@@ -58,14 +58,39 @@ def path_of(array: Any) -> str | None:
     try:
         if kind == "h5py" and array.file.mode == "r":
             path = f"{array.file.filename}::{array.name}"
-        elif kind == "zarr":
-            root = getattr(array.store, "root", None) or getattr(array.store, "path", None)
-            path = os.path.join(os.fspath(root), array.path) if root else None
+        elif kind == "zarr" and type(array.store).__name__ in ("LocalStore", "DirectoryStore"):
+            root = getattr(array.store, "root", None) or array.store.path
+            path = os.path.join(os.fspath(root), array.path)
         else:
             return None
     except (AttributeError, TypeError):
         return None
     return path if path and _native.can_open(path) else None
+
+
+def _file_of(array: Any) -> str | None:
+    """The file of a path or a memmap, or of an array of h5py or zarr with its name inside."""
+    if is_path(array):
+        return str(os.path.realpath(array))
+    if isinstance(array, np.memmap) and array.filename is not None:
+        return os.path.realpath(array.filename)
+    try:
+        return f"{os.path.realpath(array.file.filename)}::{array.name}"
+    except (AttributeError, TypeError):
+        return None
+
+
+def refuse_shared(source: Any, target: Any) -> None:
+    """Refuses a target whose memory or file the run also reads: later chunks would read results."""
+    shares = source is target and not is_path(source)
+    if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
+        shares = shares or np.may_share_memory(source, target)
+    elif not (is_path(source) and is_path(target)):
+        # Two paths are compared by the library.
+        own, other = _file_of(source), _file_of(target)
+        shares = shares or (own is not None and own == other)
+    if shares:
+        raise ValueError("the source and the target share memory or a file; use another target")
 
 
 def source_of(source: Any, options: dict[str, Any]) -> Any:
@@ -121,8 +146,8 @@ def target_of(target: Any, any_name: bool) -> Any:
     if isinstance(target, np.ndarray):
         if not target.flags.c_contiguous or not target.flags.writeable:
             raise ValueError("a target array must be in C order, and writable")
-        if target.dtype.byteorder == ">":
-            raise ValueError("a target array must be little-endian")
+        if target.dtype.byteorder == ">" or target.dtype == np.bool_:
+            raise ValueError(f"a target array must have little-endian numbers, and not {target.dtype}")
         return MadeTarget(target).native
     if not isinstance(target, ArrayLike) or not hasattr(target, "__setitem__"):
         raise TypeError(f"{type(target).__name__} is no target: pass a path or an array")

@@ -16,9 +16,10 @@ Buffer = _native.Buffer
 def empty(shape: Sequence[int], dtype: Any = "float32", device: str = "auto") -> Any:
     """An array in the memory of a device, whose elements have any values.
 
-    NumPy (on the host device), CuPy, PyTorch, JAX and others take it without a copy, by DLPack or
-    ``__cuda_array_interface__``: their stream waits for the pending work on the array. When all of them have
-    dropped it, its memory is used again after their work.
+    NumPy (on the host device), CuPy, PyTorch and others take it without a copy, by DLPack: their stream waits for
+    the pending work on the array, and when all of them have dropped it, its memory is used again after the work in
+    their streams. A consumer of ``__cuda_array_interface__`` counts as work of the legacy default stream, and one
+    that takes it with ``stream=-1`` keeps it until its work is complete.
 
     >>> import numpy, trijet
     >>> numpy.from_dlpack(trijet.empty((2, 3), "int16", device="host")).shape

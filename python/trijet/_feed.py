@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,19 @@ class FeedReport:
         return f"{self.batches} batches, waited {share:.0f} % of {self.elapsed:.2f} s: {words[self.limit]}"
 
 
+_END_SECONDS = 0.5
+"""The time that a loop which ends early waits for the thread of its feed."""
+
+
+def _put(batches: queue.Queue[Any], ended: threading.Event, item: Any) -> None:
+    """Puts an item, unless the loop has ended."""
+    while not ended.is_set():
+        try:
+            return batches.put(item, timeout=0.1)
+        except queue.Full:
+            pass
+
+
 class _End:
     """The end of the batches, with the exception of the loader."""
 
@@ -61,16 +75,18 @@ class _End:
 class _Leaf:
     """The place of an array in the structure of a batch."""
 
-    def __init__(self, number: int, dtype: Any) -> None:
+    def __init__(self, number: int, dtype: Any, is_scalar: bool) -> None:
         self.number = number
         self.dtype = dtype
+        self.is_scalar = is_scalar
 
 
 def _bytes(leaf: Any) -> tuple[np.ndarray[Any, Any], str, list[int], Any]:
     """The bytes of an array or a tensor of the host, its type for the library, its shape, and its own type."""
     if isinstance(leaf, np.ndarray):
         own = np.ascontiguousarray(leaf.astype(leaf.dtype.newbyteorder("="), copy=False))
-        return bytes_of(own), name_of(own.dtype), list(leaf.shape), None
+        dtype = own.dtype if own.dtype == np.bool_ else None
+        return bytes_of(own), name_of(own.dtype), list(leaf.shape) or [1], dtype
     import torch
 
     dense = leaf.detach().contiguous()
@@ -80,18 +96,19 @@ def _bytes(leaf: Any) -> tuple[np.ndarray[Any, Any], str, list[int], Any]:
     kind = {"bool": "uint8"}.get(name, name)
     if kind not in dict(_native.dtype_names()):
         kind = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}[dense.element_size()]
-    return flat, kind, list(dense.shape), dense.dtype
+    return flat, kind, list(dense.shape) or [1], dense.dtype
 
 
 def _is_leaf(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biufc"
-    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "is_cuda") and not value.is_cuda
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor) and not value.is_cuda
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """The structure of a batch with every leaf changed."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _mapped(item, change) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_mapped(item, change) for item in value))
@@ -131,6 +148,7 @@ class BatchFeed:
         if self._feed is None:
             self._feed = _native.Feed(self._device, self._depth + 1)
         self.report = FeedReport()
+        self._consumed = self._skip
         batches: queue.Queue[Any] = queue.Queue(self._depth)
         ended = threading.Event()
         producer = threading.Thread(target=self._produce, args=(batches, ended), name="trijet feed", daemon=True)
@@ -150,6 +168,7 @@ class BatchFeed:
                 if isinstance(item, _End):
                     if item.error is not None:
                         raise item.error
+                    self._consumed = 0
                     return
                 structure, buffers, dtypes, self._state = item
                 self._consumed += 1
@@ -157,13 +176,10 @@ class BatchFeed:
                 yield self._taken(structure, buffers, dtypes)
                 del structure, buffers, item
         finally:
+            # A loader that works on a batch ends with it; the loop does not wait for it.
             ended.set()
             self._running.set()
-            while producer.is_alive():
-                try:
-                    batches.get_nowait()
-                except queue.Empty:
-                    producer.join(0.01)
+            producer.join(_END_SECONDS)
 
     def _produce(self, batches: queue.Queue[Any], ended: threading.Event) -> None:
         error: BaseException | None = None
@@ -176,7 +192,6 @@ class BatchFeed:
                 try:
                     batch = next(iterator)
                 except StopIteration:
-                    self._consumed = 0
                     break
                 loaded = time.perf_counter()
                 self.report.loading += loaded - began
@@ -185,10 +200,10 @@ class BatchFeed:
                     continue
                 found = self._put(batch)
                 self.report.uploading += time.perf_counter() - loaded
-                batches.put((*found, self._loader_state()))
+                _put(batches, ended, (*found, self._loader_state()))
         except BaseException as raised:  # noqa: BLE001
             error = raised
-        batches.put(_End(error))
+        _put(batches, ended, _End(error))
 
     def _put(self, batch: Any) -> tuple[Any, list[Any], list[Any]]:
         parts: list[Any] = []
@@ -200,7 +215,7 @@ class BatchFeed:
             data, name, shape, dtype = _bytes(value)
             parts.append((data, name, shape))
             dtypes.append(dtype)
-            return _Leaf(len(parts) - 1, dtype)
+            return _Leaf(len(parts) - 1, dtype, np.ndim(value) == 0)
 
         structure = _mapped(batch, change)
         return structure, self._feed.put(parts), dtypes
@@ -213,7 +228,10 @@ class BatchFeed:
         """The batch as arrays that the current stream may use."""
 
         def change(value: Any) -> Any:
-            return self._array(buffers[value.number], value.dtype) if isinstance(value, _Leaf) else value
+            if not isinstance(value, _Leaf):
+                return value
+            array = self._array(buffers[value.number], value.dtype)
+            return array.reshape(()) if value.is_scalar else array
 
         batch = _mapped(structure, change)
         if self._on_device is None:
@@ -222,7 +240,10 @@ class BatchFeed:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Takes no further batch from the loader in this block, so that the link is free for other work."""
+        """Takes no further batch from the loader in this block, so that the link is free for other work.
+
+        The loop itself must not ask for a batch inside, because it would wait for ever.
+        """
         self._running.clear()
         try:
             yield

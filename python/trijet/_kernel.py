@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any
 
 from trijet import _native
 from trijet._arrays import name_of
+
+
+def _number(value: Any) -> float | int | str:
+    """A number of Python. An integer of NumPy is an ``int``, and not a ``float``."""
+    if isinstance(value, str):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        return float(value)
 
 
 class Kernel:
@@ -36,7 +47,7 @@ class Kernel:
         self._halo = halo
         self._out_dtype = None if out_dtype is None else name_of(out_dtype)
         self._out_rows = out_rows
-        self._args = args
+        self._args = {name: _number(value) for name, value in args.items()}
 
     def _native(self) -> Any:
         is_source = "\n" in self._code

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trijet import _native
-from trijet._arrays import MadeTarget, source_of, target_of
+from trijet._arrays import MadeTarget, refuse_shared, source_of, target_of
 from trijet._check import Verdict, active
 from trijet._kernel import Kernel
 from trijet._report import Plan, Report
@@ -135,7 +135,7 @@ def map(  # noqa: A001
     indices of the first axis. ``memory`` is the most host memory in bytes or as ``"8 GiB"``. ``chunk`` and
     ``depth`` are the bytes of a chunk and the number of chunks in flight.
 
-    ``resume`` continues a run that was stopped, ``restart`` discards it, ``overwrite`` replaces a target.
+    ``resume`` continues a run from files to files that was stopped, ``restart`` discards it, ``overwrite`` replaces a target.
     ``durable=False`` does not wait for the disk. ``shard=(i, n)`` computes part i of n into one target.
     ``check`` checks every call for races, and raises :class:`trijet.errors.CheckError`; :func:`trijet.check` does
     so for all jobs of a block. ``progress`` is True
@@ -145,7 +145,7 @@ def map(  # noqa: A001
     as one. ``skip_bad`` skips damaged images of a folder.
 
     Returns the array if there is no target, and a :class:`trijet.Report` otherwise. Ctrl-C ends the run after
-    the chunks in flight, and leaves a state that ``resume`` continues.
+    the chunks in flight, and leaves a state that ``resume`` continues if source and target are files.
 
     >>> import numpy, trijet
     >>> x = numpy.array([[1, 9, 1], [1, 1, 1], [1, 1, 5]], dtype="uint16")
@@ -157,6 +157,11 @@ def map(  # noqa: A001
     given["check"] = check or checking is not None
     if steps is None and isinstance(target, (list, tuple)):
         target, steps = None, target
+    refuse_shared(source, target)
+    if resume:
+        for step in steps or ():
+            if isinstance(step, Stage):
+                step.demand_identity()
     made = MadeTarget() if target is None else None
     native = made.native if made else target_of(target, raw)
     shown = _progress(progress)

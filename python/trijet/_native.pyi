@@ -159,7 +159,7 @@ class PathTarget:
 @final
 class Plan:
     """
-    What a job would read and write, and the memory and the time that it would need at least.
+    The plan of a job: its bytes, its memory and its least time.
     """
     @property
     def bytes_in(self, /) -> int:
@@ -414,7 +414,7 @@ def can_open(path: str | PathLike[str]) -> bool:
 
 def dtype_names() -> list[tuple[str, str]]:
     """
-    The names of the element types: those of NumPy, each with the name of the library.
+    The names of the element types: each name of NumPy, with the name of the library.
     """
 
 def empty(dtype: str, shape: SupportsGetItem[int, SupportsIndex], device: str) -> Buffer:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from trijet import _native
-from trijet._arrays import dtype_of, name_of
+from trijet._arrays import bytes_of, dtype_of, name_of
+from trijet._identity import Unstable, identity
 
-_BOUNDARIES = {"periodic": "wrap", "none": "constant"}
+_OWN = ("version", "out_shape")
+_BOUNDARIES = {"periodic": "wrap"}
+
+__all__ = ["Stage", "array_module", "array_of", "bytes_of", "empty_of", "stage"]
 
 
-def array_of(view: memoryview, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Memory of the host device as an array, for the time of a call."""
-    return np.frombuffer(view, np.uint8).view(dtype_of(dtype)).reshape(shape)
+def array_of(data: bytes, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The input of a call on the host device. It is only read."""
+    return np.frombuffer(data, np.uint8).view(dtype_of(dtype)).reshape(shape)
+
+
+def empty_of(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The output of a call on the host device."""
+    return np.empty(shape, dtype_of(dtype))
 
 
 def array_module(x: Any) -> Any:
@@ -55,7 +64,6 @@ def _call_of(function: Callable[..., Any], arrays: str) -> Callable[[Any, Any, A
         return function(x, stream) if takes_stream else function(x)
 
     def on_host(x: Any, out: Any, stream: Any) -> None:
-        x.flags.writeable = False
         if arrays != "torch":
             return _copied(out, called(x, out, stream))
         import torch
@@ -92,15 +100,6 @@ def _call_of(function: Callable[..., Any], arrays: str) -> Callable[[Any, Any, A
     return call
 
 
-def _identity(function: Callable[..., Any]) -> str:
-    """A text that changes with the code of a function, so that a changed function starts a run anew."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return "unknown"
-    text = repr((code.co_code, code.co_consts, code.co_names, getattr(function, "__defaults__", None)))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 class Stage:
     """A function as a step of :func:`trijet.map`. Made by :func:`stage`."""
 
@@ -122,8 +121,8 @@ class Stage:
         else:
             shape_of = shape
         name = getattr(self._function, "__qualname__", type(self._function).__name__)
-        version = options["version"] or _identity(self._function)
-        kept = ", ".join(f"{key}={value}" for key, value in options.items() if value and key != "version")
+        version = options["version"] or self.identity or f"only once: {uuid.uuid4()}"
+        kept = ", ".join(f"{key}={value}" for key, value in options.items() if value and key not in _OWN)
         return _native.Stage(
             _call_of(self._function, options["arrays"]),
             f"{name} {version} {kept}".strip(),
@@ -133,12 +132,30 @@ class Stage:
             shape_of,
         )
 
+    @property
+    def identity(self) -> str | None:
+        """A hash of the function and of everything that it uses; None if it uses an object without a stable form."""
+        shape = self._options["out_shape"]
+        try:
+            return identity((self._function, shape if callable(shape) else tuple(shape or ())))
+        except Unstable:
+            return None
+
+    def demand_identity(self) -> None:
+        """Refuses a stage that a later run could not recognise."""
+        if self._options["version"] is None:
+            shape = self._options["out_shape"]
+            identity((self._function, shape if callable(shape) else ()))
+
     def __repr__(self) -> str:
         return f"<trijet.Stage {getattr(self._function, '__qualname__', '')}>"
 
 
-def _halo(value: int | Sequence[int]) -> int:
-    return int(value) if isinstance(value, int) else int(next(iter(value), 0))
+def _halo(value: int | Sequence[int] | Mapping[int, int]) -> int:
+    """The halo of the first axis. The other axes are whole, so a halo there is allowed and needs nothing."""
+    if isinstance(value, Mapping):
+        return int(value.get(0, 0))
+    return int(next(iter(value), 0)) if isinstance(value, Sequence) else int(value)
 
 
 @overload
@@ -152,7 +169,7 @@ def stage(
     out_dtype: Any = None,
     out_shape: Sequence[int] | Callable[[tuple[int, ...]], Sequence[int]] | None = None,
     version: str | None = None,
-    depth: int | Sequence[int] | None = None,
+    depth: int | Sequence[int] | Mapping[int, int] | None = None,
     boundary: str | None = None,
 ) -> Callable[[Callable[..., Any]], Stage]: ...
 def stage(
@@ -165,7 +182,7 @@ def stage(
     out_dtype: Any = None,
     out_shape: Sequence[int] | Callable[[tuple[int, ...]], Sequence[int]] | None = None,
     version: str | None = None,
-    depth: int | Sequence[int] | None = None,
+    depth: int | Sequence[int] | Mapping[int, int] | None = None,
     boundary: str | None = None,
 ) -> Any:
     """Makes a function over device arrays a step of :func:`trijet.map`.
@@ -184,7 +201,7 @@ def stage(
     array, ``edges`` is the mode of SciPy with that name. ``out_dtype`` is the type of ``out``, and
     ``out_shape`` the shape of an item of it: a tuple, or a function of the shape of an item of ``x``.
     ``depth`` and ``boundary`` are dask's names of ``halo`` and ``edges``. ``version`` names the function in a
-    run that is resumed; by default its code does.
+    run that is resumed; by default its code and the values that it uses do.
 
     >>> import numpy, trijet
     >>> @trijet.stage(out_dtype="f4", out_shape=())

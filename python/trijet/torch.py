@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from trijet._feed import BatchFeed, FeedReport
 
 __all__ = ["DeviceFeed", "FeedReport"]
@@ -46,6 +48,8 @@ class DeviceFeed(BatchFeed):
         import torch
 
         tensor = torch.from_dlpack(buffer)
+        if isinstance(dtype, np.dtype):
+            dtype = torch.bool
         if dtype is not None and tensor.dtype != dtype:
             tensor = tensor.view(dtype)
         if self._channels_last and tensor.ndim == 4:

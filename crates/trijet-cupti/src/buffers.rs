@@ -140,10 +140,9 @@ impl Buffers {
         Some(Buffer(buffer))
     }
 
-    /// The number of requests for a buffer that were declined.
-    #[must_use]
-    pub fn declined(&self) -> u64 {
-        self.declined.load(Ordering::Relaxed)
+    /// The number of requests for a buffer that were declined since the last call.
+    pub fn take_declined(&self) -> u64 {
+        self.declined.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -170,7 +169,8 @@ mod tests {
         let buffers = Buffers::default();
         let lent: Vec<_> = (0..BUFFERS_MAX).map(|_| buffers.lend().0).collect();
         assert!(lent.iter().all(|buffer| !buffer.is_null()));
-        assert_eq!((buffers.lend(), buffers.declined()), (NONE, 1));
+        assert_eq!((buffers.lend(), buffers.take_declined()), (NONE, 1));
+        assert_eq!(buffers.take_declined(), 0, "a later recording has its own number");
         lent.into_iter().for_each(|buffer| drop(buffers.take_back(buffer)));
     }
 }

@@ -422,7 +422,7 @@ impl Recorder {
             self.disable();
         }
         *self.lasting() = std::mem::take(&mut sink.lasting);
-        sink.totals.declined = self.buffers.declined();
+        sink.totals.declined = self.buffers.take_declined();
         sink.totals.own_time = self.own_time.load(Ordering::Relaxed);
         sink.totals.at = self.api.now();
         file::end(&mut sink.staged, &sink.totals);
@@ -439,8 +439,11 @@ impl Recorder {
         }
         let mut handed = self.handed();
         handed.progress = Progress::Done;
-        handed.full.clear();
+        let left = std::mem::take(&mut handed.full);
+        handed.full.reserve(BUFFERS_MAX);
         drop(handed);
+        // A later recording needs them again.
+        left.into_iter().for_each(|(buffer, _)| self.buffers.keep(buffer));
         self.changed.notify_all();
     }
 

@@ -1,7 +1,7 @@
 //! Jobs: an array in files, or from any other source, mapped through a chain of operations.
 //!
 //! A [`Chain`] is the operations of a job: [operations of trijet-ops](trijet_ops), [kernels of the
-//! user](UserKernel) and [operations of the program](trijet_ops::Operation). A [`Job`] runs a chain
+//! user](KernelFile) and [operations of the program](trijet_ops::Operation). A [`Job`] runs a chain
 //! on one device or on several, each with its share of the rows. The command `trijet map` and the
 //! package for Python do their work with this crate.
 //!

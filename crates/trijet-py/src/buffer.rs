@@ -8,7 +8,7 @@ use crate::array::array;
 use crate::dlpack::{DlDevice, Exported};
 use crate::error::{OrRaise, refused};
 use crate::import::{Imported, imported};
-use crate::streams::OpenDevice;
+use crate::streams::{OpenDevice, UserStream};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ pub(crate) struct SharedMemory {
 
 struct HeldBuffer {
     buffer: Option<trijet::Buffer<u8>>,
-    users: Vec<Arc<Stream>>,
+    users: Vec<UserStream>,
 }
 
 impl SharedMemory {
@@ -45,6 +45,7 @@ impl SharedMemory {
         use_it: impl FnOnce(&mut trijet::Buffer<u8>) -> Result<R>,
     ) -> Result<R> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.mark_users()?;
         match &mut state.buffer {
             Some(buffer) => use_it(buffer),
             None => Err(Error::new(ErrorKind::Closed, "buffer", "the buffer was dropped")),
@@ -52,13 +53,14 @@ impl SharedMemory {
     }
 
     /// Makes `stream` follow the pending work on the memory, and counts the stream as a user.
-    fn follow(&self, stream: Option<Arc<Stream>>) -> Result<()> {
+    fn follow(&self, stream: Option<UserStream>) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.mark_users()?;
         let HeldBuffer { buffer: Some(buffer), users } = &mut *state else { return Ok(()) };
-        let Some(stream) = stream else { return Ok(()) };
-        mark(&stream, buffer)?;
-        if !users.iter().any(|user| Arc::ptr_eq(user, &stream)) {
-            users.push(stream);
+        let Some(user) = stream else { return Ok(()) };
+        mark(&user.stream, buffer)?;
+        if !users.iter().any(|one| one.handle == user.handle) {
+            users.push(user);
         }
         Ok(())
     }
@@ -66,6 +68,14 @@ impl SharedMemory {
     /// Waits on the host until no work uses the memory.
     fn wait(&self) -> Result<()> {
         self.device.device.synchronize()
+    }
+}
+
+impl HeldBuffer {
+    /// Counts the work that the users have enqueued until now as work on the memory.
+    fn mark_users(&mut self) -> Result<()> {
+        let Self { buffer: Some(buffer), users } = self else { return Ok(()) };
+        users.iter().try_for_each(|user| mark(&user.stream, buffer))
     }
 }
 
@@ -82,10 +92,9 @@ impl Drop for SharedMemory {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(mut buffer) = state.buffer.take() else { return };
         for user in &state.users {
-            if mark(user, &mut buffer).is_err() {
-                // The order is unknown, so the memory is never used again.
-                std::mem::forget(buffer);
-                return;
+            if mark(&user.stream, &mut buffer).is_err() {
+                // A per-thread stream of another thread, for example.
+                return self.device.adopt(buffer);
             }
         }
     }
@@ -128,8 +137,7 @@ impl Buffer {
     /// A copy in memory of its own.
     fn copied(&self) -> Result<Self> {
         let device = Arc::clone(&self.memory.device);
-        let bytes = usize::try_from(self.array.bytes()).unwrap_or(usize::MAX);
-        let mut copy = device.own.alloc::<u8>(bytes)?;
+        let mut copy = device.alloc(self.array.bytes())?;
         self.memory.with(|buffer| device.own.copy(&*buffer, &mut copy))?;
         Self::new(SharedMemory::new(device, copy, false), self.array.clone())
     }
@@ -245,8 +253,7 @@ pub(crate) fn empty(
     let array = array(py, dtype, shape)?;
     py.detach(|| {
         let device = OpenDevice::named(device)?;
-        let bytes = usize::try_from(array.bytes()).unwrap_or(usize::MAX);
-        let buffer = device.own.alloc::<u8>(bytes)?;
+        let buffer = device.alloc(array.bytes())?;
         Buffer::new(SharedMemory::new(device, buffer, false), array)
     })
     .or_raise(py)

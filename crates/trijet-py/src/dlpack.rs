@@ -230,13 +230,19 @@ fn new_capsule<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
 }
 
+/// Drops a tensor. A panic must not unwind into the code of the consumer.
+fn dropped<T>(held: Box<Held<T>>) {
+    drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(held))));
+}
+
 /// # Safety
 /// `managed` is a tensor of this module that was not deleted.
 unsafe extern "C" fn delete(managed: *mut Managed) {
     // SAFETY: the caller passes a tensor that was not deleted.
     let held = unsafe { (*managed).manager };
     // SAFETY: the manager is the box that `capsule` has leaked, and it is freed once.
-    drop(unsafe { Box::from_raw(held.cast::<Held<Managed>>()) });
+    let held = unsafe { Box::from_raw(held.cast::<Held<Managed>>()) };
+    dropped(held);
 }
 
 /// # Safety
@@ -245,7 +251,8 @@ unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
     // SAFETY: the caller passes a versioned tensor that was not deleted.
     let held = unsafe { (*managed).manager };
     // SAFETY: the manager is the box of a versioned tensor, which is freed once.
-    drop(unsafe { Box::from_raw(held.cast::<Held<ManagedVersioned>>()) });
+    let held = unsafe { Box::from_raw(held.cast::<Held<ManagedVersioned>>()) };
+    dropped(held);
 }
 
 /// The tensor of a capsule that no consumer has taken. A consumer renames the capsule.

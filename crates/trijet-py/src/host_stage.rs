@@ -50,18 +50,24 @@ fn twin(tile: &mut Tile<'_>) {
     let (x, y) = (tile.read::<u8>(0), tile.write::<u8>(2));
     let Some(call) = taken(tile.scalar(4)) else { return };
     if let Err(cause) = call(x, y) {
-        // The host device catches the panic, and the run ends with this text.
-        std::panic::panic_any(cause);
+        // The host device catches the panic, and the run ends with this text. The hook for panics,
+        // which prints a backtrace, is not called.
+        std::panic::resume_unwind(Box::new(cause));
     }
 }
 
-/// Enqueues a call on a stream of a host device.
+/// Forgets a call that has not run.
+pub(crate) fn forget(number: u64) {
+    drop(taken(number));
+}
+
+/// Enqueues a call on a stream of a host device, and returns its number.
 pub(crate) fn enqueue(
     stream: &Stream,
     x: View<'_, u8>,
     y: ViewMut<'_, u8>,
     call: Call,
-) -> Result<()> {
+) -> Result<u64> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     CALLS
         .lock()
@@ -74,7 +80,7 @@ pub(crate) fn enqueue(
         .and_then(|args| args.scalar(number))
         .and_then(|args| stream.launch(&KERNEL, args));
     if launched.is_err() {
-        drop(taken(number));
+        forget(number);
     }
-    launched
+    launched.map(|()| number)
 }

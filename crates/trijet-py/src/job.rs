@@ -3,7 +3,7 @@
 //! The job runs on a thread of its own. The calling thread waits without the lock of Python, and
 //! looks for signals, so that Ctrl-C ends the job between two chunks.
 
-use crate::error::{OrRaise, raised};
+use crate::error::{OrRaise, raised, refused};
 use crate::job_files;
 use crate::outcome::{JobState, Report};
 use crate::parts::{AnySource, AnyStep, AnyTarget, Failure, OpenJob, Options, Parts, Progress};
@@ -24,6 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 impl Parts {
     /// Runs the job into an array of the program, on the first device.
     fn run_into_memory(&self, cancel: &Cancel, progress: &Progress) -> Result<Report, Failure> {
+        self.refuse_options_of_files()?;
         let OpenJob { input, chain, .. } = self.open()?;
         let array = chain.output_of_part()?;
         let written = match &self.target {
@@ -60,6 +61,24 @@ impl Parts {
         };
         self.close(devices)?;
         Ok(Report::new(vec![report], state))
+    }
+
+    /// Refuses options that only a target in files has.
+    fn refuse_options_of_files(&self) -> trijet::Result<()> {
+        let Options { shard, resume, restart, overwrite, device, .. } = &self.options;
+        let given = [
+            (shard.is_some(), "shard"),
+            (*resume, "resume"),
+            (*restart, "restart"),
+            (*overwrite, "overwrite"),
+            (device == "all", "device='all'"),
+        ];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            None => Ok(()),
+            Some((_, name)) => {
+                Err(refused("map", format!("`{name}` needs a target in files, and not an array")))
+            }
+        }
     }
 
     /// The first row of the results of a slice.

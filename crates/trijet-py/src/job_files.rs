@@ -34,6 +34,11 @@ impl Parts {
         let described = target.describe(job.chain.output_of_part()?, &job.input)?;
         let described = if self.options.overwrite { described.overwrite() } else { described };
         let Some((index, count)) = self.options.shard else { return Ok(described) };
+        if !self.source.has_files() {
+            let cause = "`shard` needs a source in files, because arrays of several processes \
+                         cannot be compared";
+            return Err(refused("map", cause));
+        }
         if self.options.overwrite {
             let cause = "`overwrite` needs a job of one process, and `shard` names one of several";
             return Err(refused("map", cause));
@@ -103,7 +108,10 @@ pub(crate) fn run(
     let on_rows = |rows| progress.add(rows);
     let reports = match own.run(&input, &mut output, &todo, cancel, &on_rows) {
         Ok(reports) => reports,
-        Err(error) => return Err(explain(error, output, &target).into()),
+        Err(error) => {
+            let is_kept = parts.source.has_files();
+            return Err(explain(error, output, &target, is_kept).into());
+        }
     };
     let is_complete = output.is_complete();
     drop(own);
@@ -132,7 +140,7 @@ fn state(input: &Input, target: &Target, chain: &Chain, kept_rows: u64) -> JobSt
 }
 
 /// Adds the state of the output to an error.
-fn explain(error: Error, output: Output, target: &Target) -> Error {
+fn explain(error: Error, output: Output, target: &Target, has_files: bool) -> Error {
     let (out, rows) = (shown(target.path()), target.rows());
     let rows = rows.end - rows.start;
     match output.stop() {
@@ -140,7 +148,11 @@ fn explain(error: Error, output: Output, target: &Target) -> Error {
             error.context(format!("{out}: no row was finished, so nothing is kept"))
         }
         Ok(Stopped::Rows(done)) => error.context(format!(
-            "{out} is not finished: {done} of {rows} rows are kept; use resume=True to continue"
+            "{out} is not finished: {done} of {rows} rows are kept; {}",
+            match has_files {
+                true => "use resume=True to continue",
+                false => "use restart=True to start over, because the source is an array",
+            }
         )),
         // The error states that the output is complete.
         Ok(Stopped::Complete) => error,

@@ -4,8 +4,9 @@ use crate::array::dtype;
 use crate::error::{OrRaise, of_exception, refused};
 use crate::host_stage;
 use crate::stage_array::{CallMemory, DeviceArray, Place, Stream as StageStream};
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyMemoryView, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,9 @@ use trijet_ops::{Operation, RowsOfCall, Typed};
 
 /// The number that stands for a host device.
 const HOST: i32 = -1;
+
+/// Maximum number of items of a halo.
+const HALO_MAX: u64 = 1 << 31;
 
 /// A function of the program as a stage.
 #[pyclass(frozen)]
@@ -38,6 +42,10 @@ impl Stage {
         shape_of: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let out_dtype = out_dtype.map(|name| dtype(py, name)).transpose()?;
+        if halo > HALO_MAX {
+            let cause = format!("`halo` is at most {HALO_MAX}, and not {halo}");
+            return Err(refused("stage", cause)).or_raise(py);
+        }
         let all = [Edges::Nearest, Edges::Reflect, Edges::Mirror, Edges::Constant, Edges::Wrap];
         let Some(edges) = all.into_iter().find(|one| one.to_string() == edges) else {
             let cause =
@@ -57,15 +65,18 @@ impl Stage {
             shape_of,
             devices,
             failed: Arc::new(failed),
+            calls: Mutex::default(),
         };
         Ok(Self { operation: Arc::new(operation) })
     }
 }
 
 impl Stage {
-    /// Forgets the devices of a run.
+    /// Forgets the devices and the calls of a run.
     pub(crate) fn end(&self) {
         self.operation.devices.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut calls = self.operation.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.drain(..).for_each(host_stage::forget);
     }
 
     /// The exception that ended the run, if the function raised one.
@@ -87,6 +98,8 @@ pub(crate) struct StageOperation {
     /// The devices of the run.
     devices: Mutex<Vec<Device>>,
     failed: Arc<Mutex<Option<PyErr>>>,
+    /// The numbers of the calls on a host device.
+    calls: Mutex<Vec<u64>>,
 }
 
 impl fmt::Debug for StageOperation {
@@ -197,6 +210,7 @@ impl StageOperation {
                 device,
                 stream: raw.expose_provenance() as u64,
                 live: Arc::new(AtomicBool::new(true)),
+                by_interface: Arc::default(),
             };
             let called = Python::attach(|py| {
                 let [x, y] = &shapes;
@@ -212,9 +226,15 @@ impl StageOperation {
                     let y = array(y, addresses[1], true)?;
                     self.call.bind(py).call1((x, y, Py::new(py, stream)?))
                 });
-                called.map(drop).map_err(|exception| self.failure(py, exception))
+                called.map(drop).map_err(|exception| {
+                    clear_frames(py, &exception);
+                    self.failure(py, exception)
+                })
             });
             place.live.store(false, Ordering::Release);
+            if called.is_ok() && place.by_interface.load(Ordering::Acquire) {
+                self.follow_legacy(stream)?;
+            }
             called
         };
         // SAFETY: the function enqueues its work in the stream that it gets, and on the memory that
@@ -222,7 +242,20 @@ impl StageOperation {
         unsafe { stream.foreign(self.name, uses, call) }
     }
 
-    /// Calls the function on a host device, where it gets arrays of NumPy.
+    /// Orders a stream after the legacy default stream, in which consumers of
+    /// `__cuda_array_interface__` work unless they are told another one.
+    fn follow_legacy(&self, stream: &Stream) -> Result<()> {
+        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(device) = devices.iter().find(|device| device.owns(stream)) else {
+            return Ok(());
+        };
+        let event = device.event()?;
+        event.record(&device.legacy_stream()?)?;
+        stream.wait(&event)
+    }
+
+    /// Calls the function on a host device, where it gets arrays of NumPy with memory of their own,
+    /// so that an array that the program keeps stays valid.
     fn call_on_host(
         &self,
         stream: &Stream,
@@ -233,20 +266,16 @@ impl StageOperation {
         let (call, failed) = (Arc::clone(&self.call), Arc::clone(&self.failed));
         let run = move |x: &[u8], y: &mut [u8]| {
             Python::attach(|py| {
-                let [x_form, y_form] = &shapes;
-                let called =
-                    numpy(py, x.as_ptr().cast_mut(), x.len(), x_form, false).and_then(|x| {
-                        let out = numpy(py, y.as_mut_ptr(), y.len(), y_form, true)?;
-                        call.bind(py).call1((x, out, Py::new(py, StageStream::new(0, HOST))?))
-                    });
-                called.map(drop).map_err(|exception| {
+                on_host(py, &call, &shapes, x, y).map_err(|exception| {
                     let error = of_exception(py, "stage", &exception);
                     keep(&failed, exception);
                     error.to_string()
                 })
             })
         };
-        host_stage::enqueue(stream, x, y, Box::new(run))
+        let number = host_stage::enqueue(stream, x, y, Box::new(run))?;
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        Ok(())
     }
 
     /// Keeps the exception for the end of the run, and returns an error with its text.
@@ -268,30 +297,36 @@ impl StageOperation {
     }
 }
 
+/// Drops the local variables of the frames of an exception: arrays over memory that other data will
+/// have.
+fn clear_frames(py: Python<'_>, exception: &PyErr) {
+    let Some(frames) = exception.traceback(py) else { return };
+    // An exception without its frames is raised as well.
+    let _cleared =
+        py.import("traceback").and_then(|module| module.call_method1("clear_frames", (frames,)));
+}
+
 /// Keeps the first exception.
 fn keep(failed: &Mutex<Option<PyErr>>, exception: PyErr) {
     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(exception);
 }
 
-/// Memory as an array of NumPy, for the time of a call.
-fn numpy<'py>(
-    py: Python<'py>,
-    address: *mut u8,
-    len: usize,
-    form: &Typed,
-    is_written: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let flags = if is_written { pyo3::ffi::PyBUF_WRITE } else { pyo3::ffi::PyBUF_READ };
-    let len = isize::try_from(len)?;
-    // SAFETY: the bytes are locked for the call of the twin. It would be false if the function kept
-    // the array: the documentation of stages forbids this, as for arrays of a GPU.
-    let view = unsafe { pyo3::ffi::PyMemoryView_FromMemory(address.cast(), len, flags) };
-    // SAFETY: a new reference, or null with an exception that is set.
-    let view = unsafe { Bound::from_owned_ptr_or_err(py, view) }?;
-    let view = view.cast_into::<PyMemoryView>()?;
+/// Calls the function with arrays of NumPy, and copies its result.
+fn on_host(
+    py: Python<'_>,
+    call: &Py<PyAny>,
+    [x_form, y_form]: &[Typed; 2],
+    x: &[u8],
+    y: &mut [u8],
+) -> PyResult<()> {
     let bridge = py.import("trijet._stage")?;
-    let shape = PyTuple::new(py, &form.shape)?;
-    bridge.call_method1("array_of", (view, form.dtype.numpy_name(), shape))
+    let shape = |form: &Typed| PyTuple::new(py, &form.shape);
+    let (x_type, y_type) = (x_form.dtype.numpy_name(), y_form.dtype.numpy_name());
+    let x = bridge.call_method1("array_of", (PyBytes::new(py, x), x_type, shape(x_form)?))?;
+    let out = bridge.call_method1("empty_of", (y_type, shape(y_form)?))?;
+    call.bind(py).call1((x, &out, Py::new(py, StageStream::new(0, HOST))?))?;
+    let bytes = bridge.call_method1("bytes_of", (out,))?;
+    PyBuffer::<u8>::get(&bytes)?.copy_to_slice(py, y)
 }
 
 impl Operation for StageOperation {
@@ -337,7 +372,7 @@ impl Operation for StageOperation {
         x: View<'_, u8>,
         y: ViewMut<'_, u8>,
     ) -> Result<()> {
-        if rows.y.is_empty() || y.is_empty() {
+        if rows.y.is_empty() || y.is_empty() || array.shape.contains(&0) {
             return Ok(());
         }
         let output = self.output(array)?;

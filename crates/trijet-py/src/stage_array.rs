@@ -20,6 +20,8 @@ pub(crate) struct DeviceArray {
     stream: u64,
     /// Whether the call goes on.
     live: Arc<AtomicBool>,
+    /// Whether `__cuda_array_interface__` was read.
+    by_interface: Arc<AtomicBool>,
 }
 
 /// The memory of an array of a call.
@@ -36,13 +38,14 @@ pub(crate) struct Place {
     pub(crate) device: i32,
     pub(crate) stream: u64,
     pub(crate) live: Arc<AtomicBool>,
+    pub(crate) by_interface: Arc<AtomicBool>,
 }
 
 impl DeviceArray {
     pub(crate) fn new(memory: CallMemory, place: &Place) -> Self {
         let CallMemory { address, dtype, shape, is_written } = memory;
-        let Place { device, stream, live } = place.clone();
-        Self { address, device, dtype, shape, is_written, stream, live }
+        let Place { device, stream, live, by_interface } = place.clone();
+        Self { address, device, dtype, shape, is_written, stream, live, by_interface }
     }
 
     fn check_live(&self) -> PyResult<()> {
@@ -84,6 +87,7 @@ impl DeviceArray {
     #[getter(__cuda_array_interface__)]
     fn cuda_array_interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_live()?;
+        self.by_interface.store(true, Ordering::Release);
         if self.dtype == Dtype::BF16 {
             return Err(PyAttributeError::new_err("bfloat16 has no type string; use DLPack"));
         }

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use trijet::{Device, Result, Stream};
 
 /// The handle of the legacy default stream (`CU_STREAM_LEGACY`).
@@ -17,7 +17,18 @@ pub(crate) struct OpenDevice {
     pub(crate) device: Device,
     /// The stream in which memory is allocated and received.
     pub(crate) own: Stream,
-    seen: Mutex<HashMap<u64, Arc<Stream>>>,
+    /// The streams that arrays use now. A stream is forgotten with the last array, because its
+    /// owner may then destroy it, and the driver may give its handle to another stream.
+    seen: Mutex<HashMap<u64, Weak<Stream>>>,
+    /// Memory that streams of other threads use, which could not be marked.
+    orphans: Mutex<Vec<trijet::Buffer<u8>>>,
+}
+
+/// A stream of another package.
+#[derive(Debug, Clone)]
+pub(crate) struct UserStream {
+    pub(crate) handle: u64,
+    pub(crate) stream: Arc<Stream>,
 }
 
 static OPEN: Mutex<Vec<(i32, Arc<OpenDevice>)>> = Mutex::new(Vec::new());
@@ -40,7 +51,8 @@ impl OpenDevice {
         }
         let device = builder(parsed).open()?;
         let own = device.stream()?.named("exchange");
-        let opened = Arc::new(Self { device, own, seen: Mutex::default() });
+        let (seen, orphans) = (Mutex::default(), Mutex::default());
+        let opened = Arc::new(Self { device, own, seen, orphans });
         open.push((number, Arc::clone(&opened)));
         Ok(opened)
     }
@@ -57,7 +69,7 @@ impl OpenDevice {
 
     /// The stream with a handle of the DLPack protocol. `None` for -1, which asks for no order.
     /// Without a handle, it is the legacy default stream.
-    pub(crate) fn stream(&self, handle: Option<i64>) -> PyResult<Option<Arc<Stream>>> {
+    pub(crate) fn stream(&self, handle: Option<i64>) -> PyResult<Option<UserStream>> {
         let handle = match handle {
             Some(-1) => return Ok(None),
             // The protocol forbids 0, which is ambiguous; CUDA means the legacy stream.
@@ -66,15 +78,17 @@ impl OpenDevice {
                 .map_err(|_| PyBufferError::new_err(format!("{handle} is no stream")))?,
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = seen.get(&handle) {
-            return Ok(Some(Arc::clone(stream)));
+        if let Some(stream) = seen.get(&handle).and_then(Weak::upgrade) {
+            return Ok(Some(UserStream { handle, stream }));
         }
+        seen.retain(|_, stream| stream.strong_count() > 0);
         let stream = match handle {
             LEGACY => self.device.legacy_stream(),
             // Another thread has another stream with this handle, so it is not kept.
             PER_THREAD => {
                 let stream = self.device.per_thread_stream();
-                return stream.map(|stream| Some(Arc::new(stream))).map_err(failed);
+                let user = |stream| UserStream { handle, stream: Arc::new(stream) };
+                return stream.map(|stream| Some(user(stream))).map_err(failed);
             }
             _ => {
                 let address = usize::try_from(handle).unwrap_or(usize::MAX);
@@ -85,8 +99,33 @@ impl OpenDevice {
             }
         };
         let stream = Arc::new(stream.map_err(failed)?);
-        seen.insert(handle, Arc::clone(&stream));
-        Ok(Some(stream))
+        seen.insert(handle, Arc::downgrade(&stream));
+        Ok(Some(UserStream { handle, stream }))
+    }
+
+    /// Memory of the device.
+    pub(crate) fn alloc(&self, bytes: u64) -> Result<trijet::Buffer<u8>> {
+        self.free_orphans()?;
+        self.own.alloc::<u8>(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Keeps memory that could not be marked, until a later call has waited for the device.
+    pub(crate) fn adopt(&self, buffer: trijet::Buffer<u8>) {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
+
+    fn free_orphans(&self) -> Result<()> {
+        let orphans =
+            std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner));
+        if orphans.is_empty() {
+            return Ok(());
+        }
+        let waited = self.device.synchronize();
+        if waited.is_err() {
+            // The device is lost, and may still use the memory.
+            std::mem::forget(orphans);
+        }
+        waited
     }
 }
 
