@@ -61,6 +61,7 @@ const USAGE: &str = "usage: cargo xtask <task>
                and lint
   read-all FILE
                read an array with all processors, and print the rate
+  recipes      run the recipes for Python with Dask, Ray, Snakemake and Jupyter
   figures      draw the figures of the documents from the results of the benchmarks
   results [--check]
                write the tables of the documents from the results of the benchmarks; with --check,
@@ -77,7 +78,7 @@ const USAGE: &str = "usage: cargo xtask <task>
                following their advice saves (default: 20 runs of each job on the device of `auto`)
   wheel        build the wheel of the Python package, and test it in an empty environment
 
-browser, files, formats, miri, perfetto and python print SKIPPED where their tools are missing.";
+browser, files, formats, miri, perfetto, python and recipes print SKIPPED where their tools are missing.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         ["mutants", only @ ..] => mutants::run(only),
         ["perfetto"] => perfetto::run(),
         ["python"] => python::check(),
+        ["recipes"] => python::recipes(),
         ["programs", rest @ ..] => programs::run(rest),
         ["read-all", file] => read_all::run(file),
         ["ptx"] => ptx::generate(),

@@ -1,4 +1,4 @@
-//! `python` and `wheel`: the Python package `trijet`.
+//! `python`, `recipes` and `wheel`: the Python package `trijet`.
 //!
 //! `python` builds the extension module without optimisation, puts it beside the sources of the
 //! package, and runs the tests, the examples of the documentation, the recipes and the checks of the
@@ -23,6 +23,20 @@ const WHEELS: &[&str] = &[
     "mypy==2.4.1",
 ];
 const MODULES: &str = "dask.array, h5py, mypy, numpy, pytest, scipy.ndimage, tifffile, zarr";
+
+/// The engines of the recipes.
+const ENGINES: &[&str] = &[
+    "numpy==2.4.6",
+    "pytest==9.2.0",
+    "dask==2026.8.0",
+    "distributed==2026.8.0",
+    "ray[data]==2.60.0",
+    "snakemake==9.27.1",
+    "nbconvert==7.17.2",
+    "ipykernel==7.4.0",
+];
+const ENGINE_MODULES: &str =
+    "distributed, ipykernel, nbconvert, numpy, pytest, ray.data, snakemake";
 
 /// The tool that builds wheels.
 const MATURIN: &[&str] = &["maturin==1.16.0"];
@@ -128,6 +142,22 @@ pub(crate) fn check() -> Result<()> {
     };
     mypy(&["mypy", "trijet"])?;
     mypy(&["mypy.stubtest", "trijet._native"])
+}
+
+/// Runs the recipes of the documents with the engines that they are for, over the extension module
+/// that `python` has built.
+pub(crate) fn recipes() -> Result<()> {
+    let python = match environment(ENGINES, ENGINE_MODULES) {
+        Ok(python) => python,
+        Err(reason) => {
+            println!("== recipes: SKIPPED: {reason}");
+            return Ok(());
+        }
+    };
+    let pytest = ["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "recipes"];
+    let mut command = Command::new(python);
+    command.args(pytest).current_dir(package()).env("PYTHONPATH", package());
+    succeed(&mut command)
 }
 
 /// Builds the wheel, and tests it in an environment without anything else than the tests need.
