@@ -170,10 +170,10 @@ class BatchFeed:
                         raise item.error
                     self._consumed = 0
                     return
-                structure, buffers, dtypes, self._state = item
+                structure, buffers, self._state = item
                 self._consumed += 1
                 self.report.batches += 1
-                yield self._taken(structure, buffers, dtypes)
+                yield self._taken(structure, buffers)
                 del structure, buffers, item
         finally:
             # A loader that works on a batch ends with it; the loop does not wait for it.
@@ -205,26 +205,24 @@ class BatchFeed:
             error = raised
         _put(batches, ended, _End(error))
 
-    def _put(self, batch: Any) -> tuple[Any, list[Any], list[Any]]:
+    def _put(self, batch: Any) -> tuple[Any, list[Any]]:
         parts: list[Any] = []
-        dtypes: list[Any] = []
 
         def change(value: Any) -> Any:
             if not _is_leaf(value):
                 return value
             data, name, shape, dtype = _bytes(value)
             parts.append((data, name, shape))
-            dtypes.append(dtype)
             return _Leaf(len(parts) - 1, dtype, np.ndim(value) == 0)
 
         structure = _mapped(batch, change)
-        return structure, self._feed.put(parts), dtypes
+        return structure, self._feed.put(parts)
 
     def _array(self, buffer: Any, dtype: Any) -> Any:
         """The array of a buffer, of the type that the batch of the loader had."""
         raise NotImplementedError
 
-    def _taken(self, structure: Any, buffers: list[Any], dtypes: list[Any]) -> Any:
+    def _taken(self, structure: Any, buffers: list[Any]) -> Any:
         """The batch as arrays that the current stream may use."""
 
         def change(value: Any) -> Any:

@@ -36,14 +36,14 @@ static OPEN: Mutex<Vec<(i32, Arc<OpenDevice>)>> = Mutex::new(Vec::new());
 impl OpenDevice {
     /// The device with this name, such as `cuda:0`; opened when it is first used, and kept.
     pub(crate) fn named(name: &str) -> Result<Arc<Self>> {
-        use trijet_tools::command::device::{DeviceName, builder};
+        use trijet_tools::command::device::{DeviceName, builder, gpus};
         let parsed = name.parse::<DeviceName>();
         let parsed = parsed.map_err(|cause| crate::error::refused("device", cause))?;
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let number = match parsed {
             DeviceName::Cuda(number) => i32::try_from(number).unwrap_or(i32::MAX),
             DeviceName::Host => -1,
-            DeviceName::Auto if Device::cuda_devices().is_ok_and(|all| !all.is_empty()) => 0,
+            DeviceName::Auto if !gpus()?.is_empty() => 0,
             DeviceName::Auto => -1,
         };
         if let Some((_, found)) = open.iter().find(|(own, _)| *own == number) {
