@@ -17,6 +17,34 @@ use trijet_io::Output;
 /// it.
 type OnRows<'a> = &'a (dyn Fn(u64) + Sync);
 
+/// The rows that a job has to compute: the missing rows of its output, and rows beside them that
+/// complete granules, because a job computes whole granules only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Todo {
+    /// In ascending order, with the numbers of [`Output::missing`].
+    pub rows: Vec<Range<u64>>,
+    /// Number of rows that an earlier run has written and that stay as they are.
+    pub kept: u64,
+}
+
+fn count(rows: &[Range<u64>]) -> u64 {
+    rows.iter().map(|rows| rows.end - rows.start).sum()
+}
+
+/// The whole granules that contain `rows`, which are in ascending order and end at `end` at most.
+fn whole(rows: &[Range<u64>], granule: u64, end: u64) -> Vec<Range<u64>> {
+    let mut found: Vec<Range<u64>> = Vec::new();
+    for one in rows {
+        let start = one.start / granule * granule;
+        let end = one.end.next_multiple_of(granule).min(end.max(one.end));
+        match found.last_mut() {
+            Some(last) if last.end >= start => last.end = last.end.max(end),
+            _ => found.push(start..end),
+        }
+    }
+    found
+}
+
 /// A chain of operations on one device or several. Each of several devices computes a share of the
 /// rows.
 #[derive(Debug)]
@@ -88,6 +116,15 @@ impl<'a> Job<'a> {
         on_rows: OnRows<'_>,
     ) -> Result<Report> {
         self.pipeline(0, source, todo, cancel, on_rows).sink(sink).run()
+    }
+
+    /// The rows of `output` that this job has to compute.
+    #[must_use]
+    pub fn todo(&self, output: &Output) -> Todo {
+        let missing = output.missing();
+        let rows = whole(&missing, self.granule, self.chain.output().layout().rows);
+        let again = count(&rows) - count(&missing);
+        Todo { rows, kept: output.done().count().saturating_sub(again) }
     }
 
     /// Runs a pipeline on every device, each with its share of the rows.
@@ -241,11 +278,20 @@ mod tests {
             let file = fs::File::options().write(true).open(path("in.raw")).unwrap();
             file.set_len(rows_of_input * 64).unwrap();
         }
-        let todo = output.missing();
+        let todo = job.todo(&output).rows;
         let reports = job.run(&input, &mut output, &todo, &Cancel::new(), &|_| ())?;
         assert_eq!(reports.len(), count);
         assert_eq!(reports.iter().map(|report| report.rows).sum::<u64>(), 1000);
         Ok(fs::read(path("out.raw")).unwrap())
+    }
+
+    #[test]
+    fn granules_of_which_a_part_is_missing_are_computed_whole() {
+        let all = [0..1, 3..5, 8..9, 30..31, 33..35];
+        assert_eq!(whole(&all, 1, 35), all);
+        assert_eq!(whole(&all, 4, 35), [0..12, 28..35]);
+        assert_eq!(whole(&all[..1], 4, 3), [0..3]);
+        assert!(whole(&[], 4, 35).is_empty());
     }
 
     #[test]
@@ -255,6 +301,30 @@ mod tests {
         for count in [2, 3] {
             assert!(run_on(count, 1000).unwrap() == one, "{count} devices");
         }
+    }
+
+    /// An earlier run has written parts of granules. A job of larger granules computes the whole
+    /// granules again.
+    #[test]
+    fn an_output_with_parts_of_granules_is_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("in.raw"), [1; 70]).unwrap();
+        let array = Array::new(Dtype::U8, vec![35, 2]).unwrap();
+        let input = Input::open(&path("in.raw"), Some(array.clone())).unwrap();
+        let step = Step::Named(OperationText::parse("affine:2,1").unwrap());
+        let chain = Chain::new(&[step], &Origin::of(&input)).unwrap();
+        let target = Target::new(&path("out.raw"), array, &input).unwrap();
+        let run = Fingerprint::new(&input, "affine", &target);
+        let mut output = Output::open(&target, &run, Start::New).unwrap();
+        output.write(1..3, &[3; 4]).unwrap();
+        output.write(8..34, &[3; 52]).unwrap();
+        let devices = [Device::open(Select::Host(0)).unwrap()];
+        let job = Job::new(&chain, &devices, input.layout(), 4, Settings::default()).unwrap();
+        let todo = job.todo(&output);
+        assert_eq!(todo, Todo { rows: vec![0..8, 32..35], kept: 24 });
+        job.run(&input, &mut output, &todo.rows, &Cancel::new(), &|_| ()).unwrap();
+        assert_eq!(fs::read(path("out.raw")).unwrap(), [3; 70]);
     }
 
     /// The second device cannot read its rows. The first device is stopped, and the error names the

@@ -25,8 +25,8 @@
 //!
 //! let granule = chain.granule(target.granule());
 //! let job = Job::new(&chain, &devices, input.layout(), granule, Settings::default())?;
-//! let todo = output.missing();
-//! job.run(&input, &mut output, &todo, &Cancel::new(), &|_rows| ())?;
+//! let todo = job.todo(&output);
+//! job.run(&input, &mut output, &todo.rows, &Cancel::new(), &|_rows| ())?;
 //! assert_eq!(std::fs::read(target.path())?, [3, 5, 7, 9]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -43,7 +43,7 @@ mod user_kernel;
 
 pub use chain::{Chain, Origin, Step};
 pub use image_file::load_image;
-pub use job::Job;
+pub use job::{Job, Todo};
 pub use kernel_arg::{KernelArg, Scalar};
 pub use memory::{beside_chunks, for_chunks};
 pub use row_ratio::RowRatio;

@@ -77,6 +77,10 @@ pub(crate) struct MemorySink {
 }
 
 impl ParallelSink for MemorySink {
+    fn granule(&self) -> Option<u64> {
+        Some(1)
+    }
+
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let start = rows.start.saturating_sub(self.first).saturating_mul(self.row_bytes);
         let fits = start.checked_add(bytes.len() as u64);

@@ -507,6 +507,10 @@ fn forget(journal: &Journal, error: Error) -> Error {
 }
 
 impl ParallelSink for Output {
+    fn granule(&self) -> Option<u64> {
+        Some(self.target.granule())
+    }
+
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let (layout, first) = (self.target.layout(), self.target.first_row());
         let is_own = first <= rows.start && rows.start <= rows.end;

@@ -54,6 +54,7 @@ struct Taken {
 struct Places<'a> {
     taken: &'a Taken,
     row_bytes: usize,
+    /// The granule at which it lets chunks be cut.
     granule: u64,
     fails_at: Option<u64>,
     cancel: Option<(u64, Cancel)>,
@@ -71,6 +72,10 @@ impl Taken {
 }
 
 impl ParallelSink for Places<'_> {
+    fn granule(&self) -> Option<u64> {
+        Some(self.granule)
+    }
+
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         assert_eq!(self.taken.finished.load(Ordering::SeqCst), 0, "nothing comes after the end");
         assert!(rows.start.is_multiple_of(self.granule), "{rows:?}");
@@ -126,8 +131,14 @@ fn every_row_is_taken_once_and_at_its_place() {
         let row_len = usize::try_from(row_bytes).expect("a small test");
         let taken = Taken::new(usize::try_from(rows).expect("a small test"), row_len);
         let source = Parts { bytes: bytes.clone(), row_bytes, granule, ..Parts::default() };
-        let sink =
-            Places { taken: &taken, row_bytes: row_len, granule, fails_at: None, cancel: None };
+        let cut = [1, granule][index(&mut draw, 2)];
+        let sink = Places {
+            taken: &taken,
+            row_bytes: row_len,
+            granule: cut,
+            fails_at: None,
+            cancel: None,
+        };
         let host_work = [HostWork::Threads, HostWork::Inline][index(&mut draw, 2)];
         Pipeline::on(&threads())
             .source(source)
@@ -146,6 +157,71 @@ fn every_row_is_taken_once_and_at_its_place() {
         assert_eq!(taken.bytes.lock().unwrap()[from..], bytes[from..], "seed {seed}");
         assert_eq!(taken.finished.load(Ordering::SeqCst), 1, "seed {seed}");
     }
+}
+
+/// A sink that stores the lengths of its parts.
+struct Lengths {
+    granule: Option<u64>,
+    parts: Mutex<Vec<u64>>,
+}
+
+impl ParallelSink for Lengths {
+    fn granule(&self) -> Option<u64> {
+        self.granule
+    }
+
+    fn write_part(&self, rows: Range<u64>, _: &[u8]) -> Result<()> {
+        self.parts.lock().expect("no test panics with this lock").push(rows.end - rows.start);
+        Ok(())
+    }
+}
+
+impl Sink for &Lengths {
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        self.write_part(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        Some(*self)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A chunk of one large image once went to one thread, because the stage needed whole images.
+#[test]
+fn a_chunk_of_one_granule_is_cut_where_the_sink_takes_its_rows() {
+    if available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let lengths = |granule| {
+        let source = Parts {
+            bytes: noise(1, 64 * PART),
+            row_bytes: PART as u64,
+            granule: 16,
+            ..Parts::default()
+        };
+        let sink = Lengths { granule, parts: Mutex::default() };
+        Pipeline::on(&threads())
+            .source(source)
+            .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+            .sink(&sink)
+            .chunk(Bytes(16 * PART as u64))
+            .run()
+            .unwrap();
+        let parts = sink.parts.into_inner().unwrap();
+        assert_eq!(parts.iter().sum::<u64>(), 64);
+        parts
+    };
+    assert_eq!(lengths(None), [16; 4]);
+    assert_eq!(lengths(Some(16)), [16; 4]);
+    // Not a divisor of the granule of the results.
+    assert_eq!(lengths(Some(5)), [16; 4]);
+    assert_eq!(lengths(Some(0)), [16; 4]);
+    assert!(lengths(Some(1)).iter().any(|rows| *rows < 16));
+    assert!(lengths(Some(4)).iter().all(|rows| rows.is_multiple_of(4)));
 }
 
 /// A run over 40 rows in chunks of four parts.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_io::{Durability, Fingerprint, Input, Output, Start, Target};
 use trijet_io::{file_error, refuse_sources};
-use trijet_map::{Chain, Job, Origin, Step, beside_chunks};
+use trijet_map::{Chain, Job, Origin, Step, Todo, beside_chunks};
 
 /// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
 /// a damaged image.
@@ -175,7 +175,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let job = Job::new(&chain, &devices, input.layout(), granule, settings(options, &input))?;
     say_start(options, &output, &target, rank.as_ref());
-    let (todo, kept) = (output.missing(), output.done().count());
+    let Todo { rows: todo, kept } = job.todo(&output);
     let bar = RowsDone::new(rows_of(&todo) + kept, kept);
     let ran = job.run(&input, &mut output, &todo, &cancel, &|rows| bar.add(rows));
     bar.clear();

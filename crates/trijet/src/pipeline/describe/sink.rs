@@ -85,8 +85,15 @@ pub trait Sink: Send {
 
 /// A sink that several threads use at once, each for different rows, in any order.
 pub trait ParallelSink: Sync {
+    /// Number of rows at whose multiples a chunk may be cut into parts: a divisor of the granule of
+    /// the results. `None`, the default, stands for this granule. A sink that takes any rows returns
+    /// 1, so that many threads write a chunk of few granules, for example of one large image.
+    fn granule(&self) -> Option<u64> {
+        None
+    }
+
     /// Writes the bytes of `rows`, as [`Sink::write`] does. The rows are a part of a chunk. Their
-    /// number is a multiple of the granule of the layout, except at the end of the data.
+    /// number is a multiple of [`granule`](Self::granule), except at the end of the data.
     ///
     /// # Errors
     /// The errors of [`Sink::write`].

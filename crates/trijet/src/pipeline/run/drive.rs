@@ -13,8 +13,10 @@ use crate::pipeline::describe::builder::{Input, Output};
 use crate::pipeline::describe::cancel::Cancel;
 use crate::pipeline::describe::host_work::{HostSpans, HostWork};
 use crate::pipeline::describe::progress::Tally;
+use crate::pipeline::describe::sink::ParallelSink;
 use crate::pipeline::describe::validate::Job;
 use crate::pipeline::plan::Chunk;
+use crate::pipeline::plan::layout::Layout;
 use crate::pipeline::plan::schedule::turn;
 
 /// Reads, enqueues and writes every chunk.
@@ -33,7 +35,7 @@ pub(super) fn drive(
     let place = settings.host_work;
     let crews = Crews::start(place, input, output, blocks.map(|_| *reads_at_once))?;
     let grain_in = Grain { row_bytes: stages.row_in(), granule: job.input_granule };
-    let grain_out = Grain { row_bytes: stages.row_out(), granule: job.layout.granule };
+    let grain_out = Grain { row_bytes: stages.row_out(), granule: written(output, job.layout) };
     std::thread::scope(|scope| {
         let reading = SideWork { grain: grain_in, spans: &spans.read, crew: crews.source.as_ref() };
         let writing = SideWork { grain: grain_out, spans: &spans.write, crew: crews.sink.as_ref() };
@@ -74,6 +76,15 @@ pub(super) fn drive(
         Output::Sink(_) => &spans.write,
     };
     ends.busy.time(|| ends.waited_for.time(|| finish(output)))
+}
+
+/// Number of rows at whose multiples the sink lets a chunk be cut.
+fn written(output: &Output<'_>, results: Layout) -> u64 {
+    let own = match output {
+        Output::Sink(sink) => sink.parallel().and_then(ParallelSink::granule),
+        Output::Pinned { .. } => None,
+    };
+    own.filter(|own| *own > 0 && results.granule.is_multiple_of(*own)).unwrap_or(results.granule)
 }
 
 /// Finishes the sink of a successful run.
