@@ -38,7 +38,9 @@ def test_ctrl_c_ends_a_run_and_resume_continues_it(tmp_path):
     stack = np.arange(40 * 8 * 8, dtype="u2").reshape(40, 8, 8)
     np.save(tmp_path / "in.npy", stack)
     code = """
-        import os, sys, numpy, trijet
+        import os, signal, sys, numpy, trijet
+        # A shell that starts the tests in the background makes its programs ignore this signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         @trijet.stage(version="1")
         def slow(x, out):
             if os.environ["SLOW"] == "1":

@@ -172,7 +172,9 @@ pub(crate) fn run(
             thread::Builder::new().name("trijet job".to_owned()).spawn_scoped(scope, move || {
                 // Set also when the job panics.
                 let _end = End(ended);
-                parts.run(cancel, progress)
+                // Python makes a state for a thread when it first attaches, and drops it when the
+                // outermost attachment ends. Each call of a stage would pay for that.
+                Python::attach(|py| py.detach(|| parts.run(cancel, progress)))
             });
         let job = match job {
             Ok(job) => job,
