@@ -13,6 +13,7 @@ mod partial;
 mod place;
 pub(crate) mod shard;
 mod sharing;
+mod sink;
 mod skipping;
 mod space;
 pub(crate) mod target;
@@ -37,16 +38,15 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use trijet::pipeline::ParallelSink;
-use trijet::{Bytes, Error, Result, Sink};
+use trijet::{Bytes, Error, Result};
 
 /// Whether a run waits for the disk. In both cases, the death of the process loses no rows, and a
 /// run that continues after a loss of power has only correct rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// A thread brings rows to the disk during the run. When [`finish`](Sink::finish) returns, the
-    /// output and its name are on the disk. After a loss of power, an output with the final name is
-    /// complete. A run that was in progress loses the rows of its last moments.
+    /// A thread brings rows to the disk during the run. When [`finish`](trijet::Sink::finish)
+    /// returns, the output and its name are on the disk. After a loss of power, an output with the
+    /// final name is complete. A run that was in progress loses the rows of its last moments.
     OnDisk,
     /// The system writes the output to the disk when it chooses, as it does for most programs.
     /// After a loss of power, a complete output may lack bytes, and a run that was in progress may
@@ -503,68 +503,6 @@ fn forget(journal: &Journal, error: Error) -> Error {
     match journal.remove() {
         Ok(()) => error,
         Err(second) => error.context(second.to_string()),
-    }
-}
-
-impl ParallelSink for Output {
-    fn granule(&self) -> Option<u64> {
-        Some(self.target.granule())
-    }
-
-    fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        let (layout, first) = (self.target.layout(), self.target.first_row());
-        let is_own = first <= rows.start && rows.start <= rows.end;
-        assert!(is_own && rows.end - first <= layout.rows, "the rows must be rows of the output");
-        let rows = rows.start - first..rows.end - first;
-        let wanted = (rows.end - rows.start) * layout.row_bytes;
-        assert_eq!(bytes.len() as u64, wanted, "the bytes must have the length of the rows");
-        if rows.is_empty() {
-            return Ok(());
-        }
-        match &self.damaged {
-            Some(damaged) => self.write_sound(damaged, first + rows.start, rows, bytes),
-            None => self.partial()?.write(rows, bytes),
-        }
-    }
-}
-
-impl Sink for Output {
-    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        self.write_part(rows, bytes)
-    }
-
-    fn parallel(&self) -> Option<&dyn ParallelSink> {
-        Some(self)
-    }
-
-    fn is_durable(&self) -> bool {
-        self.durability == Durability::OnDisk
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        let place = &self.target.place;
-        if let Some(rows) = self.first_missing() {
-            let cause = format!("rows {}..{} were not written", rows.start, rows.end);
-            return Err(file_error::damaged("finish", &place.partial, cause));
-        }
-        let partial = self.partial()?;
-        self.end_thread();
-        let is_durable = self.durability == Durability::OnDisk;
-        if is_durable {
-            partial.sync()?;
-        }
-        partial.writer().check_complete()?;
-        self.check_any(partial)?;
-        self.check_input(partial)?;
-        match &place.shared {
-            Some(shared) => self.finish_shard(shared, partial),
-            None => self.publish(partial, |partial| {
-                let record = partial.record();
-                // If rows were left out, the journal is kept, because it lists the rows that the
-                // output has.
-                if record.left_out.count() > 0 { Ok(()) } else { record.journal.remove() }
-            }),
-        }
     }
 }
 
