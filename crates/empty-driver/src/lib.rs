@@ -68,7 +68,7 @@ macro_rules! writes_in_context {
 nothing! {
     cuCtxSynchronize
     cuStreamDestroy_v2 cuMemPoolDestroy
-    cuStreamWaitEvent cuEventDestroy_v2 cuEventRecord
+    cuStreamWaitEvent cuEventDestroy_v2 cuEventRecord cuCtxRecordEvent
     cuMemPoolSetAttribute cuMemPoolTrimTo cuMemFreeAsync
     cuMemFreeHost cuMemcpyAsync cuMemcpyHtoDAsync_v2
     cuMemHostRegister_v2 cuMemHostUnregister

@@ -57,6 +57,48 @@ impl Stream {
         uses: Uses<'_>,
         run: impl FnOnce(*mut c_void) -> Result<R>,
     ) -> Result<R> {
+        self.enqueue_foreign(work.into(), uses, run)
+    }
+
+    /// Makes later work in this stream follow all work that was enqueued on its device before this
+    /// call, in streams of any library, even in streams that were destroyed since. This counts as
+    /// work of other libraries on the memory of `uses`: later users of this memory follow it too.
+    ///
+    /// It is for memory that another library used in streams that the program does not know, for
+    /// example when this library's memory comes back from a consumer of DLPack. It also waits for
+    /// work that never used this memory, so [`Stream::foreign`] in the stream of the other library
+    /// is better where this stream is known.
+    ///
+    /// ```no_run
+    /// use trijet::{Device, Select, Uses};
+    /// let device = Device::open(Select::Auto)?;
+    /// let stream = device.stream()?;
+    /// let mut x = stream.alloc::<f32>(64)?;
+    /// // Another library has enqueued work on `x`, in streams of its own.
+    /// stream.follow_device(Uses::new().update(&mut x))?;
+    /// let sum: f32 = stream.download(&x)?.iter().sum();
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` before CUDA 12.5: use [`Device::synchronize`](crate::Device::synchronize).
+    /// `Capturing` if any stream of the device, also of another library, is in a capture; the
+    /// driver ends this capture in error. `NoTwin` on the host device, where no other library has
+    /// work. `InvalidValue` as for [`foreign`](Self::foreign).
+    #[track_caller]
+    pub fn follow_device(&self, uses: Uses<'_>) -> Result<()> {
+        let (driver, stream) = (self.lane().driver(), self.lane().stream.handle);
+        let run = |_| driver.follow_device(stream);
+        self.enqueue_foreign(ForeignWork::Kernels("work of other libraries"), uses, run)
+    }
+
+    #[track_caller]
+    fn enqueue_foreign<R>(
+        &self,
+        work: ForeignWork,
+        uses: Uses<'_>,
+        run: impl FnOnce(*mut c_void) -> Result<R>,
+    ) -> Result<R> {
         calling::refuse("foreign work")?;
         uses.demand_few("foreign work")?;
         let touches: SmallVec<[_; 8]> =
@@ -67,7 +109,7 @@ impl Stream {
             let Some(run) = run.take() else { return Ok(()) };
             called("foreign work", || run(raw)).map(|value| result.set(Some(value)))
         };
-        let action = Action::Foreign { work: work.into(), run: &enqueue, touches: &touches };
+        let action = Action::Foreign { work, run: &enqueue, touches: &touches };
         self.enqueue(action, &accesses, Location::caller())?;
         Ok(result.take().expect("the work was enqueued, so `run` returned a value"))
     }

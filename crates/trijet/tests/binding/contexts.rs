@@ -63,6 +63,8 @@ fn calls(device: &Device, mut same: impl FnMut(&str)) -> Result<()> {
     // SAFETY: nothing is enqueued.
     unsafe { s.foreign("nothing", Uses::new().read(&x), |_| Ok(()))? };
     same("foreign work");
+    s.follow_device(Uses::new().read(&x))?;
+    same("follow device");
     s.query()?;
     same("query");
     s.synchronize()?;

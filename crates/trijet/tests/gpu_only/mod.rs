@@ -8,6 +8,7 @@ mod conformance;
 #[path = "../binding/contexts.rs"]
 mod contexts;
 mod cublas;
+mod follow_device;
 mod litmus;
 mod matrix;
 #[path = "../binding/parameters.rs"]

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::contexts::run;
 use super::held::{Held, LEN, Open, job};
 use super::outcome::{Got, Ran};
-use super::rows::{Answer, Does, Is, May};
+use super::rows::{Answer, Does, Either, Is, May};
 use super::verbs::verb::Verb;
 use trijet::{ErrorKind, Result};
 
@@ -62,6 +62,7 @@ fn compare(got: &Got, demanded: Answer) -> std::result::Result<(), String> {
         Got::Answer(Ok(())) => matches!(demanded, Does | May(_)),
         Got::Answer(Err(error)) => match demanded {
             Is(kind) | May(kind) => error.kind() == kind,
+            Either(one, other) => [one, other].contains(&error.kind()),
             Does => false,
         },
     };

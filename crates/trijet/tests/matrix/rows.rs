@@ -12,9 +12,11 @@ pub(crate) enum Answer {
     Is(ErrorKind),
     /// The call succeeds, or is refused with an error of this kind.
     May(ErrorKind),
+    /// The call is refused with an error of one of these kinds, which depends on the device.
+    Either(ErrorKind, ErrorKind),
 }
 
-pub(crate) use Answer::{Does, Is, May};
+pub(crate) use Answer::{Does, Either, Is, May};
 
 const CALLBACK: Answer = Is(ErrorKind::InCallback);
 const CAPTURING: Answer = Is(ErrorKind::Capturing);
@@ -130,6 +132,13 @@ pub(crate) const FOREIGN: Row = Row {
     task: May(ErrorKind::NoTwin),
     beside_capture: May(ErrorKind::NoTwin),
     ..NO_NODE
+};
+/// The verb follows all work of the device. During a capture the driver refuses this and ends the
+/// capture (law A33). A host device has no work of other libraries.
+pub(crate) const FOLLOWS: Row = Row {
+    beside_capture: Either(ErrorKind::NoTwin, ErrorKind::Capturing),
+    ends_captures: true,
+    ..FOREIGN
 };
 /// An allocation. A graph of another library cannot contain it.
 pub(crate) const ALLOC: Row = Row { captured: CAPTURING, ..DEVICE };

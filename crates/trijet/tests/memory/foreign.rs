@@ -246,6 +246,8 @@ fn foreign_work_is_refused_by_the_host_device() -> Result<()> {
     // SAFETY: nothing is enqueued.
     let refused = unsafe { stream.foreign("gemm", uses, |_| Ok(())) };
     assert_eq!(refused.expect_err("no GPU").kind(), ErrorKind::NoTwin);
+    let refused = stream.follow_device(Uses::new().update(&mut x));
+    assert_eq!(refused.expect_err("no other library").kind(), ErrorKind::NoTwin);
     stream.fill_bytes(&mut x, 3)?;
     let mut h = device.pinned::<u8>(64)?;
     stream.copy(&x, &mut h)?;

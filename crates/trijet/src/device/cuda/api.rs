@@ -249,6 +249,7 @@ symbols! { DriverApi,
     ctx_set = "cuCtxSetCurrent": fn(Handle);
     ctx_synchronize = "cuCtxSynchronize": fn();
     capture_mode = "cuThreadExchangeStreamCaptureMode": fn(*mut c_int);
+    ctx_record = "cuCtxRecordEvent": fn(Handle, Handle);
     ctx_priorities = "cuCtxGetStreamPriorityRange": fn(*mut c_int, *mut c_int);
     peer_possible = "cuDeviceCanAccessPeer": fn(*mut c_int, CuDevice, CuDevice);
     peer_enable = "cuCtxEnablePeerAccess": fn(Handle, c_uint);

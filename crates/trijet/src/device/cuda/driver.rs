@@ -140,6 +140,7 @@ impl Interop for CudaDriver {
         stream_from_raw(device: DeviceId, raw: *mut c_void) -> Result<(StreamHandle, StreamKind)>;
         event_to_raw(event: EventHandle) -> *mut c_void;
         event_from_raw(device: DeviceId, raw: *mut c_void) -> EventHandle;
+        follow_device(stream: StreamHandle) -> Result<()>;
         memory_from_raw(space: Space, address: u64, bytes: Bytes) -> Result<Memory>;
     }
 }

@@ -1,12 +1,12 @@
 //! Streams, events and memory of other libraries.
 
 use super::api::need;
-use super::context::{CudaDriver, cu, pack, raw};
+use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_VALUE, check, refused};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
-use crate::device::driver::{CaptureState, EventHandle, StreamHandle, StreamKind};
+use crate::device::driver::{CaptureState, EventHandle, StreamHandle, StreamKind, Timing};
 use crate::device::memory::{Memory, Space};
 use crate::device::region::HostBytes;
 use std::ffi::{c_uint, c_void};
@@ -61,6 +61,23 @@ impl CudaDriver {
 
     pub(super) fn event_from_raw(&self, device: DeviceId, raw: *mut c_void) -> EventHandle {
         EventHandle(pack(device, raw))
+    }
+
+    pub(super) fn follow_device(&self, stream: StreamHandle) -> Result<()> {
+        need(self.api.ctx_record, "cuCtxRecordEvent")?;
+        let device = device_of(stream.0);
+        let context = self.context("follow device", device)?.raw;
+        let event = self.event_create(device, Timing::Off)?;
+        let recorded = cu!(
+            self,
+            "cuCtxRecordEvent",
+            ctx_record(context, raw(event.0)),
+            "the context is retained until `self` drops, and the event is of this context. In a \
+             capture of any stream of the context the driver ends the capture and returns an error"
+        );
+        let followed = recorded.and_then(|()| self.stream_wait(stream, event));
+        // The wait keeps what it needs of the event.
+        self.event_destroy(event).and(followed)
     }
 
     pub(super) fn memory_from_raw(

@@ -34,6 +34,14 @@ pub(crate) trait Interop: Debug {
     /// An event of `device` that another library made.
     fn event_from_raw(&self, device: DeviceId, raw: *mut c_void) -> EventHandle;
 
+    /// Makes later work in `stream` follow all work that was enqueued on its device before this
+    /// call, in streams of any library, even in streams that were destroyed since.
+    ///
+    /// # Errors
+    /// `Unsupported` for a driver without the call; `Capturing` during a capture of any stream of
+    /// the device, which the driver ends with this call.
+    fn follow_device(&self, stream: StreamHandle) -> Result<()>;
+
     /// Memory that another library allocated.
     ///
     /// # Errors

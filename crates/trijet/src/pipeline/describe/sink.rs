@@ -86,8 +86,9 @@ pub trait Sink: Send {
 /// A sink that several threads use at once, each for different rows, in any order.
 pub trait ParallelSink: Sync {
     /// Number of rows at whose multiples a chunk may be cut into parts: a divisor of the granule of
-    /// the results. `None`, the default, stands for this granule. A sink that takes any rows returns
-    /// 1, so that many threads write a chunk of few granules, for example of one large image.
+    /// the results. `None`, the default, stands for this granule. A sink that takes any rows
+    /// returns 1, so that many threads write a chunk of few granules, for example of one large
+    /// image.
     fn granule(&self) -> Option<u64> {
         None
     }

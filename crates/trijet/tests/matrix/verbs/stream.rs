@@ -149,6 +149,9 @@ pub(super) const VERBS: &[Verb] = &[
             unsafe { s.foreign("nothing", Uses::new().read(&h.x), |_| Ok(())) }
         })
     }),
+    Verb::new("Stream::follow_device", row::FOLLOWS, |_| {
+        call(|h, s| s.follow_device(Uses::new().read(&h.x)))
+    }),
     Verb::new("Capture::begin", row::OBJECT, |h| {
         let t = h.of_program()?;
         call(move |_, _| Capture::begin(&t, CaptureMode::ThreadLocal).map(drop))

@@ -508,6 +508,10 @@ impl Interop for HostDriver {
         EventHandle(raw.addr() as u64)
     }
 
+    fn follow_device(&self, _: StreamHandle) -> Result<()> {
+        Err(refuse::unsupported("follow device", "no other library enqueues on a host device"))
+    }
+
     fn memory_from_raw(&self, space: Space, address: u64, bytes: Bytes) -> Result<Memory> {
         if let Space::Device(device) = space {
             self.check_device("memory from raw", device)?;
