@@ -162,10 +162,28 @@ def test_later_work_of_a_consumer_is_followed_each_time():
             x.__dlpack__(copy=True)
         streams = [8 * n + 1024 for n in range(2000)]
         for stream in streams:
-            # Streams are forgotten with their arrays, so more than the limit of streams may come and go.
+            # Streams are forgotten after each call, so more than the limit of streams may come and go.
             y = trijet.empty((1,), "u1", device="cuda:0")
             y.__dlpack__(stream=stream)
             del y
+    """)
+
+
+def test_memory_of_a_feed_is_freed_in_the_stream_that_used_it():
+    python("""
+        from trijet import _native
+        feed = _native.Feed("cuda:0", 2)
+        for turn in range(500):
+            [x] = feed.put([(numpy.zeros(1 << 20, "u1"), "uint8", [1 << 20])])
+            x.__dlpack__(stream=4096 + 8 * (turn % 2))
+            del x
+            feed.passed(4096 + 8 * (turn % 2))
+        [x] = feed.put([(numpy.zeros(8, "u1"), "uint8", [8])])
+        for wrong in (0, -1, -5):
+            try:
+                feed.passed(wrong)
+            except BufferError:
+                pass
     """)
 
 

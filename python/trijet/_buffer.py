@@ -12,14 +12,19 @@ from trijet._arrays import bytes_of, dtype_of, name_of
 
 Buffer = _native.Buffer
 
+_CUDA = 2
+"""The type of devices of DLPack."""
+
 
 def empty(shape: Sequence[int], dtype: Any = "float32", device: str = "auto") -> Any:
     """An array in the memory of a device, whose elements have any values.
 
     NumPy (on the host device), CuPy, PyTorch and others take it without a copy, by DLPack: their stream waits for
-    the pending work on the array, and when all of them have dropped it, its memory is used again after the work in
-    their streams. A consumer of ``__cuda_array_interface__`` counts as work of the legacy default stream, and one
-    that takes it with ``stream=-1`` keeps it until its work is complete.
+    the pending work on the array. Their later work comes before later uses of the array by this package, and before
+    the memory of a dropped array is used again: their streams may be destroyed meanwhile. Where a consumer works in
+    another stream than a default one, this follows all work of the GPU, and needs a driver for CUDA 12.5 (an older
+    one waits on the host). The driver ends a capture of a graph that goes on in any stream then, so do not use or
+    make arrays during a capture.
 
     >>> import numpy, trijet
     >>> numpy.from_dlpack(trijet.empty((2, 3), "int16", device="host")).shape
@@ -29,15 +34,29 @@ def empty(shape: Sequence[int], dtype: Any = "float32", device: str = "auto") ->
 
 
 def asarray(array: Any, device: str = "auto") -> Any:
-    """An array of a device with the elements of an array of NumPy.
+    """An array of a device with the elements of ``array``.
+
+    An array in the memory of a GPU is taken without a copy: by DLPack, or by ``__cuda_array_interface__`` if it has
+    only that, where ``device`` names its GPU. Its producer's pending work comes first. Any other array is converted
+    by NumPy and uploaded.
 
     >>> import numpy, trijet
     >>> trijet.asarray(numpy.arange(3, dtype="int8"), device="host")
     <trijet.Buffer i8 [3] on host>
     """
+    if hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] == _CUDA:
+        return _on(device, _native.from_dlpack(array, None))
+    if hasattr(array, "__cuda_array_interface__"):
+        return _native.from_interface(array, device)
     own = np.ascontiguousarray(array)
     own = own.astype(own.dtype.newbyteorder("="), copy=False)
     return _native.upload(bytes_of(own), name_of(own.dtype), list(own.shape), device)
+
+
+def _on(device: str, buffer: Any) -> Any:
+    if device not in ("auto", buffer.device):
+        raise BufferError(f"the array is on {buffer.device}, and not on {device}; copy it there first")
+    return buffer
 
 
 def from_dlpack(array: Any, /, *, copy: bool | None = None) -> Any:

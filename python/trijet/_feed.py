@@ -156,6 +156,9 @@ class BatchFeed:
         begin = None
         try:
             while True:
+                current = self._stream()
+                if current is not None:
+                    self._feed.passed(current)
                 asked = time.perf_counter()
                 item = batches.get()
                 now = time.perf_counter()
@@ -217,6 +220,10 @@ class BatchFeed:
 
         structure = _mapped(batch, change)
         return structure, self._feed.put(parts)
+
+    def _stream(self) -> int | None:
+        """The handle of the current stream, in which the loop uses its batches. None on the host device."""
+        return None
 
     def _array(self, buffer: Any, dtype: Any) -> Any:
         """The array of a buffer, of the type that the batch of the loader had."""

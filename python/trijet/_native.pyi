@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, SupportsIndex, final
 
-__all__ = ["Buffer", "DeviceArray", "Feed", "MemorySource", "MemoryTarget", "Operation", "Options", "PathSource", "PathTarget", "Plan", "PullSource", "PushTarget", "Recording", "Report", "Saved", "Stage", "Stream", "can_open", "dtype_names", "empty", "from_dlpack", "main", "operations", "plan", "run", "upload"]
+__all__ = ["Buffer", "DeviceArray", "Feed", "MemorySource", "MemoryTarget", "Operation", "Options", "PathSource", "PathTarget", "Plan", "PullSource", "PushTarget", "Recording", "Report", "Saved", "Stage", "Stream", "can_open", "dtype_names", "empty", "from_dlpack", "from_interface", "main", "operations", "plan", "run", "upload"]
 
 @final
 class Buffer:
@@ -93,6 +93,11 @@ class Feed:
     def is_host(self, /) -> bool:
         """
         Whether the device is a host device.
+        """
+    def passed(self, /, stream: SupportsIndex) -> None:
+        """
+        Frees the memory of batches that were dropped, after the work that `stream` has now. This is
+        the stream in which the batches are used, and it is live.
         """
     def put(self, /, batch: SupportsGetItem[int, tuple[Any, str, SupportsGetItem[int, SupportsIndex]]]) -> list[Buffer]:
         """
@@ -425,6 +430,11 @@ def empty(dtype: str, shape: SupportsGetItem[int, SupportsIndex], device: str) -
 def from_dlpack(object: Any, copy: bool | None = None) -> Buffer:
     """
     An array over the memory of an object with `__dlpack__`, without a copy.
+    """
+
+def from_interface(object: Any, device: str) -> Buffer:
+    """
+    An array over the memory of an object with `__cuda_array_interface__`, without a copy.
     """
 
 def main(args: SupportsGetItem[int, str]) -> int:

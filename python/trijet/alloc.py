@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trijet._streams import stream_handle
 from trijet.errors import FileError, InvalidValueError, OutOfMemoryError, TrijetError
 
 __all__ = ["Stats", "forget_stream", "install", "library_path", "stats"]
@@ -197,11 +198,9 @@ def stats(device: int = 0) -> Stats:
 def forget_stream(stream: Any, device: int = 0) -> None:
     """Forgets a stream that memory was made in, so that it can be destroyed.
 
-    ``stream`` is a stream of CuPy or PyTorch, or a handle. Call it after the last array of the stream is gone.
+    ``stream`` is a stream of CuPy, PyTorch or ``cuda.core``, any object with ``__cuda_stream__``, or a handle. Call
+    it after the last array of the stream is gone.
     """
-    if isinstance(stream, int):
-        handle = stream
-    else:
-        handle = int(stream.ptr if hasattr(stream, "ptr") else stream.cuda_stream)
+    handle = stream_handle(stream)
     _checked(_library().trijet_forget_stream(device, handle))
     _streams.pop((device, handle), None)

@@ -44,6 +44,14 @@ class DeviceFeed(BatchFeed):
         super().__init__(loader, device, depth, on_device)
         self._channels_last = channels_last
 
+    def _stream(self) -> int | None:
+        if self._feed.is_host:
+            return None
+        import torch
+
+        # The handle 0 is the legacy default stream.
+        return torch.cuda.current_stream(torch.device(self._device)).cuda_stream or 1
+
     def _array(self, buffer: Any, dtype: Any) -> Any:
         import torch
 

@@ -1,20 +1,21 @@
 //! `trijet.Buffer`: an array in the memory of a device, which other packages take without a copy.
 //!
 //! A consumer that takes the array gets it in its stream: the stream waits for the pending work on
-//! the array. When the last holder drops the array, its memory goes back to the heap of the device
-//! with the positions of all these streams, so that the next owner follows them.
+//! the array. The stream may be destroyed at any time after that, so it is used only in this call.
+//! The default streams are never destroyed: the library marks its place in them whenever it needs
+//! their later work to come first. For any other consumer, it follows all work of the device.
 
 use crate::array::array;
 use crate::dlpack::{DlDevice, Exported};
 use crate::error::{OrRaise, refused};
-use crate::import::{Imported, imported};
-use crate::streams::{OpenDevice, UserStream};
+use crate::import::{ByInterface, Imported, by_interface, imported};
+use crate::streams::{OpenDevice, UserStream, mark};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
-use trijet::{Error, ErrorKind, Result, Stream, Uses};
+use trijet::{Error, ErrorKind, Result};
 use trijet_io::{Array, Dtype};
 
 /// The memory of an array, and the streams of the packages that use it.
@@ -22,11 +23,26 @@ pub(crate) struct SharedMemory {
     pub(crate) device: Arc<OpenDevice>,
     state: Mutex<HeldBuffer>,
     read_only: bool,
+    reuse: Reuse,
+}
+
+/// After which work of its consumers memory is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// After the work in the stream in which the consumer took it.
+    AfterItsStream,
+    /// After all work of the device.
+    AfterAll,
 }
 
 struct HeldBuffer {
     buffer: Option<trijet::Buffer<u8>>,
+    /// The default streams in which consumers work.
     users: Vec<UserStream>,
+    /// Whether a consumer works in a stream that is unknown or may be destroyed by now.
+    is_shared: bool,
+    /// The stream in which the last consumer took the array, if it is not a default stream.
+    taken_in: Option<u64>,
 }
 
 impl SharedMemory {
@@ -35,34 +51,56 @@ impl SharedMemory {
         buffer: trijet::Buffer<u8>,
         read_only: bool,
     ) -> Self {
-        let state = HeldBuffer { buffer: Some(buffer), users: Vec::new() };
-        Self { device, state: Mutex::new(state), read_only }
+        let (users, is_shared, taken_in) = (Vec::new(), false, None);
+        let state = Mutex::new(HeldBuffer { buffer: Some(buffer), users, is_shared, taken_in });
+        Self { device, state, read_only, reuse: Reuse::AfterAll }
     }
 
-    /// Calls `use_it` with the buffer.
+    /// The memory is used again after the work in the stream in which its consumer took it. The
+    /// stream must be the current one when [`OpenDevice::passed`] is called.
+    pub(crate) fn in_its_stream(mut self) -> Self {
+        self.reuse = Reuse::AfterItsStream;
+        self
+    }
+
+    /// Calls `use_it` with the buffer, after the work of the consumers until now.
     pub(crate) fn with<R>(
         &self,
         use_it: impl FnOnce(&mut trijet::Buffer<u8>) -> Result<R>,
     ) -> Result<R> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.mark_users()?;
+        state.follow_users(&self.device)?;
         match &mut state.buffer {
             Some(buffer) => use_it(buffer),
             None => Err(Error::new(ErrorKind::Closed, "buffer", "the buffer was dropped")),
         }
     }
 
-    /// Makes `stream` follow the pending work on the memory, and counts the stream as a user.
-    fn follow(&self, stream: Option<UserStream>) -> Result<()> {
+    /// Makes the stream of a consumer follow the pending work on the memory. Without a stream, the
+    /// consumer asks for no order.
+    fn hand_over(&self, stream: Option<UserStream>) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.mark_users()?;
-        let HeldBuffer { buffer: Some(buffer), users } = &mut *state else { return Ok(()) };
-        let Some(user) = stream else { return Ok(()) };
+        let Some(user) = stream else {
+            state.is_shared = true;
+            return Ok(());
+        };
+        state.follow_users(&self.device)?;
+        let HeldBuffer { buffer: Some(buffer), users, is_shared, taken_in } = &mut *state else {
+            return Ok(());
+        };
         mark(&user.stream, buffer)?;
-        if !users.iter().any(|one| one.handle == user.handle) {
+        if !user.is_default() {
+            *is_shared = true;
+            *taken_in = Some(user.handle);
+        } else if !users.iter().any(|one| one.handle == user.handle) {
             users.push(user);
         }
         Ok(())
+    }
+
+    /// Counts later work in any stream as work on the memory.
+    fn share(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_shared = true;
     }
 
     /// Waits on the host until no work uses the memory.
@@ -72,30 +110,25 @@ impl SharedMemory {
 }
 
 impl HeldBuffer {
-    /// Counts the work that the users have enqueued until now as work on the memory.
-    fn mark_users(&mut self) -> Result<()> {
-        let Self { buffer: Some(buffer), users } = self else { return Ok(()) };
-        users.iter().try_for_each(|user| mark(&user.stream, buffer))
+    /// Counts the work that the consumers have enqueued until now as work on the memory.
+    fn follow_users(&mut self, device: &OpenDevice) -> Result<()> {
+        let Self { buffer: Some(buffer), users, is_shared, .. } = self else { return Ok(()) };
+        users.iter().try_for_each(|user| mark(&user.stream, buffer))?;
+        if *is_shared { device.follow_all([buffer]) } else { Ok(()) }
     }
 }
 
-/// Orders a stream of another package after the work on the memory, and the later work on the
-/// memory after what the stream holds now.
-fn mark(stream: &Stream, buffer: &mut trijet::Buffer<u8>) -> Result<()> {
-    let uses = Uses::new().update(buffer);
-    // SAFETY: the function enqueues nothing; it only marks the place in the stream.
-    unsafe { stream.foreign("array of another package", uses, |_| Ok(())) }
-}
-
 impl Drop for SharedMemory {
+    /// Makes no call for memory that has consumers in other streams: the collector of Python may
+    /// run at any time, and a call could end a capture of the program.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(mut buffer) = state.buffer.take() else { return };
-        for user in &state.users {
-            if mark(&user.stream, &mut buffer).is_err() {
-                // A per-thread stream of another thread, for example.
-                return self.device.adopt(buffer);
-            }
+        // A per-thread stream of another thread cannot be marked.
+        let marked = |user: &UserStream| mark(&user.stream, &mut buffer).is_ok();
+        if !state.users.iter().all(marked) || state.is_shared {
+            let stream = state.taken_in.filter(|_| self.reuse == Reuse::AfterItsStream);
+            self.device.adopt(buffer, stream);
         }
     }
 }
@@ -131,7 +164,7 @@ impl Buffer {
             return py.detach(|| self.memory.wait()).or_raise(py);
         }
         let stream = self.memory.device.stream(stream)?;
-        py.detach(|| self.memory.follow(stream)).or_raise(py)
+        py.detach(|| self.memory.hand_over(stream)).or_raise(py)
     }
 
     /// A copy in memory of its own.
@@ -225,7 +258,9 @@ impl Buffer {
             return Err(PyAttributeError::new_err("use DLPack for this array"));
         }
         // The consumer waits for the legacy default stream, which follows the work on the array.
+        // It may work in another stream after that.
         self.hand_over(py, None)?;
+        self.memory.share();
         let order = if self.array.dtype().bytes() == 1 { "|" } else { "<" };
         let interface = PyDict::new(py);
         interface.set_item("shape", self.shape(py)?)?;
@@ -300,17 +335,39 @@ pub(crate) fn from_dlpack(
         true => None,
         false => i64::try_from(device.own.as_raw().expose_provenance()).ok(),
     };
-    let Imported { address, array, read_only, owner } = imported(py, object, stream, copy)?;
-    py.detach(|| {
-        let bytes = usize::try_from(array.bytes()).unwrap_or(usize::MAX);
-        // SAFETY: the producer has handed over a live tensor on this device, in the order of the
-        // stream of the device. It would be false if other code wrote the tensor before it was
-        // returned without an order to this stream, which the protocol leaves to the user.
-        let mut buffer = unsafe { device.device.buffer_from_raw::<u8>(address, bytes, owner)? };
-        if !device.is_host() {
-            mark(&device.own, &mut buffer)?;
-        }
-        Buffer::new(SharedMemory::new(Arc::clone(&device), buffer, read_only), array)
-    })
-    .or_raise(py)
+    let found = imported(py, object, stream, copy)?;
+    py.detach(|| over(device, found, None)).or_raise(py)
+}
+
+/// An array over the memory of an object with `__cuda_array_interface__`, without a copy.
+#[pyfunction]
+pub(crate) fn from_interface(
+    py: Python<'_>,
+    object: &Bound<'_, PyAny>,
+    device: &str,
+) -> PyResult<Buffer> {
+    let device = py.detach(|| OpenDevice::named(device)).or_raise(py)?;
+    if device.is_host() {
+        return Err(refused("asarray", "the array is in the memory of a GPU")).or_raise(py);
+    }
+    let ByInterface { imported, stream } = by_interface(object)?;
+    let producer = stream.map(|handle| device.stream(Some(handle))).transpose()?.flatten();
+    py.detach(|| over(device, imported, producer)).or_raise(py)
+}
+
+/// A buffer over memory of another package, ordered after the work in the stream of `producer`.
+fn over(device: Arc<OpenDevice>, found: Imported, producer: Option<UserStream>) -> Result<Buffer> {
+    let Imported { address, array, read_only, owner } = found;
+    let bytes = usize::try_from(array.bytes()).unwrap_or(usize::MAX);
+    // SAFETY: the producer has handed over a live array on this device, in the order of the stream
+    // of the device or of `producer`. It would be false if other code wrote the array before it was
+    // returned without an order to this stream, which the protocols leave to the user.
+    let mut buffer = unsafe { device.device.buffer_from_raw::<u8>(address, bytes, owner)? };
+    if let Some(producer) = producer {
+        mark(&producer.stream, &mut buffer)?;
+    }
+    if !device.is_host() {
+        mark(&device.own, &mut buffer)?;
+    }
+    Buffer::new(SharedMemory::new(device, buffer, read_only), array)
 }

@@ -65,6 +65,12 @@ impl Feed {
         self.device.is_host()
     }
 
+    /// Frees the memory of batches that were dropped, after the work that `stream` has now. This is
+    /// the stream in which the batches are used, and it is live.
+    fn passed(&self, py: Python<'_>, stream: i64) -> PyResult<()> {
+        py.detach(|| self.device.passed(stream))
+    }
+
     /// Enqueues the upload of a batch: for each array its bytes in C order, its element type and
     /// its shape. The arrays may be changed when the call returns.
     fn put(&self, py: Python<'_>, batch: Vec<BatchArray<'_>>) -> PyResult<Vec<Buffer>> {
@@ -106,7 +112,7 @@ impl Feed {
             let len = part.bytes.len_bytes();
             let mut buffer = self.stream.alloc::<u8>(len)?;
             self.stream.copy(&slot.slice(part.start..part.start + len), &mut buffer)?;
-            let memory = SharedMemory::new(Arc::clone(&self.device), buffer, false);
+            let memory = SharedMemory::new(Arc::clone(&self.device), buffer, false).in_its_stream();
             arrays.push(Buffer::new(memory, part.array.clone())?);
         }
         Ok(arrays)

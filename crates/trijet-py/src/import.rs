@@ -1,11 +1,14 @@
-//! Tensors of other packages, through DLPack capsules.
+//! Tensors of other packages, through DLPack capsules or `__cuda_array_interface__`.
 
-use crate::dlpack::{Managed, ManagedVersioned, PLAIN, VERSIONED, dtype_of, lengths_of};
+use crate::dlpack::{
+    Managed, ManagedVersioned, PLAIN, VERSIONED, dtype_of, lengths_of, strides_of,
+};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{CStr, c_void};
+use trijet::Dtype;
 use trijet_io::Array;
 
 /// A tensor that a producer has handed over.
@@ -20,6 +23,9 @@ pub(crate) struct Imported {
 pub(crate) enum Owner {
     Plain(*mut Managed),
     Versioned(*mut ManagedVersioned),
+    /// The producer of an array that has no capsule. Python counts it down at once, or when a
+    /// thread has its lock again.
+    Object(#[expect(dead_code, reason = "kept until it is dropped")] Py<PyAny>),
 }
 
 // SAFETY: DLPack lets a consumer call the deleter from any thread, once.
@@ -28,6 +34,7 @@ unsafe impl Send for Owner {}
 impl Drop for Owner {
     fn drop(&mut self) {
         match *self {
+            Self::Object(_) => {}
             Self::Plain(tensor) => {
                 // SAFETY: a live tensor that was taken out of its capsule.
                 if let Some(deleter) = unsafe { (*tensor).deleter } {
@@ -118,6 +125,7 @@ pub(crate) fn imported(
         Owner::Plain(tensor) => unsafe { &(*tensor).tensor },
         // SAFETY: a live tensor of version 1, which `owner` keeps.
         Owner::Versioned(tensor) => unsafe { &(*tensor).tensor },
+        Owner::Object(_) => unreachable!("a capsule has a tensor"),
     };
     let dtype = dtype_of(&tensor.dtype)
         .ok_or_else(|| PyBufferError::new_err("the element type of the tensor is not supported"))?;
@@ -131,4 +139,72 @@ pub(crate) fn imported(
         _ => (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset),
     };
     Ok(Imported { address, array, read_only, owner })
+}
+
+/// An array by its `__cuda_array_interface__`, and the stream whose work comes first.
+pub(crate) struct ByInterface {
+    pub(crate) imported: Imported,
+    /// `None` if the array needs no order.
+    pub(crate) stream: Option<i64>,
+}
+
+/// The value of a key of an interface; `None` if the key is absent or its value is.
+fn field<'py, T>(interface: &Bound<'py, PyDict>, key: &str) -> PyResult<Option<T>>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let found = interface.get_item(key)?.filter(|value| !value.is_none());
+    found.map(|value| value.extract()).transpose()
+}
+
+/// Reads the `__cuda_array_interface__` of `object` (versions 2 and 3; Numba's documentation).
+pub(crate) fn by_interface(object: &Bound<'_, PyAny>) -> PyResult<ByInterface> {
+    let refuse =
+        |cause: String| PyBufferError::new_err(format!("__cuda_array_interface__: {cause}"));
+    let missing = |key: &str| refuse(format!("`{key}` is missing"));
+    let found = object.getattr("__cuda_array_interface__")?;
+    let interface = found.cast::<PyDict>().map_err(|_| refuse("it is no dict".to_owned()))?;
+    let shape: Vec<i64> = field(interface, "shape")?.ok_or_else(|| missing("shape"))?;
+    let code: String = field(interface, "typestr")?.ok_or_else(|| missing("typestr"))?;
+    let (address, read_only): (u64, bool) =
+        field(interface, "data")?.ok_or_else(|| missing("data"))?;
+    if interface.get_item("mask")?.is_some_and(|mask| !mask.is_none()) {
+        return Err(refuse("an array with a mask".to_owned()));
+    }
+    let own = |dtype: &Dtype| code.get(1..) == Some(dtype.numpy_code());
+    let dtype = Dtype::ALL.into_iter().find(own);
+    let dtype = dtype.or_else(|| (code == "|b1").then_some(Dtype::U8));
+    let dtype = dtype.filter(|dtype| dtype.bytes() == 1 || !code.starts_with('>'));
+    let dtype = dtype.ok_or_else(|| refuse(format!("the type `{code}`")))?;
+    if let Some(strides) = field::<Vec<i64>>(interface, "strides")?
+        && !shape.contains(&0)
+    {
+        let size = i64::try_from(dtype.bytes()).unwrap_or(i64::MAX);
+        let dense = strides_of(&shape).into_iter().map(|stride| stride.saturating_mul(size));
+        let mut axes = shape.iter().zip(strides.iter().zip(dense)).enumerate();
+        if strides.len() != shape.len() {
+            return Err(refuse("as many strides as axes are needed".to_owned()));
+        }
+        if let Some((axis, (_, (stride, dense)))) =
+            axes.find(|(_, (length, (stride, dense)))| **length > 1 && **stride != *dense)
+        {
+            return Err(refuse(format!(
+                "axis {axis} has the stride {stride}, and C order needs {dense}; make the array \
+                 contiguous"
+            )));
+        }
+    }
+    let lengths = shape.iter().map(|length| u64::try_from(*length)).collect::<Result<Vec<_>, _>>();
+    let lengths = lengths.map_err(|_| refuse("a negative length".to_owned()))?;
+    let lengths = if lengths.is_empty() { vec![1] } else { lengths };
+    let array = Array::new(dtype, lengths).map_err(|error| refuse(error.to_string()))?;
+    let stream = match field::<i64>(interface, "stream")? {
+        Some(0) => return Err(refuse("the stream 0, which names no stream".to_owned())),
+        // Version 2 has no streams, and its arrays are of the legacy stream.
+        None if field::<i64>(interface, "version")?.unwrap_or(2) < 3 => Some(1),
+        stream => stream,
+    };
+    let address = if array.bytes() == 0 { 16 } else { address };
+    let owner = Owner::Object(object.clone().unbind());
+    Ok(ByInterface { imported: Imported { address, array, read_only, owner }, stream })
 }

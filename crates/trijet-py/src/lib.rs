@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::array::dtype_names;
     #[pymodule_export]
-    use crate::buffer::{Buffer, empty, from_dlpack, upload};
+    use crate::buffer::{Buffer, empty, from_dlpack, from_interface, upload};
     #[pymodule_export]
     use crate::feed::Feed;
     #[pymodule_export]

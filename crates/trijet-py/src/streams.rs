@@ -2,33 +2,45 @@
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use trijet::{Device, Result, Stream};
+use std::sync::{Arc, Mutex, PoisonError};
+use trijet::{Device, ErrorKind, Result, Stream, Uses};
 
 /// The handle of the legacy default stream (`CU_STREAM_LEGACY`).
 const LEGACY: u64 = 1;
 /// The handle of the default stream of the thread (`CU_STREAM_PER_THREAD`).
 const PER_THREAD: u64 = 2;
 
-/// An open device, and the streams of other packages that were seen on it.
+/// An open device.
 pub(crate) struct OpenDevice {
     pub(crate) device: Device,
     /// The stream in which memory is allocated and received.
     pub(crate) own: Stream,
-    /// The streams that arrays use now. A stream is forgotten with the last array, because its
-    /// owner may then destroy it, and the driver may give its handle to another stream.
-    seen: Mutex<HashMap<u64, Weak<Stream>>>,
-    /// Memory that streams of other threads use, which could not be marked.
-    orphans: Mutex<Vec<trijet::Buffer<u8>>>,
+    orphans: Mutex<Vec<Orphan>>,
 }
 
+/// Memory whose consumers' work could not be followed when it was dropped.
+struct Orphan {
+    buffer: trijet::Buffer<u8>,
+    /// The stream with all work of its consumers. `None` if they are not known.
+    stream: Option<u64>,
+}
+
+/// Number of orphans above which all of them are freed at the next batch of a feed.
+const ORPHANS_MAX: usize = 64;
+
 /// A stream of another package.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct UserStream {
     pub(crate) handle: u64,
-    pub(crate) stream: Arc<Stream>,
+    pub(crate) stream: Stream,
+}
+
+impl UserStream {
+    /// Whether it is a default stream, which is never destroyed.
+    pub(crate) fn is_default(&self) -> bool {
+        self.handle == LEGACY || self.handle == PER_THREAD
+    }
 }
 
 static OPEN: Mutex<Vec<(i32, Arc<OpenDevice>)>> = Mutex::new(Vec::new());
@@ -51,8 +63,7 @@ impl OpenDevice {
         }
         let device = builder(parsed).open()?;
         let own = device.stream()?.named("exchange");
-        let (seen, orphans) = (Mutex::default(), Mutex::default());
-        let opened = Arc::new(Self { device, own, seen, orphans });
+        let opened = Arc::new(Self { device, own, orphans: Mutex::default() });
         open.push((number, Arc::clone(&opened)));
         Ok(opened)
     }
@@ -72,35 +83,30 @@ impl OpenDevice {
     pub(crate) fn stream(&self, handle: Option<i64>) -> PyResult<Option<UserStream>> {
         let handle = match handle {
             Some(-1) => return Ok(None),
-            // The protocol forbids 0, which is ambiguous; CUDA means the legacy stream.
-            None | Some(0) => LEGACY,
-            Some(handle) => u64::try_from(handle)
-                .map_err(|_| PyBufferError::new_err(format!("{handle} is no stream")))?,
+            None => LEGACY,
+            // Zero could be the stream of the thread or the legacy one, so the protocol forbids it.
+            Some(handle @ ..=0) => {
+                let cause = format!(
+                    "{handle} is no stream: 1 is the legacy default stream, and 2 the default \
+                     stream of the thread"
+                );
+                return Err(PyBufferError::new_err(cause));
+            }
+            Some(handle) => handle.unsigned_abs(),
         };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = seen.get(&handle).and_then(Weak::upgrade) {
-            return Ok(Some(UserStream { handle, stream }));
-        }
-        seen.retain(|_, stream| stream.strong_count() > 0);
         let stream = match handle {
             LEGACY => self.device.legacy_stream(),
-            // Another thread has another stream with this handle, so it is not kept.
-            PER_THREAD => {
-                let stream = self.device.per_thread_stream();
-                let user = |stream| UserStream { handle, stream: Arc::new(stream) };
-                return stream.map(|stream| Some(user(stream))).map_err(failed);
-            }
+            PER_THREAD => self.device.per_thread_stream(),
             _ => {
                 let address = usize::try_from(handle).unwrap_or(usize::MAX);
                 let raw = std::ptr::with_exposed_provenance_mut::<c_void>(address);
-                // SAFETY: the consumer passes a live stream, by the DLPack protocol. It would be
-                // false if the stream was destroyed before the arrays that it used were returned.
+                // SAFETY: the consumer passes a live stream, by the DLPack protocol, and the value
+                // is dropped before the call of the consumer returns. It would be false for a value
+                // that is kept, because the consumer may destroy its stream at any later time.
                 unsafe { self.device.stream_from_raw(raw, ()) }
             }
         };
-        let stream = Arc::new(stream.map_err(failed)?);
-        seen.insert(handle, Arc::downgrade(&stream));
-        Ok(Some(UserStream { handle, stream }))
+        Ok(Some(UserStream { handle, stream: stream.map_err(failed)? }))
     }
 
     /// Memory of the device.
@@ -109,24 +115,77 @@ impl OpenDevice {
         self.own.alloc::<u8>(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Keeps memory that could not be marked, until a later call has waited for the device.
-    pub(crate) fn adopt(&self, buffer: trijet::Buffer<u8>) {
-        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    /// Keeps memory until a later allocation has followed the work of its consumers.
+    /// If `stream` is given, it has all their work, and [`passed`](Self::passed) frees the memory.
+    pub(crate) fn adopt(&self, buffer: trijet::Buffer<u8>, stream: Option<u64>) {
+        let orphan = Orphan { buffer, stream };
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
+    }
+
+    /// Frees memory that was used in the stream `handle` only, after the work in this stream until
+    /// now. The stream is live.
+    pub(crate) fn passed(&self, handle: i64) -> PyResult<()> {
+        let wanted = u64::try_from(handle).ok();
+        let is_own = |orphan: &Orphan| orphan.stream == wanted;
+        let orphans = self.take_orphans();
+        let is_many = orphans.len() > ORPHANS_MAX;
+        let (own, others): (Vec<_>, Vec<_>) = orphans.into_iter().partition(is_own);
+        self.keep_orphans(others);
+        if !own.is_empty() {
+            let stream = self.stream(Some(handle));
+            // A stream in a capture cannot be marked; its memory stays.
+            let is_marked = |orphan: &mut Orphan| match &stream {
+                Ok(Some(user)) => mark(&user.stream, &mut orphan.buffer).is_ok(),
+                _ => false,
+            };
+            let kept = own.into_iter().filter_map(|mut one| (!is_marked(&mut one)).then_some(one));
+            self.keep_orphans(kept.collect());
+            stream?;
+        }
+        if is_many { self.free_orphans().map_err(failed) } else { Ok(()) }
+    }
+
+    /// Takes the orphans out, because memory of other packages must not be dropped under the lock:
+    /// its deleter may wait for the lock of Python, and a thread with that lock for this one.
+    fn take_orphans(&self) -> Vec<Orphan> {
+        std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn keep_orphans(&self, orphans: Vec<Orphan>) {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).extend(orphans);
+    }
+
+    /// Counts all work of the device until now as work on `buffers`.
+    pub(crate) fn follow_all<'b>(
+        &self,
+        buffers: impl IntoIterator<Item = &'b mut trijet::Buffer<u8>>,
+    ) -> Result<()> {
+        let mut buffers = buffers.into_iter();
+        let Some(first) = buffers.next() else { return Ok(()) };
+        match self.own.follow_device(Uses::new().update(first)) {
+            // A driver before CUDA 12.5. Work that is complete needs no order.
+            Err(error) if error.kind() == ErrorKind::Unsupported => self.device.synchronize(),
+            outcome => outcome.and_then(|()| buffers.try_for_each(|one| mark(&self.own, one))),
+        }
     }
 
     fn free_orphans(&self) -> Result<()> {
-        let orphans =
-            std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner));
-        if orphans.is_empty() {
-            return Ok(());
+        let mut orphans = self.take_orphans();
+        let followed = self.follow_all(orphans.iter_mut().map(|orphan| &mut orphan.buffer));
+        if followed.is_err() {
+            // The device is lost, or a stream is in a capture: the memory may be in use.
+            self.keep_orphans(orphans);
         }
-        let waited = self.device.synchronize();
-        if waited.is_err() {
-            // The device is lost, and may still use the memory.
-            std::mem::forget(orphans);
-        }
-        waited
+        followed
     }
+}
+
+/// Orders a stream of another package after the work on the memory, and the later work on the
+/// memory after what the stream holds now.
+pub(crate) fn mark(stream: &Stream, buffer: &mut trijet::Buffer<u8>) -> Result<()> {
+    let uses = Uses::new().update(buffer);
+    // SAFETY: the function enqueues nothing; it only marks the place in the stream.
+    unsafe { stream.foreign("array of another package", uses, |_| Ok(())) }
 }
 
 fn failed(error: trijet::Error) -> PyErr {
