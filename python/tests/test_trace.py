@@ -75,6 +75,7 @@ def test_without_a_driver_the_reason_is_told(monkeypatch):
 
 
 def test_another_tool_is_refused(monkeypatch):
+    monkeypatch.setenv("TRIJET_LIBCUDA", "/nowhere/libcuda.so.1")
     monkeypatch.setenv("CUDA_INJECTION64_PATH", "other.so")
     with pytest.raises(ValueError, match="another tool"), trijet.trace():
         pass
