@@ -4,7 +4,7 @@
 
 BUNDLE has the programs `trijet` and `xtask`. FOLDER is in memory (tmpfs). Needs tifffile, imagecodecs,
 h5py, hdf5plugin, zarr 3 and mrcfile. Prints CSV: the direction, the format, the median of the rates in
-GB/s, the rate of npy in the same rounds, their ratio, and for encoded inputs the rate of decoding alone.
+GB/s, the rate of npy in the same rounds, the median of the ratios of the rounds, and for encoded inputs the rate of decoding alone.
 The direction `max` is a run whose result is the maximum along the rows of each image, so that the output
 takes no time; the direction `axis 1` reads the stack along its second axis. Every result is compared with
 NumPy's. ROUNDS and FORMATS are variables of the environment.
@@ -72,10 +72,15 @@ def gzip_chunks(path, data):
 
 
 def row(direction, name, call, beside, alone=""):
-    """Prints the medians of two runs in turn."""
-    rates = [(call(), beside()) for _ in range(ROUNDS)]
+    """Prints the medians of two runs in turn, each of which is the first in every other round."""
+    rates = []
+    for number in range(ROUNDS):
+        first = call() if number % 2 == 0 else None
+        npy = beside()
+        rates.append((first or call(), npy))
     own, npy = (statistics.median(column) for column in zip(*rates))
-    print(f"{direction},{name},{own:.3f},{npy:.3f},{own / npy:.3f},{alone}", flush=True)
+    ratio = statistics.median(own / npy for own, npy in rates)
+    print(f"{direction},{name},{own:.3f},{npy:.3f},{ratio:.3f},{alone}", flush=True)
 
 
 def main():

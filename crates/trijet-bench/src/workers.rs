@@ -136,6 +136,7 @@ impl Runner {
                 run.wait()?
             }
         };
+        between[1].synchronize()?;
         let time = between[1].elapsed_since(&between[0])?.seconds() * 1e6;
         Ok(vec![
             Value::new("time", "us", time),

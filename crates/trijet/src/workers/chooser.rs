@@ -171,7 +171,11 @@ impl Chosen<'_> {
         let Self { chooser, key, policy, between, run } = self;
         let report = run.wait();
         let time = match (&report, &between) {
-            (Ok(_), Some([begin, end])) => end.elapsed_since(begin)?.seconds(),
+            (Ok(_), Some([begin, end])) => {
+                // The run is complete, but the record after it may not be.
+                end.synchronize()?;
+                end.elapsed_since(begin)?.seconds()
+            }
             (Ok(_), None) => return report,
             (Err(_), _) => f64::INFINITY,
         };
