@@ -53,6 +53,13 @@ def _copied(out: Any, result: Any) -> None:
     out[...] = result
 
 
+def _cupy_stream(cupy: Any, stream: Any) -> Any:
+    """The stream of a stage as a stream of CuPy."""
+    if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14
+        return cupy.cuda.Stream.from_external(stream)
+    return cupy.cuda.ExternalStream(stream.handle, stream.device)
+
+
 def _call_of(function: Callable[..., Any], arrays: str) -> Callable[[Any, Any, Any], None]:
     """The function that the pipeline calls for each chunk."""
     names = list(inspect.signature(function).parameters)
@@ -73,7 +80,7 @@ def _call_of(function: Callable[..., Any], arrays: str) -> Callable[[Any, Any, A
     def with_cupy(x: Any, out: Any, stream: Any) -> None:
         import cupy
 
-        with cupy.cuda.Device(stream.device), cupy.cuda.ExternalStream(stream.handle, stream.device):
+        with cupy.cuda.Device(stream.device), _cupy_stream(cupy, stream):
             own = cupy.from_dlpack(out)
             _copied(own, called(cupy.from_dlpack(x), own, stream))
 
