@@ -172,7 +172,7 @@ impl Chosen<'_> {
         let report = run.wait();
         let time = match (&report, &between) {
             (Ok(_), Some([begin, end])) => {
-                // The run is complete, but the record after it may not be.
+                // The run is complete, but the event after it may not be.
                 end.synchronize()?;
                 end.elapsed_since(begin)?.seconds()
             }
