@@ -5,7 +5,7 @@
 //! by a copy of a disk at one moment. The output is on an ext4 file system in an image file. The
 //! image file is on a second file system, which is frozen while the image file is copied. This
 //! needs root and loop devices. Before that, runs into each format are killed at many moments, and
-//! continued.
+//! continued. With names of outputs, only these are killed and lose their power.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
@@ -31,18 +31,27 @@ const OUTPUTS: [&str; 6] = ["out.npy", "out.raw", "out.tif", "out.h5", "out.zarr
 /// The number of times that runs of each output are killed.
 const KILLS: u64 = 200;
 
-pub(crate) fn run() -> Result<()> {
-    let status = Command::new("cargo")
-        .args(["test", "--package", "trijet-cli", "--test", "failing_files", "--test", "traced"])
-        .env("TRIJET_FILES", "all")
-        .current_dir(root())
-        .status()?;
+pub(crate) fn run(names: &[&str]) -> Result<()> {
+    let outputs: Vec<&str> = match names {
+        [] => OUTPUTS.to_vec(),
+        _ => OUTPUTS.into_iter().filter(|output| names.contains(output)).collect(),
+    };
+    if outputs.len() < names.len() {
+        return Err(format!("files: the outputs are {}", OUTPUTS.join(", ")).into());
+    }
+    let calls: &[&str] = match names {
+        [] => &["test", "--package", "trijet-cli", "--test", "failing_files", "--test", "traced"],
+        _ => &["build", "--package", "trijet-cli"],
+    };
+    let mut cargo = Command::new("cargo");
+    let status = cargo.args(calls).env("TRIJET_FILES", "all").current_dir(root()).status()?;
     if !status.success() {
         let error =
             "files: after a failed file call or a large trace, a run did not end as it should";
         return Err(error.into());
     }
-    kills()?;
+    prepare(&outputs)?;
+    kills(&outputs)?;
     if !shell("command -v mkfs.ext4 && command -v fsfreeze && command -v mountpoint")? {
         println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");
         return Ok(());
@@ -52,11 +61,11 @@ pub(crate) fn run() -> Result<()> {
         println!("SKIPPED losses of power: {error}");
         return Ok(());
     }
-    let cut = power_cuts();
+    let cut = power_cuts(&outputs);
     let unmounted = unmount();
     cut?;
     unmounted?;
-    println!("{} simulated losses of power led to no wrong bytes", CUTS * OUTPUTS.len() as u64);
+    println!("{} simulated losses of power led to no wrong bytes", CUTS * outputs.len() as u64);
     Ok(())
 }
 
@@ -80,7 +89,7 @@ fn demand(line: &str) -> Result<()> {
 }
 
 /// Makes the folder of this task, with an input and with an output in each format.
-fn prepare() -> Result<()> {
+fn prepare(outputs: &[&str]) -> Result<()> {
     // If an earlier task was killed, its file systems may still be mounted.
     if folder().exists() {
         unmount()?;
@@ -90,7 +99,7 @@ fn prepare() -> Result<()> {
     let pixels: std::result::Result<Vec<u8>, _> =
         (0..SIDE * SIDE * IMAGES).map(|n| u8::try_from(1 + n * n / 128 % 251)).collect();
     fs::write(folder().join("in.raw"), pixels?)?;
-    for output in OUTPUTS {
+    for output in outputs {
         fs::create_dir(folder().join(format!("reference-{output}")))?;
         finish(map(&reference(output), &[])?, output)?;
     }
@@ -113,9 +122,8 @@ fn finish(run: Child, case: &str) -> Result<()> {
 
 /// Kills runs of each output at many moments. Each run continues the run before it, until the
 /// output is complete.
-fn kills() -> Result<()> {
-    prepare()?;
-    for output in OUTPUTS {
+fn kills(outputs: &[&str]) -> Result<()> {
+    for output in outputs {
         let out = folder().join("killed").join(output);
         fs::create_dir_all(folder().join("killed"))?;
         let begin = Instant::now();
@@ -168,8 +176,8 @@ fn same(out: &Path, output: &str) -> Result<()> {
 }
 
 /// Cuts the power at many moments of a run for each output.
-fn power_cuts() -> Result<()> {
-    for output in OUTPUTS {
+fn power_cuts(outputs: &[&str]) -> Result<()> {
+    for output in outputs {
         let reference = reference(output);
         for cut in 0..CUTS {
             let case = format!("{output}, cut {cut}");
@@ -246,7 +254,7 @@ fn unmount() -> Result<()> {
 
 /// Starts a run. The input of the run is not on the disk that loses its power.
 fn map(output: &Path, more: &[&str]) -> Result<Child> {
-    // `debug/trijet` exists, because the tests of the command have built it.
+    // `debug/trijet` exists: it is built before.
     Ok(Command::new(target().join("debug/trijet"))
         .arg("map")
         .arg(folder().join("in.raw"))

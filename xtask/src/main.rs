@@ -91,7 +91,7 @@ fn main() -> ExitCode {
         ["damage", mutations] => fuzz::damage(mutations),
         ["explore", ..] => explore::run(&args[1..]),
         ["features"] => features::run(),
-        ["files"] => files::run(),
+        ["files", outputs @ ..] => files::run(outputs),
         ["formats"] => formats::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["loom"] => loom::run(),
