@@ -570,35 +570,35 @@ fn run(executor: Executor, seed: u64) -> String {
 
 #[test]
 fn a_fault_hangs_and_leaks_nothing_in_the_greedy_order() {
-    for seed in seeds(0..1500) {
+    for seed in seeds(0..1000) {
         run(Executor::Virtual(Order::Greedy), seed);
     }
 }
 
 #[test]
 fn a_fault_hangs_and_leaks_nothing_in_drawn_orders() {
-    for seed in seeds(0..1500) {
+    for seed in seeds(0..1000) {
         run(Executor::Virtual(Order::Seeded(seed)), seed);
     }
 }
 
 #[test]
 fn a_fault_hangs_and_leaks_nothing_step_by_step() {
-    for seed in seeds(0..1500) {
+    for seed in seeds(0..1000) {
         run(Executor::Virtual(Order::Pct { seed, depth: 3, steps: 200 }), seed);
     }
 }
 
 #[test]
 fn a_fault_hangs_and_leaks_nothing_on_threads() {
-    for seed in seeds(0..1500) {
+    for seed in seeds(0..1000) {
         run(Executor::Threads, seed);
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_record_byte_for_byte() {
-    for seed in seeds(0..150) {
+    for seed in seeds(0..100) {
         let orders =
             [Order::Greedy, Order::Seeded(seed), Order::Pct { seed, depth: 3, steps: 200 }];
         for order in orders {

@@ -191,8 +191,19 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
     workdir.trijet(&line.split_whitespace().collect::<Vec<_>>())
 }
 
+/// The same line with less work. Without a GPU, `--device host` changes nothing, and `overlap` takes
+/// seconds for its usual stack.
+fn shortened(line: &str) -> String {
+    let line = line.replace(" --device host", "");
+    let is_long = line.starts_with("overlap") && !line.contains("--size") && !line.contains(".npy");
+    let (call, file) = line.split_once(" > ").unwrap_or((&line, ""));
+    let call = if is_long { format!("{call} --size 8MiB") } else { call.to_owned() };
+    if file.is_empty() { call } else { format!("{call} > {file}") }
+}
+
 fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
-    for line in lines {
+    let lines: BTreeSet<String> = lines.iter().map(|line| shortened(line)).collect();
+    for line in &lines {
         let other = OTHER_ENDS.iter().find(|end| line.contains(end.0));
         let (status, words) = other.map_or((0, ""), |end| (end.1, end.2));
         for output in ["-o run.trijet", "--memory train.csv"] {

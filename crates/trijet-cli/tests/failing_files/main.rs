@@ -27,7 +27,7 @@ const INTERRUPTED: [&str; 5] = ["open", "read", "write", "sync", "truncate"];
 
 /// One call fails of this many.
 fn stride() -> usize {
-    if is_thorough() { 1 } else { 19 }
+    if is_thorough() { 1 } else { 31 }
 }
 
 fn is_thorough() -> bool {

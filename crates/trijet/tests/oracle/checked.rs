@@ -166,7 +166,7 @@ fn plain(programs: u64, runs: u64) -> Tally {
 
 #[test]
 fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
-    let (seeds, workers) = asked_or(0..200);
+    let (seeds, workers) = asked_or(0..120);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let program = &Program { refusals: Vec::new(), ..program.clone() };
         let devices = seeded(program, seed);
@@ -229,7 +229,7 @@ fn orders(op: &Op) -> bool {
 
 #[test]
 fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_ledger() {
-    let (seeds, workers) = asked_or(0..600);
+    let (seeds, workers) = asked_or(0..400);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let whole = record(program, seed, None)?;
         let mut prng = Prng::new(seed);
