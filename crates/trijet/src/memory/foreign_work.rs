@@ -88,8 +88,13 @@ impl Stream {
     #[track_caller]
     pub fn follow_device(&self, uses: Uses<'_>) -> Result<()> {
         let (driver, stream) = (self.lane().driver(), self.lane().stream.handle);
-        let run = |_| driver.follow_device(stream);
-        self.enqueue_foreign(ForeignWork::Kernels("work of other libraries"), uses, run)
+        let run = |_| {
+            self.lane().record_before_unknown()?;
+            driver.follow_device(stream)
+        };
+        self.enqueue_foreign(ForeignWork::Kernels("work of other libraries"), uses, run)?;
+        self.lane().note_unknown_wait();
+        Ok(())
     }
 
     #[track_caller]

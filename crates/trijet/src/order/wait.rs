@@ -149,6 +149,20 @@ impl LaneRef {
         Ok(())
     }
 
+    /// Records an event for the work of the lane so far, because the next operation waits for work
+    /// of other code, which may wait for the program.
+    pub(crate) fn record_before_unknown(&self) -> Result<()> {
+        self.lane().lock().record_before_host(self.gate(), self.id)
+    }
+
+    /// Marks the last operation of the lane as one that waits for work of other code.
+    pub(crate) fn note_unknown_wait(&self) {
+        let mut state = self.lane().lock();
+        let last = Position { lane: self.id, seq: state.seq };
+        state.host_fns.raise(last);
+        state.has_unknown_wait = true;
+    }
+
     fn note_wait(&self, state: &State, event: EventHandle, on: Position, called: NotedCall) {
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = StreamMark::Wait { event: event.0, on, by: Asked::User };

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::shared::OpenDevice;
 use super::stream::{Owner, Stream};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::driver::{Action, CaptureMode, GraphHandle};
+use crate::device::driver::{Action, CaptureMode, CaptureState, GraphHandle};
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
 use std::any::Any;
@@ -62,6 +62,33 @@ impl Device {
         let (handle, kind) = imported.map_err(|error| shared.failed(error))?;
         let stream = GateStream { device: shared.id, handle, maker: Maker::Program };
         Stream::open(shared, kind.class(), stream, Some(Owner(Box::new(owner))), None)
+    }
+
+    /// Whether other code captures a stream of another library into a graph now. Such a stream
+    /// takes copies, fills and launches only, see [`stream_from_raw`](Self::stream_from_raw).
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let theirs = device.stream()?;
+    /// // SAFETY: the stream is alive.
+    /// assert!(!unsafe { device.is_captured_raw(theirs.as_raw())? });
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `raw` is a created stream of this device, not a default stream, and lives during the call.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a default stream; an error of the driver.
+    pub unsafe fn is_captured_raw(&self, raw: *mut c_void) -> Result<bool> {
+        calling::refuse("is captured")?;
+        let shared = self.shared();
+        let driver = shared.domain.driver();
+        let state = driver
+            .stream_from_raw(shared.id, raw)
+            .and_then(|(handle, _)| driver.capture_state(handle));
+        state.map(|state| state != CaptureState::None).map_err(|error| shared.failed(error))
     }
 }
 

@@ -77,7 +77,7 @@ impl CudaDriver {
         );
         let followed = recorded.and_then(|()| self.stream_wait(stream, event));
         // The wait keeps what it needs of the event.
-        self.event_destroy(event).and(followed)
+        followed.and(self.event_destroy(event))
     }
 
     pub(super) fn memory_from_raw(

@@ -135,6 +135,13 @@ pub(super) const VERBS: &[Verb] = &[
             unsafe { h.device.stream_from_raw(theirs.as_raw(), ()) }.map(drop)
         })
     }),
+    Verb::new("Device::is_captured_raw", row::OBJECT, |h| {
+        let theirs = h.of_program()?;
+        call(move |h, _| {
+            // SAFETY: the call has the stream, so it is alive until then.
+            unsafe { h.device.is_captured_raw(theirs.as_raw()) }.map(drop)
+        })
+    }),
     Verb::new("Stream::wait_raw", row::WAITS, |h| {
         let event = h.device.event()?;
         event.record(&h.other)?;
