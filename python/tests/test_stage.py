@@ -231,3 +231,18 @@ def test_a_torch_stage_gets_tensors(stack):
         return x.to(torch.float32) / 2
 
     assert np.array_equal(trijet.map(stack, [halved], device="host"), stack.astype("f4") / 2)
+
+
+def test_shards_of_a_stage_have_whole_images(tmp_path):
+    """Three images of two processes: an edge in the middle of an image would be computed by both."""
+    np.save(tmp_path / "in.npy", np.arange(3 * 4 * 5, dtype="u2").reshape(3, 4, 5))
+
+    @trijet.stage(version="1")
+    def negative(x, out):
+        out[...] = 1000 - x
+
+    def run(index):
+        return trijet.map_shard((index, 2), tmp_path / "in.npy", tmp_path / "out.npy", [negative], resume=True)
+
+    assert [run(0).rows, run(1).rows] == [4, 8]
+    assert np.array_equal(np.load(tmp_path / "out.npy"), 1000 - np.load(tmp_path / "in.npy"))

@@ -31,12 +31,13 @@ fn count(rows: &[Range<u64>]) -> u64 {
     rows.iter().map(|rows| rows.end - rows.start).sum()
 }
 
-/// The whole granules that contain `rows`, which are in ascending order and end at `end` at most.
-fn whole(rows: &[Range<u64>], granule: u64, end: u64) -> Vec<Range<u64>> {
+/// The whole granules that contain `rows`, which are in ascending order and in `own`. No granule
+/// reaches beyond `own`.
+fn whole(rows: &[Range<u64>], granule: u64, own: &Range<u64>) -> Vec<Range<u64>> {
     let mut found: Vec<Range<u64>> = Vec::new();
     for one in rows {
-        let start = one.start / granule * granule;
-        let end = one.end.next_multiple_of(granule).min(end.max(one.end));
+        let start = (one.start / granule * granule).max(own.start);
+        let end = one.end.next_multiple_of(granule).min(own.end);
         match found.last_mut() {
             Some(last) if last.end >= start => last.end = last.end.max(end),
             _ => found.push(start..end),
@@ -121,10 +122,10 @@ impl<'a> Job<'a> {
     /// The rows of `output` that this job has to compute.
     #[must_use]
     pub fn todo(&self, output: &Output) -> Todo {
-        let missing = output.missing();
-        let rows = whole(&missing, self.granule, self.chain.output().layout().rows);
-        let again = count(&rows) - count(&missing);
-        Todo { rows, kept: output.done().count().saturating_sub(again) }
+        let own = output.rows();
+        let rows = whole(&output.missing(), self.granule, &own);
+        let kept = own.end - own.start - count(&rows);
+        Todo { rows, kept }
     }
 
     /// Runs a pipeline on every device, each with its share of the rows.
@@ -288,10 +289,11 @@ mod tests {
     #[test]
     fn granules_of_which_a_part_is_missing_are_computed_whole() {
         let all = [0..1, 3..5, 8..9, 30..31, 33..35];
-        assert_eq!(whole(&all, 1, 35), all);
-        assert_eq!(whole(&all, 4, 35), [0..12, 28..35]);
-        assert_eq!(whole(&all[..1], 4, 3), [0..3]);
-        assert!(whole(&[], 4, 35).is_empty());
+        assert_eq!(whole(&all, 1, &(0..35)), all);
+        assert_eq!(whole(&all, 4, &(0..35)), [0..12, 28..35]);
+        assert_eq!(whole(&[5..6, 13..14], 4, &(4..14)), [4..8, 12..14]);
+        assert_eq!(whole(&[6..7, 13..14], 4, &(6..20)), [6..8, 12..16]);
+        assert!(whole(&[], 4, &(0..35)).is_empty());
     }
 
     #[test]

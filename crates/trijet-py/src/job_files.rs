@@ -45,7 +45,8 @@ impl Parts {
         }
         let shard = Shard::new(index, count);
         let shard = shard.ok_or_else(|| refused("map", format!("no shard {index} of {count}")))?;
-        Ok(described.of_shard(shard))
+        let granule = job.chain.granule(described.granule());
+        Ok(described.of_shard(shard, granule))
     }
 
     fn start(&self) -> Result<Start> {

@@ -335,6 +335,12 @@ impl Output {
         self.missing_beside(&self.done())
     }
 
+    /// The rows that this run writes, with the numbers of [`missing`](Self::missing).
+    #[must_use]
+    pub fn rows(&self) -> Range<u64> {
+        self.target.rows_of_whole()
+    }
+
     /// Whether this run has given the output its final name. If several processes write the output,
     /// the process that finishes last gives the output its name.
     #[must_use]

@@ -27,6 +27,8 @@ pub struct Target {
     /// Texts about the annotations of the input that the output does not have.
     left_out: Vec<String>,
     shard: Option<Shard>,
+    /// The parts of the processes begin at multiples of this number of rows.
+    shard_granule: u64,
     pub(super) overwrites: bool,
 }
 
@@ -99,6 +101,7 @@ impl Target {
             plan,
             left_out,
             shard,
+            shard_granule: 1,
             overwrites,
         })
     }
@@ -147,16 +150,23 @@ impl Target {
     }
 
     /// Describes the part of the output that one of several processes writes. The process that
-    /// finishes last gives the output its final name.
+    /// finishes last gives the output its final name. The parts begin at multiples of `granule`
+    /// rows, so that the granules that a job computes whole are of one process. All processes pass
+    /// the same number.
     ///
     /// # Panics
-    /// If the target already describes the part of a process, or allows overwriting.
+    /// If the target already describes the part of a process, or allows overwriting, and if
+    /// `granule` is not a multiple of [`granule`](Self::granule).
     #[must_use]
-    pub fn of_shard(mut self, shard: Shard) -> Self {
+    pub fn of_shard(mut self, shard: Shard, granule: u64) -> Self {
         assert!(self.shard.is_none(), "the target already describes a part of an output");
+        assert!(
+            granule > 0 && granule.is_multiple_of(self.granule()),
+            "`granule` must be a multiple of the granule of the output"
+        );
         assert!(!self.overwrites, "an output of several processes cannot be written over");
         self.place = self.place.of_shard(shard);
-        self.shard = Some(shard);
+        (self.shard, self.shard_granule) = (Some(shard), granule);
         self
     }
 
@@ -171,7 +181,8 @@ impl Target {
     #[must_use]
     pub fn rows(&self) -> Range<u64> {
         let layout = self.layout();
-        self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
+        let cut = layout.granule(self.shard_granule);
+        self.shard.map_or(0..layout.rows, |shard| shard.rows(cut))
     }
 
     /// The numbers of the [rows](Self::rows) that this run writes, within the results of the whole

@@ -30,7 +30,8 @@ impl Job {
     fn target(&self, index: u64, count: u64) -> Target {
         let path = self.workdir.path(self.name);
         let target = Target::new(&path, self.array.clone(), &self.workdir.input).unwrap();
-        target.of_shard(Shard::new(index, count).unwrap())
+        let granule = target.granule();
+        target.of_shard(Shard::new(index, count).unwrap(), granule)
     }
 
     fn open(&self, index: u64, count: u64, start: Start) -> Result<Output> {

@@ -86,7 +86,10 @@ fn target_of(
             let cause = format!("{option} needs a job of one process, but this is {rank}");
             Err(Error::new(ErrorKind::InvalidValue, "map", cause))
         }
-        Some(rank) => Ok(target.of_shard(rank.shard)),
+        Some(rank) => {
+            let granule = chain.granule(target.granule());
+            Ok(target.of_shard(rank.shard, granule))
+        }
     }
 }
 
