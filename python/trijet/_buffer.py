@@ -20,11 +20,11 @@ def empty(shape: Sequence[int], dtype: Any = "float32", device: str = "auto") ->
     """An array in the memory of a device, whose elements have any values.
 
     NumPy (on the host device), CuPy, PyTorch and others take it without a copy, by DLPack: their stream waits for
-    the pending work on the array. Their later work comes before later uses of the array by this package, and before
-    the memory of a dropped array is used again: their streams may be destroyed meanwhile. Where a consumer works in
-    another stream than a default one, this follows all work of the GPU, and needs a driver for CUDA 12.5 (an older
-    one waits on the host). The driver ends a capture of a graph that goes on in any stream then, so do not use or
-    make arrays during a capture.
+    the pending work on the array. Their later work, in any stream, comes before later uses of the array by this
+    package, and before the memory of a dropped array is used again: their streams may be destroyed meanwhile. For
+    this, it follows all work of the GPU, which needs a driver for CUDA 12.5 (with an older one it waits on the host).
+    The driver ends a capture of a graph that goes on in any stream then, so do not use or make arrays during a
+    capture.
 
     >>> import numpy, trijet
     >>> numpy.from_dlpack(trijet.empty((2, 3), "int16", device="host")).shape

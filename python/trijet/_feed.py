@@ -147,6 +147,7 @@ class BatchFeed:
     def __iter__(self) -> Iterator[Any]:
         if self._feed is None:
             self._feed = _native.Feed(self._device, self._depth + 1)
+        self._feed.begin()
         self.report = FeedReport()
         self._consumed = self._skip
         batches: queue.Queue[Any] = queue.Queue(self._depth)

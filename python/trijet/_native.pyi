@@ -89,6 +89,10 @@ class Feed:
         """
         A feed with `depth` batches in page-locked memory.
         """
+    def begin(self, /) -> None:
+        """
+        Begins a loop over batches.
+        """
     @property
     def is_host(self, /) -> bool:
         """
@@ -96,8 +100,8 @@ class Feed:
         """
     def passed(self, /, stream: SupportsIndex) -> None:
         """
-        Frees the memory of batches that were dropped, after the work that `stream` has now. This is
-        the stream in which the batches are used, and it is live.
+        Frees the memory of batches of this loop that were dropped, after the work that `stream` has
+        now. This is the stream in which the batches are used, and it lives as long as the loop.
         """
     def put(self, /, batch: SupportsGetItem[int, tuple[Any, str, SupportsGetItem[int, SupportsIndex]]]) -> list[Buffer]:
         """

@@ -55,9 +55,8 @@ def _copied(out: Any, result: Any) -> None:
 
 def _cupy_stream(cupy: Any, stream: Any) -> Any:
     """The stream of a stage as a stream of CuPy."""
-    if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14
-        return cupy.cuda.Stream.from_external(stream)
-    return cupy.cuda.ExternalStream(stream.handle, stream.device)
+    make = getattr(getattr(cupy.cuda, "Stream", None), "from_external", None)  # CuPy 14 has it
+    return cupy.cuda.ExternalStream(stream.handle, stream.device) if make is None else make(stream)
 
 
 def _call_of(function: Callable[..., Any], arrays: str) -> Callable[[Any, Any, Any], None]:

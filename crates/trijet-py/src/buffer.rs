@@ -2,14 +2,15 @@
 //!
 //! A consumer that takes the array gets it in its stream: the stream waits for the pending work on
 //! the array. The stream may be destroyed at any time after that, so it is used only in this call.
-//! The default streams are never destroyed: the library marks its place in them whenever it needs
-//! their later work to come first. For any other consumer, it follows all work of the device.
+//! The consumer may also use the array in other streams later. So the library follows all work of
+//! the device before it uses the array or its memory again. A feed knows the stream in which its
+//! batches are used, and follows this stream only.
 
 use crate::array::array;
 use crate::dlpack::{DlDevice, Exported};
 use crate::error::{OrRaise, refused};
 use crate::import::{ByInterface, Imported, by_interface, imported};
-use crate::streams::{OpenDevice, UserStream, mark};
+use crate::streams::{OpenDevice, UsedIn, UserStream, UserStreamId, mark};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
@@ -29,20 +30,19 @@ pub(crate) struct SharedMemory {
 /// After which work of its consumers memory is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// After the work in the stream in which the consumer took it.
-    AfterItsStream,
+    /// After the work in the stream in which the consumer took it, in the run of a feed with this
+    /// number.
+    AfterItsStream(u64),
     /// After all work of the device.
     AfterAll,
 }
 
 struct HeldBuffer {
     buffer: Option<trijet::Buffer<u8>>,
-    /// The default streams in which consumers work.
-    users: Vec<UserStream>,
-    /// Whether a consumer works in a stream that is unknown or may be destroyed by now.
+    /// The stream in which the only consumer took the array.
+    taken_in: Option<UserStreamId>,
+    /// Whether a consumer took the array.
     is_shared: bool,
-    /// The stream in which the last consumer took the array, if it is not a default stream.
-    taken_in: Option<u64>,
 }
 
 impl SharedMemory {
@@ -51,15 +51,14 @@ impl SharedMemory {
         buffer: trijet::Buffer<u8>,
         read_only: bool,
     ) -> Self {
-        let (users, is_shared, taken_in) = (Vec::new(), false, None);
-        let state = Mutex::new(HeldBuffer { buffer: Some(buffer), users, is_shared, taken_in });
-        Self { device, state, read_only, reuse: Reuse::AfterAll }
+        let state = HeldBuffer { buffer: Some(buffer), taken_in: None, is_shared: false };
+        Self { device, state: Mutex::new(state), read_only, reuse: Reuse::AfterAll }
     }
 
-    /// The memory is used again after the work in the stream in which its consumer took it. The
-    /// stream must be the current one when [`OpenDevice::passed`] is called.
-    pub(crate) fn in_its_stream(mut self) -> Self {
-        self.reuse = Reuse::AfterItsStream;
+    /// The memory is used again after the work in the stream in which its consumer took it. This
+    /// stream must be live and current when [`OpenDevice::passed`] is called with the number `run`.
+    pub(crate) fn in_its_stream(mut self, run: u64) -> Self {
+        self.reuse = Reuse::AfterItsStream(run);
         self
     }
 
@@ -80,27 +79,20 @@ impl SharedMemory {
     /// consumer asks for no order.
     fn hand_over(&self, stream: Option<UserStream>) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(user) = stream else {
-            state.is_shared = true;
-            return Ok(());
-        };
-        state.follow_users(&self.device)?;
-        let HeldBuffer { buffer: Some(buffer), users, is_shared, taken_in } = &mut *state else {
-            return Ok(());
-        };
-        mark(&user.stream, buffer)?;
-        if !user.is_default() {
-            *is_shared = true;
-            *taken_in = Some(user.handle);
-        } else if !users.iter().any(|one| one.handle == user.handle) {
-            users.push(user);
+        if stream.is_some() {
+            state.follow_users(&self.device)?;
         }
+        let HeldBuffer { buffer: Some(buffer), taken_in, is_shared } = &mut *state else {
+            return Ok(());
+        };
+        if let Some(user) = &stream {
+            mark(&user.stream, buffer)?;
+        }
+        // With an earlier consumer, no stream has all the work.
+        let only = stream.filter(|_| !*is_shared);
+        *taken_in = only.and_then(|user| user.id());
+        *is_shared = true;
         Ok(())
-    }
-
-    /// Counts later work in any stream as work on the memory.
-    fn share(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_shared = true;
     }
 
     /// Waits on the host until no work uses the memory.
@@ -112,24 +104,24 @@ impl SharedMemory {
 impl HeldBuffer {
     /// Counts the work that the consumers have enqueued until now as work on the memory.
     fn follow_users(&mut self, device: &OpenDevice) -> Result<()> {
-        let Self { buffer: Some(buffer), users, is_shared, .. } = self else { return Ok(()) };
-        users.iter().try_for_each(|user| mark(&user.stream, buffer))?;
-        if *is_shared { device.follow_all([buffer]) } else { Ok(()) }
+        match &mut self.buffer {
+            Some(buffer) if self.is_shared => device.follow_all([buffer]),
+            _ => Ok(()),
+        }
     }
 }
 
 impl Drop for SharedMemory {
-    /// Makes no call for memory that has consumers in other streams: the collector of Python may
-    /// run at any time, and a call could end a capture of the program.
+    /// Makes no call for memory that had a consumer: the collector of Python may run at any time,
+    /// and a call could end a capture of the program.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut buffer) = state.buffer.take() else { return };
-        // A per-thread stream of another thread cannot be marked.
-        let marked = |user: &UserStream| mark(&user.stream, &mut buffer).is_ok();
-        if !state.users.iter().all(marked) || state.is_shared {
-            let stream = state.taken_in.filter(|_| self.reuse == Reuse::AfterItsStream);
-            self.device.adopt(buffer, stream);
-        }
+        let Some(buffer) = state.buffer.take().filter(|_| state.is_shared) else { return };
+        let used = match self.reuse {
+            Reuse::AfterItsStream(run) => state.taken_in.map(|stream| UsedIn { run, stream }),
+            Reuse::AfterAll => None,
+        };
+        self.device.adopt(buffer, used);
     }
 }
 
@@ -258,9 +250,7 @@ impl Buffer {
             return Err(PyAttributeError::new_err("use DLPack for this array"));
         }
         // The consumer waits for the legacy default stream, which follows the work on the array.
-        // It may work in another stream after that.
         self.hand_over(py, None)?;
-        self.memory.share();
         let order = if self.array.dtype().bytes() == 1 { "|" } else { "<" };
         let interface = PyDict::new(py);
         interface.set_item("shape", self.shape(py)?)?;
@@ -310,7 +300,7 @@ pub(crate) fn upload(
     }
     py.detach(|| {
         let device = OpenDevice::named(device)?;
-        let buffer = device.own.upload(&bytes)?;
+        let buffer = device.upload(&bytes)?;
         Buffer::new(SharedMemory::new(device, buffer, false), array)
     })
     .or_raise(py)
@@ -346,7 +336,7 @@ pub(crate) fn from_interface(
     object: &Bound<'_, PyAny>,
     device: &str,
 ) -> PyResult<Buffer> {
-    let device = py.detach(|| OpenDevice::named(device)).or_raise(py)?;
+    let device = py.detach(|| OpenDevice::of_interface(device)).or_raise(py)?;
     if device.is_host() {
         return Err(refused("asarray", "the array is in the memory of a GPU")).or_raise(py);
     }
@@ -357,6 +347,7 @@ pub(crate) fn from_interface(
 
 /// A buffer over memory of another package, ordered after the work in the stream of `producer`.
 fn over(device: Arc<OpenDevice>, found: Imported, producer: Option<UserStream>) -> Result<Buffer> {
+    device.free_orphans()?;
     let Imported { address, array, read_only, owner } = found;
     let bytes = usize::try_from(array.bytes()).unwrap_or(usize::MAX);
     // SAFETY: the producer has handed over a live array on this device, in the order of the stream

@@ -11,9 +11,10 @@ use crate::streams::OpenDevice;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trijet::PinnedBuffer;
-use trijet::{Result, Stream};
+use trijet::{ErrorKind, Result, Stream};
 use trijet_io::Array;
 
 /// Arrays in the ring start at multiples of this number of bytes.
@@ -27,7 +28,12 @@ pub(crate) struct Feed {
     device: Arc<OpenDevice>,
     stream: Stream,
     ring: Mutex<Ring>,
+    /// The number of the run, which no other feed has.
+    run: AtomicU64,
 }
+
+/// The number of the next run of any feed.
+static NEXT_RUN: AtomicU64 = AtomicU64::new(0);
 
 struct Ring {
     parts: Vec<Option<PinnedBuffer<u8>>>,
@@ -54,7 +60,9 @@ impl Feed {
             let device = OpenDevice::named(device)?;
             let stream = device.device.stream()?.named("feed");
             let parts = (0..depth.max(1)).map(|_| None).collect();
-            Ok(Self { device, stream, ring: Mutex::new(Ring { parts, next: 0 }) })
+            let ring = Mutex::new(Ring { parts, next: 0 });
+            let run = AtomicU64::new(NEXT_RUN.fetch_add(1, Ordering::Relaxed));
+            Ok(Self { device, stream, ring, run })
         })
         .or_raise(py)
     }
@@ -65,10 +73,15 @@ impl Feed {
         self.device.is_host()
     }
 
-    /// Frees the memory of batches that were dropped, after the work that `stream` has now. This is
-    /// the stream in which the batches are used, and it is live.
+    /// Begins a loop over batches.
+    fn begin(&self) {
+        self.run.store(NEXT_RUN.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Frees the memory of batches of this loop that were dropped, after the work that `stream` has
+    /// now. This is the stream in which the batches are used, and it lives as long as the loop.
     fn passed(&self, py: Python<'_>, stream: i64) -> PyResult<()> {
-        py.detach(|| self.device.passed(stream))
+        py.detach(|| self.device.passed(self.run.load(Ordering::Relaxed), stream))
     }
 
     /// Enqueues the upload of a batch: for each array its bytes in C order, its element type and
@@ -91,6 +104,17 @@ impl Feed {
 }
 
 impl Feed {
+    /// Memory for an array. Memory of dropped arrays is freed if there is not enough.
+    fn alloc(&self, bytes: usize) -> Result<trijet::Buffer<u8>> {
+        match self.stream.alloc::<u8>(bytes) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                self.device.free_orphans()?;
+                self.stream.alloc::<u8>(bytes)
+            }
+            outcome => outcome,
+        }
+    }
+
     fn upload(&self, parts: &[Part], bytes: usize) -> Result<Vec<Buffer>> {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let place = ring.next;
@@ -110,9 +134,10 @@ impl Feed {
         let mut arrays = Vec::with_capacity(parts.len());
         for part in parts {
             let len = part.bytes.len_bytes();
-            let mut buffer = self.stream.alloc::<u8>(len)?;
+            let mut buffer = self.alloc(len)?;
             self.stream.copy(&slot.slice(part.start..part.start + len), &mut buffer)?;
-            let memory = SharedMemory::new(Arc::clone(&self.device), buffer, false).in_its_stream();
+            let memory = SharedMemory::new(Arc::clone(&self.device), buffer, false);
+            let memory = memory.in_its_stream(self.run.load(Ordering::Relaxed));
             arrays.push(Buffer::new(memory, part.array.clone())?);
         }
         Ok(arrays)

@@ -174,6 +174,9 @@ pub(crate) fn by_interface(object: &Bound<'_, PyAny>) -> PyResult<ByInterface> {
     let own = |dtype: &Dtype| code.get(1..) == Some(dtype.numpy_code());
     let dtype = Dtype::ALL.into_iter().find(own);
     let dtype = dtype.or_else(|| (code == "|b1").then_some(Dtype::U8));
+    // `V2` may be any structure of two bytes.
+    let is_read = |dtype: &Dtype| *dtype != Dtype::BF16;
+    let dtype = dtype.filter(is_read);
     let dtype = dtype.filter(|dtype| dtype.bytes() == 1 || !code.starts_with('>'));
     let dtype = dtype.ok_or_else(|| refuse(format!("the type `{code}`")))?;
     if let Some(strides) = field::<Vec<i64>>(interface, "strides")?

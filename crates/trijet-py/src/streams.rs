@@ -19,27 +19,35 @@ pub(crate) struct OpenDevice {
     orphans: Mutex<Vec<Orphan>>,
 }
 
-/// Memory whose consumers' work could not be followed when it was dropped.
+/// Memory whose consumers' work was not followed yet when it was dropped.
 struct Orphan {
     buffer: trijet::Buffer<u8>,
-    /// The stream with all work of its consumers. `None` if they are not known.
-    stream: Option<u64>,
+    /// The stream with all work of its consumers. `None` if it is not known.
+    used: Option<UsedIn>,
 }
 
-/// Number of orphans above which all of them are freed at the next batch of a feed.
-const ORPHANS_MAX: usize = 64;
+/// A stream that has all work on memory, in a run of a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsedIn {
+    pub(crate) run: u64,
+    pub(crate) stream: UserStreamId,
+}
 
-/// A stream of another package.
+/// The handle of a stream that means the same stream on every thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UserStreamId(u64);
+
+/// A stream of another package, for the time of one call.
 #[derive(Debug)]
 pub(crate) struct UserStream {
-    pub(crate) handle: u64,
+    handle: u64,
     pub(crate) stream: Stream,
 }
 
 impl UserStream {
-    /// Whether it is a default stream, which is never destroyed.
-    pub(crate) fn is_default(&self) -> bool {
-        self.handle == LEGACY || self.handle == PER_THREAD
+    /// `None` for the default stream of a thread, whose handle means another stream elsewhere.
+    pub(crate) fn id(&self) -> Option<UserStreamId> {
+        (self.handle != PER_THREAD).then_some(UserStreamId(self.handle))
     }
 }
 
@@ -66,6 +74,15 @@ impl OpenDevice {
         let opened = Arc::new(Self { device, own, orphans: Mutex::default() });
         open.push((number, Arc::clone(&opened)));
         Ok(opened)
+    }
+
+    /// The device of an array that names none itself.
+    pub(crate) fn of_interface(name: &str) -> Result<Arc<Self>> {
+        if name == "auto" && trijet_tools::command::device::gpus()?.len() > 1 {
+            let cause = "there are several GPUs: name the GPU of the array, as in device='cuda:0'";
+            return Err(crate::error::refused("asarray", cause));
+        }
+        Self::named(name)
     }
 
     /// Whether the device is a host device.
@@ -100,9 +117,14 @@ impl OpenDevice {
             _ => {
                 let address = usize::try_from(handle).unwrap_or(usize::MAX);
                 let raw = std::ptr::with_exposed_provenance_mut::<c_void>(address);
-                // SAFETY: the consumer passes a live stream, by the DLPack protocol, and the value
-                // is dropped before the call of the consumer returns. It would be false for a value
-                // that is kept, because the consumer may destroy its stream at any later time.
+                // SAFETY: the consumer passes a live stream, by the DLPack protocol.
+                let captured = unsafe { self.device.is_captured_raw(raw) };
+                if captured.map_err(failed)? {
+                    return Err(PyBufferError::new_err("the stream is in a capture"));
+                }
+                // SAFETY: the stream is live, as above, and the value is dropped before the call of
+                // the consumer returns. It would be false for a value that is kept, or whose end is
+                // recorded later because the stream is in a capture.
                 unsafe { self.device.stream_from_raw(raw, ()) }
             }
         };
@@ -115,34 +137,37 @@ impl OpenDevice {
         self.own.alloc::<u8>(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Keeps memory until a later allocation has followed the work of its consumers.
-    /// If `stream` is given, it has all their work, and [`passed`](Self::passed) frees the memory.
-    pub(crate) fn adopt(&self, buffer: trijet::Buffer<u8>, stream: Option<u64>) {
-        let orphan = Orphan { buffer, stream };
+    /// Memory of the device with the content of `bytes`.
+    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<trijet::Buffer<u8>> {
+        self.free_orphans()?;
+        self.own.upload(bytes)
+    }
+
+    /// Keeps memory until a later allocation has followed the work of its consumers. With `used`,
+    /// [`passed`](Self::passed) frees the memory.
+    pub(crate) fn adopt(&self, buffer: trijet::Buffer<u8>, used: Option<UsedIn>) {
+        let orphan = Orphan { buffer, used };
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
     }
 
-    /// Frees memory that was used in the stream `handle` only, after the work in this stream until
-    /// now. The stream is live.
-    pub(crate) fn passed(&self, handle: i64) -> PyResult<()> {
-        let wanted = u64::try_from(handle).ok();
-        let is_own = |orphan: &Orphan| orphan.stream == wanted;
-        let orphans = self.take_orphans();
-        let is_many = orphans.len() > ORPHANS_MAX;
-        let (own, others): (Vec<_>, Vec<_>) = orphans.into_iter().partition(is_own);
+    /// Frees memory of the run of a feed that was used in the stream `handle` only, after the work
+    /// in this stream until now. The stream is live.
+    pub(crate) fn passed(&self, run: u64, handle: i64) -> PyResult<()> {
+        let stream = UserStreamId(handle.unsigned_abs());
+        let is_own = |orphan: &Orphan| orphan.used == Some(UsedIn { run, stream });
+        let (own, others): (Vec<_>, Vec<_>) = self.take_orphans().into_iter().partition(is_own);
         self.keep_orphans(others);
-        if !own.is_empty() {
-            let stream = self.stream(Some(handle));
-            // A stream in a capture cannot be marked; its memory stays.
-            let is_marked = |orphan: &mut Orphan| match &stream {
-                Ok(Some(user)) => mark(&user.stream, &mut orphan.buffer).is_ok(),
-                _ => false,
-            };
-            let kept = own.into_iter().filter_map(|mut one| (!is_marked(&mut one)).then_some(one));
-            self.keep_orphans(kept.collect());
-            stream?;
+        if own.is_empty() {
+            return Ok(());
         }
-        if is_many { self.free_orphans().map_err(failed) } else { Ok(()) }
+        let user = self.stream(Some(handle));
+        let is_marked = |orphan: &mut Orphan| match &user {
+            Ok(Some(user)) => mark(&user.stream, &mut orphan.buffer).is_ok(),
+            _ => false,
+        };
+        let kept = own.into_iter().filter_map(|mut one| (!is_marked(&mut one)).then_some(one));
+        self.keep_orphans(kept.collect());
+        user.map(drop)
     }
 
     /// Takes the orphans out, because memory of other packages must not be dropped under the lock:
@@ -169,7 +194,8 @@ impl OpenDevice {
         }
     }
 
-    fn free_orphans(&self) -> Result<()> {
+    /// Frees the memory that is kept, after all work of the device.
+    pub(crate) fn free_orphans(&self) -> Result<()> {
         let mut orphans = self.take_orphans();
         let followed = self.follow_all(orphans.iter_mut().map(|orphan| &mut orphan.buffer));
         if followed.is_err() {
