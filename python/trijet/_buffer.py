@@ -45,18 +45,15 @@ def asarray(array: Any, device: str = "auto") -> Any:
     <trijet.Buffer i8 [3] on host>
     """
     if hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] == _CUDA:
-        return _on(device, _native.from_dlpack(array, None))
+        found = _native.from_dlpack(array, None)
+        if device not in ("auto", found.device):
+            raise BufferError(f"the array is on {found.device}, and not on {device}; copy it there first")
+        return found
     if hasattr(array, "__cuda_array_interface__"):
         return _native.from_interface(array, device)
     own = np.ascontiguousarray(array)
     own = own.astype(own.dtype.newbyteorder("="), copy=False)
     return _native.upload(bytes_of(own), name_of(own.dtype), list(own.shape), device)
-
-
-def _on(device: str, buffer: Any) -> Any:
-    if device not in ("auto", buffer.device):
-        raise BufferError(f"the array is on {buffer.device}, and not on {device}; copy it there first")
-    return buffer
 
 
 def from_dlpack(array: Any, /, *, copy: bool | None = None) -> Any:

@@ -27,6 +27,14 @@ pub struct Todo {
     pub kept: u64,
 }
 
+impl Todo {
+    /// Number of rows that the job has to compute.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        count(&self.rows)
+    }
+}
+
 fn count(rows: &[Range<u64>]) -> u64 {
     rows.iter().map(|rows| rows.end - rows.start).sum()
 }
@@ -180,7 +188,7 @@ impl<'a> Job<'a> {
         on_rows: OnRows<'p>,
     ) -> Pipeline<'p> {
         let counted = AtomicU64::new(0);
-        let own: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
+        let own = count(todo);
         let advance = move |progress: Progress| {
             let done = progress.rows_done + own - progress.rows;
             on_rows(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
@@ -257,33 +265,53 @@ mod tests {
     use trijet_io::{Array, Dtype, Fingerprint, Input, Start, Target};
     use trijet_ops::OperationText;
 
+    /// A job in a folder: `in.raw` with `rows` rows of `data`, times 2 plus 1 to `out.raw`.
+    struct Files {
+        folder: tempfile::TempDir,
+        input: Input,
+        chain: Chain,
+        output: Output,
+    }
+
+    impl Files {
+        fn new(rows: u64, data: &[u8]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = |name: &str| folder.path().join(name);
+            fs::write(path("in.raw"), data).unwrap();
+            let array = Array::new(Dtype::U8, vec![rows, data.len() as u64 / rows]).unwrap();
+            let input = Input::open(&path("in.raw"), Some(array.clone())).unwrap();
+            let step = Step::Named(OperationText::parse("affine:2,1").unwrap());
+            let chain = Chain::new(&[step], &Origin::of(&input)).unwrap();
+            let target = Target::new(&path("out.raw"), array, &input).unwrap();
+            let run = Fingerprint::new(&input, "affine", &target);
+            let output = Output::open(&target, &run, Start::New).unwrap();
+            Self { folder, input, chain, output }
+        }
+
+        fn written(&self) -> Vec<u8> {
+            fs::read(self.folder.path().join("out.raw")).unwrap()
+        }
+    }
+
     /// Runs a job over 1000 rows of 64 bytes on several host devices. Returns the output or the
     /// error.
     fn run_on(count: usize, rows_of_input: u64) -> Result<Vec<u8>> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
         let data: Vec<u8> = (0..64_000_u32).map(|n| n.to_le_bytes()[0] % 100).collect();
-        fs::write(path("in.raw"), &data).unwrap();
-        let array = Array::new(Dtype::U8, vec![1000, 64]).unwrap();
-        let input = Input::open(&path("in.raw"), Some(array.clone())).unwrap();
-        let step = Step::Named(OperationText::parse("affine:2,1").unwrap());
-        let chain = Chain::new(&[step], &Origin::of(&input)).unwrap();
-        let target = Target::new(&path("out.raw"), array, &input).unwrap();
-        let run = Fingerprint::new(&input, "affine", &target);
-        let mut output = Output::open(&target, &run, Start::New).unwrap();
+        let mut files = Files::new(1000, &data);
         let devices: Vec<_> =
             (0..count).map(|_| Device::open(Select::Host(0))).collect::<Result<_>>().unwrap();
         let settings = Settings { chunk: Some(Bytes(640)), ..Settings::default() };
-        let job = Job::new(&chain, &devices, input.layout(), 1, settings).unwrap();
+        let Files { folder, input, chain, output } = &mut files;
+        let job = Job::new(chain, &devices, input.layout(), 1, settings).unwrap();
         if rows_of_input < 1000 {
-            let file = fs::File::options().write(true).open(path("in.raw")).unwrap();
+            let file = fs::File::options().write(true).open(folder.path().join("in.raw")).unwrap();
             file.set_len(rows_of_input * 64).unwrap();
         }
-        let todo = job.todo(&output).rows;
-        let reports = job.run(&input, &mut output, &todo, &Cancel::new(), &|_| ())?;
+        let todo = job.todo(output).rows;
+        let reports = job.run(input, output, &todo, &Cancel::new(), &|_| ())?;
         assert_eq!(reports.len(), count);
         assert_eq!(reports.iter().map(|report| report.rows).sum::<u64>(), 1000);
-        Ok(fs::read(path("out.raw")).unwrap())
+        Ok(files.written())
     }
 
     #[test]
@@ -309,24 +337,16 @@ mod tests {
     /// granules again.
     #[test]
     fn an_output_with_parts_of_granules_is_completed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        fs::write(path("in.raw"), [1; 70]).unwrap();
-        let array = Array::new(Dtype::U8, vec![35, 2]).unwrap();
-        let input = Input::open(&path("in.raw"), Some(array.clone())).unwrap();
-        let step = Step::Named(OperationText::parse("affine:2,1").unwrap());
-        let chain = Chain::new(&[step], &Origin::of(&input)).unwrap();
-        let target = Target::new(&path("out.raw"), array, &input).unwrap();
-        let run = Fingerprint::new(&input, "affine", &target);
-        let mut output = Output::open(&target, &run, Start::New).unwrap();
+        let mut files = Files::new(35, &[1; 70]);
+        let Files { input, chain, output, .. } = &mut files;
         output.write(1..3, &[3; 4]).unwrap();
         output.write(8..34, &[3; 52]).unwrap();
         let devices = [Device::open(Select::Host(0)).unwrap()];
-        let job = Job::new(&chain, &devices, input.layout(), 4, Settings::default()).unwrap();
-        let todo = job.todo(&output);
+        let job = Job::new(chain, &devices, input.layout(), 4, Settings::default()).unwrap();
+        let todo = job.todo(output);
         assert_eq!(todo, Todo { rows: vec![0..8, 32..35], kept: 24 });
-        job.run(&input, &mut output, &todo.rows, &Cancel::new(), &|_| ()).unwrap();
-        assert_eq!(fs::read(path("out.raw")).unwrap(), [3; 70]);
+        job.run(input, output, &todo.rows, &Cancel::new(), &|_| ()).unwrap();
+        assert_eq!(files.written(), [3; 70]);
     }
 
     /// The second device cannot read its rows. The first device is stopped, and the error names the

@@ -24,17 +24,9 @@ pub(crate) struct SharedMemory {
     pub(crate) device: Arc<OpenDevice>,
     state: Mutex<HeldBuffer>,
     read_only: bool,
-    reuse: Reuse,
-}
-
-/// After which work of its consumers memory is used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reuse {
-    /// After the work in the stream in which the consumer took it, in the run of a feed with this
-    /// number.
-    AfterItsStream(u64),
-    /// After all work of the device.
-    AfterAll,
+    /// The number of the run of a feed whose batch this is: the memory is used again after the work
+    /// in the stream in which its consumer took it. Other memory follows all work of the device.
+    run: Option<u64>,
 }
 
 struct HeldBuffer {
@@ -52,13 +44,13 @@ impl SharedMemory {
         read_only: bool,
     ) -> Self {
         let state = HeldBuffer { buffer: Some(buffer), taken_in: None, is_shared: false };
-        Self { device, state: Mutex::new(state), read_only, reuse: Reuse::AfterAll }
+        Self { device, state: Mutex::new(state), read_only, run: None }
     }
 
     /// The memory is used again after the work in the stream in which its consumer took it. This
     /// stream must be live and current when [`OpenDevice::passed`] is called with the number `run`.
     pub(crate) fn in_its_stream(mut self, run: u64) -> Self {
-        self.reuse = Reuse::AfterItsStream(run);
+        self.run = Some(run);
         self
     }
 
@@ -117,10 +109,7 @@ impl Drop for SharedMemory {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(buffer) = state.buffer.take().filter(|_| state.is_shared) else { return };
-        let used = match self.reuse {
-            Reuse::AfterItsStream(run) => state.taken_in.map(|stream| UsedIn { run, stream }),
-            Reuse::AfterAll => None,
-        };
+        let used = self.run.zip(state.taken_in).map(|(run, stream)| UsedIn { run, stream });
         self.device.adopt(buffer, used);
     }
 }

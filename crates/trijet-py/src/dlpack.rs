@@ -116,31 +116,46 @@ pub(crate) fn dtype_of(found: &DlType) -> Option<Dtype> {
 /// are null.
 pub(crate) unsafe fn lengths_of(tensor: &DlTensor) -> PyResult<Vec<u64>> {
     let axes = usize::try_from(tensor.ndim).map_err(|_| PyBufferError::new_err("no axes"))?;
-    if axes == 0 {
-        return Ok(vec![1]);
-    }
-    // SAFETY: the caller passes a tensor whose shape has a number for each axis.
-    let shape = unsafe { std::slice::from_raw_parts(tensor.shape, axes) };
+    let numbers = |start: *mut i64| match axes > 0 && !start.is_null() {
+        // SAFETY: the caller passes a tensor whose shape and strides have a number for each axis.
+        true => Some(unsafe { std::slice::from_raw_parts(start, axes) }),
+        false => None,
+    };
+    let shape = match numbers(tensor.shape) {
+        None if axes > 0 => return Err(PyBufferError::new_err("no lengths")),
+        shape => shape.unwrap_or_default(),
+    };
+    dense_lengths(shape, numbers(tensor.strides), 1).map_err(PyBufferError::new_err)
+}
+
+/// The lengths of the axes of a dense array in C order, or the reason why it is none. An element
+/// has `parts` of the units of `strides`. An array without axes has one element.
+pub(crate) fn dense_lengths(
+    shape: &[i64],
+    strides: Option<&[i64]>,
+    parts: i64,
+) -> Result<Vec<u64>, String> {
     let lengths = shape.iter().map(|length| u64::try_from(*length)).collect::<Result<Vec<_>, _>>();
-    let lengths = lengths.map_err(|_| PyBufferError::new_err("a negative length"))?;
-    if tensor.strides.is_null() || lengths.contains(&0) {
-        return Ok(lengths);
+    let lengths = lengths.map_err(|_| "a negative length".to_owned())?;
+    if let Some(strides) = strides.filter(|_| !lengths.contains(&0)) {
+        if strides.len() != shape.len() {
+            return Err("as many strides as axes are needed".to_owned());
+        }
+        let dense: Vec<i64> =
+            strides_of(shape).into_iter().map(|stride| stride.saturating_mul(parts)).collect();
+        let differs = |axis: &usize| shape[*axis] > 1 && strides[*axis] != dense[*axis];
+        if let Some(axis) = (0..shape.len()).find(differs) {
+            return Err(format!(
+                "axis {axis} has the stride {}, and C order needs {}; make the array contiguous",
+                strides[axis], dense[axis]
+            ));
+        }
     }
-    // SAFETY: the caller passes a tensor whose strides have a number for each axis.
-    let strides = unsafe { std::slice::from_raw_parts(tensor.strides, axes) };
-    let dense = strides_of(shape);
-    let differs = |axis: &usize| shape[*axis] > 1 && strides[*axis] != dense[*axis];
-    match (0..axes).find(differs) {
-        None => Ok(lengths),
-        Some(axis) => Err(PyBufferError::new_err(format!(
-            "axis {axis} has the stride {}, and C order needs {}; make the array contiguous",
-            strides[axis], dense[axis]
-        ))),
-    }
+    Ok(if lengths.is_empty() { vec![1] } else { lengths })
 }
 
 /// The strides of an array in C order, in elements.
-pub(crate) fn strides_of(shape: &[i64]) -> Vec<i64> {
+fn strides_of(shape: &[i64]) -> Vec<i64> {
     let mut step = 1_i64;
     let mut strides: Vec<i64> = shape
         .iter()

@@ -1,12 +1,13 @@
 //! Tensors of other packages, through DLPack capsules or `__cuda_array_interface__`.
 
 use crate::dlpack::{
-    Managed, ManagedVersioned, PLAIN, VERSIONED, dtype_of, lengths_of, strides_of,
+    Managed, ManagedVersioned, PLAIN, VERSIONED, dense_lengths, dtype_of, lengths_of,
 };
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::any::Any;
 use std::ffi::{CStr, c_void};
 use trijet::Dtype;
 use trijet_io::Array;
@@ -16,16 +17,14 @@ pub(crate) struct Imported {
     pub(crate) address: u64,
     pub(crate) array: Array,
     pub(crate) read_only: bool,
-    pub(crate) owner: Owner,
+    /// Returns the memory to its producer when it is dropped, on any thread.
+    pub(crate) owner: Box<dyn Any + Send>,
 }
 
-/// Returns the tensor to its producer when it is dropped, on any thread.
-pub(crate) enum Owner {
+/// Returns a tensor to its producer when it is dropped, on any thread.
+enum Owner {
     Plain(*mut Managed),
     Versioned(*mut ManagedVersioned),
-    /// The producer of an array that has no capsule. Python counts it down at once, or when a
-    /// thread has its lock again.
-    Object(#[expect(dead_code, reason = "kept until it is dropped")] Py<PyAny>),
 }
 
 // SAFETY: DLPack lets a consumer call the deleter from any thread, once.
@@ -34,7 +33,6 @@ unsafe impl Send for Owner {}
 impl Drop for Owner {
     fn drop(&mut self) {
         match *self {
-            Self::Object(_) => {}
             Self::Plain(tensor) => {
                 // SAFETY: a live tensor that was taken out of its capsule.
                 if let Some(deleter) = unsafe { (*tensor).deleter } {
@@ -125,7 +123,6 @@ pub(crate) fn imported(
         Owner::Plain(tensor) => unsafe { &(*tensor).tensor },
         // SAFETY: a live tensor of version 1, which `owner` keeps.
         Owner::Versioned(tensor) => unsafe { &(*tensor).tensor },
-        Owner::Object(_) => unreachable!("a capsule has a tensor"),
     };
     let dtype = dtype_of(&tensor.dtype)
         .ok_or_else(|| PyBufferError::new_err("the element type of the tensor is not supported"))?;
@@ -138,7 +135,7 @@ pub(crate) fn imported(
         0 => 16,
         _ => (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset),
     };
-    Ok(Imported { address, array, read_only, owner })
+    Ok(Imported { address, array, read_only, owner: Box::new(owner) })
 }
 
 /// An array by its `__cuda_array_interface__`, and the stream whose work comes first.
@@ -179,27 +176,9 @@ pub(crate) fn by_interface(object: &Bound<'_, PyAny>) -> PyResult<ByInterface> {
     let dtype = dtype.filter(is_read);
     let dtype = dtype.filter(|dtype| dtype.bytes() == 1 || !code.starts_with('>'));
     let dtype = dtype.ok_or_else(|| refuse(format!("the type `{code}`")))?;
-    if let Some(strides) = field::<Vec<i64>>(interface, "strides")?
-        && !shape.contains(&0)
-    {
-        let size = i64::try_from(dtype.bytes()).unwrap_or(i64::MAX);
-        let dense = strides_of(&shape).into_iter().map(|stride| stride.saturating_mul(size));
-        let mut axes = shape.iter().zip(strides.iter().zip(dense)).enumerate();
-        if strides.len() != shape.len() {
-            return Err(refuse("as many strides as axes are needed".to_owned()));
-        }
-        if let Some((axis, (_, (stride, dense)))) =
-            axes.find(|(_, (length, (stride, dense)))| **length > 1 && **stride != *dense)
-        {
-            return Err(refuse(format!(
-                "axis {axis} has the stride {stride}, and C order needs {dense}; make the array \
-                 contiguous"
-            )));
-        }
-    }
-    let lengths = shape.iter().map(|length| u64::try_from(*length)).collect::<Result<Vec<_>, _>>();
-    let lengths = lengths.map_err(|_| refuse("a negative length".to_owned()))?;
-    let lengths = if lengths.is_empty() { vec![1] } else { lengths };
+    let strides: Option<Vec<i64>> = field(interface, "strides")?;
+    let bytes = i64::try_from(dtype.bytes()).unwrap_or(i64::MAX);
+    let lengths = dense_lengths(&shape, strides.as_deref(), bytes).map_err(refuse)?;
     let array = Array::new(dtype, lengths).map_err(|error| refuse(error.to_string()))?;
     let stream = match field::<i64>(interface, "stream")? {
         Some(0) => return Err(refuse("the stream 0, which names no stream".to_owned())),
@@ -208,6 +187,7 @@ pub(crate) fn by_interface(object: &Bound<'_, PyAny>) -> PyResult<ByInterface> {
         stream => stream,
     };
     let address = if array.bytes() == 0 { 16 } else { address };
-    let owner = Owner::Object(object.clone().unbind());
+    // Python counts the object down at once, or when a thread has its lock again.
+    let owner = Box::new(object.clone().unbind());
     Ok(ByInterface { imported: Imported { address, array, read_only, owner }, stream })
 }

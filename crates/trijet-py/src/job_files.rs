@@ -15,7 +15,7 @@ use trijet::{Bytes, Cancel, Device, Error, Pipeline, Result, Source};
 use trijet_io::{
     Durability, Fingerprint, Input, Output, Shard, Start, Stopped, Target, refuse_sources, shown,
 };
-use trijet_map::{Chain, Job, Step, Todo, beside_chunks, for_chunks};
+use trijet_map::{Chain, Job, Step, beside_chunks, for_chunks};
 
 /// The number of bytes of each copy that measures the rates of the model.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
@@ -102,12 +102,12 @@ pub(crate) fn run(
     let devices = parts.devices(&chain)?;
     let granule = chain.granule(target.granule());
     let own = Job::new(&chain, &devices, input.layout(), granule, parts.options.settings)?;
-    let Todo { rows: todo, kept } = own.todo(&output);
-    let left: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
-    progress.all.store(left + kept, Ordering::Relaxed);
+    let todo = own.todo(&output);
+    let kept = todo.kept;
+    progress.all.store(todo.count() + kept, Ordering::Relaxed);
     progress.done.store(kept, Ordering::Relaxed);
     let on_rows = |rows| progress.add(rows);
-    let reports = match own.run(&input, &mut output, &todo, cancel, &on_rows) {
+    let reports = match own.run(&input, &mut output, &todo.rows, cancel, &on_rows) {
         Ok(reports) => reports,
         Err(error) => {
             let is_kept = parts.source.has_files();

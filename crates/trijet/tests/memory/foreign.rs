@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use trijet::memory::dlpack::DlManagedTensor;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::testing::{Capture, CaptureMode};
 use trijet::{Device, ErrorKind, Readiness, Result, Uses};
 
 fn devices(order: Order, faults: Vec<Fault>) -> Vec<Device> {
@@ -233,6 +234,22 @@ fn a_stream_waits_for_an_event_of_others() -> Result<()> {
         ours.copy(&x, &mut h)?;
         assert_eq!(&*h.read()?, &[9; 64], "seed {seed}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_stream_of_another_library_tells_whether_it_is_captured() -> Result<()> {
+    let device = device();
+    let theirs = device.stream()?;
+    // SAFETY: the stream outlives both.
+    let ours = unsafe { device.stream_from_raw(theirs.as_raw(), ())? };
+    // SAFETY: the stream is alive.
+    let is_captured = || unsafe { device.is_captured_raw(theirs.as_raw()) };
+    assert!(!is_captured()?);
+    let capture = Capture::begin(&ours, CaptureMode::ThreadLocal)?;
+    assert!(is_captured()?);
+    capture.end()?;
+    assert!(!is_captured()?);
     Ok(())
 }
 

@@ -18,14 +18,13 @@ use super::stop::cancel_on_signals;
 use crate::args::{MapOptions, is_stream};
 use crate::ranks::OwnRank;
 use crate::timeline;
-use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_io::{Durability, Fingerprint, Input, Output, Start, Target};
 use trijet_io::{file_error, refuse_sources};
-use trijet_map::{Chain, Job, Origin, Step, Todo, beside_chunks};
+use trijet_map::{Chain, Job, Origin, Step, beside_chunks};
 
 /// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
 /// a damaged image.
@@ -127,10 +126,6 @@ fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Optio
     }
 }
 
-fn rows_of(todo: &[Range<u64>]) -> u64 {
-    todo.iter().map(|rows| rows.end - rows.start).sum()
-}
-
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     if is_stream(&options.output) {
         return stream::run(options);
@@ -178,9 +173,10 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let job = Job::new(&chain, &devices, input.layout(), granule, settings(options, &input))?;
     say_start(options, &output, &target, rank.as_ref());
-    let Todo { rows: todo, kept } = job.todo(&output);
-    let bar = RowsDone::new(rows_of(&todo) + kept, kept);
-    let ran = job.run(&input, &mut output, &todo, &cancel, &|rows| bar.add(rows));
+    let todo = job.todo(&output);
+    let kept = todo.kept;
+    let bar = RowsDone::new(todo.count() + kept, kept);
+    let ran = job.run(&input, &mut output, &todo.rows, &cancel, &|rows| bar.add(rows));
     bar.clear();
     let reports = match ran {
         Ok(reports) => reports,
