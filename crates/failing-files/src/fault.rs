@@ -9,9 +9,17 @@ use libc::{AT_FDCWD, c_int, c_long, c_void};
 use std::ffi::CStr;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The fault at the call with the number `FAILING_FILES_AT`.
+/// The call that `FAILING_FILES_AT` names.
+#[derive(Clone, Copy)]
+enum At {
+    Number(u64),
+    /// The first call with this line in the log.
+    Line(&'static [u8]),
+}
+
+/// The fault at this call.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -30,7 +38,7 @@ enum Fault {
 struct Settings {
     root: &'static [u8],
     log: c_long,
-    at: u64,
+    at: At,
     fault: Fault,
     /// The calls that the file system lacks: pairs `NAME=ERROR`, separated by commas.
     without: &'static [u8],
@@ -42,6 +50,8 @@ const REFUSED: c_int = 99;
 static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
 /// The number of watched calls so far.
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Whether the call with the fault was made.
+static REACHED: AtomicBool = AtomicBool::new(false);
 
 /// The value of an environment variable. The program does not change this variable.
 pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
@@ -65,10 +75,11 @@ fn settings() -> Option<&'static Settings> {
         }
         let fault = variable(c"FAILING_FILES_FAULT").map_or(Fault::None, fault_of);
         let at = match variable(c"FAILING_FILES_AT").map(CStr::to_bytes) {
-            None => 0,
+            None => At::Number(0),
+            Some(line) if line.contains(&b' ') => At::Line(line),
             Some(text) => match number(text) {
-                Some(at) => at,
-                None => refuse("FAILING_FILES_AT is not a number"),
+                Some(at) => At::Number(at),
+                None => refuse("FAILING_FILES_AT is neither a number nor a line of the log"),
             },
         };
         let without = variable(c"FAILING_FILES_WITHOUT").map_or(&b""[..], CStr::to_bytes);
@@ -141,8 +152,17 @@ pub(crate) fn call(
     if lacks(name, target) {
         return -1;
     }
-    let is_later = matches!(settings.fault, Fault::Stop) && number > settings.at;
-    if number != settings.at && !is_later {
+    let is_at = match settings.at {
+        At::Number(at) => number == at,
+        At::Line(line) => {
+            line.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "))
+                == Some(below)
+        }
+    };
+    // Only one call has the fault, and after it each call of a process that stops.
+    let is_first = is_at && !REACHED.swap(true, Ordering::SeqCst);
+    let is_later = matches!(settings.fault, Fault::Stop) && REACHED.load(Ordering::SeqCst);
+    if !is_first && !is_later {
         return real(whole);
     }
     let half = if whole > 1 { whole / 2 } else { whole };

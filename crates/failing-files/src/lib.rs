@@ -6,8 +6,9 @@
 //!   must not contain symbolic links.
 //! - `FAILING_FILES_LOG`: the file to which each watched call appends a line, with the name of the
 //!   call and the path of its file.
-//! - `FAILING_FILES_AT`: the number of the watched call that fails. The first watched call has the
-//!   number 1.
+//! - `FAILING_FILES_AT`: the watched call that fails: its number, or its line in the log. The first
+//!   watched call has the number 1. A line means the first call with this line. Threads may make
+//!   calls in another order in each run, and then a number means another call.
 //! - `FAILING_FILES_FAULT`: `error=N` with the number of an error; `short`: only a part of the
 //!   bytes is moved; `tear`: a part of the bytes is moved, and after that the process dies;
 //!   `before` and `after`: the process dies before or after the call; `stop`: the process stops

@@ -222,10 +222,16 @@ impl Place {
 
     /// Runs the job. The call with this number has the fault.
     pub(crate) fn run(&self, more: &[&str], fault: Option<(usize, Fault)>) -> Ended {
+        let fault = fault.map(|(at, fault)| (at.to_string(), fault));
+        self.run_with(more, fault.as_ref().map(|(at, fault)| (at.as_str(), *fault)))
+    }
+
+    /// Runs the job. The call with this number or with this line in the log has the fault.
+    pub(crate) fn run_with(&self, more: &[&str], fault: Option<(&str, Fault)>) -> Ended {
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut command = self.watched(more, log.path());
         if let Some((at, fault)) = fault {
-            command.env("FAILING_FILES_AT", at.to_string());
+            command.env("FAILING_FILES_AT", at);
             command.env("FAILING_FILES_FAULT", fault.words(self));
         }
         Ended::of(&mut command, log.path())
