@@ -46,7 +46,6 @@ const TIMEOUT_S: u64 = 20;
 /// The default time of each target in seconds.
 const SECONDS: u64 = 60;
 
-/// Runs one target or all targets, each for a number of seconds.
 /// Runs every target of the readers of files with `mutations` damaged files, without a fuzzer.
 pub(crate) fn damage(mutations: &str) -> Result<()> {
     mutations.parse::<u64>()?;
@@ -59,6 +58,7 @@ pub(crate) fn damage(mutations: &str) -> Result<()> {
     if status.success() { Ok(()) } else { Err("damage: a reader failed".into()) }
 }
 
+/// Runs one target or all targets, each for a number of seconds.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (seconds, only) = match arguments {
         [] => (SECONDS, None),
