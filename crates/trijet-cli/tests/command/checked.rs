@@ -1,5 +1,6 @@
 //! Every command that does device work runs under the checker without a finding.
 
+use crate::doctor;
 use crate::workdir::{Images, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 
@@ -151,8 +152,7 @@ fn overlap_without_a_wait_has_a_finding_and_fails() {
 
 #[test]
 fn doctor_has_no_finding() {
-    let call = ["doctor", "--device", "host", "--check", "--json"];
-    without_finding(&Workdir::new().trijet(&call).json());
+    without_finding(&doctor::examined().json());
 }
 
 #[test]

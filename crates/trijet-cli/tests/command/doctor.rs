@@ -4,6 +4,7 @@
 use crate::built::empty_driver;
 use crate::workdir::{Ran, Workdir};
 use serde_json::Value;
+use std::sync::LazyLock;
 
 /// Asserts that a measured value has enough samples and a median within its range.
 #[track_caller]
@@ -18,6 +19,14 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     let list = value[key].as_array().unwrap_or_else(|| panic!("no {key}"));
     assert!(!list.is_empty(), "{key} is empty");
     list
+}
+
+/// A run with a verdict, as JSON. It takes seconds, so tests share it.
+pub(crate) fn examined() -> Ran {
+    static EXAMINED: LazyLock<Ran> = LazyLock::new(|| {
+        Workdir::new().trijet(&["doctor", "--device", "host", "--check", "--json"])
+    });
+    EXAMINED.clone()
 }
 
 #[test]
@@ -51,7 +60,7 @@ fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
 
 #[test]
 fn every_measurement_is_in_the_json_with_its_unit() {
-    let value = Workdir::new().trijet(&["doctor", "--device", "host", "--json"]).json();
+    let value = examined().json();
     assert!(value["measured_on"].as_str().unwrap().contains("not a GPU"), "{value:#}");
     assert!(value["device"]["l2_bytes"].is_null(), "an unknown size is null");
     for copy in list(&value, "copies") {

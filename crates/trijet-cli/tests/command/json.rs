@@ -1,6 +1,7 @@
 //! The documents of `--json` are those of docs/json.md.
 
 use crate::built::empty_driver;
+use crate::doctor;
 use crate::tables::{Reader, is_of_benchmarks};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
@@ -104,8 +105,7 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     let mut with_driver = workdir.command(&["devices", "--json"]);
     let ran = Ran::from(with_driver.env("TRIJET_LIBCUDA", empty_driver()).output().unwrap());
     reader.document("devices", &ran);
-    let doctor = ["doctor", "--device", "host", "--json", "--check"];
-    reader.document("doctor", &workdir.trijet(&doctor));
+    reader.document("doctor", &doctor::examined());
     let text = "Action,Pointer,Size,Stream,Device\nallocate,1,4096,0,0\nfree,1,,0,0\nallocate,2,4096,0,1\n";
     workdir.file("a.csv", text.as_bytes());
     let replay = ["replay", "a.csv", "--device", "host", "--json", "--check", "--limit", "20MiB"];
