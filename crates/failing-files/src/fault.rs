@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The call that `FAILING_FILES_AT` names.
 #[derive(Clone, Copy)]
-enum At {
+enum FaultyCall {
     Number(u64),
     /// The first call with this line in the log.
     Line(&'static [u8]),
 }
 
-/// The fault at this call.
+/// The fault of this call.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -38,7 +38,7 @@ enum Fault {
 struct Settings {
     root: &'static [u8],
     log: c_long,
-    at: At,
+    at: FaultyCall,
     fault: Fault,
     /// The calls that the file system lacks: pairs `NAME=ERROR`, separated by commas.
     without: &'static [u8],
@@ -75,10 +75,10 @@ fn settings() -> Option<&'static Settings> {
         }
         let fault = variable(c"FAILING_FILES_FAULT").map_or(Fault::None, fault_of);
         let at = match variable(c"FAILING_FILES_AT").map(CStr::to_bytes) {
-            None => At::Number(0),
-            Some(line) if line.contains(&b' ') => At::Line(line),
+            None => FaultyCall::Number(0),
+            Some(line) if line.contains(&b' ') => FaultyCall::Line(line),
             Some(text) => match number(text) {
-                Some(at) => At::Number(at),
+                Some(at) => FaultyCall::Number(at),
                 None => refuse("FAILING_FILES_AT is neither a number nor a line of the log"),
             },
         };
@@ -153,8 +153,8 @@ pub(crate) fn call(
         return -1;
     }
     let is_at = match settings.at {
-        At::Number(at) => number == at,
-        At::Line(line) => {
+        FaultyCall::Number(at) => number == at,
+        FaultyCall::Line(line) => {
             line.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "))
                 == Some(below)
         }

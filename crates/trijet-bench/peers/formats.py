@@ -5,9 +5,10 @@
 BUNDLE has the programs `trijet` and `xtask`. FOLDER is in memory (tmpfs). Needs tifffile, imagecodecs,
 h5py, hdf5plugin, zarr 3 and mrcfile. Prints CSV: the direction, the format, the median of the rates in
 GB/s, the rate of npy in the same rounds, the median of the ratios of the rounds, and for encoded inputs the
-rate of decoding alone. `numpy again` is a second npy file: the file alone makes this difference. The direction
-`max` is a run whose result is the maximum along the rows of each image, so that the output takes no time; the direction `axis 1` reads the stack along its second axis. Every result is compared with
-NumPy's. ROUNDS and FORMATS are variables of the environment.
+rate of decoding alone. `numpy again` is a second npy file: the file alone makes this difference. The
+direction `max` is a run whose result is the maximum along the rows of each image, so that the output takes
+no time; the direction `axis 1` reads the stack along its second axis. Every result is compared with NumPy's.
+ROUNDS and FORMATS are variables of the environment.
 """
 import json
 import os

@@ -116,16 +116,17 @@ pub(crate) fn dtype_of(found: &DlType) -> Option<Dtype> {
 /// are null.
 pub(crate) unsafe fn lengths_of(tensor: &DlTensor) -> PyResult<Vec<u64>> {
     let axes = usize::try_from(tensor.ndim).map_err(|_| PyBufferError::new_err("no axes"))?;
-    let numbers = |start: *mut i64| match axes > 0 && !start.is_null() {
-        // SAFETY: the caller passes a tensor whose shape and strides have a number for each axis.
-        true => Some(unsafe { std::slice::from_raw_parts(start, axes) }),
-        false => None,
-    };
-    let shape = match numbers(tensor.shape) {
-        None if axes > 0 => return Err(PyBufferError::new_err("no lengths")),
-        shape => shape.unwrap_or_default(),
-    };
-    dense_lengths(shape, numbers(tensor.strides), 1).map_err(PyBufferError::new_err)
+    if axes == 0 {
+        return dense_lengths(&[], None, 1).map_err(PyBufferError::new_err);
+    }
+    if tensor.shape.is_null() {
+        return Err(PyBufferError::new_err("no lengths"));
+    }
+    // SAFETY: the caller passes a tensor whose shape and strides have a number for each axis, and
+    // `numbers` is not called for null.
+    let numbers = |start: *mut i64| unsafe { std::slice::from_raw_parts(start, axes) };
+    let strides = (!tensor.strides.is_null()).then(|| numbers(tensor.strides));
+    dense_lengths(numbers(tensor.shape), strides, 1).map_err(PyBufferError::new_err)
 }
 
 /// The lengths of the axes of a dense array in C order, or the reason why it is none. An element

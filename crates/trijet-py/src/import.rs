@@ -22,15 +22,15 @@ pub(crate) struct Imported {
 }
 
 /// Returns a tensor to its producer when it is dropped, on any thread.
-enum Owner {
+enum OwnedTensor {
     Plain(*mut Managed),
     Versioned(*mut ManagedVersioned),
 }
 
 // SAFETY: DLPack lets a consumer call the deleter from any thread, once.
-unsafe impl Send for Owner {}
+unsafe impl Send for OwnedTensor {}
 
-impl Drop for Owner {
+impl Drop for OwnedTensor {
     fn drop(&mut self) {
         match *self {
             Self::Plain(tensor) => {
@@ -105,7 +105,7 @@ pub(crate) fn imported(
     let (owner, read_only) =
         if let Some(tensor) = taken(&capsule, VERSIONED, c"used_dltensor_versioned") {
             let tensor = tensor.cast::<ManagedVersioned>();
-            let owner = Owner::Versioned(tensor);
+            let owner = OwnedTensor::Versioned(tensor);
             // SAFETY: a live tensor of this capsule; the version comes first in every version.
             let major = unsafe { (*tensor).major };
             if major != 1 {
@@ -114,15 +114,15 @@ pub(crate) fn imported(
             // SAFETY: a live tensor of version 1, which has the flags.
             (owner, unsafe { (*tensor).flags } & 1 != 0)
         } else if let Some(tensor) = taken(&capsule, PLAIN, c"used_dltensor") {
-            (Owner::Plain(tensor.cast()), false)
+            (OwnedTensor::Plain(tensor.cast()), false)
         } else {
             return Err(PyBufferError::new_err("__dlpack__ returned no capsule of DLPack"));
         };
     let tensor = match owner {
         // SAFETY: a live tensor of version 0, which `owner` keeps.
-        Owner::Plain(tensor) => unsafe { &(*tensor).tensor },
+        OwnedTensor::Plain(tensor) => unsafe { &(*tensor).tensor },
         // SAFETY: a live tensor of version 1, which `owner` keeps.
-        Owner::Versioned(tensor) => unsafe { &(*tensor).tensor },
+        OwnedTensor::Versioned(tensor) => unsafe { &(*tensor).tensor },
     };
     let dtype = dtype_of(&tensor.dtype)
         .ok_or_else(|| PyBufferError::new_err("the element type of the tensor is not supported"))?;
