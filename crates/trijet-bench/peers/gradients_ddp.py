@@ -41,12 +41,14 @@ class Backward(torch.autograd.Function):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, layers, width, batch, rank):
+    def __init__(self, layers, width, batch, rank, world):
         super().__init__()
         empty = lambda: torch.nn.Parameter(torch.zeros(width, width, device="cuda", dtype=torch.bfloat16))
         self.weights = torch.nn.ParameterList(empty() for _ in range(layers))
         self.left = numbers(width + layers, batch, 2 * rank)
         self.right = numbers(width, batch, 2 * rank + 1)
+        pair = torch.arange(width, device="cuda") % ((world + 1) // 2)
+        self.right[pair != rank // 2] = 0  # so that at most two ranks add to an element
         self.incoming = numbers(batch, width, 101)
         self.other = numbers(width, width, 103)
         self.width, self.computed = width, torch.cuda.Event(enable_timing=True)
@@ -105,7 +107,7 @@ def rank(index, world, steps, layers, width, batches, caps, digests):
     show(f"note\tpytorch {torch.__version__}, NCCL {version}, gradient_as_bucket_view")
     for batch, wanted in zip(batches, digests):
         name = f"{layers} layers of {width}, batch {batch}, ddp"
-        inner = Model(layers, width, batch, index)
+        inner = Model(layers, width, batch, index, world)
         for cap in caps:
             model = DistributedDataParallel(
                 inner, device_ids=[index], bucket_cap_mb=cap, gradient_as_bucket_view=True

@@ -235,7 +235,7 @@ pub const BENCHMARKS: [Benchmark; 23] = [
     },
     Benchmark {
         name: "layers",
-        measures: "a model in two halves on two GPUs, compared with the whole model on one",
+        measures: "a model in stages, one on each GPU, compared with the stages on one GPU",
         definition: include_str!("../definitions/layers.toml"),
         runs: Runs::OwnDevices,
         read: |text| by_device(text, crate::layers::run),

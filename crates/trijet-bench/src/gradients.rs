@@ -74,15 +74,18 @@ struct Rank {
 }
 
 impl Rank {
-    fn new(device: &Device, rank: u64, model: &Model, batch: usize) -> Result<Self> {
-        let (stream, width) = (device.stream()?, model.width);
-        let matrix = |len: usize, salt| {
-            let numbers: Vec<_> = (0..len as u64).map(|at| number(at, salt)).collect();
-            stream.upload(&numbers)
-        };
+    /// An element of a gradient is zero on all but two of `ranks` devices, because a sum of more
+    /// elements has several right values: bf16 rounds after each addition.
+    fn new(device: &Device, (rank, ranks): (u64, u64), of: &Model, batch: usize) -> Result<Self> {
+        let (stream, width) = (device.stream()?, of.width);
+        let numbers = |len: usize, salt| (0..len as u64).map(move |at| number(at, salt));
+        let matrix = |len, salt| stream.upload(&numbers(len, salt).collect::<Vec<_>>());
+        let pair = |at: u64| at / batch as u64 % ranks.div_ceil(2);
+        let of_pair = |(at, number)| if pair(at) == rank / 2 { number } else { bf16::ZERO };
+        let right: Vec<_> = (0..).zip(numbers(width * batch, 2 * rank + 1)).map(of_pair).collect();
         Ok(Self {
-            left: matrix((width + model.layers) * batch, 2 * rank)?,
-            right: matrix(width * batch, 2 * rank + 1)?,
+            left: matrix((width + of.layers) * batch, 2 * rank)?,
+            right: stream.upload(&right)?,
             incoming: matrix(batch * width, 101)?,
             other: matrix(width * width, 103)?,
             outgoing: stream.alloc(batch * width)?,
@@ -125,7 +128,8 @@ struct Ranks {
 
 impl Ranks {
     fn new(devices: &[Device], model: &Model, batch: usize) -> Result<Self> {
-        let rank = |(rank, device)| Rank::new(device, rank, model, batch);
+        let ranks = devices.len() as u64;
+        let rank = |(rank, device)| Rank::new(device, (rank, ranks), model, batch);
         let ranks = (0..).zip(devices).map(rank).collect::<Result<_>>()?;
         Ok(Self { ranks, layers: model.layers })
     }
@@ -371,44 +375,51 @@ mod tests {
     use super::*;
     use crate::definition::{ByDevice, parse};
     use crate::setting::checked_device;
-    use trijet::Select;
-    use trijet::sim::Order;
+    use trijet::sim::{HostConfig, Order};
+
+    /// The digest of the sums over so many ranks, computed by the host.
+    fn digest_of_host(ranks: u64, Model { layers, width, .. }: &Model, batch: usize) -> u64 {
+        let mut all = 0;
+        for layer in 0..*layers {
+            let mut sums = Vec::new();
+            for place in 0..width * width {
+                let (row, column) = (place / width + layer, place % width);
+                let of_rank = |rank: u64| {
+                    let product = |k: usize| {
+                        let [a, b] = [row, column].map(|row| (row * batch + k) as u64);
+                        number(a, 2 * rank).to_f32() * number(b, 2 * rank + 1).to_f32()
+                    };
+                    bf16::from_f32((0..batch).map(product).sum()).to_f32()
+                };
+                let first = 2 * (column as u64 % ranks.div_ceil(2));
+                sums.push(bf16::from_f32((first..ranks).take(2).map(of_rank).sum()));
+            }
+            all = digest(all, &sums);
+        }
+        all
+    }
 
     #[test]
     fn each_plan_has_an_exposed_time_and_the_sums_are_those_of_the_host() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        let devices = Device::host(HostConfig::new().devices(4))?;
         let text = include_str!("../definitions/gradients.toml");
         let host = parse::<ByDevice<Definition>>(text)?.host;
         let setting = Setting::for_tests(&device);
         let mut show = |_: trijet_tools::progress::Step<'_>| ();
         let mut steps = Steps::new(&mut show);
-        let printed = measure(&setting, &devices, &host, &mut steps)?.to_string();
+        let printed = measure(&setting, &devices[..2], &host, &mut steps)?.to_string();
         for part in ["backward alone: step", "copies, buckets of 1 MiB: exposed", "the chosen plan"]
         {
             assert!(printed.contains(part), "{part}: {printed}");
         }
         let mut results = Results::of_device(&device);
-        let case = BatchCase { model: &host.models[0], batch: 8, name: "", samples: 1 };
-        let found = ours(&setting, &devices, case, &mut results)?;
-        let (width, batch, layers) = (16, 8, 3);
-        let mut all = 0;
-        for layer in 0..layers {
-            let mut sums = Vec::new();
-            for place in 0..width * width {
-                let (row, column) = (place / width + layer, place % width);
-                let of_rank = |rank: u64| {
-                    let product = |k: u64| {
-                        let [a, b] = [row, column].map(|row| row * batch + k);
-                        number(a, 2 * rank).to_f32() * number(b, 2 * rank + 1).to_f32()
-                    };
-                    bf16::from_f32((0..batch).map(product).sum())
-                };
-                sums.push(bf16::from_f32(of_rank(0).to_f32() + of_rank(1).to_f32()));
-            }
-            all = digest(all, &sums);
+        for count in 2..=4 {
+            let (model, batch) = (&host.models[0], 8);
+            let case = BatchCase { model, batch, name: "", samples: 1 };
+            let found = ours(&setting, &devices[..count], case, &mut results)?;
+            assert_eq!(found, digest_of_host(count as u64, model, batch), "{count} devices");
         }
-        assert_eq!(found, all);
         Ok(())
     }
 }

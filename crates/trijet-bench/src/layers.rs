@@ -1,5 +1,5 @@
-//! A model in two halves on two devices, with each order of its micro-batches. The comparison is
-//! the whole model on one device.
+//! A model in equal stages, one on each device, with each order of its micro-batches. The
+//! comparison is the same stages on one device.
 #![forbid(unsafe_code)]
 
 use crate::gemm::product;
@@ -18,6 +18,7 @@ use trijet_tools::stats::Samples;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
     samples: usize,
+    /// The layers of the whole model.
     layers: usize,
     width: usize,
     rows: usize,
@@ -47,16 +48,17 @@ fn number(at: usize) -> bf16 {
     bf16::from_f32((at * 31 % 9) as f32 - 4.0)
 }
 
-/// A pass of one micro-batch through a half of the model.
+/// A pass of one micro-batch through a stage of the model.
 #[derive(Debug, Clone, Copy)]
-struct HalfPass<'a> {
+struct StagePass<'a> {
     stream: &'a Stream,
     direction: Direction,
     definition: &'a Definition,
 }
 
-/// Half of the model on a device.
-struct Half {
+/// The layers of a stage on a device.
+struct StageLayers {
+    layers: usize,
     weights: Buffer<bf16>,
     transposed: Buffer<bf16>,
     /// The activations between two layers. The layers use the two buffers alternately.
@@ -67,10 +69,15 @@ struct Half {
     multiprocessors: u32,
 }
 
-impl Half {
-    fn new(device: &Device, Definition { width, rows, .. }: &Definition) -> Result<Self> {
+impl StageLayers {
+    fn new(
+        device: &Device,
+        layers: usize,
+        Definition { width, rows, .. }: &Definition,
+    ) -> Result<Self> {
         let (s, [weights, transposed]) = (device.stream()?, matrices(*width));
         Ok(Self {
+            layers,
             weights: s.upload(&weights)?,
             transposed: s.upload(&transposed)?,
             between: [s.alloc(rows * width)?, s.alloc(rows * width)?],
@@ -79,23 +86,24 @@ impl Half {
         })
     }
 
-    /// Enqueues all layers of the half: forward from `x` to `y`, or backward with the products for
+    /// Enqueues all layers of the stage: forward from `x` to `y`, or backward with the products for
     /// the gradients of the weights.
     fn pass(
         &mut self,
-        pass: HalfPass<'_>,
+        pass: StagePass<'_>,
         x: &View<'_, bf16>,
         mut y: ViewMut<'_, bf16>,
     ) -> Result<()> {
-        let HalfPass { stream, direction, definition: of } = pass;
-        let (multiprocessors, [one, other]) = (self.multiprocessors, &mut self.between);
+        let StagePass { stream, direction, definition: of } = pass;
+        let Self { layers, multiprocessors, between: [one, other], .. } = self;
+        let (layers, multiprocessors) = (*layers, *multiprocessors);
         let weights =
             if direction == Direction::Forward { &self.weights } else { &self.transposed };
-        for layer in 0..of.layers {
+        for layer in 0..layers {
             let (source, target) =
                 if layer % 2 == 0 { (&*one, &mut *other) } else { (&*other, &mut *one) };
             let a = || if layer == 0 { *x } else { source.view() };
-            let d = if layer + 1 == of.layers { y.reborrow() } else { target.view_mut() };
+            let d = if layer + 1 == layers { y.reborrow() } else { target.view_mut() };
             if direction == Direction::Backward {
                 let sizes = [of.width, of.width, of.rows];
                 let gradient = self.of_weights.view_mut();
@@ -108,11 +116,11 @@ impl Half {
     }
 }
 
-/// The model on one or two devices, with the micro-batches that one run processes.
+/// The model in stages, with the micro-batches that one run processes.
 struct Model<'a> {
     definition: &'a Definition,
     devices: Vec<Device>,
-    halves: Vec<Half>,
+    stages: Vec<StageLayers>,
     pipeline: LayerPipeline<bf16>,
     inputs: Buffer<bf16>,
     outputs: Buffer<bf16>,
@@ -121,8 +129,8 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Puts the first half on the first device, and the second half on the last device. A run has
-    /// `count` micro-batches.
+    /// Puts a stage of the model on each of `devices`, which may be equal. A run has `count`
+    /// micro-batches.
     fn new(
         devices: &[Device],
         definition: &'a Definition,
@@ -130,20 +138,19 @@ impl<'a> Model<'a> {
         count: usize,
     ) -> Result<Self> {
         let part = definition.rows * definition.width;
-        let both = [devices[0].clone(), devices[devices.len() - 1].clone()];
-        let [begin, end] = [both[0].stream()?, both[1].stream()?];
+        let (begin, end) = (devices[0].stream()?, devices[devices.len() - 1].stream()?);
         let first: Vec<_> = (0..part * count).map(number).collect();
+        let layers = definition.layers / devices.len();
+        let boundaries = vec![part; devices.len() - 1];
+        let stage = |device| StageLayers::new(device, layers, definition);
         Ok(Self {
             definition,
-            halves: both
-                .iter()
-                .map(|device| Half::new(device, definition))
-                .collect::<Result<_>>()?,
-            pipeline: LayerPipeline::new(&both, &[part], schedule, count)?,
+            stages: devices.iter().map(stage).collect::<Result<_>>()?,
+            pipeline: LayerPipeline::new(devices, &boundaries, schedule, count)?,
             inputs: begin.upload(&first)?,
             outputs: end.alloc_zeroed(part * count)?,
             gradients: begin.alloc_zeroed(part * count)?,
-            devices: both.into(),
+            devices: devices.to_vec(),
             first,
         })
     }
@@ -152,22 +159,28 @@ impl<'a> Model<'a> {
     /// gradients.
     fn enqueue(&mut self) -> Result<()> {
         let part = self.definition.rows * self.definition.width;
-        let Self { definition, halves, pipeline, inputs, outputs, gradients, .. } = self;
+        let Self { definition, stages, pipeline, inputs, outputs, gradients, .. } = self;
+        let last = stages.len() - 1;
         pipeline.run(|work| {
             let StageWork {
                 stage, micro_batch, direction, stream, input, gradient, output, ..
             } = work;
             let at = micro_batch * part..(micro_batch + 1) * part;
-            let own = HalfPass { stream, direction, definition };
-            let half = &mut halves[stage];
-            match (direction, stage, output) {
-                (Direction::Forward, 0, Some(y)) => half.pass(own, &inputs.slice(at), y),
-                (Direction::Forward, _, _) => {
-                    half.pass(own, &input.expect("stage 1"), outputs.slice_mut(at))
+            let pass = StagePass { stream, direction, definition };
+            let layers = &mut stages[stage];
+            match (direction, output) {
+                (Direction::Forward, output) => {
+                    let x = input.unwrap_or_else(|| inputs.slice(at.clone()));
+                    let y = output.unwrap_or_else(|| outputs.slice_mut(at));
+                    layers.pass(pass, &x, y)
                 }
-                (Direction::Backward, 1, Some(y)) => half.pass(own, &outputs.slice(at), y),
-                (Direction::Backward, _, _) => {
-                    half.pass(own, &gradient.expect("stage 0"), gradients.slice_mut(at))
+                (Direction::Backward, output) if stage == last => {
+                    let y = output.unwrap_or_else(|| gradients.slice_mut(at.clone()));
+                    layers.pass(pass, &outputs.slice(at), y)
+                }
+                (Direction::Backward, output) => {
+                    let y = output.unwrap_or_else(|| gradients.slice_mut(at));
+                    layers.pass(pass, &gradient.expect("a next stage"), y)
                 }
             }
         })
@@ -188,13 +201,14 @@ impl<'a> Model<'a> {
         let wrong = |what| Error::new(ErrorKind::InvalidValue, "bench layers", what);
         let Definition { layers, width, .. } = self.definition;
         let (mut columns, mut signs) = ((0..*width).collect::<Vec<_>>(), vec![false; *width]);
-        for _ in 0..2 * layers {
+        for _ in 0..*layers {
             let moved = |column| source(column, *width);
             let next = (0..*width)
                 .map(|column| (columns[moved(column).0], signs[moved(column).0] ^ moved(column).1));
             (columns, signs) = next.unzip();
         }
-        let found = self.devices[1].stream()?.download(&self.outputs)?;
+        let end = &self.devices[self.devices.len() - 1];
+        let found = end.stream()?.download(&self.outputs)?;
         let rows = self.first.chunks(*width).zip(found.chunks(*width));
         let is_right = |(row, found): (&[bf16], &[bf16])| {
             let wanted = |at: usize| if signs[at] { -row[columns[at]] } else { row[columns[at]] };
@@ -214,15 +228,14 @@ impl<'a> Model<'a> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
-/// `Cancelled`; every error of a device.
+/// `InvalidValue` for a wrong result, and if the layers do not divide into a stage for each device;
+/// `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
 pub(crate) fn run(
     setting: &Setting<'_>,
     definition: &Definition,
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
-    let devices = setting.devices_for("a model in halves")?;
-    measure(setting, &devices[..2], definition, steps)
+    measure(setting, &setting.devices_for("a model in stages")?, definition, steps)
 }
 
 fn measure(
@@ -231,12 +244,19 @@ fn measure(
     definition: &Definition,
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
+    let stages = devices.len();
+    if !definition.layers.is_multiple_of(stages) {
+        let cause = format!("{} layers do not divide into {stages} stages", definition.layers);
+        return Err(Error::new(ErrorKind::InvalidValue, "bench layers", cause));
+    }
+    let alone = vec![devices[0].clone(); stages];
     let mut results = Results::of_device(setting.device);
     results.note(
         "verified",
         "every output and every gradient, after the first run and after the last one",
     );
     let schedules = [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn];
+    results.note("devices", stages.to_string());
     steps.expect((schedules.len() * definition.micro_batches.len()) as u64);
     for schedule in schedules {
         for &count in &definition.micro_batches {
@@ -244,15 +264,16 @@ fn measure(
             steps.begin(&name);
             let model =
                 |devices| Model::new(devices, definition, schedule, count).map(RefCell::new);
-            let (one, two) = (model(&devices[..1])?, model(devices)?);
-            let mut sides = [("one device", &one), ("two devices", &two)]
+            let (one, all) = (model(&alone)?, model(devices)?);
+            let of_all = format!("{stages} devices");
+            let mut sides = [("one device", &one), (&of_all, &all)]
                 .map(|(name, model)| Side::new(name, || model.borrow_mut().timed()));
             warm_up(&mut sides, &setting.cancel)?;
-            [&one, &two].into_iter().try_for_each(|model| model.borrow().verify(schedule))?;
+            [&one, &all].into_iter().try_for_each(|model| model.borrow().verify(schedule))?;
             for number in 0..definition.samples {
                 round(&mut sides, number, &setting.cancel)?;
             }
-            [&one, &two].into_iter().try_for_each(|model| model.borrow().verify(schedule))?;
+            [&one, &all].into_iter().try_for_each(|model| model.borrow().verify(schedule))?;
             for side in &sides {
                 let figure = &side.figures[0];
                 let what = format!("{name}, {}", side.name);
@@ -260,8 +281,8 @@ fn measure(
             }
             let gain = sides[0].median("time") / sides[1].median("time");
             results.push(format!("{name}: gain"), "", Samples::one(gain), None);
-            let of = format!("of the formula: {:.4}", MicroBatchOrder::bubble(2, count));
-            let waits = Samples::one(1.0 - gain / 2.0);
+            let of = format!("of the formula: {:.4}", MicroBatchOrder::bubble(stages, count));
+            let waits = Samples::one(1.0 - gain / stages as f64);
             results.push_with(format!("{name}: share of waits"), "", waits, None, of);
         }
     }
@@ -281,30 +302,34 @@ mod tests {
     use super::*;
     use crate::definition::{ByDevice, parse};
     use crate::setting::checked_device;
-    use trijet::Select;
-    use trijet::sim::Order;
+    use trijet::sim::{HostConfig, Order};
 
     #[test]
     fn each_schedule_has_a_gain_and_a_wrong_output_is_an_error() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        let devices = Device::host(HostConfig::new().devices(4))?;
         let text = include_str!("../definitions/layers.toml");
         let host = parse::<ByDevice<Definition>>(text)?.host;
         let setting = Setting::for_tests(&device);
         let mut show = |_: trijet_tools::progress::Step<'_>| ();
-        let printed = measure(&setting, &devices, &host, &mut Steps::new(&mut show))?.to_string();
-        for part in
-            ["forward, 3 micro-batches, one device", "1F1B, 3 micro-batches: gain", "0.2500"]
-        {
-            assert!(printed.contains(part), "{part}: {printed}");
+        for (stages, formula) in [(2, "0.2500"), (4, "0.5000")] {
+            let steps = &mut Steps::new(&mut show);
+            let printed = measure(&setting, &devices[..stages], &host, steps)?.to_string();
+            let all = format!("1F1B, 3 micro-batches, {stages} devices");
+            let one = "forward, 3 micro-batches, one device";
+            for part in [one, &all, "1F1B, 3 micro-batches: gain", formula] {
+                assert!(printed.contains(part), "{part}: {printed}");
+            }
         }
+        let steps = &mut Steps::new(&mut show);
+        assert!(measure(&setting, &devices[..3], &host, steps).is_err(), "4 layers in 3 stages");
         let mut model = Model::new(&devices, &host, MicroBatchOrder::InTurn, 2)?;
         model.enqueue()?;
         model.verify(MicroBatchOrder::InTurn)?;
         devices[0].stream()?.fill(&mut model.gradients.slice_mut(7..8), bf16::from_f32(9.0))?;
         assert!(model.verify(MicroBatchOrder::InTurn).is_err());
         model.verify(MicroBatchOrder::Forward)?;
-        devices[1].stream()?.fill(&mut model.outputs.slice_mut(7..8), bf16::from_f32(9.0))?;
+        devices[3].stream()?.fill(&mut model.outputs.slice_mut(7..8), bf16::from_f32(9.0))?;
         assert!(model.verify(MicroBatchOrder::Forward).is_err());
         Ok(())
     }
