@@ -226,6 +226,22 @@ def test_the_stream_of_a_consumer_may_be_destroyed(cupy):
 
 
 @needs_gpu
+def test_a_stream_in_a_capture_is_refused_and_the_capture_goes_on(torch):
+    """An array would be ordered by a wait that a replay of the graph repeats, and its memory would be followed nowhere."""
+    loaded(torch)
+    buffer = trijet.asarray(np.zeros(1 << 10, "f4"), device=DEVICE)
+    x = torch.zeros(1 << 10, device=DEVICE)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with pytest.raises(BufferError, match="in a capture"):
+            torch.from_dlpack(buffer)
+        x += 1
+    graph.replay()
+    graph.replay()
+    assert (x == 2).all() and (trijet.to_numpy(buffer) == 0).all()
+
+
+@needs_gpu
 def test_the_stream_of_each_thread_is_a_stream():
     assert "dltensor" in repr(trijet.empty((3,), device=DEVICE).__dlpack__(stream=2))
 

@@ -242,7 +242,7 @@ def test_shards_of_a_stage_have_whole_images(tmp_path):
         out[...] = 1000 - x
 
     def run(index):
-        return trijet.map_shard((index, 2), tmp_path / "in.npy", tmp_path / "out.npy", [negative], resume=True)
+        return trijet.map_shard((index, 2), tmp_path / "in.npy", tmp_path / "out.npy", [negative], resume=True, device="host")
 
     assert [run(0).rows, run(1).rows] == [4, 8]
     assert np.array_equal(np.load(tmp_path / "out.npy"), 1000 - np.load(tmp_path / "in.npy"))
