@@ -1,6 +1,7 @@
 //! Saved runs: the texts, the JSON and the pages of `trijet check FILE` and `trijet trace --read`,
 //! for programs that use this library. Also [`Recording`], with which a program traces itself.
 
+use crate::cmd::program::{Folder, INJECTION, Injected, RANGES_INJECTION, files_in};
 use crate::cmd::{check, trace};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -76,7 +77,7 @@ impl Saved {
     /// `Io`; `InvalidValue` for a folder without traces.
     pub fn read(path: &Path, whole: bool) -> Result<Self> {
         if path.is_dir() {
-            let files = trace::files_in(path)?;
+            let files = files_in(path, Injected::Trace)?;
             if files.is_empty() {
                 let cause =
                     format!("{}: no file in the folder ends with .{EXTENSION}", shown(path));
@@ -198,7 +199,7 @@ impl Saved {
 /// initialise CUDA while the variables of [`Recording::environment`] are set. When this value is
 /// dropped, the folder is removed, and the recording ends.
 #[derive(Debug)]
-pub struct Recording(trace::Folder);
+pub struct Recording(Folder);
 
 impl Recording {
     /// Makes the folder.
@@ -207,14 +208,12 @@ impl Recording {
     /// `InvalidValue` if another tool traces this process; `Io`; `Unsupported` if the driver could
     /// not load a library from the folder.
     pub fn create() -> Result<Self> {
-        if std::env::var_os(trace::INJECTION).is_some() {
-            let cause = format!(
-                "{} is set: another tool traces this program; unset it first",
-                trace::INJECTION
-            );
+        if std::env::var_os(INJECTION).is_some() {
+            let cause =
+                format!("{INJECTION} is set: another tool traces this program; unset it first");
             return Err(refused("trace", cause));
         }
-        trace::Folder::create().map(Self)
+        Folder::create(Injected::Trace).map(Self)
     }
 
     /// The folder.
@@ -234,10 +233,10 @@ impl Recording {
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let library = || self.library().into_os_string();
         let mut variables =
-            vec![(RECORDINGS, self.path().as_os_str().to_owned()), (trace::INJECTION, library())];
+            vec![(RECORDINGS, self.path().as_os_str().to_owned()), (INJECTION, library())];
         // A tool for the ranges alone, which the user has chosen, gets them.
-        if std::env::var_os(trace::RANGES_INJECTION).is_none() {
-            variables.push((trace::RANGES_INJECTION, library()));
+        if std::env::var_os(RANGES_INJECTION).is_none() {
+            variables.push((RANGES_INJECTION, library()));
         }
         variables
     }
@@ -248,7 +247,7 @@ impl Recording {
     /// `Io`.
     pub fn finish(self, whole: bool) -> Result<Saved> {
         let mut open = Vec::new();
-        for path in trace::files_in(self.path())? {
+        for path in files_in(self.path(), Injected::Trace)? {
             open.push(File::open(&path).map_err(|error| file_error::io("trace", &path, error))?);
         }
         let path = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));

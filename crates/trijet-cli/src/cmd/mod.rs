@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod lesson;
 pub(crate) mod map;
 pub(crate) mod overlap;
+pub(crate) mod program;
 pub(crate) mod queues;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -1,9 +1,9 @@
-//! The folder of a run of `trijet trace`: the tracing library, the files of the traced processes,
-//! and a locked file. While the file is locked, the traced processes know that this program still
-//! runs.
+//! The folder of a run: the library that the driver loads, the files of the processes, and a locked
+//! file. While the file is locked, the processes know that this program still runs.
 #![forbid(unsafe_code)]
 
 use super::error::failed;
+use super::injected::Injected;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use std::collections::HashSet;
 use std::fmt;
@@ -11,8 +11,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
-use trijet_cupti::disk::{EXTENSION, LIBRARY, TRACER};
-use trijet_cupti::recorder::RECORDINGS;
+use trijet_cupti::disk::{LIBRARY, TRACER};
 use trijet_io::shown;
 
 /// The tracing library, which the build script compiled.
@@ -22,17 +21,18 @@ const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: TempDir,
+    pub(super) injected: Injected,
     /// The file that stays locked until this program ends.
     _tracer: File,
 }
 
 impl Folder {
-    pub(crate) fn create() -> Result<Self> {
-        let folder = TempDir::with_prefix("trijet-trace-")
-            .map_err(|error| failed("create a folder for traces", &error))?;
+    pub(crate) fn create(injected: Injected) -> Result<Self> {
+        let folder = TempDir::with_prefix(format!("trijet-{}-", injected.verb()))
+            .map_err(|error| failed("create a folder for the run", &error))?;
         let here = folder.path();
         let write = || fs::write(here.join(LIBRARY), LIBRARY_BYTES);
-        write().map_err(|error| failed("write the tracing library", &error))?;
+        write().map_err(|error| failed("write the library for the driver", &error))?;
         let tracer = File::create(here.join(TRACER)).and_then(|file| {
             file.lock()?;
             Ok(file)
@@ -42,18 +42,18 @@ impl Folder {
                 "{}: {error}; set TMPDIR to a folder of a file system that has locks",
                 shown(here)
             );
-            Error::new(ErrorKind::Io, "lock the folder for traces", cause)
+            Error::new(ErrorKind::Io, "lock the folder for the run", cause)
         })?;
         let mounted = statvfs(here).map_err(|error| failed("examine the folder", &error.into()))?;
         if mounted.f_flag.contains(StatVfsMountFlags::NOEXEC) {
             let cause = format!(
-                "{} is mounted noexec, so the driver cannot load the tracing library; set TMPDIR to \
+                "{} is mounted noexec, so the driver cannot load the library; set TMPDIR to \
                  another folder",
                 shown(here)
             );
-            return Err(Error::new(ErrorKind::Unsupported, "trace", cause));
+            return Err(Error::new(ErrorKind::Unsupported, injected.verb(), cause));
         }
-        Ok(Self { folder, _tracer: tracer })
+        Ok(Self { folder, injected, _tracer: tracer })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -64,9 +64,9 @@ impl Folder {
         self.path().join(LIBRARY)
     }
 
-    /// The files of the traced processes, in the order in which the files were created.
+    /// The files of the processes, in the order in which the files were created.
     pub(super) fn files(&self) -> Result<Vec<PathBuf>> {
-        files_in(self.path())
+        files_in(self.path(), self.injected)
     }
 
     /// The processes of this run that have not ended: the processes that still write a trace, and
@@ -92,7 +92,8 @@ impl Folder {
     /// So the list of processes is read again until a process of the run is found, or until the
     /// list has no new process.
     fn with_environment(&self) -> Vec<Running> {
-        let wanted = format!("{RECORDINGS}={}", self.path().to_string_lossy()).into_bytes();
+        let wanted =
+            format!("{}={}", self.injected.variable(), self.path().to_string_lossy()).into_bytes();
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
         for _ in 0..LISTS_MAX {
             let before = seen.len();
@@ -114,13 +115,13 @@ impl Folder {
     }
 }
 
-/// The trace files in a folder, in the order in which they were created.
-pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let list = |error| failed("list the traces", &error);
+/// The files of processes in a folder, in the order in which they were created.
+pub(crate) fn files_in(folder: &Path, injected: Injected) -> Result<Vec<PathBuf>> {
+    let list = |error| failed("list the files of processes", &error);
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(list)? {
         let path = entry.map_err(list)?.path();
-        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+        if path.extension().is_some_and(|extension| extension == injected.extension()) {
             // The name of the file consists of the number of the process and a time.
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let time: u128 =

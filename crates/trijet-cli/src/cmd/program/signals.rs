@@ -1,4 +1,4 @@
-//! The traced program: its start, the signals that it gets, and its end.
+//! The program: the signals that it gets, and its end.
 //!
 //! A signal that another process sends to this process is forwarded to the program. A signal of the
 //! terminal is not forwarded, because the terminal sends it to both processes.
@@ -61,8 +61,9 @@ pub(super) fn until_all_ended(folder: &Folder) -> Result<()> {
         pipe::register(signal, told.try_clone().map_err(failed)?).map_err(failed)?;
     }
     print_stderr(format_args!(
-        "trijet trace: waiting for processes in the background: {}; press Ctrl-C to see what was \
-         traced until then",
+        "trijet {}: waiting for processes in the background: {}; press Ctrl-C to see what was \
+         recorded until then",
+        folder.injected.verb(),
         running.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     ));
     while !running.is_empty() {

@@ -1,0 +1,35 @@
+//! The recorders that the driver loads into a program, with the names of their variables and files.
+#![forbid(unsafe_code)]
+
+use trijet_cupti::disk;
+use trijet_cupti::recorder::RECORDINGS;
+
+/// The recorder that the driver loads into a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Injected {
+    /// The activities of the GPU, for `trijet trace`.
+    Trace,
+}
+
+impl Injected {
+    /// The verb of the command.
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+        }
+    }
+
+    /// The environment variable that names the folder for the files of processes.
+    pub(crate) fn variable(self) -> &'static str {
+        match self {
+            Self::Trace => RECORDINGS,
+        }
+    }
+
+    /// The extension of these files.
+    pub(super) fn extension(self) -> &'static str {
+        match self {
+            Self::Trace => disk::EXTENSION,
+        }
+    }
+}
