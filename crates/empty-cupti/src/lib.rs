@@ -2,7 +2,12 @@
 //! that programs are traced without a GPU. The library has the functions that the tracing library
 //! calls. It reports invented records on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`]
 //! and [`empty_cupti_emit_ranges`]. After a call of [`empty_cupti_hold`], it holds full buffers
-//! until a forced flush.
+//! until a forced flush. It reports invented calls of the driver, too: [`empty_cupti_call`].
+
+mod calls;
+
+pub use calls::*;
+use calls::{Subscriber, driver_function, keep_subscriber};
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
@@ -199,7 +204,7 @@ pub extern "C" fn empty_cupti_tables() -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiSubscribe(
     subscriber: *mut *mut c_void,
-    _callback: *const c_void,
+    callback: Option<Subscriber>,
     _data: *mut c_void,
 ) -> c_int {
     let mut state = state();
@@ -207,6 +212,7 @@ pub unsafe extern "C" fn cuptiSubscribe(
         return 39;
     }
     state.subscribed = true;
+    keep_subscriber(callback);
     // SAFETY: the recorder passes a variable for its subscription.
     unsafe { subscriber.write(ptr::dangling_mut()) };
     0
@@ -300,8 +306,9 @@ pub extern "C" fn empty_cupti_hold() {
     state.holds = true;
 }
 
-/// Writes the name of a function of the CUDA runtime. Two functions have names: function 211, which
-/// launches, and function 16, which only queries.
+/// Writes the name of a function. Two functions of the CUDA runtime have names: function 211, which
+/// launches, and function 16, which only queries. The functions of the driver that
+/// [`empty_cupti_call`] reports have names.
 ///
 /// # Safety
 /// `name` is writable.
@@ -314,6 +321,10 @@ pub unsafe extern "C" fn cuptiGetCallbackName(
     let text = match (domain, number) {
         (2, 211) => c"cudaLaunchKernel_v7000",
         (2, 16) => c"cudaGetDevice_v3020",
+        (1, number) => match driver_function(number) {
+            Some(name) => name,
+            None => return 1,
+        },
         _ => return 1,
     };
     // SAFETY: the recorder passes a variable for the name.

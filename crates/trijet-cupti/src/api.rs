@@ -72,6 +72,10 @@ symbols! {
     timestamp = c"cuptiGetTimestamp": fn(*mut u64);
     /// Subscribes to CUPTI. CUPTI before version 13.3 accepts one subscriber.
     subscribe = c"cuptiSubscribe": fn(*mut *mut c_void, Subscriber, *mut c_void);
+    /// Chooses whether the subscriber is called at a function of CUDA.
+    callback = c"cuptiEnableCallback": fn(u32, *mut c_void, c_int, u32);
+    /// Writes the number of the device of a context.
+    device = c"cuptiGetDeviceId": fn(*mut c_void, *mut u32);
     /// Registers the callbacks for buffers.
     register = c"cuptiActivityRegisterCallbacks": fn(Request, Complete);
     /// Starts the collection of one kind of record.
@@ -105,6 +109,17 @@ pub enum Api {
     Driver,
     /// The CUDA runtime.
     Runtime,
+}
+
+impl Api {
+    /// The value of `CUpti_CallbackDomain`.
+    #[must_use]
+    pub fn domain(self) -> c_int {
+        match self {
+            Self::Driver => 1,
+            Self::Runtime => 2,
+        }
+    }
 }
 
 impl CuptiApi {
@@ -167,15 +182,10 @@ impl CuptiApi {
     /// The name of the CUDA function with this number. `None` if CUPTI does not know the number.
     #[must_use]
     pub fn function(&self, api: Api, number: u32) -> Option<&'static CStr> {
-        // The values of `CUpti_CallbackDomain`.
-        let domain = match api {
-            Api::Driver => 1,
-            Api::Runtime => 2,
-        };
         let mut name: *const c_char = std::ptr::null();
         // SAFETY: the call writes the local variable `name`. CUPTI refuses an unknown domain and an
         // unknown number.
-        let code = unsafe { (self.name?)(domain, number, &raw mut name) };
+        let code = unsafe { (self.name?)(api.domain(), number, &raw mut name) };
         if code != 0 || name.is_null() {
             return None;
         }

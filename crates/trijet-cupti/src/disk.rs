@@ -58,12 +58,12 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 impl Disk {
-    /// Creates the trace file, and writes `first` to it. The name of the file contains the number
-    /// of the process and the present time. The time is needed because a process may replace its
-    /// program (`exec`), and because process numbers are reused.
-    pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
+    /// Creates the file of this process, and writes `first` to it. The name of the file contains
+    /// the number of the process and the present time. The time is needed because a process may
+    /// replace its program (`exec`), and because process numbers are reused.
+    pub(crate) fn create(folder: PathBuf, extension: &str, first: &[u8]) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));
+        let path = folder.join(format!("{}-{now}.{extension}", std::process::id()));
         let mut file = OpenOptions::new()
             .append(true)
             .create_new(true)

@@ -10,7 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 /// reports success, because a program must not fail when it is traced.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
-    crate::recorder::record_this_process();
+    // CUPTI accepts one subscriber, so a process is either checked or traced.
+    if !crate::calls::record_calls_of_this_process() {
+        crate::recorder::record_this_process();
+    }
     1
 }
 

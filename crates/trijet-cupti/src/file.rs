@@ -152,7 +152,7 @@ pub struct Totals {
 }
 
 /// Appends the start of a block: the tag, and the length of the payload in bytes.
-fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
+pub(crate) fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
     let length = u16::try_from(length).expect("a payload has at most 65,535 bytes");
     out.extend([tag, 0]);
     out.extend(length.to_le_bytes());
@@ -165,7 +165,7 @@ fn words<const N: usize>(out: &mut Vec<u8>, tag: (u8, usize), words: [u32; N]) {
 }
 
 /// Appends a block of text. The text is cut off after [`NAME_BYTES_MAX`] bytes.
-fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
+pub(crate) fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
     let mut length = text.len().min(NAME_BYTES_MAX);
     while !text.is_char_boundary(length) {
         length -= 1;

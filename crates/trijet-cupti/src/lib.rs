@@ -1,10 +1,12 @@
 //! The binding of Trijet to CUPTI, NVIDIA's profiling interface. The crate is also the library that
-//! traces a foreign CUDA program.
+//! the driver loads into a foreign CUDA program.
 //!
 //! - [`api`], [`buffers`] and [`layout`] call CUPTI, lend CUPTI memory for records, and read the
 //!   records by offset.
 //! - [`file`](mod@file) writes the trace file of a process. `trijet::trace::process_file` reads it.
 //! - [`recorder`] traces the process that it runs in, for `trijet trace`.
+//! - [`call_file`] writes the call file of a process, and [`calls`] records the calls of the driver
+//!   in the process that it runs in, for `trijet check`.
 //! - `named_ranges` makes the program report its NVTX ranges to CUPTI.
 //! - [`search`] lists the files that may be a library of CUDA.
 //!
@@ -13,6 +15,8 @@
 
 pub mod api;
 pub mod buffers;
+pub mod call_file;
+pub mod calls;
 pub mod disk;
 #[cfg(injected)]
 mod entry;

@@ -23,7 +23,7 @@ pub const RANKS: [&str; 6] = [
 const COMMAND_BYTES: usize = 512;
 
 /// The command line of this process, cut off after [`COMMAND_BYTES`] bytes.
-fn command() -> String {
+pub(crate) fn command() -> String {
     let arguments: Vec<_> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let line = arguments.join(" ");

@@ -39,7 +39,7 @@ pub use parts::{pause, resume};
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxExport};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
-use crate::disk::{Disk, Stop};
+use crate::disk::{Disk, EXTENSION, Stop};
 use crate::file;
 use crate::layout::{self, kinds};
 use crate::named_ranges;
@@ -154,7 +154,7 @@ fn start(folder: PathBuf) {
     let found = usable();
     let first = first_blocks(found.as_ref().ok().map(|(api, _)| *api));
     // Without the trace file, a warning cannot be written.
-    let Ok(mut disk) = Disk::create(folder, &first) else { return };
+    let Ok(mut disk) = Disk::create(folder, EXTENSION, &first) else { return };
     let mut words = Vec::new();
     match found {
         Ok((api, own)) => {

@@ -22,6 +22,10 @@ pub const CUPTI: Names = Names {
     wheels: &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
 };
 
+/// The names of the driver.
+pub const DRIVER: Names =
+    Names { variable: "TRIJET_LIBCUDA", files: &["libcuda.so.1", "libcuda.so"], wheels: &[] };
+
 impl Names {
     /// The files to try, in the order of the result. If the environment names a file, this file is
     /// the only one. Otherwise the files are, in this order: file names without a folder for the

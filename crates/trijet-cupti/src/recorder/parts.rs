@@ -1,7 +1,7 @@
 //! Recordings of parts of a program, which the program begins and ends itself.
 
 use super::{Progress, RECORDER, Recorder, guarded};
-use crate::disk::Disk;
+use crate::disk::{Disk, EXTENSION};
 use crate::opening::first_blocks;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,8 @@ pub fn resume(folder: PathBuf) -> bool {
     let mut begun = false;
     guarded(|| {
         let Some(recorder) = subscribed().filter(|recorder| recorder.take_turn()) else { return };
-        let Ok(mut disk) = Disk::create(folder, &first_blocks(Some(recorder.api))) else {
+        let Ok(mut disk) = Disk::create(folder, EXTENSION, &first_blocks(Some(recorder.api)))
+        else {
             return recorder.give_up();
         };
         let mut words = Vec::new();

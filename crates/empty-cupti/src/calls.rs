@@ -1,0 +1,129 @@
+//! Calls of the driver that the stand-in reports to its subscriber.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The functions of the driver, whose numbers begin at 1.
+const FUNCTIONS: [&CStr; 21] = [
+    c"cuStreamCreate",
+    c"cuStreamDestroy_v2",
+    c"cuStreamWaitEvent",
+    c"cuStreamSynchronize",
+    c"cuEventRecord_ptsz",
+    c"cuEventRecord",
+    c"cuMemAlloc_v2",
+    c"cuMemFree_v2",
+    c"cuMemHostAlloc",
+    c"cuMemAllocAsync",
+    c"cuMemFreeAsync",
+    c"cuMemcpyHtoDAsync_v2",
+    c"cuMemcpyDtoHAsync_v2",
+    c"cuMemcpyDtoH_v2",
+    c"cuMemcpy2DAsync_v2",
+    c"cuMemsetD8Async",
+    c"cuLaunchKernel",
+    c"cuStreamBeginCapture_v2",
+    c"cuStreamEndCapture",
+    c"cuGraphInstantiateWithFlags",
+    c"cuGraphLaunch",
+];
+
+/// The callback of a subscriber.
+pub(crate) type Subscriber = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
+
+static SUBSCRIBER: Mutex<Option<Subscriber>> = Mutex::new(None);
+
+/// Keeps the callback of the subscriber.
+pub(crate) fn keep_subscriber(callback: Option<Subscriber>) {
+    *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner) = callback;
+}
+
+/// A bit for each function that the subscriber asked for.
+static ENABLED: AtomicU64 = AtomicU64::new(0);
+
+/// The name of a function of the driver.
+pub(crate) fn driver_function(number: u32) -> Option<&'static CStr> {
+    FUNCTIONS.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+}
+
+/// Chooses whether the subscriber is called at a function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiEnableCallback(
+    enable: u32,
+    _subscriber: *mut c_void,
+    domain: c_int,
+    number: u32,
+) -> c_int {
+    if domain != 1 || driver_function(number).is_none() {
+        return 1;
+    }
+    match enable {
+        0 => ENABLED.fetch_and(!(1 << number), Ordering::Relaxed),
+        _ => ENABLED.fetch_or(1 << number, Ordering::Relaxed),
+    };
+    0
+}
+
+/// Writes 0, the number of the only device.
+///
+/// # Safety
+/// `device` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetDeviceId(_context: *mut c_void, device: *mut u32) -> c_int {
+    // SAFETY: the recorder passes a variable for the number.
+    unsafe { device.write(0) };
+    0
+}
+
+/// `CUpti_CallbackData`.
+#[repr(C)]
+struct CallbackData {
+    site: c_int,
+    function: *const c_char,
+    arguments: *const c_void,
+    result: *const c_int,
+    symbol: *const c_char,
+    context: *mut c_void,
+    context_number: u32,
+    correlation_data: *mut u64,
+    correlation: u32,
+}
+
+/// Reports a call of the driver to the subscriber, at its start and at its return. `arguments` is a
+/// structure with the arguments of the function, and `code` is what the call returns. A function
+/// that this library does not know, or that the subscriber did not ask for, is not reported.
+///
+/// # Safety
+/// `name` is a terminated text. `arguments` has the layout of the function's arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn empty_cupti_call(
+    name: *const c_char,
+    arguments: *const c_void,
+    code: c_int,
+) {
+    // SAFETY: the caller passes a terminated text.
+    let name = unsafe { CStr::from_ptr(name) };
+    let number = (1_u32..).zip(FUNCTIONS).find(|(_, one)| *one == name);
+    let Some((number, name)) = number else { return };
+    let subscriber = *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(subscriber) = subscriber else { return };
+    if ENABLED.load(Ordering::Relaxed) & (1 << number) == 0 {
+        return;
+    }
+    for site in [0, 1] {
+        let data = CallbackData {
+            site,
+            function: name.as_ptr(),
+            arguments,
+            result: if site == 0 { ptr::null() } else { &raw const code },
+            symbol: ptr::null(),
+            context: ptr::dangling_mut(),
+            context_number: 1,
+            correlation_data: ptr::null_mut(),
+            correlation: 0,
+        };
+        subscriber(ptr::null_mut(), 1, number, (&raw const data).cast());
+    }
+}

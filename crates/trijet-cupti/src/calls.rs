@@ -1,0 +1,347 @@
+//! The recorder of the calls that a foreign program makes to the driver, for `trijet check`.
+//!
+//! It is a part of the library that the driver loads into the program, as the recorder of traces.
+//! CUPTI calls [`called`] on the thread of the program at each function of [`functions`], and the
+//! call is appended to a list. A thread of the recorder writes the list to the call file.
+//!
+//! The program comes first:
+//!
+//! - A callback waits for nothing but the lock of the list, which no thread keeps during a call of
+//!   the driver, of the loader or of the system.
+//! - A call of the driver by the recorder itself, or inside a callback, is not recorded.
+//! - If the list is full, calls are lost and counted. No panic leaves a callback.
+//! - A forked child has no CUDA, and records nothing.
+
+mod arguments;
+mod functions;
+mod kernels;
+mod stack;
+mod writer;
+
+use crate::api::{ANOTHER_SUBSCRIBER, Api, CuptiApi};
+use crate::call_file::{self, Head, NO_STACK, PER_THREAD};
+use crate::disk::Disk;
+use crate::opening::{command, usable};
+use crate::system;
+use arguments::{CallbackData, LaunchArguments};
+use functions::{Argument, FUNCTIONS, LaunchForm, Recorded, find};
+use kernels::Kernel;
+use stack::Frames;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The environment variable that names the folder for the call files of processes.
+pub const CALLS: &str = "TRIJET_CALLS";
+
+/// An upper limit of the numbers of the functions of the driver in CUPTI.
+const NUMBERS_MAX: u32 = 4096;
+/// Maximum number of bytes of calls that wait for the writer.
+const STAGED_MAX: usize = 64 << 20;
+/// Maximum number of stacks of a process. Calls with further stacks have none.
+const STACKS_MAX: u32 = 1 << 16;
+/// The number of waiting bytes at which the writer is woken.
+const STAGED_BYTES: usize = 1 << 20;
+
+static RECORDER: OnceLock<CallRecorder> = OnceLock::new();
+
+thread_local! {
+    /// Whether this thread is inside of the recorder.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// The number of this thread; 0 before its first call.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+#[derive(Debug)]
+struct CallRecorder {
+    api: CuptiApi,
+    process: u32,
+    /// The function of [`FUNCTIONS`] with each number of CUPTI, and whether its default stream is
+    /// the one of the thread.
+    by_number: Vec<Option<(u16, bool)>>,
+    list: Mutex<List>,
+    changed: Condvar,
+    disk: Mutex<Option<Disk>>,
+}
+
+/// The blocks that wait for the writer, and what they have numbers for.
+#[derive(Debug, Default)]
+struct List {
+    staged: Vec<u8>,
+    calls: u64,
+    lost: u64,
+    contexts: HashSet<u32>,
+    kernels: HashMap<u64, (u32, Kernel)>,
+    kernel_count: u32,
+    stacks: HashMap<Frames, u32>,
+    phase: Phase,
+}
+
+/// The phase of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    #[default]
+    Running,
+    /// The process exits.
+    Ending,
+    Done,
+}
+
+/// Runs the body of a callback, and catches a panic, because the caller is not Rust code.
+fn guarded(body: impl FnOnce()) {
+    drop(catch_unwind(AssertUnwindSafe(body)));
+}
+
+/// Records the calls of this process until it exits, into a file in the folder that [`CALLS`]
+/// names. Returns whether the variable is set. Failures become blocks of the file, because the
+/// program must go on.
+pub fn record_calls_of_this_process() -> bool {
+    let Some(folder) = std::env::var_os(CALLS) else { return false };
+    guarded(|| {
+        if RECORDER.get().is_none() {
+            start(folder.into());
+        }
+    });
+    true
+}
+
+fn start(folder: PathBuf) {
+    let mut first = Vec::new();
+    call_file::header(&mut first, std::process::id());
+    call_file::command(&mut first, &command());
+    let found = usable();
+    if let Err(trouble) = &found {
+        call_file::trouble(&mut first, trouble);
+    }
+    for (number, function) in (0_u16..).zip(FUNCTIONS) {
+        call_file::function(&mut first, number, function.name.as_bytes());
+    }
+    let Ok(mut disk) = Disk::create(folder, call_file::EXTENSION, &first) else { return };
+    let mut words = Vec::new();
+    if let Ok((api, _)) = found {
+        let recorder = RECORDER.get_or_init(|| CallRecorder::new(api));
+        if recorder.subscribe(&mut words) {
+            // Without an exit handler, the calls of the last moments are lost.
+            let _registered = system::at_exit(ended);
+            recorder.list().staged.extend(words);
+            return recorder.run(disk);
+        }
+    }
+    call_file::end(&mut words, 0, 0);
+    // If the disk is full, the file has no end, which its reader reports.
+    let _written = disk.append_now(&words);
+}
+
+impl CallRecorder {
+    fn new(api: CuptiApi) -> Self {
+        let of = |number| find(api.function(Api::Driver, number)?.to_str().ok()?);
+        Self {
+            api,
+            process: std::process::id(),
+            by_number: (0..NUMBERS_MAX).map(of).collect(),
+            list: Mutex::default(),
+            changed: Condvar::new(),
+            disk: Mutex::new(None),
+        }
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Subscribes to CUPTI, and asks for a callback at each function. Returns whether CUPTI
+    /// accepted it. Appends the reason to `words` if not.
+    fn subscribe(&self, words: &mut Vec<u8>) -> bool {
+        let mut subscriber: *mut c_void = std::ptr::null_mut();
+        let code = self.api.subscribe.map_or(1, |call| {
+            // SAFETY: the call writes the local variable. `called` is mapped until the process
+            // ends. False if this library is unloaded before. The driver never unloads it.
+            unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
+        });
+        match code {
+            0 => {}
+            ANOTHER_SUBSCRIBER => {
+                call_file::trouble(
+                    words,
+                    "another tool in this process, such as a profiler, has subscribed to CUPTI",
+                );
+                return false;
+            }
+            code => {
+                let words_of = format!("CUPTI refused a subscription: error {code}");
+                call_file::trouble(words, &words_of);
+                return false;
+            }
+        }
+        let mut refused = 0;
+        for (number, function) in (0..).zip(&self.by_number) {
+            if function.is_some()
+                && let Some(call) = self.api.callback
+            {
+                // SAFETY: the subscriber is the one that CUPTI has just made. CUPTI has named the
+                // number itself, and refuses an unknown one.
+                let code = unsafe { call(1, subscriber, Api::Driver.domain(), number) };
+                refused += u32::from(code != 0);
+            }
+        }
+        if refused > 0 {
+            let words_of = format!("CUPTI refused callbacks for {refused} functions");
+            call_file::trouble(words, &words_of);
+        }
+        true
+    }
+
+    /// Takes a callback of CUPTI.
+    fn take(&self, number: u32, data: CallbackData) {
+        let Some(Some((index, per_thread))) = self.by_number.get(number as usize) else { return };
+        let function = &FUNCTIONS[usize::from(*index)];
+        let wanted = match function.recorded {
+            Recorded::AtStart | Recorded::Unload => data.is_start(),
+            Recorded::AtReturn | Recorded::Launch(_) => !data.is_start(),
+        };
+        if !wanted || std::process::id() != self.process {
+            return;
+        }
+        let code = if data.is_start() { 0 } else { data.code() };
+        let head = Head {
+            function: *index,
+            flags: if *per_thread { PER_THREAD } else { 0 },
+            code,
+            thread: thread_number(),
+            context: data.context_number(),
+            stack: NO_STACK,
+        };
+        self.note_context(head.context, data.context());
+        let head = match function.has_stack && code == 0 {
+            true => Head { stack: self.stack(stack::here()), ..head },
+            false => head,
+        };
+        match function.recorded {
+            Recorded::Launch(form) => self.launch(head, data, form),
+            Recorded::Unload => self.list().kernels.clear(),
+            Recorded::AtReturn | Recorded::AtStart => self.call(head, data, function.arguments),
+        }
+    }
+
+    fn call(&self, head: Head, data: CallbackData, types: &[Argument]) {
+        let mut words = Vec::with_capacity(8);
+        data.arguments().words(types, head.code == 0 && !data.is_start(), &mut words);
+        self.append(|out| call_file::call(out, &head, &words));
+    }
+
+    /// Appends a launch. Walking the stack takes longer than the rest of the launch, so only the
+    /// first launch of a kernel has one.
+    fn launch(&self, head: Head, data: CallbackData, form: LaunchForm) {
+        let launch = data.arguments().launch(form);
+        let mut words = Vec::new();
+        let (number, is_first) = self.kernel(&launch, &mut words);
+        let stack = if is_first { self.stack(stack::here()) } else { NO_STACK };
+        let head = Head { stack, ..head };
+        self.append(|out| call_file::launch(out, &head, number, launch.stream, &words));
+    }
+
+    /// The number of the kernel of a launch, and whether it is the first launch of the kernel.
+    /// Appends the words that may be addresses to `words`.
+    fn kernel(&self, launch: &LaunchArguments, words: &mut Vec<u64>) -> (u32, bool) {
+        if let Some((number, kernel)) = self.list().kernels.get(&launch.kernel) {
+            launch.addresses(&kernel.layout, words);
+            return (*number, false);
+        }
+        // Without the lock, because the driver may have to wait for another thread.
+        let kernel = kernels::describe(launch.kernel);
+        launch.addresses(&kernel.layout, words);
+        let mut list = self.list();
+        let number = list.kernel_count;
+        list.kernel_count += 1;
+        call_file::kernel(&mut list.staged, number, &kernel.name);
+        list.kernels.insert(launch.kernel, (number, kernel));
+        (number, true)
+    }
+
+    /// The number of a stack.
+    fn stack(&self, frames: Frames) -> u32 {
+        if let Some(number) = self.list().stacks.get(&frames) {
+            return *number;
+        }
+        // Without the lock, because the loader may have to wait for another thread.
+        let lines = stack::lines(&frames);
+        let mut list = self.list();
+        let number = u32::try_from(list.stacks.len()).unwrap_or(NO_STACK);
+        if number >= STACKS_MAX {
+            return NO_STACK;
+        }
+        call_file::stack(&mut list.staged, number, &lines);
+        list.stacks.insert(frames, number);
+        number
+    }
+
+    fn note_context(&self, number: u32, context: *mut c_void) {
+        if context.is_null() || self.list().contexts.contains(&number) {
+            return;
+        }
+        let mut device = 0;
+        if let Some(call) = self.api.device {
+            // SAFETY: the context is the current one of this thread, which is inside a call. The
+            // call writes the local variable. If CUPTI refuses, the device counts as the first.
+            unsafe { call(context, &raw mut device) };
+        }
+        let mut list = self.list();
+        if list.contexts.insert(number) {
+            call_file::context(&mut list.staged, number, device);
+        }
+    }
+
+    /// Appends a call to the list, if there is room.
+    fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut list = self.list();
+        if list.phase != Phase::Running || list.staged.len() >= STAGED_MAX {
+            list.lost += 1;
+            return;
+        }
+        let before = list.staged.len();
+        write(&mut list.staged);
+        list.calls += 1;
+        let is_due = before < STAGED_BYTES && list.staged.len() >= STAGED_BYTES;
+        drop(list);
+        if is_due {
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// The number of the calling thread, from 1.
+fn thread_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    if THREAD.get() == 0 {
+        THREAD.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    }
+    THREAD.get()
+}
+
+/// The callback of the subscription: CUPTI calls it at the start and at the return of each function
+/// that was asked for.
+extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_void) {
+    if domain != Api::Driver.domain() || data.is_null() || IS_INSIDE.replace(true) {
+        return;
+    }
+    guarded(|| {
+        if let Some(recorder) = RECORDER.get() {
+            // SAFETY: CUPTI passes this structure to callbacks of the domain of the driver.
+            recorder.take(number, unsafe { CallbackData::new(data) });
+        }
+    });
+    IS_INSIDE.set(false);
+}
+
+/// The handler that runs at the exit of the process.
+extern "C" fn ended() {
+    guarded(|| {
+        if let Some(recorder) = RECORDER.get().filter(|one| one.process == std::process::id()) {
+            recorder.end();
+        }
+    });
+}

@@ -1,0 +1,78 @@
+//! The names of kernels and the layouts of their arguments, as the driver of the program has them.
+
+use super::arguments::pointer;
+use crate::search;
+use crate::system::Library;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+type NameOf = unsafe extern "C" fn(*mut *const c_char, *const c_void) -> c_int;
+type LayoutOf = unsafe extern "C" fn(*const c_void, usize, *mut usize, *mut usize) -> c_int;
+
+/// Maximum number of arguments of a kernel. A kernel has at most 32 KiB of them.
+const ARGUMENTS_MAX: usize = 4096;
+
+/// The functions of the driver that describe a kernel. A launch takes a function of a module, or a
+/// kernel of a library.
+#[derive(Debug, Clone, Copy)]
+struct Describers {
+    names: [Option<NameOf>; 2],
+    layouts: [Option<LayoutOf>; 2],
+}
+
+/// A kernel of the program.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kernel {
+    pub(super) name: Vec<u8>,
+    /// The offset and the size of each argument in bytes. Empty if the driver does not tell them.
+    pub(super) layout: Vec<(usize, usize)>,
+}
+
+fn describers() -> Option<&'static Describers> {
+    static FOUND: OnceLock<Option<Describers>> = OnceLock::new();
+    FOUND.get_or_init(find).as_ref()
+}
+
+fn find() -> Option<Describers> {
+    let driver = search::DRIVER.candidates().into_iter();
+    let library = driver.filter_map(|path| Library::open(&path, true).ok()).next()?;
+    let symbol = |name: &CStr| library.symbol(name);
+    // SAFETY: `Option` of a function pointer has the size of a pointer, and null is `None`. The
+    // types are the documented signatures. False if the driver exports the names with others.
+    let name = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<NameOf>>(symbol) };
+    // SAFETY: as for `name`.
+    let layout = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<LayoutOf>>(symbol) };
+    Some(Describers {
+        names: [name(symbol(c"cuFuncGetName")), name(symbol(c"cuKernelGetName"))],
+        layouts: [layout(symbol(c"cuFuncGetParamInfo")), layout(symbol(c"cuKernelGetParamInfo"))],
+    })
+}
+
+/// Describes the kernel with this handle. Must be called without a lock: the driver may call back.
+pub(super) fn describe(handle: u64) -> Kernel {
+    let unknown =
+        || Kernel { name: format!("kernel {handle:#x}").into_bytes(), layout: Vec::new() };
+    let Some(describers) = describers() else { return unknown() };
+    let kernel = pointer::<c_void>(handle);
+    let name = describers.names.iter().flatten().find_map(|call| {
+        let mut name = std::ptr::null();
+        // SAFETY: the program has just launched this kernel, so its handle is valid as one of the
+        // two kinds, and the driver refuses it as the other. The call writes the local variable.
+        let code = unsafe { call(&raw mut name, kernel) };
+        // SAFETY: after success, the name is a terminated string that lives as long as the module.
+        (code == 0 && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
+    });
+    let layout = describers.layouts.iter().flatten().find_map(|call| {
+        let one = |number| {
+            let (mut offset, mut bytes) = (0, 0);
+            // SAFETY: as for the name. The driver refuses the number of an argument that the
+            // kernel lacks.
+            let code = unsafe { call(kernel, number, &raw mut offset, &raw mut bytes) };
+            (code == 0).then_some((offset, bytes))
+        };
+        let layout: Vec<_> = (0..ARGUMENTS_MAX).map_while(one).collect();
+        (!layout.is_empty()).then_some(layout)
+    });
+    let unknown = unknown();
+    Kernel { name: name.unwrap_or(unknown.name), layout: layout.unwrap_or_default() }
+}
