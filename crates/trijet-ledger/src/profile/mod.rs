@@ -47,6 +47,7 @@ pub use device::{DeviceProfile, EngineTime, KernelStream, KernelTime};
 pub use findings::Habit;
 pub use idle::{Idle, IdlePart};
 pub use laws::Contradiction;
+pub use names::readable as readable_name;
 pub use page::{PageOptions, page};
 pub use process::{ProcessProfile, analyse};
 pub use program::Profile;

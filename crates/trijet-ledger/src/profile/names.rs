@@ -30,8 +30,9 @@ impl DemangleWrite for Limited {
 }
 
 /// The demangled name without parameters, or the name itself if it is not a mangled C++ name or
-/// exceeds a limit.
-pub(super) fn readable(name: &str) -> String {
+/// exceeds a limit. Without characters that a terminal obeys, and of a limited length.
+#[must_use]
+pub fn readable(name: &str) -> String {
     cut(&clean(&demangled(name).unwrap_or_else(|| name.to_owned())))
 }
 

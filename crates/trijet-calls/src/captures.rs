@@ -1,0 +1,123 @@
+//! Captures of streams, and the graphs that they and other calls make.
+
+use crate::accesses::Touched;
+use crate::streams::StreamKey;
+use std::collections::HashMap;
+
+/// The work of a graph, which a launch of it does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct GraphWork {
+    /// The bytes that copies and fills access.
+    pub(crate) declared: Vec<Touched>,
+    /// The addresses among the arguments of kernels.
+    pub(crate) addresses: Vec<u64>,
+    /// The number of kernels.
+    pub(crate) kernels: u64,
+    /// The number of nodes whose accesses are not known.
+    pub(crate) unknown: u64,
+}
+
+impl GraphWork {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.declared.extend_from_slice(&other.declared);
+        self.addresses.extend_from_slice(&other.addresses);
+        self.kernels += other.kernels;
+        self.unknown += other.unknown;
+    }
+}
+
+/// The captures that are open, and the graphs by their handles.
+#[derive(Debug, Default)]
+pub(crate) struct Graphs {
+    /// The capture that a stream is a part of.
+    streams: HashMap<StreamKey, u64>,
+    /// The capture in which an event was last recorded.
+    events: HashMap<u64, u64>,
+    /// The work of each open capture.
+    open: HashMap<u64, GraphWork>,
+    next: u64,
+    graphs: HashMap<u64, GraphWork>,
+    programs: HashMap<u64, GraphWork>,
+}
+
+impl Graphs {
+    /// Begins a capture.
+    pub(crate) fn begin(&mut self, stream: StreamKey) {
+        self.next += 1;
+        self.streams.insert(stream, self.next);
+        self.open.insert(self.next, GraphWork::default());
+    }
+
+    /// Ends the capture of a stream. The work becomes the graph with this handle.
+    pub(crate) fn end(&mut self, stream: StreamKey, graph: Option<u64>) {
+        let Some(capture) = self.streams.remove(&stream) else { return };
+        self.streams.retain(|_, other| *other != capture);
+        self.events.retain(|_, other| *other != capture);
+        let work = self.open.remove(&capture).unwrap_or_default();
+        if let Some(graph) = graph {
+            self.graphs.entry(graph).or_default().add(&work);
+        }
+    }
+
+    /// The work of the capture that a stream is a part of.
+    pub(crate) fn capture(&mut self, stream: StreamKey) -> Option<&mut GraphWork> {
+        self.open.get_mut(self.streams.get(&stream)?)
+    }
+
+    /// Notes a record of an event. Returns whether it is a part of a capture.
+    pub(crate) fn record(&mut self, stream: StreamKey, event: u64) -> bool {
+        match self.streams.get(&stream) {
+            Some(capture) => self.events.insert(event, *capture),
+            None => self.events.remove(&event),
+        };
+        self.events.contains_key(&event)
+    }
+
+    /// Notes a wait for an event. Returns whether it is a part of a capture, which the stream then
+    /// belongs to.
+    pub(crate) fn wait(&mut self, stream: StreamKey, event: u64) -> bool {
+        if let Some(capture) = self.events.get(&event) {
+            self.streams.insert(stream, *capture);
+        }
+        self.streams.contains_key(&stream)
+    }
+
+    pub(crate) fn forget_event(&mut self, event: u64) {
+        self.events.remove(&event);
+    }
+
+    /// The graph with this handle, which a call builds.
+    pub(crate) fn graph(&mut self, handle: u64) -> &mut GraphWork {
+        self.graphs.entry(handle).or_default()
+    }
+
+    pub(crate) fn copy(&mut self, graph: u64, to: u64) {
+        let work = self.graphs.get(&graph).cloned().unwrap_or_default();
+        self.graphs.insert(to, work);
+    }
+
+    pub(crate) fn forget_graph(&mut self, handle: u64) {
+        self.graphs.remove(&handle);
+    }
+
+    /// Makes a program of a graph, or gives a program the work of another graph.
+    pub(crate) fn instantiate(&mut self, graph: u64, program: u64) {
+        let work = self.graphs.get(&graph).cloned().unwrap_or_default();
+        self.programs.insert(program, work);
+    }
+
+    /// Notes that a call changes a node of a program, whose accesses are then not known.
+    pub(crate) fn change(&mut self, program: u64) {
+        self.programs.entry(program).or_default().unknown += 1;
+    }
+
+    pub(crate) fn forget_program(&mut self, handle: u64) {
+        self.programs.remove(&handle);
+    }
+
+    /// The work of a launch. A program that was not recorded has one unknown node.
+    pub(crate) fn program(&self, handle: u64) -> GraphWork {
+        let unknown = GraphWork { unknown: 1, ..GraphWork::default() };
+        self.programs.get(&handle).cloned().unwrap_or(unknown)
+    }
+}

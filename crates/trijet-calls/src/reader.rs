@@ -1,0 +1,448 @@
+//! Turns the calls of a program into entries of a ledger, one after another.
+
+use crate::accesses::Touched;
+use crate::captures::{GraphWork, Graphs};
+use crate::file::{Call, Entry};
+use crate::memory::{Allocated, Memory};
+use crate::streams::{StreamKey, StreamOf, StreamTable};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use trijet_ledger::base::id::Position;
+use trijet_ledger::base::ledger::{
+    Access, Accesses, Asked, Declared, Engine, HostStep, LedgerNote, MemoryCall, Mode, Op, OpKind,
+    OrderedBy, Place, StreamMark, StreamWork, WaitOutcome, Waited,
+};
+use trijet_ledger::profile::readable_name;
+
+/// An entry of the ledger, with what is known beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) op: Op,
+    /// The accesses that the entry may make beside those that it declares: of the addresses among
+    /// the arguments of a kernel, and of the whole of a large box.
+    pub(crate) possible: Accesses,
+    /// The stack of calls of the entry, or of the first launch of its kernel.
+    pub(crate) stack: Option<CallStack>,
+}
+
+/// The stack of calls of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallStack {
+    pub(crate) number: u32,
+    /// Whether it is the stack of the first launch of the kernel, and not of this entry.
+    pub(crate) is_of_first_launch: bool,
+}
+
+/// Numbers that were counted while the calls were read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) calls: u64,
+    pub(crate) kernels: u64,
+    /// Kernels without an address among their arguments.
+    pub(crate) kernels_without_addresses: u64,
+    pub(crate) graphs: u64,
+    /// Launches of graphs with nodes whose accesses are not known.
+    pub(crate) unknown_graphs: u64,
+}
+
+/// The only thread of the ledger: see the crate.
+const THREAD: u64 = 1;
+
+/// The state of the program.
+#[derive(Debug)]
+pub(crate) struct CallReader {
+    functions: HashMap<u16, String>,
+    kernels: HashMap<u32, String>,
+    /// The stack of the first launch of each kernel.
+    first_launches: HashMap<u32, u32>,
+    streams: StreamTable,
+    memory: Memory,
+    graphs: Graphs,
+    /// The position that each event was last recorded at.
+    recorded: HashMap<u64, Position>,
+    /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
+    frees_wait: bool,
+    pub(crate) counts: Counts,
+    /// The allocation of each block: its size, the function that made it, and the stack.
+    pub(crate) made: HashMap<u64, (u64, String, Option<u32>)>,
+}
+
+impl CallReader {
+    pub(crate) fn new(frees_wait: bool) -> Self {
+        Self {
+            functions: HashMap::new(),
+            kernels: HashMap::new(),
+            first_launches: HashMap::new(),
+            streams: StreamTable::default(),
+            memory: Memory::new(),
+            graphs: Graphs::default(),
+            recorded: HashMap::new(),
+            frees_wait,
+            counts: Counts::default(),
+            made: HashMap::new(),
+        }
+    }
+
+    /// Reads a block, and passes the entries that it makes to `add`.
+    pub(crate) fn read(&mut self, entry: &Entry<'_>, add: &mut impl FnMut(Step)) {
+        match entry {
+            Entry::Function { number, name } => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.functions.insert(*number, name);
+            }
+            Entry::Context { number, device } => self.streams.add_context(*number, *device),
+            Entry::Kernel { number, name } => {
+                let name = readable_name(&String::from_utf8_lossy(name));
+                self.kernels.insert(*number, name);
+            }
+            Entry::Launch { call, kernel, stream } => {
+                self.counts.calls += 1;
+                self.launch(call, *kernel, *stream, add);
+            }
+            Entry::Call(call) => {
+                self.counts.calls += 1;
+                let name = self.functions.get(&call.function).cloned().unwrap_or_default();
+                self.call(call, &name, add);
+            }
+            Entry::Stack { .. } | Entry::Command(_) | Entry::Trouble(_) | Entry::End { .. } => {}
+        }
+    }
+
+    fn key(call: &Call<'_>, handle: u64) -> StreamKey {
+        StreamKey::new(handle, call.context, call.thread, call.per_thread)
+    }
+
+    /// An entry in the order of a stream.
+    fn entry(kind: impl Into<OpKind>, engine: Engine, on: StreamOf, call: &Call<'_>) -> Step {
+        let mut op = Op::new(kind, engine, on.device, on.position);
+        (op.stream, op.thread) = (on.class, THREAD);
+        let of_call = |number| CallStack { number, is_of_first_launch: false };
+        Step { op, possible: Accesses::new(), stack: call.stack.map(of_call) }
+    }
+
+    fn launch(&mut self, call: &Call<'_>, kernel: u32, stream: u64, add: &mut impl FnMut(Step)) {
+        if let Some(stack) = call.stack {
+            self.first_launches.entry(kernel).or_insert(stack);
+        }
+        if call.code != 0 {
+            return;
+        }
+        let key = Self::key(call, stream);
+        let work =
+            GraphWork { addresses: call.words().collect(), kernels: 1, ..GraphWork::default() };
+        if let Some(capture) = self.graphs.capture(key) {
+            return capture.add(&work);
+        }
+        self.counts.kernels += 1;
+        let on = self.streams.count(key, call.context);
+        let mut step = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
+        let name = self.kernels.get(&kernel).cloned();
+        step.op.label = Cow::Owned(name.unwrap_or_else(|| "a kernel".to_owned()));
+        step.op.declared = Declared::Nothing;
+        let first = self.first_launches.get(&kernel);
+        let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
+        step.stack = step.stack.or(first.map(of_first));
+        step.possible = self.possible(&work.addresses);
+        self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
+        add(step);
+    }
+
+    /// The accesses that a kernel may make: of the first byte at each address. The number of bytes
+    /// is not known, and frameworks cut an allocation into many tensors.
+    fn possible(&self, addresses: &[u64]) -> Accesses {
+        let mut sorted = addresses.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let access = |address: &u64| {
+            let holder = self.memory.holder(*address)?;
+            let at = address - holder.range.start;
+            let (block, place) = (holder.block, holder.place);
+            let ordered = OrderedBy::Program;
+            Some(Access { block, place, range: at..at + 1, mode: Mode::Update, ordered })
+        };
+        sorted.iter().filter_map(access).collect()
+    }
+
+    /// Adds work with declared accesses to a stream, or to the capture of the stream.
+    fn work(
+        &mut self,
+        call: &Call<'_>,
+        handle: u64,
+        kind: StreamWork,
+        label: &str,
+        touched: Vec<Touched>,
+        add: &mut impl FnMut(Step),
+    ) {
+        let key = Self::key(call, handle);
+        if let Some(capture) = self.graphs.capture(key) {
+            return capture.declared.extend(touched);
+        }
+        let on = self.streams.count(key, call.context);
+        let mut step = Self::entry(kind, Engine::Compute, on, call);
+        step.op.accesses = self.accesses(&touched, true);
+        step.possible = self.accesses(&touched, false);
+        step.op.engine = engine_of(kind, &step.op.accesses);
+        step.op.bytes =
+            touched.iter().map(|one| one.range.end - one.range.start).max().unwrap_or(0);
+        step.op.label = Cow::Owned(label.to_owned());
+        add(step);
+    }
+
+    /// The accesses of the ranges that are exact, or of those that are not.
+    fn accesses(&self, touched: &[Touched], exact: bool) -> Accesses {
+        let mut all = Accesses::new();
+        for one in touched.iter().filter(|one| one.is_exact == exact) {
+            self.memory.accesses(&one.range, one.mode, one.elsewhere, &mut |access| {
+                all.push(access);
+            });
+        }
+        all
+    }
+
+    /// A synchronous copy or fill. In a default stream of a thread, the host waits for it.
+    fn work_now(
+        &mut self,
+        call: &Call<'_>,
+        kind: StreamWork,
+        label: &str,
+        touched: Vec<Touched>,
+        add: &mut impl FnMut(Step),
+    ) {
+        let of_legacy = match kind {
+            StreamWork::Fill => StreamWork::FillNow,
+            _ => StreamWork::CopyNow,
+        };
+        let kind = if call.per_thread { kind } else { of_legacy };
+        self.work(call, 0, kind, label, touched, add);
+        if call.per_thread {
+            self.wait(call, Some(0), Waited::Stream, true, add);
+        }
+    }
+
+    /// A wait of the host. `handle` is the stream whose position the entry has.
+    fn wait(
+        &mut self,
+        call: &Call<'_>,
+        handle: Option<u64>,
+        what: Waited,
+        is_complete: bool,
+        add: &mut impl FnMut(Step),
+    ) {
+        let key = Self::key(call, handle.unwrap_or(0));
+        let on = self.streams.of(key, call.context);
+        let outcome = if is_complete { WaitOutcome::Complete } else { WaitOutcome::Failed };
+        add(Self::entry(HostStep::Sync { what, outcome }, Engine::None, on, call));
+    }
+
+    fn allocate(
+        &mut self,
+        call: &Call<'_>,
+        name: &str,
+        range: Range<u64>,
+        place: Place,
+        add: &mut impl FnMut(Step),
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let bytes = range.end - range.start;
+        let made = self.memory.allocate(range, place);
+        self.made.insert(made.block.0, (bytes, name.to_owned(), call.stack));
+        if place == Place::Device {
+            self.memory_call(call, MemoryCall::AllocNow, &made, add);
+        }
+    }
+
+    fn memory_call(
+        &mut self,
+        call: &Call<'_>,
+        kind: MemoryCall,
+        of: &Allocated,
+        add: &mut impl FnMut(Step),
+    ) {
+        let on = self.streams.of(StreamKey::Legacy(call.context), call.context);
+        let mut step = Self::entry(kind, Engine::None, on, call);
+        step.op.accesses.push(whole(of));
+        let is_free = kind == MemoryCall::FreeNow;
+        step.op.label = Cow::Borrowed(if is_free { "free" } else { "allocation" });
+        add(step);
+    }
+
+    /// A free outside of streams.
+    fn free(&mut self, call: &Call<'_>, address: u64, waits: bool, add: &mut impl FnMut(Step)) {
+        let Some(freed) = self.memory.free(address) else { return };
+        if waits && self.frees_wait {
+            self.wait(call, None, Waited::Device, true, add);
+        }
+        self.memory_call(call, MemoryCall::FreeNow, &freed, add);
+    }
+
+    fn allocate_in_stream(
+        &mut self,
+        call: &Call<'_>,
+        name: &str,
+        stream: u64,
+        range: Range<u64>,
+        add: &mut impl FnMut(Step),
+    ) {
+        let key = Self::key(call, stream);
+        let bytes = range.end - range.start;
+        let made = self.memory.allocate(range, Place::Device);
+        self.made.insert(made.block.0, (bytes, name.to_owned(), call.stack));
+        // The memory of a graph exists during its launches.
+        if self.graphs.capture(key).is_none() {
+            let on = self.streams.count(key, call.context);
+            let mut step = Self::entry(StreamWork::Alloc, Engine::None, on, call);
+            step.op.accesses.push(whole(&made));
+            step.op.label = Cow::Borrowed("allocation");
+            add(step);
+        }
+    }
+
+    fn free_in_stream(
+        &mut self,
+        call: &Call<'_>,
+        (address, stream): (u64, u64),
+        add: &mut impl FnMut(Step),
+    ) {
+        let key = Self::key(call, stream);
+        if self.graphs.capture(key).is_some() {
+            return;
+        }
+        let Some(freed) = self.memory.free(address) else { return };
+        let on = self.streams.count(key, call.context);
+        let mut step = Self::entry(StreamWork::Free, Engine::None, on, call);
+        step.op.accesses.push(whole(&freed));
+        step.op.label = Cow::Borrowed("free");
+        add(step);
+    }
+
+    fn launch_graph(&mut self, call: &Call<'_>, add: &mut impl FnMut(Step)) {
+        let key = Self::key(call, call.word(1));
+        let work = self.graphs.program(call.word(0));
+        if let Some(capture) = self.graphs.capture(key) {
+            return capture.add(&work);
+        }
+        self.counts.graphs += 1;
+        self.counts.unknown_graphs += u64::from(work.unknown > 0);
+        // Two entries, so that what copies declare is not mixed with what kernels may do.
+        let on = self.streams.count(key, call.context);
+        let mut copies = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
+        copies.op.label = Cow::Borrowed("copies and fills of a graph");
+        copies.op.accesses = merged(self.accesses(&work.declared, true));
+        copies.possible = merged(self.accesses(&work.declared, false));
+        add(copies);
+        if work.kernels > 0 || work.unknown > 0 {
+            let on = self.streams.count(key, call.context);
+            let mut kernels = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
+            kernels.op.label = Cow::Borrowed("kernels of a graph");
+            kernels.op.declared = Declared::Nothing;
+            kernels.possible = self.possible(&work.addresses);
+            add(kernels);
+        }
+    }
+}
+
+mod dispatch;
+
+/// The access of a whole allocation, for its birth and its end.
+fn whole(of: &Allocated) -> Access {
+    Access {
+        block: of.block,
+        place: of.place,
+        range: 0..of.range.end - of.range.start,
+        mode: Mode::Write,
+        ordered: OrderedBy::Program,
+    }
+}
+
+fn engine_of(kind: StreamWork, accesses: &[Access]) -> Engine {
+    let place = |writes| {
+        let found = accesses.iter().find(|access| access.mode.writes() == writes);
+        found.map_or(Place::Device, |access| access.place)
+    };
+    match (kind, place(false), place(true)) {
+        (
+            StreamWork::Copy | StreamWork::CopyNow,
+            Place::Pinned | Place::Pageable,
+            Place::Device,
+        ) => Engine::Upload,
+        (
+            StreamWork::Copy | StreamWork::CopyNow,
+            Place::Device,
+            Place::Pinned | Place::Pageable,
+        ) => Engine::Download,
+        (StreamWork::HostFn, ..) => Engine::Host,
+        _ => Engine::Compute,
+    }
+}
+
+/// The accesses of a graph, with one access for the bytes that several nodes use: the nodes of a
+/// graph are ordered by its edges, which are not examined.
+fn merged(accesses: Accesses) -> Accesses {
+    let mut by_block: HashMap<(u64, Place), Vec<Access>> = HashMap::new();
+    for access in accesses {
+        by_block.entry((access.block.0, access.place)).or_default().push(access);
+    }
+    let mut all = Accesses::new();
+    let mut blocks: Vec<_> = by_block.into_values().collect();
+    blocks.sort_by_key(|uses| uses[0].block);
+    for uses in blocks {
+        let mut bounds: Vec<u64> =
+            uses.iter().flat_map(|one| [one.range.start, one.range.end]).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        for pair in bounds.windows(2) {
+            let of =
+                uses.iter().filter(|one| one.range.start <= pair[0] && pair[1] <= one.range.end);
+            let modes: Vec<Mode> = of.map(|one| one.mode).collect();
+            let mode = match (modes.contains(&Mode::Read), modes.contains(&Mode::Write)) {
+                _ if modes.is_empty() => continue,
+                (true, false) => Mode::Read,
+                (false, true) => Mode::Write,
+                _ => Mode::Update,
+            };
+            all.push(Access { range: pair[0]..pair[1], mode, ..uses[0].clone() });
+        }
+    }
+    all
+}
+
+/// A record of an event, a wait for one, and their ends.
+impl CallReader {
+    fn record(&mut self, call: &Call<'_>, event: u64, stream: u64, add: &mut impl FnMut(Step)) {
+        let key = Self::key(call, stream);
+        if self.graphs.record(key, event) {
+            return;
+        }
+        let on = self.streams.of(key, call.context);
+        self.recorded.insert(event, on.position);
+        let mark = StreamMark::Record { event, by: Asked::User };
+        add(Self::entry(mark, Engine::None, on, call));
+    }
+
+    fn wait_in_stream(
+        &mut self,
+        call: &Call<'_>,
+        (stream, event): (u64, u64),
+        add: &mut impl FnMut(Step),
+    ) {
+        let key = Self::key(call, stream);
+        if self.graphs.wait(key, event) {
+            return;
+        }
+        let on = self.streams.of(key, call.context);
+        let upto = self.recorded.get(&event).copied();
+        let upto = upto.unwrap_or(Position { seq: 0, ..on.position });
+        let mark = StreamMark::Wait { event, on: upto, by: Asked::User };
+        add(Self::entry(mark, Engine::None, on, call));
+    }
+
+    fn destroy_event(&mut self, call: &Call<'_>, event: u64, add: &mut impl FnMut(Step)) {
+        self.graphs.forget_event(event);
+        self.recorded.remove(&event);
+        let on = self.streams.of(StreamKey::Legacy(call.context), call.context);
+        add(Self::entry(LedgerNote::Gone { event }, Engine::None, on, call));
+    }
+}

@@ -1,0 +1,200 @@
+//! The entries that each function of the driver makes.
+
+use super::{CallReader, Step};
+use crate::accesses::{copy, cuboid, fill, rectangle};
+use crate::file::Call;
+use trijet_ledger::base::ledger::{Declared, Engine, Place, StreamWork, Waited};
+
+const DEVICE: Place = Place::Device;
+const HOST: Place = Place::Pageable;
+/// `CUDA_ERROR_NOT_READY`: a query found unfinished work.
+const NOT_READY: u32 = 600;
+
+impl CallReader {
+    /// Reads a call that is no launch of a kernel.
+    pub(super) fn call(&mut self, call: &Call<'_>, name: &str, add: &mut impl FnMut(Step)) {
+        let word = |at| call.word(at);
+        // A capture that became invalid ends with an error, and without a graph.
+        if name == "cuStreamEndCapture" {
+            let graph = Some(word(1)).filter(|graph| call.code == 0 && *graph != 0);
+            return self.graphs.end(Self::key(call, word(0)), graph);
+        }
+        if call.code != 0 && call.code != NOT_READY {
+            return;
+        }
+        let is_done = call.code == 0;
+        match name {
+            "cuStreamCreate" | "cuStreamCreateWithPriority" => {
+                self.streams.create(word(0), call.context, word(1));
+            }
+            "cuGreenCtxStreamCreate" => {
+                self.streams.create(word(0), call.context, word(2));
+            }
+            "cuStreamDestroy_v2" => self.streams.destroy(word(0)),
+            "cuStreamSynchronize" | "cuStreamQuery" => {
+                self.wait(call, Some(word(0)), Waited::Stream, is_done, add);
+            }
+            "cuEventSynchronize" | "cuEventQuery" => {
+                self.wait(call, None, Waited::Event(word(0)), is_done, add);
+            }
+            "cuCtxSynchronize" | "cuCtxSynchronize_v2" => {
+                self.wait(call, None, Waited::Device, is_done, add);
+            }
+            "cuEventRecord" | "cuEventRecordWithFlags" => self.record(call, word(0), word(1), add),
+            "cuStreamWaitEvent" => self.wait_in_stream(call, (word(0), word(1)), add),
+            "cuEventDestroy_v2" => self.destroy_event(call, word(0), add),
+            _ if name.starts_with("cuGraph") || name.starts_with("cuStreamBeginCapture") => {
+                self.graph_call(call, name, add);
+            }
+            _ if name.starts_with("cuMemcpy") || name.starts_with("cuMemset") => {
+                self.copy_call(call, name, add);
+            }
+            "cuLaunchHostFunc" | "cuStreamAddCallback" => self.host_function(call, add),
+            "cuStreamWriteValue32_v2" | "cuStreamWriteValue64_v2" => {
+                let bytes = if name.contains("32") { 4 } else { 8 };
+                let touched = fill(word(1), 0, 1, bytes, 1);
+                self.work(call, word(0), StreamWork::Fill, "write of a value", touched, add);
+            }
+            // A wait for a value orders streams by memory, which is not followed.
+            "cuStreamWaitValue32_v2" | "cuStreamWaitValue64_v2" => {}
+            _ => self.memory_function(call, name, add),
+        }
+    }
+
+    fn host_function(&mut self, call: &Call<'_>, add: &mut impl FnMut(Step)) {
+        let key = Self::key(call, call.word(0));
+        if let Some(capture) = self.graphs.capture(key) {
+            capture.unknown += 1;
+            return;
+        }
+        let on = self.streams.count(key, call.context);
+        let mut step = Self::entry(StreamWork::HostFn, Engine::Host, on, call);
+        step.op.declared = Declared::Nothing;
+        step.op.label = "host function".into();
+        add(step);
+    }
+
+    fn memory_function(&mut self, call: &Call<'_>, name: &str, add: &mut impl FnMut(Step)) {
+        let word = |at| call.word(at);
+        let range = |at: u64, bytes: u64| at..at.saturating_add(bytes);
+        match name {
+            "cuMemAlloc_v2" | "cuMemAllocManaged" => {
+                self.allocate(call, name, range(word(0), word(1)), DEVICE, add);
+            }
+            "cuMemAllocPitch_v2" => {
+                let bytes = word(1).saturating_mul(word(3));
+                self.allocate(call, name, range(word(0), bytes), DEVICE, add);
+            }
+            "cuMemMap" => self.allocate(call, name, range(word(0), word(1)), DEVICE, add),
+            "cuMemAllocHost_v2" | "cuMemHostAlloc" | "cuMemHostRegister_v2" => {
+                self.allocate(call, name, range(word(0), word(1)), Place::Pinned, add);
+            }
+            "cuMemFree_v2" | "cuMemFreeHost" => self.free(call, word(0), true, add),
+            "cuMemHostUnregister" => self.memory.forget(word(0)),
+            "cuMemUnmap" => {
+                for address in self.memory.within(&range(word(0), word(1))) {
+                    self.free(call, address, false, add);
+                }
+            }
+            "cuMemAllocAsync" => {
+                self.allocate_in_stream(call, name, word(2), range(word(0), word(1)), add);
+            }
+            "cuMemAllocFromPoolAsync" => {
+                self.allocate_in_stream(call, name, word(3), range(word(0), word(1)), add);
+            }
+            "cuMemFreeAsync" => self.free_in_stream(call, (word(0), word(1)), add),
+            _ => {}
+        }
+    }
+
+    fn copy_call(&mut self, call: &Call<'_>, name: &str, add: &mut impl FnMut(Step)) {
+        let word = |at| call.word(at);
+        let (copy_of, fill_of) = (StreamWork::Copy, StreamWork::Fill);
+        let three = |to, from| copy((word(0), to), (word(1), from), word(2));
+        // The stream is the last argument of a function that does not wait.
+        let (touched, stream, label) = match name {
+            "cuMemcpy" | "cuMemcpyAsync" => (three(HOST, HOST), word(3), "copy"),
+            "cuMemcpyHtoD_v2" | "cuMemcpyHtoDAsync_v2" => {
+                (three(DEVICE, HOST), word(3), "copy to the device")
+            }
+            "cuMemcpyDtoH_v2" | "cuMemcpyDtoHAsync_v2" => {
+                (three(HOST, DEVICE), word(3), "copy to the host")
+            }
+            "cuMemcpyDtoD_v2" | "cuMemcpyDtoDAsync_v2" => {
+                (three(DEVICE, DEVICE), word(3), "copy within the device")
+            }
+            "cuMemcpyPeer" | "cuMemcpyPeerAsync" => {
+                let touched = copy((word(0), DEVICE), (word(2), DEVICE), word(4));
+                (touched, word(5), "copy between devices")
+            }
+            "cuMemcpy2D_v2" | "cuMemcpy2DUnaligned_v2" | "cuMemcpy2DAsync_v2" => {
+                (rectangle(call), word(16), "copy of a rectangle")
+            }
+            "cuMemcpy3D_v2" | "cuMemcpy3DAsync_v2" => (cuboid(call, 0), word(25), "copy of a box"),
+            _ => return self.fill_call(call, name, fill_of, add),
+        };
+        if name.contains("Async") {
+            self.work(call, stream, copy_of, label, touched, add);
+        } else {
+            self.work_now(call, copy_of, label, touched, add);
+        }
+    }
+
+    fn fill_call(
+        &mut self,
+        call: &Call<'_>,
+        name: &str,
+        kind: StreamWork,
+        add: &mut impl FnMut(Step),
+    ) {
+        let word = |at| call.word(at);
+        let bytes = match () {
+            () if name.contains("D8") => 1,
+            () if name.contains("D16") => 2,
+            () => 4,
+        };
+        let is_box = name.contains("2D8") || name.contains("2D16") || name.contains("2D32");
+        let (touched, stream) = if is_box {
+            (fill(word(0), word(1), bytes, word(3), word(4)), word(5))
+        } else {
+            (fill(word(0), 0, bytes, word(2), 1), word(3))
+        };
+        if name.ends_with("Async") {
+            self.work(call, stream, kind, "fill", touched, add);
+        } else {
+            self.work_now(call, kind, "fill", touched, add);
+        }
+    }
+
+    fn graph_call(&mut self, call: &Call<'_>, name: &str, add: &mut impl FnMut(Step)) {
+        let word = |at| call.word(at);
+        match name {
+            "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+                self.graphs.begin(Self::key(call, word(0)));
+            }
+            "cuGraphInstantiateWithFlags" | "cuGraphInstantiateWithParams" => {
+                self.graphs.instantiate(word(1), word(0));
+            }
+            "cuGraphExecUpdate_v2" => self.graphs.instantiate(word(1), word(0)),
+            "cuGraphClone" => self.graphs.copy(word(1), word(0)),
+            "cuGraphLaunch" => self.launch_graph(call, add),
+            "cuGraphExecDestroy" => self.graphs.forget_program(word(0)),
+            "cuGraphDestroy" => self.graphs.forget_graph(word(0)),
+            "cuGraphAddMemcpyNode" => {
+                let touched = cuboid(call, 4);
+                self.graphs.graph(word(1)).declared.extend(touched);
+            }
+            "cuGraphAddMemsetNode" => {
+                let element = word(6) >> 32;
+                let touched = fill(word(4), word(5), element, word(7), word(8));
+                self.graphs.graph(word(1)).declared.extend(touched);
+            }
+            "cuGraphAddChildGraphNode" => {
+                let child = self.graphs.graph(word(4)).clone();
+                self.graphs.graph(word(1)).add(&child);
+            }
+            _ if name.starts_with("cuGraphExec") => self.graphs.change(word(0)),
+            _ => self.graphs.graph(word(1)).unknown += 1,
+        }
+    }
+}
