@@ -86,8 +86,8 @@ impl TraceOptions {
 pub(crate) enum Assumption {
     /// The edges that CUDA documents.
     Documented,
-    /// The documented edges, and two that a driver was observed to keep but that CUDA does not
-    /// promise.
+    /// The documented edges, and those that a driver was observed to keep but that CUDA does not
+    /// promise: two of streams, and that a free of a program waits for the device.
     DriverObserved,
 }
 
@@ -96,20 +96,42 @@ const CHECK_HELP: &str = "\
 Examples:
   trijet overlap --trace run.ledger && trijet check run.ledger
   trijet check --json run.ledger
+  trijet check -- python3 train.py
+  trijet check -o run.calls -- ./a.out && trijet check run.calls
+
+With a ledger, the command checks what a run of trijet declared. With a program in any language, the \
+CUDA driver loads a library into it that records its calls. Copies, fills and frees declare what \
+they read and write, so a conflict between them is an error. What a kernel reads and writes is not \
+recorded: a conflict with an address among its arguments is possible, and no error. The calls of \
+all host threads count as one sequence.
+
+The program keeps its standard input and output. The verdict goes to standard error; JSON goes to \
+standard output, after the output of the program. Ctrl-C and signals work as for trijet trace.
 
 Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error or the \
-file cannot be read.";
+file cannot be read. For a program that fails, its own status; 1 if nothing was recorded.";
 
 /// The options of `trijet check`.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK_HELP)]
 pub(crate) struct CheckOptions {
-    /// The ledger file, as `trijet map` and `trijet overlap` write it with `--trace FILE.ledger`.
-    pub(crate) file: PathBuf,
-    /// The edges that count as an order.
-    #[arg(long, value_enum, default_value = "documented")]
-    pub(crate) assume: Assumption,
+    /// The ledger file, as `trijet map` and `trijet overlap` write it with `--trace FILE.ledger`,
+    /// or the calls of a program, as `trijet check -o FILE -- PROGRAM` writes them.
+    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) file: Option<PathBuf>,
+    /// Save the calls of the program to this file, to check them again without the program.
+    #[arg(short, long, value_name = "FILE", requires = "command")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
+    /// The edges that count as an order. [default: documented for a file, driver-observed for a
+    /// program]
+    #[arg(long, value_enum)]
+    pub(crate) assume: Option<Assumption>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+    /// The program and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }

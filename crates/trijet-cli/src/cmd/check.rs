@@ -1,12 +1,14 @@
-//! `trijet check`: checks the ledger of a run that was saved in a file.
+//! `trijet check`: checks the ledger of a run that was saved in a file, or the calls of a program.
 #![forbid(unsafe_code)]
+
+mod calls;
 
 use super::document::print_json;
 use super::{print, verdict};
 use crate::args::{Assumption, CheckOptions};
 use crate::timeline;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::Result;
@@ -21,6 +23,9 @@ use trijet_io::{file_error, shown};
 /// Maximum number of entries that are kept in memory. A longer ledger is checked for races, but
 /// without witnesses and remarks about performance, because these need all entries at once.
 const ENTRIES_MAX: usize = 1 << 18;
+
+/// The bytes of a file that tell whether it has the calls of a program.
+const START_BYTES: u64 = 16;
 
 /// The results of the check of a ledger.
 #[derive(Debug)]
@@ -56,17 +61,31 @@ impl Checked {
 }
 
 pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
-    let assume = match options.assume {
-        Assumption::Documented => Assume::Documented,
-        Assumption::DriverObserved => Assume::DriverObserved,
+    let Some(file) = &options.file else {
+        return calls::run(options, options.assume.map_or(Assume::DriverObserved, assumed));
     };
-    let checked = check_file(&options.file, assume)?;
+    let mut start = Vec::new();
+    File::open(file)
+        .and_then(|open| open.take(START_BYTES).read_to_end(&mut start))
+        .map_err(|error| file_error::io("check", file, error))?;
+    if calls::is_calls(&start) {
+        let assume = options.assume.map_or(Assume::DriverObserved, assumed);
+        return calls::file(file, assume, options.json);
+    }
+    let checked = check_file(file, options.assume.map_or(Assume::Documented, assumed))?;
     if options.json {
-        print_json("check", &json(&options.file, &checked))?;
+        print_json("check", &json(file, &checked))?;
     } else {
-        lines(&options.file, &checked).iter().try_for_each(print)?;
+        lines(file, &checked).iter().try_for_each(print)?;
     }
     Ok(verdict::exit_code(&checked.verdict))
+}
+
+fn assumed(assumption: Assumption) -> Assume {
+    match assumption {
+        Assumption::Documented => Assume::Documented,
+        Assumption::DriverObserved => Assume::DriverObserved,
+    }
 }
 
 /// Checks the ledger in a file.

@@ -22,6 +22,8 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("trace -- python3 train.py", 1, "nothing was traced"),
     ("trace -o run.trijet", 1, "nothing was traced"),
     ("trace --memory train.csv", 1, "nothing was traced"),
+    ("check -- python3 train.py", 1, "no call was recorded"),
+    ("check -o run.calls", 1, "no call was recorded"),
 ];
 
 /// Lines that a reader or a shell completes: they contain a word in capitals, or a variable.
@@ -202,11 +204,17 @@ fn shortened(line: &str) -> String {
     if file.is_empty() { call } else { format!("{call} > {file}") }
 }
 
+/// The calls of a program on a GPU, without a finding.
+const CALLS: &[u8] = include_bytes!("../../../trijet-calls/tests/golden/ordered.calls");
+
 fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
     for line in lines {
         let other = OTHER_ENDS.iter().find(|end| line.contains(end.0));
         let (status, words) = other.map_or((0, ""), |end| (end.1, end.2));
-        for output in ["-o run.trijet", "--memory train.csv"] {
+        if line == "check run.calls" {
+            workdir.file("run.calls", CALLS);
+        }
+        for output in ["-o run.trijet", "-o run.calls", "--memory train.csv"] {
             if let Some((_, file)) = output.split_once(' ').filter(|_| line.contains(output)) {
                 drop(fs::remove_file(workdir.path(file)));
             }

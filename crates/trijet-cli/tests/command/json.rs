@@ -5,6 +5,7 @@ use crate::doctor;
 use crate::tables::{Reader, is_of_benchmarks};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
+use std::path::Path;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, ActivityKind, End, NameId};
 use trijet::trace::process_file;
@@ -110,6 +111,12 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     workdir.file("a.csv", text.as_bytes());
     let replay = ["replay", "a.csv", "--device", "host", "--json", "--check", "--limit", "20MiB"];
     reader.document("replay", &workdir.trijet(&replay));
+    for name in ["race", "torch-kernel"] {
+        let golden = format!("trijet-calls/tests/golden/{name}.calls");
+        let calls = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(golden);
+        let check = ["check", "--json", calls.to_str().unwrap()];
+        reader.document("check -- PROGRAM", &workdir.trijet(&check));
+    }
     for name in [&[][..], &["one-stream", "--device", "host"]] {
         reader.document("lesson", &workdir.trijet(&[&["lesson", "--json"], name].concat()));
     }

@@ -9,6 +9,9 @@
 
 #[path = "../../../trijet/tests/common/built.rs"]
 mod built;
+mod calling;
+mod checks;
+mod cuda;
 mod programs;
 mod run;
 mod tests;
@@ -21,7 +24,7 @@ fn main() -> ExitCode {
         programs::run(&name);
         return ExitCode::SUCCESS;
     }
-    let trials = tests::ALL.iter().map(|(name, test)| {
+    let trials = tests::ALL.iter().chain(checks::ALL).map(|(name, test)| {
         Trial::test(*name, move || {
             test();
             Ok(())

@@ -1,6 +1,6 @@
 //! The traced programs. Each of them uses CUDA through the libraries that the environment names.
 
-use libloading::Library;
+use crate::cuda::{initialise, library};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{ForkResult, fork};
@@ -38,22 +38,8 @@ pub(crate) fn run(name: &str) {
         "leaves-one-behind" => leaves_one_behind(records),
         "waits-for-signal" => waits_for_signal(records),
         "no-cuda" => {}
-        _ => panic!("no program `{name}`"),
+        _ => assert!(crate::calling::run(name), "no program `{name}`"),
     }
-}
-
-fn library(variable: &str) -> Library {
-    // SAFETY: the libraries of the tests have no initialisers that expect anything.
-    unsafe { Library::new(std::env::var_os(variable).unwrap()) }.unwrap()
-}
-
-/// Initialises CUDA, which loads the tracing library.
-fn initialise() {
-    let driver = library("TRIJET_LIBCUDA");
-    // SAFETY: the signature is the documented one.
-    let init = unsafe { driver.get::<extern "C" fn(u32) -> i32>(b"cuInit") }.unwrap();
-    assert_eq!(init(0), 0);
-    std::mem::forget(driver);
 }
 
 /// Makes the stand-in for CUPTI report records.

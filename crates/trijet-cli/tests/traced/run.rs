@@ -47,6 +47,17 @@ impl Place {
         command
     }
 
+    /// The call of `trijet check` on this program.
+    pub(crate) fn checking(&self, options: &[&str], program: &str) -> Command {
+        let trace = self.command(program);
+        let mut check = Command::new(trace.get_program());
+        check.arg("check").args(options).arg("--").arg(std::env::current_exe().unwrap());
+        let set = trace.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        check.envs(set).current_dir(&self.0);
+        check.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        check
+    }
+
     /// Traces a program.
     pub(crate) fn trace(&self, program: &str) -> Traced {
         self.finished(self.command(program).spawn().unwrap())

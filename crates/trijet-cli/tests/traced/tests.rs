@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 
-type Test = (&'static str, fn());
+pub(crate) type Test = (&'static str, fn());
 
 pub(crate) const ALL: &[Test] = &[
     ("a_plain_program_is_traced_to_its_end", plain),

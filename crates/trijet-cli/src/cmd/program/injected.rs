@@ -1,14 +1,17 @@
 //! The recorders that the driver loads into a program, with the names of their variables and files.
 #![forbid(unsafe_code)]
 
-use trijet_cupti::disk;
+use trijet_cupti::calls::CALLS;
 use trijet_cupti::recorder::RECORDINGS;
+use trijet_cupti::{call_file, disk};
 
 /// The recorder that the driver loads into a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Injected {
     /// The activities of the GPU, for `trijet trace`.
     Trace,
+    /// The calls of the driver, for `trijet check`.
+    Calls,
 }
 
 impl Injected {
@@ -16,6 +19,7 @@ impl Injected {
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Trace => "trace",
+            Self::Calls => "check",
         }
     }
 
@@ -23,6 +27,7 @@ impl Injected {
     pub(crate) fn variable(self) -> &'static str {
         match self {
             Self::Trace => RECORDINGS,
+            Self::Calls => CALLS,
         }
     }
 
@@ -30,6 +35,7 @@ impl Injected {
     pub(super) fn extension(self) -> &'static str {
         match self {
             Self::Trace => disk::EXTENSION,
+            Self::Calls => call_file::EXTENSION,
         }
     }
 }

@@ -1,0 +1,148 @@
+//! `trijet check` on programs of this test.
+
+use crate::run::Place;
+use crate::tests::Test;
+use serde_json::Value;
+use std::process::Stdio;
+
+/// All tests of `trijet check` on programs.
+pub(crate) const ALL: &[Test] = &[
+    ("conflicts_of_calls_are_errors_if_nothing_orders_them", conflicts),
+    ("a_conflict_with_an_argument_of_a_kernel_is_possible", possible),
+    ("a_graph_accesses_what_was_captured", graph),
+    ("the_text_of_a_verdict_names_both_calls_and_the_memory", text),
+    ("a_program_is_judged_by_what_it_did_before_it_ended", ended),
+    ("a_program_without_an_end_has_no_clean_verdict", aborted),
+    ("a_program_with_a_profiler_is_not_checked", profiler),
+];
+
+/// The verdict about a program: the exit status, the text on standard error, and the only process.
+struct Checked {
+    status: Option<i32>,
+    err: String,
+    process: Value,
+}
+
+fn checked(program: &str) -> Checked {
+    let place = Place::new();
+    let output = place.checking(&["--json"], program).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let processes = json["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 1, "{json}");
+    Checked { status: output.status.code(), err, process: processes[0].clone() }
+}
+
+impl Checked {
+    /// The classes of the findings at a level.
+    fn classes(&self, level: &str) -> Vec<&str> {
+        let findings = self.process[level].as_array().unwrap();
+        findings.iter().map(|one| one["class"].as_str().unwrap()).collect()
+    }
+}
+
+/// What copies, fills and frees declare is judged, and nothing else is an error.
+fn conflicts() {
+    let cases: [(&str, &[&str]); 9] = [
+        ("copies-race", &["RACE/RAW"]),
+        ("refused-wait", &["RACE/RAW"]),
+        ("fill-of-part", &["RACE/WAW"]),
+        ("uses-before-allocation", &["LIFETIME/USE-BEFORE-ALLOC"]),
+        ("uses-after-free", &["LIFETIME/USE-AFTER-FREE"]),
+        ("copies-follow", &[]),
+        ("copies-after-host", &[]),
+        ("blocking", &[]),
+        ("frees", &[]),
+    ];
+    for (program, classes) in cases {
+        let found = checked(program);
+        assert_eq!(found.classes("errors"), classes, "{program}: {}", found.process);
+        assert_eq!(found.classes("possible"), [""; 0], "{program}: {}", found.process);
+        assert_eq!(found.status, Some(i32::from(!classes.is_empty())), "{program}");
+        assert_eq!(found.process["calls_lost"], 0, "{program}");
+        assert!(found.err.is_empty(), "{program}: {}", found.err);
+    }
+}
+
+/// A kernel, whose accesses are not seen, makes no error, and hides none.
+fn possible() {
+    let found = checked("kernel");
+    assert_eq!(found.classes("errors"), [""; 0], "{}", found.process);
+    assert_eq!(found.classes("possible"), ["RACE/RAW", "RACE/WAW"], "{}", found.process);
+    let pairs = |at: usize| found.process["possible"][at]["pairs"].as_u64();
+    assert_eq!([pairs(0), pairs(1)], [Some(3), Some(2)], "{}", found.process);
+    let text = found.process["possible"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("possible[RACE/RAW]"), "{text}");
+    assert_eq!((found.status, &found.process["kernels"]), (Some(0), &3.into()));
+    let found = checked("kernel-follows");
+    assert_eq!(found.classes("possible"), [""; 0], "{}", found.process);
+    let found = checked("kernel-between");
+    assert_eq!(found.classes("errors"), ["RACE/RAW"], "{}", found.process);
+}
+
+/// Work in a capture is work of each launch of the graph, and of no stream.
+fn graph() {
+    let found = checked("graph");
+    let errors = found.process["errors"].as_array().unwrap();
+    assert_eq!(found.classes("errors"), ["RACE/WAW"], "{}", found.process);
+    assert_eq!(errors[0]["first"]["label"], "copies and fills of a graph", "{}", found.process);
+    assert_eq!(found.process["graphs"], 1);
+}
+
+/// A text has both calls, the order that is known, and the fix.
+fn text() {
+    let place = Place::new();
+    let output = place.checking(&[], "copies-race").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    for part in [
+        "error[RACE/RAW]",
+        "copy to the device",
+        "copy to the host",
+        "allocation 3: 1048576 bytes by cuMemAlloc, called from",
+        "order known:",
+        "fix:",
+        "called from",
+        "1 error\n",
+    ] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    assert!(output.stdout.is_empty());
+    let output = place.checking(&[], "copies-follow").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("every conflict among the copies, fills and frees"), "{err}");
+}
+
+/// Fork, abort, and more calls than wait for the writer at once.
+fn ended() {
+    let found = checked("forked");
+    assert_eq!((found.classes("errors").len(), found.status), (0, Some(0)), "{}", found.process);
+    let found = checked("many-calls");
+    assert_eq!(found.process["calls"], 20_000 * 6 + 4, "{}", found.process["troubles"]);
+    assert_eq!((found.classes("errors").len(), found.status), (0, Some(0)));
+}
+
+/// A process that was killed has no end, so nothing was missed is not known.
+fn aborted() {
+    let place = Place::new();
+    let mut child = place.checking(&[], "aborted").stdin(Stdio::piped()).spawn().unwrap();
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(134), "{err}");
+    assert!(err.contains("has no end") || err.contains("no call was recorded"), "{err}");
+}
+
+/// CUPTI accepts one subscriber: a refusal is told, and is no verdict.
+fn profiler() {
+    let place = Place::new();
+    let mut command = place.checking(&[], "copies-race");
+    let output = command.env("EMPTY_CUPTI_TAKEN", "1").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("has subscribed to CUPTI"), "{err}");
+    let output = place.checking(&[], "no-cuda").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("the program did not initialise CUDA"), "{err}");
+    assert_eq!(output.status.code(), Some(1), "{err}");
+}
