@@ -50,7 +50,7 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
     // builds the allocator together with `trijet`, both use the library with all features, which is
     // built already.
     programs.extend(build(&root, &commit, &["build", "-p", "trijet", "-p", "trijet-alloc"])?);
-    programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
+    programs.extend(build(&root, &commit, &["build", "-p", "xtask", "--features", "formats"])?);
     for name in EXPLORERS {
         programs.push(explorer(&root, &commit, name)?);
     }
