@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 21] = [
+const FUNCTIONS: [&CStr; 23] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -28,6 +28,8 @@ const FUNCTIONS: [&CStr; 21] = [
     c"cuStreamEndCapture",
     c"cuGraphInstantiateWithFlags",
     c"cuGraphLaunch",
+    c"cuStreamWaitValue32_v2",
+    c"cuStreamWriteValue32_v2",
 ];
 
 /// The callback of a subscriber.

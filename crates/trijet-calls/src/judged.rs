@@ -58,6 +58,8 @@ pub struct Judged {
     pub graphs: u64,
     /// The number of launches of graphs with nodes that were not examined.
     pub unknown_graphs: u64,
+    /// The number of waits of streams for values in memory. Each counts as a wait for all streams.
+    pub value_waits: u64,
     /// The reasons why something was not recorded.
     pub troubles: Vec<String>,
     /// The number of calls that were lost; `None` if the file has no end.
@@ -233,8 +235,14 @@ impl CheckedCalls {
         };
         let origin = |block: &BlockId| Some((*block, self.origin(*block)?));
         let origins = blocks.iter().filter_map(origin).collect();
-        let Counts { calls, kernels, kernels_without_addresses, graphs, unknown_graphs } =
-            self.reader.counts;
+        let Counts {
+            calls,
+            kernels,
+            kernels_without_addresses,
+            graphs,
+            unknown_graphs,
+            value_waits,
+        } = self.reader.counts;
         Judged {
             process,
             command: self.command,
@@ -247,6 +255,7 @@ impl CheckedCalls {
             kernels_without_addresses,
             graphs,
             unknown_graphs,
+            value_waits,
             troubles: self.troubles,
             lost: self.lost,
             assume,

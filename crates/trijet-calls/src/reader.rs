@@ -6,7 +6,7 @@ use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use trijet_ledger::base::id::Position;
 use trijet_ledger::base::ledger::{
@@ -42,6 +42,8 @@ pub(crate) struct Counts {
     /// Kernels without an address among their arguments.
     pub(crate) kernels_without_addresses: u64,
     pub(crate) graphs: u64,
+    /// Waits of streams for values in memory.
+    pub(crate) value_waits: u64,
     /// Launches of graphs with nodes whose accesses are not known.
     pub(crate) unknown_graphs: u64,
 }
@@ -59,6 +61,8 @@ pub(crate) struct CallReader {
     streams: StreamTable,
     memory: Memory,
     graphs: Graphs,
+    /// The streams that have waited for a value in memory.
+    value_waiters: BTreeSet<StreamKey>,
     /// The position that each event was last recorded at.
     recorded: HashMap<u64, Position>,
     /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
@@ -77,6 +81,7 @@ impl CallReader {
             streams: StreamTable::default(),
             memory: Memory::new(),
             graphs: Graphs::default(),
+            value_waiters: BTreeSet::new(),
             recorded: HashMap::new(),
             frees_wait,
             counts: Counts::default(),
@@ -437,6 +442,50 @@ impl CallReader {
         let upto = upto.unwrap_or(Position { seq: 0, ..on.position });
         let mark = StreamMark::Wait { event, on: upto, by: Asked::User };
         add(Self::entry(mark, Engine::None, on, call));
+    }
+
+    /// Makes a stream follow the present work of another stream.
+    fn follow(call: &Call<'_>, from: StreamOf, to: StreamOf, add: &mut impl FnMut(Step)) {
+        // The driver gives no event such a handle.
+        let event = u64::MAX - u64::from(from.position.lane.0);
+        let record = StreamMark::Record { event, by: Asked::User };
+        add(Self::entry(record, Engine::None, from, call));
+        let wait = StreamMark::Wait { event, on: from.position, by: Asked::User };
+        add(Self::entry(wait, Engine::None, to, call));
+    }
+
+    /// A wait of a stream for a value in memory. The value may come from any stream, so the stream
+    /// follows all of them: an order that the program may lack, in place of an error that it has
+    /// not.
+    fn wait_for_value(&mut self, call: &Call<'_>, stream: u64, add: &mut impl FnMut(Step)) {
+        let key = Self::key(call, stream);
+        if let Some(capture) = self.graphs.capture(key) {
+            capture.unknown += 1;
+            return;
+        }
+        self.counts.value_waits += 1;
+        self.value_waiters.insert(key);
+        let to = self.streams.of(key, call.context);
+        for from in self.streams.all().into_iter().filter(|from| *from != to) {
+            Self::follow(call, from, to, add);
+        }
+    }
+
+    /// A write of a value into memory, for which a stream may have waited before.
+    fn write_value(
+        &mut self,
+        call: &Call<'_>,
+        stream: u64,
+        touched: Vec<Touched>,
+        add: &mut impl FnMut(Step),
+    ) {
+        self.work(call, stream, StreamWork::Fill, "write of a value", touched, add);
+        let key = Self::key(call, stream);
+        let from = self.streams.of(key, call.context);
+        for waiter in self.value_waiters.clone().into_iter().filter(|waiter| *waiter != key) {
+            let to = self.streams.of(waiter, call.context);
+            Self::follow(call, from, to, add);
+        }
     }
 
     fn destroy_event(&mut self, call: &Call<'_>, event: u64, add: &mut impl FnMut(Step)) {

@@ -11,7 +11,7 @@ const PER_THREAD: u64 = 2;
 const NON_BLOCKING: u64 = 1;
 
 /// The stream that a handle stands for in a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum StreamKey {
     /// The legacy stream of a context.
     Legacy(u32),
@@ -78,6 +78,13 @@ impl StreamTable {
         let made = StreamOf { class, device: self.device(context), position };
         self.by_key.insert(key, made);
         made
+    }
+
+    /// All streams.
+    pub(crate) fn all(&self) -> Vec<StreamOf> {
+        let mut all: Vec<_> = self.by_key.values().copied().collect();
+        all.sort_by_key(|one| one.position.lane);
+        all
     }
 
     pub(crate) fn destroy(&mut self, handle: u64) {

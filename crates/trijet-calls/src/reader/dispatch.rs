@@ -52,11 +52,11 @@ impl CallReader {
             "cuLaunchHostFunc" | "cuStreamAddCallback" => self.host_function(call, add),
             "cuStreamWriteValue32_v2" | "cuStreamWriteValue64_v2" => {
                 let bytes = if name.contains("32") { 4 } else { 8 };
-                let touched = fill(word(1), 0, 1, bytes, 1);
-                self.work(call, word(0), StreamWork::Fill, "write of a value", touched, add);
+                self.write_value(call, word(0), fill(word(1), 0, 1, bytes, 1), add);
             }
-            // A wait for a value orders streams by memory, which is not followed.
-            "cuStreamWaitValue32_v2" | "cuStreamWaitValue64_v2" => {}
+            "cuStreamWaitValue32_v2" | "cuStreamWaitValue64_v2" => {
+                self.wait_for_value(call, word(0), add);
+            }
             _ => self.memory_function(call, name, add),
         }
     }

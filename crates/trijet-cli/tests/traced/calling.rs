@@ -85,6 +85,8 @@ const EVENT: u64 = 0x3_0000;
 const DATA: u64 = 0x7f00_0000_0000;
 const HOST: u64 = 0x5500_0000_0000;
 const BYTES: u64 = 1 << 20;
+/// A word of memory beside the others.
+const FLAG: u64 = DATA + (1 << 31);
 
 /// A driver with two streams and memory.
 fn prepared(flags: u32) -> Driver {
@@ -124,6 +126,16 @@ pub(crate) fn run(name: &str) -> bool {
             copies(NON_BLOCKING, |driver| {
                 driver.call(c"cuEventRecord", &[Word(EVENT), Word(ONE)]);
                 driver.call_with(c"cuStreamWaitEvent", &[Word(OTHER), Word(EVENT), Int(0)], 1);
+            });
+        },
+        // The stream waits for a value that another stream writes later.
+        "value" => || {
+            copies(NON_BLOCKING, |driver| {
+                let passed = [Word(OTHER), Word(FLAG), Int(1), Int(0)];
+                driver.call(c"cuStreamWaitValue32_v2", &passed);
+                upload(driver, ONE);
+                let passed = [Word(ONE), Word(FLAG), Int(1), Int(0)];
+                driver.call(c"cuStreamWriteValue32_v2", &passed);
             });
         },
         "blocking" => || {

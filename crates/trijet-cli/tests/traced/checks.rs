@@ -44,7 +44,7 @@ impl Checked {
 
 /// What copies, fills and frees declare is judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 9] = [
+    let cases: [(&str, &[&str]); 10] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
@@ -53,6 +53,7 @@ fn conflicts() {
         ("copies-follow", &[]),
         ("copies-after-host", &[]),
         ("blocking", &[]),
+        ("value", &[]),
         ("frees", &[]),
     ];
     for (program, classes) in cases {

@@ -214,6 +214,13 @@ fn summary(one: &Judged) -> String {
             counted(one.graphs, "launch").replace("launchs", "launches"),
         );
     }
+    if one.value_waits > 0 {
+        let _infallible = writeln!(
+            text,
+            "{} of streams for values in memory, each counted as a wait for all streams",
+            counted(one.value_waits, "wait"),
+        );
+    }
     for trouble in &one.troubles {
         let _infallible = writeln!(text, "not recorded: {trouble}");
     }
@@ -257,6 +264,7 @@ fn process_json(one: &Judged) -> Value {
         "kernels_without_addresses": one.kernels_without_addresses,
         "graphs": one.graphs,
         "graphs_unknown": one.unknown_graphs,
+        "value_waits": one.value_waits,
         "calls_lost": one.lost,
         "complete": one.lost.is_some(),
         "troubles": one.troubles,
