@@ -1,7 +1,7 @@
 //! The recorder of the calls that a foreign program makes to the driver, for `trijet check`.
 //!
 //! It is a part of the library that the driver loads into the program, as the recorder of traces.
-//! CUPTI calls [`called`] on the thread of the program at each function of [`functions`], and the
+//! CUPTI calls back on the thread of the program at each function of the table `functions`, and the
 //! call is appended to a list. A thread of the recorder writes the list to the call file.
 //!
 //! The program comes first:
