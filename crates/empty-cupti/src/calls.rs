@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 23] = [
+const FUNCTIONS: [&CStr; 24] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -30,6 +30,7 @@ const FUNCTIONS: [&CStr; 23] = [
     c"cuGraphLaunch",
     c"cuStreamWaitValue32_v2",
     c"cuStreamWriteValue32_v2",
+    c"cuMemFreeHost",
 ];
 
 /// The callback of a subscriber.

@@ -39,7 +39,10 @@ fn rows(address: u64, [width, count, pitch]: [u64; 3], mode: Mode, place: Place)
     if pitch == width || count > ROWS_MAX {
         let bytes = pitch.saturating_mul(count - 1).saturating_add(width);
         let whole = touched(address, bytes, mode, place);
-        return whole.map(|one| Touched { is_exact: pitch == width, ..one }).into_iter().collect();
+        let whole = whole.map(|one| Touched { is_exact: pitch == width, ..one });
+        // The first row is exact, so that the call has a place in any case.
+        let first = touched(address, width, mode, place).filter(|_| pitch != width);
+        return whole.into_iter().chain(first).collect();
     }
     let row = |row: u64| touched(address.checked_add(pitch.checked_mul(row)?)?, width, mode, place);
     (0..count).filter_map(row).collect()
@@ -86,7 +89,7 @@ impl Side {
     fn touched(self, [width, height, depth]: [u64; 3], mode: Mode) -> Vec<Touched> {
         let Some(place) = place(self.kind) else { return Vec::new() };
         let base = if self.kind & 0xffff_ffff == 1 { self.host } else { self.device };
-        if base == 0 {
+        if base == 0 || width == 0 || height == 0 || depth == 0 {
             return Vec::new();
         }
         let slice = self.pitch.saturating_mul(self.slice_rows);
@@ -96,7 +99,8 @@ impl Side {
             let rows = self.pitch.saturating_mul(height.saturating_sub(1)).saturating_add(width);
             let bytes = slice.saturating_mul(depth - 1).saturating_add(rows);
             let whole = touched(first, bytes, mode, place);
-            return whole.map(|one| Touched { is_exact: false, ..one }).into_iter().collect();
+            let whole = whole.map(|one| Touched { is_exact: false, ..one });
+            return whole.into_iter().chain(touched(first, width, mode, place)).collect();
         }
         let mut all = Vec::new();
         for at in 0..depth {

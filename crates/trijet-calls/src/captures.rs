@@ -4,6 +4,9 @@ use crate::accesses::Touched;
 use crate::streams::StreamKey;
 use std::collections::HashMap;
 
+/// Maximum number of accesses of a graph that are kept.
+const ACCESSES_MAX: usize = 1 << 20;
+
 /// The work of a graph, which a launch of it does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GraphWork {
@@ -18,11 +21,17 @@ pub(crate) struct GraphWork {
 }
 
 impl GraphWork {
+    /// Adds the work of another graph. Work beyond [`ACCESSES_MAX`] counts as not examined.
     pub(crate) fn add(&mut self, other: &Self) {
+        self.kernels = self.kernels.saturating_add(other.kernels);
+        self.unknown = self.unknown.saturating_add(other.unknown);
+        let own = self.declared.len() + self.addresses.len();
+        if own + other.declared.len() + other.addresses.len() > ACCESSES_MAX {
+            self.unknown = self.unknown.saturating_add(1);
+            return;
+        }
         self.declared.extend_from_slice(&other.declared);
         self.addresses.extend_from_slice(&other.addresses);
-        self.kernels += other.kernels;
-        self.unknown += other.unknown;
     }
 }
 
@@ -82,6 +91,10 @@ impl Graphs {
         self.streams.contains_key(&stream)
     }
 
+    pub(crate) fn forget_stream(&mut self, stream: StreamKey) {
+        self.streams.remove(&stream);
+    }
+
     pub(crate) fn forget_event(&mut self, event: u64) {
         self.events.remove(&event);
     }
@@ -106,9 +119,12 @@ impl Graphs {
         self.programs.insert(program, work);
     }
 
-    /// Notes that a call changes a node of a program, whose accesses are then not known.
+    /// Notes that a call changes a node of a program. The accesses of all its nodes are then not
+    /// known, because the former ones of this node may be among them.
     pub(crate) fn change(&mut self, program: u64) {
-        self.programs.entry(program).or_default().unknown += 1;
+        let work = self.programs.entry(program).or_default();
+        let (kernels, unknown) = (work.kernels, work.unknown.saturating_add(1));
+        *work = GraphWork { kernels, unknown, ..GraphWork::default() };
     }
 
     pub(crate) fn forget_program(&mut self, handle: u64) {

@@ -6,7 +6,7 @@ use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use trijet_ledger::base::id::Position;
 use trijet_ledger::base::ledger::{
@@ -219,8 +219,11 @@ impl CallReader {
             _ => StreamWork::CopyNow,
         };
         let kind = if call.per_thread { kind } else { of_legacy };
+        // A copy within the device does not hold the host up (law A18).
+        let is_of_host =
+            self.accesses(&touched, true).iter().any(|access| access.place != Place::Device);
         self.work(call, 0, kind, label, touched, add);
-        if call.per_thread {
+        if call.per_thread && is_of_host {
             self.wait(call, Some(0), Waited::Stream, true, add);
         }
     }
@@ -281,6 +284,10 @@ impl CallReader {
             self.wait(call, None, Waited::Device, true, add);
         }
         self.memory_call(call, MemoryCall::FreeNow, &freed, add);
+        // The C library may give the addresses out again, which is no call of the driver.
+        if freed.place != Place::Device {
+            self.memory.forget(address);
+        }
     }
 
     fn allocate_in_stream(
@@ -302,6 +309,12 @@ impl CallReader {
             step.op.accesses.push(whole(&made));
             step.op.label = Cow::Borrowed("allocation");
             add(step);
+            // Drivers were seen to hold the blocking streams back for it, as for a record.
+            if self.frees_wait && matches!(key, StreamKey::Legacy(_)) {
+                let event = u64::MAX - u64::from(on.position.lane.0);
+                let mark = StreamMark::Record { event, by: Asked::User };
+                add(Self::entry(mark, Engine::None, on, call));
+            }
         }
     }
 
@@ -337,12 +350,15 @@ impl CallReader {
         copies.op.label = Cow::Borrowed("copies and fills of a graph");
         copies.op.accesses = merged(self.accesses(&work.declared, true));
         copies.possible = merged(self.accesses(&work.declared, false));
+        // Launches of one program follow each other (law A31).
+        copies.op.graph = Some(call.word(0));
         add(copies);
         if work.kernels > 0 || work.unknown > 0 {
             let on = self.streams.count(key, call.context);
             let mut kernels = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
             kernels.op.label = Cow::Borrowed("kernels of a graph");
             kernels.op.declared = Declared::Nothing;
+            kernels.op.graph = Some(call.word(0));
             kernels.possible = self.possible(&work.addresses);
             add(kernels);
         }
@@ -394,21 +410,28 @@ fn merged(accesses: Accesses) -> Accesses {
     let mut blocks: Vec<_> = by_block.into_values().collect();
     blocks.sort_by_key(|uses| uses[0].block);
     for uses in blocks {
-        let mut bounds: Vec<u64> =
-            uses.iter().flat_map(|one| [one.range.start, one.range.end]).collect();
-        bounds.sort_unstable();
-        bounds.dedup();
-        for pair in bounds.windows(2) {
-            let of =
-                uses.iter().filter(|one| one.range.start <= pair[0] && pair[1] <= one.range.end);
-            let modes: Vec<Mode> = of.map(|one| one.mode).collect();
-            let mode = match (modes.contains(&Mode::Read), modes.contains(&Mode::Write)) {
-                _ if modes.is_empty() => continue,
-                (true, false) => Mode::Read,
-                (false, true) => Mode::Write,
-                _ => Mode::Update,
+        // The reads and writes that begin, less those that end, at each byte.
+        let mut changes: BTreeMap<u64, [i64; 2]> = BTreeMap::new();
+        for one in &uses {
+            let reads = i64::from(one.mode != Mode::Write);
+            let writes = i64::from(one.mode.writes());
+            for (at, sign) in [(one.range.start, 1), (one.range.end, -1)] {
+                let [r, w] = changes.entry(at).or_default();
+                (*r, *w) = (*r + sign * reads, *w + sign * writes);
+            }
+        }
+        let (mut open, mut from) = ([0, 0], 0);
+        for (at, [reads, writes]) in changes {
+            let mode = match open {
+                [0, 0] => None,
+                [_, 0] => Some(Mode::Read),
+                [0, _] => Some(Mode::Write),
+                _ => Some(Mode::Update),
             };
-            all.push(Access { range: pair[0]..pair[1], mode, ..uses[0].clone() });
+            if let Some(mode) = mode.filter(|_| from < at) {
+                all.push(Access { range: from..at, mode, ..uses[0].clone() });
+            }
+            (open, from) = ([open[0] + reads, open[1] + writes], at);
         }
     }
     all

@@ -123,6 +123,8 @@ fn start(folder: PathBuf) {
     let Ok(mut disk) = Disk::create(folder, call_file::EXTENSION, &first) else { return };
     let mut words = Vec::new();
     if let Ok((api, _)) = found {
+        // Not at the first launch: a launch may come from inside the loader.
+        kernels::prepare();
         let recorder = RECORDER.get_or_init(|| CallRecorder::new(api));
         if recorder.subscribe(&mut words) {
             // Without an exit handler, the calls of the last moments are lost.
@@ -207,6 +209,13 @@ impl CallRecorder {
             return;
         }
         let code = if data.is_start() { 0 } else { data.code() };
+        // The arguments of a launch that the driver refused may be no memory.
+        if code != 0 && matches!(function.recorded, Recorded::Launch(_)) {
+            return;
+        }
+        if self.list().phase == Phase::Done {
+            return;
+        }
         let head = Head {
             function: *index,
             flags: if *per_thread { PER_THREAD } else { 0 },
@@ -267,13 +276,13 @@ impl CallRecorder {
         if let Some(number) = self.list().stacks.get(&frames) {
             return *number;
         }
+        if self.list().stacks.len() >= STACKS_MAX as usize {
+            return NO_STACK;
+        }
         // Without the lock, because the loader may have to wait for another thread.
         let lines = stack::lines(&frames);
         let mut list = self.list();
         let number = u32::try_from(list.stacks.len()).unwrap_or(NO_STACK);
-        if number >= STACKS_MAX {
-            return NO_STACK;
-        }
         call_file::stack(&mut list.staged, number, &lines);
         list.stacks.insert(frames, number);
         number
@@ -298,7 +307,8 @@ impl CallRecorder {
     /// Appends a call to the list, if there is room.
     fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut list = self.list();
-        if list.phase != Phase::Running || list.staged.len() >= STAGED_MAX {
+        // While the process exits, other threads still make calls, which the writer takes.
+        if list.phase == Phase::Done || list.staged.len() >= STAGED_MAX {
             list.lost += 1;
             return;
         }
@@ -339,6 +349,11 @@ extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_
 
 /// The handler that runs at the exit of the process.
 extern "C" fn ended() {
+    // A signal handler that calls `exit` may have interrupted the recorder on this thread, which
+    // then holds the lock of the list for ever.
+    if IS_INSIDE.get() {
+        return;
+    }
     guarded(|| {
         if let Some(recorder) = RECORDER.get().filter(|one| one.process == std::process::id()) {
             recorder.end();

@@ -3,6 +3,7 @@
 use super::{CallReader, Step};
 use crate::accesses::{copy, cuboid, fill, rectangle};
 use crate::file::Call;
+use crate::streams::StreamKey;
 use trijet_ledger::base::ledger::{Declared, Engine, Place, StreamWork, Waited};
 
 const DEVICE: Place = Place::Device;
@@ -30,7 +31,10 @@ impl CallReader {
             "cuGreenCtxStreamCreate" => {
                 self.streams.create(word(0), call.context, word(2));
             }
-            "cuStreamDestroy_v2" => self.streams.destroy(word(0)),
+            "cuStreamDestroy_v2" => {
+                self.graphs.forget_stream(StreamKey::Created(word(0)));
+                self.streams.destroy(word(0));
+            }
             "cuStreamSynchronize" | "cuStreamQuery" => {
                 self.wait(call, Some(word(0)), Waited::Stream, is_done, add);
             }
@@ -50,13 +54,11 @@ impl CallReader {
                 self.copy_call(call, name, add);
             }
             "cuLaunchHostFunc" | "cuStreamAddCallback" => self.host_function(call, add),
-            "cuStreamWriteValue32_v2" | "cuStreamWriteValue64_v2" => {
+            _ if name.starts_with("cuStreamWriteValue") => {
                 let bytes = if name.contains("32") { 4 } else { 8 };
                 self.write_value(call, word(0), fill(word(1), 0, 1, bytes, 1), add);
             }
-            "cuStreamWaitValue32_v2" | "cuStreamWaitValue64_v2" => {
-                self.wait_for_value(call, word(0), add);
-            }
+            _ if name.starts_with("cuStreamWaitValue") => self.wait_for_value(call, word(0), add),
             _ => self.memory_function(call, name, add),
         }
     }
@@ -175,7 +177,9 @@ impl CallReader {
             "cuGraphInstantiateWithFlags" | "cuGraphInstantiateWithParams" => {
                 self.graphs.instantiate(word(1), word(0));
             }
-            "cuGraphExecUpdate_v2" => self.graphs.instantiate(word(1), word(0)),
+            "cuGraphExecUpdate" | "cuGraphExecUpdate_v2" => {
+                self.graphs.instantiate(word(1), word(0))
+            }
             "cuGraphClone" => self.graphs.copy(word(1), word(0)),
             "cuGraphLaunch" => self.launch_graph(call, add),
             "cuGraphExecDestroy" => self.graphs.forget_program(word(0)),

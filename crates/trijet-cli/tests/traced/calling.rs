@@ -151,6 +151,8 @@ pub(crate) fn run(name: &str) -> bool {
         "uses-before-allocation" => uses_before_allocation,
         "uses-after-free" => uses_after_free,
         "frees" => frees,
+        "pinned-again" => pinned_again,
+        "graph-in-two-streams" => graph_in_two_streams,
         "graph" => graph,
         "forked" => forked,
         "aborted" => aborted,
@@ -224,6 +226,26 @@ fn frees() {
     driver.call(c"cuMemFree_v2", &[Word(DATA)]);
     driver.call(c"cuMemAlloc_v2", &[Out(DATA), Word(BYTES)]);
     upload(&driver, OTHER);
+}
+
+/// Page-locked memory is freed, and the C library gives its address out again.
+fn pinned_again() {
+    let driver = prepared(NON_BLOCKING);
+    upload(&driver, ONE);
+    driver.call(c"cuMemFreeHost", &[Word(HOST)]);
+    driver.call(c"cuMemcpyDtoH_v2", &[Word(HOST), Word(DATA), Word(BYTES)]);
+}
+
+/// Launches of one graph follow each other in any streams.
+fn graph_in_two_streams() {
+    let (graph, program) = (0x9_0000, 0xa_0000);
+    let driver = prepared(NON_BLOCKING);
+    driver.call(c"cuStreamBeginCapture_v2", &[Word(ONE), Int(0)]);
+    upload(&driver, ONE);
+    driver.call(c"cuStreamEndCapture", &[Word(ONE), Out(graph)]);
+    driver.call(c"cuGraphInstantiateWithFlags", &[Out(program), Word(graph), Word(0)]);
+    driver.call(c"cuGraphLaunch", &[Word(program), Word(ONE)]);
+    driver.call(c"cuGraphLaunch", &[Word(program), Word(OTHER)]);
 }
 
 /// Aborts at the end of its input.

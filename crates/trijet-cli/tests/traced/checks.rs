@@ -44,7 +44,7 @@ impl Checked {
 
 /// What copies, fills and frees declare is judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 10] = [
+    let cases: [(&str, &[&str]); 12] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
@@ -54,6 +54,8 @@ fn conflicts() {
         ("copies-after-host", &[]),
         ("blocking", &[]),
         ("value", &[]),
+        ("pinned-again", &[]),
+        ("graph-in-two-streams", &[]),
         ("frees", &[]),
     ];
     for (program, classes) in cases {

@@ -68,9 +68,9 @@ impl Arguments {
         u64::from_le_bytes(number)
     }
 
-    /// Appends a word for each argument, and the words of structures. `returned` states whether the
-    /// call has succeeded, so that its results can be read.
-    pub(super) fn words(self, types: &[Argument], returned: bool, out: &mut Vec<u64>) {
+    /// Appends a word for each argument, and the words of structures. `has_succeeded` states
+    /// whether the call has succeeded, so that its results and structures can be read.
+    pub(super) fn words(self, types: &[Argument], has_succeeded: bool, out: &mut Vec<u64>) {
         let mut at = 0_usize;
         for one in types {
             at = at.next_multiple_of(one.bytes());
@@ -80,9 +80,11 @@ impl Arguments {
                 Argument::Word | Argument::Int | Argument::Short | Argument::Byte => {
                     out.push(number);
                 }
-                Argument::Out if returned => out.extend(words_at(number, 1)),
-                Argument::Out => out.push(0),
-                Argument::Struct(bytes) => out.extend(words_at(number, bytes / 8)),
+                Argument::Out if has_succeeded => out.extend(words_at(number, 1)),
+                Argument::Struct(bytes) if has_succeeded => {
+                    out.extend(words_at(number, bytes / 8));
+                }
+                Argument::Out | Argument::Struct(_) => out.push(0),
             }
         }
     }

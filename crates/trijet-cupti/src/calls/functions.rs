@@ -94,7 +94,11 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuLaunchCooperativeKernel"();
     }
     Unload, false {
-        "cuModuleUnload"(); "cuLibraryUnload"();
+        "cuModuleUnload"();
+        "cuLibraryUnload"();
+        "cuCtxDestroy_v2"();
+        "cuDevicePrimaryCtxRelease_v2"();
+        "cuDevicePrimaryCtxReset_v2"();
     }
     AtReturn, false {
         "cuStreamCreate"(O, I);
@@ -112,6 +116,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuGraphInstantiateWithFlags"(O, W, W);
         "cuGraphInstantiateWithParams"(O, W, W);
         "cuGraphClone"(O, W);
+        "cuGraphExecUpdate"(W, W);
         "cuGraphExecUpdate_v2"(W, W, W);
         "cuGraphAddKernelNode_v2"(O, W, W, W, W);
         "cuGraphAddMemcpyNode"(O, W, W, W, S(200), W);
@@ -170,6 +175,10 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuStreamAddCallback"(W, W, W, I);
         "cuStreamWriteValue32_v2"(W, W, I, I);
         "cuStreamWriteValue64_v2"(W, W, W, I);
+        "cuStreamWriteValue32"(W, W, I, I);
+        "cuStreamWriteValue64"(W, W, W, I);
+        "cuStreamWaitValue32"(W, W, I, I);
+        "cuStreamWaitValue64"(W, W, W, I);
         "cuStreamWaitValue32_v2"(W, W, I, I);
         "cuStreamWaitValue64_v2"(W, W, W, I);
         "cuGraphLaunch"(W, W);

@@ -33,6 +33,12 @@ fn describers() -> Option<&'static Describers> {
     FOUND.get_or_init(find).as_ref()
 }
 
+/// Looks up the functions that describe kernels.
+pub(super) fn prepare() {
+    // Without these functions, kernels have no names and no known arguments.
+    let _found = describers();
+}
+
 fn find() -> Option<Describers> {
     let driver = search::DRIVER.candidates().into_iter();
     let library = driver.filter_map(|path| Library::open(&path, true).ok()).next()?;
@@ -54,25 +60,31 @@ pub(super) fn describe(handle: u64) -> Kernel {
         || Kernel { name: format!("kernel {handle:#x}").into_bytes(), layout: Vec::new() };
     let Some(describers) = describers() else { return unknown() };
     let kernel = pointer::<c_void>(handle);
-    let name = describers.names.iter().flatten().find_map(|call| {
-        let mut name = std::ptr::null();
-        // SAFETY: the program has just launched this kernel, so its handle is valid as one of the
-        // two kinds, and the driver refuses it as the other. The call writes the local variable.
-        let code = unsafe { call(&raw mut name, kernel) };
-        // SAFETY: after success, the name is a terminated string that lives as long as the module.
-        (code == 0 && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
-    });
-    let layout = describers.layouts.iter().flatten().find_map(|call| {
-        let one = |number| {
-            let (mut offset, mut bytes) = (0, 0);
-            // SAFETY: as for the name. The driver refuses the number of an argument that the
-            // kernel lacks.
-            let code = unsafe { call(kernel, number, &raw mut offset, &raw mut bytes) };
-            (code == 0).then_some((offset, bytes))
-        };
-        let layout: Vec<_> = (0..ARGUMENTS_MAX).map_while(one).collect();
-        (!layout.is_empty()).then_some(layout)
-    });
-    let unknown = unknown();
-    Kernel { name: name.unwrap_or(unknown.name), layout: layout.unwrap_or_default() }
+    for (name, layout) in describers.names.iter().zip(&describers.layouts) {
+        let Some(name) = name.and_then(|call| name_by(call, kernel)) else { continue };
+        // Only the kind of handle that has a name may be asked further.
+        let layout = layout.map_or_else(Vec::new, |call| layout_by(call, kernel));
+        return Kernel { name, layout };
+    }
+    unknown()
+}
+
+fn name_by(call: NameOf, kernel: *const c_void) -> Option<Vec<u8>> {
+    let mut name = std::ptr::null();
+    // SAFETY: the program has just launched this kernel, so its handle is valid as one of two
+    // kinds, and the driver refuses it as the other. The call writes the local variable.
+    let code = unsafe { call(&raw mut name, kernel) };
+    // SAFETY: after success, the name is a terminated string that lives as long as the module.
+    (code == 0 && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
+}
+
+fn layout_by(call: LayoutOf, kernel: *const c_void) -> Vec<(usize, usize)> {
+    let one = |number| {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the driver has named the kernel by a function of the same kind. It refuses the
+        // number of an argument that the kernel lacks, and writes the local variables.
+        let code = unsafe { call(kernel, number, &raw mut offset, &raw mut bytes) };
+        (code == 0).then_some((offset, bytes))
+    };
+    (0..ARGUMENTS_MAX).map_while(one).collect()
 }
