@@ -377,7 +377,7 @@ mod tests {
     use crate::setting::checked_device;
     use trijet::sim::{HostConfig, Order};
 
-    /// The digest of the sums over so many ranks, computed by the host.
+    /// The digest of the sums over `ranks` ranks, computed by the host.
     fn digest_of_host(ranks: u64, Model { layers, width, .. }: &Model, batch: usize) -> u64 {
         let mut all = 0;
         for layer in 0..*layers {

@@ -42,7 +42,7 @@ pub struct Judged {
     pub command: String,
     /// The errors, in the order of the calls that revealed them.
     pub errors: Vec<Finding>,
-    /// The number of errors that were not kept.
+    /// The number of findings of all classes that were not kept.
     pub more: u64,
     /// The conflicts that are possible.
     pub possible: Vec<Possible>,
@@ -129,10 +129,10 @@ fn is_possible(class: FindingClass) -> bool {
 pub fn judge(bytes: &[u8], assume: Assume) -> Result<Vec<Judged>, FileError> {
     let (mut all, mut rest) = (Vec::new(), bytes);
     loop {
-        let file = CallFile::new(rest)
-            .map_err(|error| FileError { at: error.at + bytes.len() - rest.len(), ..error })?;
-        let (judged, after) = process(file, assume)
-            .map_err(|error| FileError { at: error.at + bytes.len() - rest.len(), ..error })?;
+        let judged = CallFile::new(rest).and_then(|file| process(file, assume));
+        let before = bytes.len() - rest.len();
+        let (judged, after) =
+            judged.map_err(|error| FileError { at: error.at + before, ..error })?;
         all.push(judged);
         rest = after;
         if rest.is_empty() {

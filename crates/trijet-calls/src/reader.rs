@@ -311,9 +311,7 @@ impl CallReader {
             add(step);
             // Drivers were seen to hold the blocking streams back for it, as for a record.
             if self.frees_wait && matches!(key, StreamKey::Legacy(_)) {
-                let event = u64::MAX - u64::from(on.position.lane.0);
-                let mark = StreamMark::Record { event, by: Asked::User };
-                add(Self::entry(mark, Engine::None, on, call));
+                add(Self::entry(own_record(on), Engine::None, on, call));
             }
         }
     }
@@ -366,6 +364,15 @@ impl CallReader {
 }
 
 mod dispatch;
+
+/// An event of a stream that no call of the program names: the driver gives no event such a handle.
+fn own_event(of: StreamOf) -> u64 {
+    u64::MAX - u64::from(of.position.lane.0)
+}
+
+fn own_record(on: StreamOf) -> StreamMark {
+    StreamMark::Record { event: own_event(on), by: Asked::User }
+}
 
 /// The access of a whole allocation, for its birth and its end.
 fn whole(of: &Allocated) -> Access {
@@ -469,10 +476,8 @@ impl CallReader {
 
     /// Makes a stream follow the present work of another stream.
     fn follow(call: &Call<'_>, from: StreamOf, to: StreamOf, add: &mut impl FnMut(Step)) {
-        // The driver gives no event such a handle.
-        let event = u64::MAX - u64::from(from.position.lane.0);
-        let record = StreamMark::Record { event, by: Asked::User };
-        add(Self::entry(record, Engine::None, from, call));
+        add(Self::entry(own_record(from), Engine::None, from, call));
+        let event = own_event(from);
         let wait = StreamMark::Wait { event, on: from.position, by: Asked::User };
         add(Self::entry(wait, Engine::None, to, call));
     }

@@ -70,14 +70,6 @@ fn calls_are_named_by_the_symbols_of_the_program() {
     assert!(found.stack(kernel).unwrap().frames[0].contains("at::native::gpu_kernel_impl_nocast"));
 }
 
-/// By the documented edges alone, a free waits for nothing, so it must be ordered.
-#[test]
-fn a_free_waits_for_the_device_only_as_drivers_were_seen_to_do() {
-    // The program waits for the device before it frees, so both agree.
-    let documented = judge(&bytes("ordered"), Assume::Documented).unwrap().remove(0);
-    assert!(documented.is_clean() && judged("ordered").is_clean());
-}
-
 #[test]
 fn files_of_processes_may_be_joined_and_cut() {
     let (one, other) = (bytes("race"), bytes("ordered"));

@@ -133,9 +133,7 @@ impl Disk {
     /// Removes the trace file. If the folder has no trace file of another process, removes the
     /// files of `trijet trace` and the folder as well. A file that cannot be removed stays.
     pub(crate) fn remove(&self) {
-        let is_trace = |file: &std::fs::DirEntry| {
-            file.path().extension().is_some_and(|extension| extension == EXTENSION)
-        };
+        let is_trace = |file: &std::fs::DirEntry| file.path().extension() == self.path.extension();
         let removed = std::fs::remove_file(&self.path)
             .and_then(|()| std::fs::read_dir(&self.folder))
             .and_then(|files| {

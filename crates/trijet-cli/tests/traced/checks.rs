@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Test] = &[
     ("a_program_is_judged_by_what_it_did_before_it_ended", ended),
     ("a_program_without_an_end_has_no_clean_verdict", aborted),
     ("a_program_with_a_profiler_is_not_checked", profiler),
+    ("a_free_waits_for_the_device_only_as_drivers_were_seen_to_do", free),
 ];
 
 /// The verdict about a program: the exit status, the text on standard error, and the only process.
@@ -24,8 +25,12 @@ struct Checked {
 }
 
 fn checked(program: &str) -> Checked {
+    checked_with(&["--json"], program)
+}
+
+fn checked_with(options: &[&str], program: &str) -> Checked {
     let place = Place::new();
-    let output = place.checking(&["--json"], program).output().unwrap();
+    let output = place.checking(options, program).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     let json: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
@@ -42,7 +47,7 @@ impl Checked {
     }
 }
 
-/// What copies, fills and frees declare is judged, and nothing else is an error.
+/// The accesses that copies, fills and frees declare are judged, and nothing else is an error.
 fn conflicts() {
     let cases: [(&str, &[&str]); 12] = [
         ("copies-race", &["RACE/RAW"]),
@@ -66,6 +71,13 @@ fn conflicts() {
         assert_eq!(found.process["calls_lost"], 0, "{program}");
         assert!(found.err.is_empty(), "{program}: {}", found.err);
     }
+}
+
+/// By the documented edges alone, a free waits for nothing.
+fn free() {
+    let found = checked_with(&["--json", "--assume", "documented"], "frees");
+    assert_eq!(found.classes("errors"), ["LIFETIME/FREE-RACES-USE"], "{}", found.process);
+    assert_eq!((checked("frees").status, found.status), (Some(0), Some(1)));
 }
 
 /// A kernel, whose accesses are not seen, makes no error, and hides none.

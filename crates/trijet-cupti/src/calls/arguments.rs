@@ -119,7 +119,7 @@ pub(super) fn pointer<T>(address: u64) -> *const T {
     std::ptr::with_exposed_provenance(usize::try_from(address).unwrap_or(0))
 }
 
-/// So many words at an address that the program passed. A null pointer has zeros.
+/// The first `count` words at an address that the program passed. A null pointer has zeros.
 fn words_at(address: u64, count: usize) -> impl Iterator<Item = u64> {
     let from = pointer::<u64>(address);
     (0..count).map(move |at| {

@@ -3,7 +3,7 @@
 
 use crate::args::CheckOptions;
 use crate::cmd::document::print_json;
-use crate::cmd::program::{Injected, Run, exit_status, files_of};
+use crate::cmd::program::{Injected, Run, exit_status};
 use crate::cmd::{print, print_stderr, trace::join, verdict};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -41,7 +41,7 @@ pub(super) fn run(options: &CheckOptions, assume: Assume) -> Result<ExitCode> {
         Run::NotStarted(code) => return Ok(code),
         Run::Ended { status, folder } => (status, folder),
     };
-    let shown = files_of(&folder).and_then(|files| {
+    let shown = folder.files().and_then(|files| {
         if let Some(output) = output.filter(|_| !files.is_empty()) {
             output.write(|file| join(&files, file))?;
         }
@@ -181,7 +181,7 @@ fn beside(one: &Judged, finding: &Finding) -> String {
 
 /// The lines about the whole process: the number of findings, and what was not seen.
 fn summary(one: &Judged) -> String {
-    let mut text = match (one.errors.len() as u64 + one.more, one.is_whole()) {
+    let mut text = match (one.errors.len() as u64, one.is_whole()) {
         (0, true) => {
             let edge = match one.assume {
                 Assume::DriverObserved => {

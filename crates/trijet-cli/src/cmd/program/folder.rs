@@ -65,7 +65,7 @@ impl Folder {
     }
 
     /// The files of the processes, in the order in which the files were created.
-    pub(super) fn files(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>> {
         files_in(self.path(), self.injected)
     }
 

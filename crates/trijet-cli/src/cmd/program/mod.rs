@@ -14,7 +14,6 @@ use super::print_stderr;
 use signals::{Signals, until_all_ended};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind as Io};
-use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::shown;
@@ -72,14 +71,6 @@ impl Run {
         until_all_ended(&folder)?;
         Ok(Self::Ended { status, folder })
     }
-}
-
-/// The files that the processes of a run wrote, in the order in which the files were created.
-///
-/// # Errors
-/// The folder cannot be read.
-pub(crate) fn files_of(folder: &Folder) -> Result<Vec<PathBuf>> {
-    folder.files()
 }
 
 fn not_started(program: &OsString, error: &io::Error) -> ExitCode {

@@ -10,7 +10,7 @@ pub(crate) use json::json;
 pub(crate) use memory::traces_of;
 pub(crate) use show::{join, load, missing, page_of};
 
-use super::program::{Injected, Run, exit_status, files_of};
+use super::program::{Injected, Run, exit_status};
 use super::{print_stderr, wrong_usage};
 use crate::args::TraceOptions;
 use std::process::ExitCode;
@@ -31,7 +31,8 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     };
     // If the program failed, the exit status is the status of the program. Otherwise the exit
     // status tells whether the trace succeeded.
-    let shown = files_of(&folder)
+    let shown = folder
+        .files()
         .and_then(|files| show::run(&files, options, &outputs))
         .unwrap_or_else(|error| {
             print_stderr(format_args!("error: {error}"));
