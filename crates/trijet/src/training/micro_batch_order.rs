@@ -35,8 +35,9 @@ pub enum MicroBatchOrder {
     /// all micro-batches.
     FillDrain,
     /// One micro-batch forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs
-    /// of at most `p - s` micro-batches. The stage has memory for one more input, which may arrive
-    /// at the same time.
+    /// of at most `2 * (p - s) - 1` micro-batches: it starts two more than the next stage. With one
+    /// more, each micro-batch would wait for the copies to the next stage and back. The stage has
+    /// memory for two more inputs, which may arrive at the same time.
     InTurn,
 }
 
@@ -68,7 +69,7 @@ impl MicroBatchOrder {
             Self::Forward => (0..count).map(forward).collect(),
             Self::FillDrain => (0..count).map(forward).chain((0..count).map(backward)).collect(),
             Self::InTurn => {
-                let warm_up = (stages - 1 - stage).min(count);
+                let warm_up = (Self::most_kept(stage, stages) - 1).min(count);
                 let turns = (warm_up..count).zip(0..).flat_map(|(m, n)| [forward(m), backward(n)]);
                 let rest = (count - warm_up..count).map(backward);
                 (0..warm_up).map(forward).chain(turns).chain(rest).collect()
@@ -76,12 +77,17 @@ impl MicroBatchOrder {
         }
     }
 
+    /// The micro-batches that a stage with [`MicroBatchOrder::InTurn`] has started and not ended.
+    fn most_kept(stage: usize, stages: usize) -> usize {
+        2 * (stages - stage) - 1
+    }
+
     /// The number of inputs for which a stage has memory.
     pub(super) fn inputs(self, stage: usize, stages: usize, count: usize) -> usize {
         match self {
             Self::Forward => 2.min(count),
             Self::FillDrain => count,
-            Self::InTurn => (stages - stage + 1).min(count),
+            Self::InTurn => (Self::most_kept(stage, stages) + 2).min(count),
         }
     }
 }
@@ -207,7 +213,7 @@ mod tests {
                 assert_eq!((forward, backward), (count, count));
                 assert!(most <= order.inputs(stage, stages, count));
                 if *order == MicroBatchOrder::InTurn {
-                    assert_eq!(most, (stages - stage).min(count));
+                    assert_eq!(most, (2 * (stages - stage) - 1).min(count));
                 }
             }
         }

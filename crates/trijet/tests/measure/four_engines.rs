@@ -9,7 +9,7 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::exposed::Exposure;
 use trijet::trace::metrics::{Metrics, Parameters, measure};
 use trijet::trace::{DeviceId, Engine, Op, Route, TimesFrom, Union};
-use trijet::training::{LayerPipeline, MicroBatchOrder};
+use trijet::training::{Direction, LayerPipeline, MicroBatchOrder};
 use trijet::{Buffer, Device, Nanos, Result, Stream, View, ViewMut};
 
 /// A kernel has four tiles of this length, so that no time is rounded.
@@ -276,6 +276,43 @@ fn a_device_fetches_weights_while_the_one_before_it_works() -> Result<()> {
     assert_eq!(first, arrived, "the second half waits for the first one, and for no weights");
     let beside = |engine| trace.busy(0, engine).and(&trace.busy(1, Engine::Upload)).length().0;
     assert!(beside(Engine::Compute) > 0 && beside(Engine::Peer) > 0);
+    Ok(())
+}
+
+/// Four stages with forward and backward passes. The last stage never waits between its first and
+/// its last work, so copies between devices, which are shorter than a pass, add only to the time
+/// that fills and drains the pipeline. The same time for one micro-batch forward and one backward
+/// in turn as for all forward and then all backward.
+#[test]
+fn copies_of_gradients_add_only_to_filling_and_draining() -> Result<()> {
+    const STAGES: usize = 4;
+    let passes = [6, 9];
+    for order in [MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn] {
+        let devices = Device::host(config().devices(4))?;
+        let mut buffers = Vec::new();
+        for device in &devices {
+            let s = device.stream()?;
+            buffers.push([s.alloc::<f32>(LEN)?, s.alloc(LEN)?]);
+        }
+        let mut pipeline = LayerPipeline::new(&devices, &[LEN; STAGES - 1], order, COUNT)?;
+        let trace = traced(&devices, TimesFrom::Activity, || {
+            pipeline.run(|work| {
+                let is_forward = work.direction == Direction::Forward;
+                let [input, output] = &mut buffers[work.stage];
+                let kept = if is_forward { work.input } else { work.gradient };
+                let x = kept.unwrap_or_else(|| input.view());
+                let mut y = work.output.unwrap_or_else(|| output.view_mut());
+                for _ in 0..if is_forward { passes[0] } else { passes[1] } {
+                    work.stream.launch(&AFFINE_F32, (1.0, 1.0, x, y.reborrow()))?;
+                }
+                Ok(())
+            })
+        })?;
+        let both = (passes[0] + passes[1]) * KERNEL;
+        let fill_and_drain = (STAGES as u64 - 1) * (both + 2 * COPY);
+        let expected = Nanos(COUNT as u64 * both + fill_and_drain);
+        assert_eq!(trace.metrics().elapsed(), expected, "{order:?}");
+    }
     Ok(())
 }
 
