@@ -37,7 +37,7 @@ pub enum MicroBatchOrder {
     /// One micro-batch forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs
     /// of at most `2 * (p - s) - 1` micro-batches: it starts two more than the next stage. With one
     /// more, each micro-batch would wait for the copies to the next stage and back. The stage has
-    /// memory for two more inputs, which may arrive at the same time.
+    /// memory for one more input, which may arrive at the same time.
     InTurn,
 }
 
@@ -87,7 +87,7 @@ impl MicroBatchOrder {
         match self {
             Self::Forward => 2.min(count),
             Self::FillDrain => count,
-            Self::InTurn => (Self::most_kept(stage, stages) + 2).min(count),
+            Self::InTurn => (Self::most_kept(stage, stages) + 1).min(count),
         }
     }
 }
