@@ -12,10 +12,16 @@ report of the feed says.
 - `pageable`: `batch.cuda()`.
 - `pin_memory`: `pin_memory=True` and `batch.cuda(non_blocking=True)`.
 - `DeviceFeed`: the same loader without `pin_memory`.
+
+With Ray, the same batches are in its object store, and two contestants follow for the loader `ray`:
+
+- `iter_torch_batches`: Ray's own iterator with `device="cuda"`, which uploads.
+- `DeviceFeed`: over the same iterator without a device.
 """
 import statistics
 import time
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 from trijet.torch import DeviceFeed
@@ -76,26 +82,53 @@ def measured(batches, step):
     return (time.perf_counter() - began) / (count + 1 - WARM) * 1e3
 
 
+def over_ray():
+    """The contestants over batches in the object store of Ray. Empty without Ray."""
+    try:
+        import ray
+    except ImportError:
+        return {}
+    ray.init(num_cpus=4, include_dashboard=False, object_store_memory=24 << 30, log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    made = [np.random.default_rng(seed).random(BATCH, np.float32) for seed in range(2)]
+    dataset = ray.data.from_numpy([made[number % 2] for number in range(COUNT)]).materialize()
+
+    def batches(**options):
+        return dataset.iter_torch_batches(batch_size=BATCH[0], prefetch_batches=3, **options)
+
+    return {
+        "iter_torch_batches": lambda: (batch["data"] for batch in batches(device="cuda")),
+        "DeviceFeed": lambda: DeviceFeed((batch["data"] for batch in batches()), depth=3),
+    }
+
+
+def compare(loading, milliseconds, step, contestants):
+    for name, make in contestants.items():
+        times, feed = [], None
+        for _ in range(3):
+            feed = make()
+            times.append(measured(feed, step))
+        words = str(feed.report) if name == "DeviceFeed" else ""
+        print(f"{loading},{milliseconds},{name},{statistics.median(times):.2f},\"{words}\"", flush=True)
+
+
 def main():
     print(f"torch {torch.__version__}\nloader,step,contestant,ms,report")
     on_gpu = torch.rand(BATCH, device="cuda")
     for loading, seconds in (("fast", 0.0), ("40 ms", 0.04)):
         for milliseconds in (20, 2):
             step = step_of(milliseconds)
-            feed = None
             contestants = {
                 "at once": lambda: (on_gpu for _ in range(COUNT)),
                 "pageable": lambda: (x.cuda() for x in loader(seconds, False)),
                 "pin_memory": lambda: (x.cuda(non_blocking=True) for x in loader(seconds, True)),
                 "DeviceFeed": lambda: DeviceFeed(loader(seconds, False), depth=3),
             }
-            for name, make in contestants.items():
-                times = []
-                for _ in range(3):
-                    feed = make()
-                    times.append(measured(feed, step))
-                words = str(feed.report) if name == "DeviceFeed" else ""
-                print(f"{loading},{milliseconds},{name},{statistics.median(times):.2f},\"{words}\"", flush=True)
+            compare(loading, milliseconds, step, contestants)
+    if of_ray := over_ray():
+        for milliseconds in (20, 2):
+            compare("ray", milliseconds, step_of(milliseconds), of_ray)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,9 +10,11 @@ a convolution of 5 x 5 by PyTorch in f32. Contestants:
 - `trijet.map, affine`: the same bytes through the library's own affine, as the bound of the same bytes.
 - `loop`: reads images from a memmap, uploads, filters, downloads and writes them, one batch after another; the
   fastest of four batch sizes over the first 2 GiB.
+- `dask-cuda`: the same for each block of a Dask array, by a `LocalCUDACluster` with one GPU, and `da.store`; the
+  fastest of three sizes of blocks, with one thread and with four. Left out if dask-cuda is not there.
 
 Prints CSV: job, contestant, rate in GB/s of input (median of 3), fraction, and whether the result of the first
-and the last 8 images equals the function applied at once. Then the time of a stage for each chunk: of a run of
+and the last 8 images that it wrote equals the function applied at once. Then the time of a stage for each chunk: of a run of
 small chunks with a stage that does nothing, minus the same run with the library's own affine.
 """
 import os
@@ -56,10 +58,19 @@ def map_rate(steps, **options):
     return report.bytes_in / report.elapsed / 1e9, report
 
 
-def is_equal(once):
+def ends(count):
+    return [slice(0, 8), slice(count - 8, count)]
+
+
+def clear(count):
+    target = np.load(TARGET, mmap_mode="r+")
+    for part in ends(count):
+        target[part] = 0
+
+
+def is_equal(once, count):
     source, target = np.load(SOURCE, mmap_mode="r"), np.load(TARGET, mmap_mode="r")
-    ends = [slice(0, 8), slice(COUNT - 8, COUNT)]
-    return all(np.array_equal(once(np.ascontiguousarray(source[part])), target[part]) for part in ends)
+    return all(np.array_equal(once(np.ascontiguousarray(source[part])), target[part]) for part in ends(count))
 
 
 def loop(once, count, batch):
@@ -68,6 +79,45 @@ def loop(once, count, batch):
     for first in range(0, count, batch):
         target[first : first + batch] = once(np.ascontiguousarray(source[first : first + batch]))
     return source[:count].nbytes / (time.perf_counter() - began) / 1e9
+
+
+class Images:
+    """The images of an npy file, as a source and as a target of a Dask array. Each worker opens the file."""
+
+    def __init__(self, path, count):
+        self.path, self.shape, self.dtype, self.ndim = path, (count, SIDE, SIDE), np.dtype(np.uint16), 3
+
+    def __getitem__(self, part):
+        return np.ascontiguousarray(np.load(self.path, mmap_mode="r")[part])
+
+    def __setitem__(self, part, images):
+        np.load(self.path, mmap_mode="r+")[part] = images
+
+
+def dask_cuda(once, count):
+    """The best rate, its threads and its images in a block. `None` without dask-cuda."""
+    try:
+        from dask.distributed import Client
+        from dask_cuda import LocalCUDACluster
+        import dask.array as da
+    except ImportError:
+        return None
+
+    def rate(images, batch):
+        began = time.perf_counter()
+        source = da.from_array(Images(SOURCE, images), (batch, SIDE, SIDE), asarray=False, name=False)
+        done = source.map_blocks(once, dtype=np.uint16, meta=np.empty((0, 0, 0), np.uint16))
+        da.store(done, Images(TARGET, images), lock=False)
+        return images * SIDE * SIDE * 2 / (time.perf_counter() - began) / 1e9
+
+    best = (0.0, 0, 0)
+    for threads in (1, 4):
+        with LocalCUDACluster(CUDA_VISIBLE_DEVICES="0", threads_per_worker=threads) as cluster, Client(cluster):
+            few = min(count, 256)
+            rate(few, 16)  # starts CUDA in the worker
+            batch = max((4, 16, 64), key=lambda batch: rate(few, batch))
+            best = max(best, (rate(count, batch), threads, batch))
+    return best
 
 
 def main():
@@ -84,11 +134,17 @@ def main():
         for _ in range(ROUNDS + 1):
             rate, report = map_rate([stage])
             rates.append(rate)
-        print(f"{job},trijet.map,{statistics.median(rates[1:]):.3f},{report.fraction or 0:.3f},{is_equal(once)}", flush=True)
+        print(f"{job},trijet.map,{statistics.median(rates[1:]):.3f},{report.fraction or 0:.3f},{is_equal(once, COUNT)}", flush=True)
         print(f"{job},\"trijet.map, affine\",{statistics.median(affine):.3f},,", flush=True)
         few = min(COUNT, 256)
         best = max((1, 4, 16, 64), key=lambda batch: loop(once, few, batch))
-        print(f"{job},\"loop, batch {best}\",{loop(once, min(COUNT, 1024), best):.3f},,{is_equal(once)}", flush=True)
+        many = min(COUNT, 1024)
+        clear(many)
+        print(f"{job},\"loop, batch {best}\",{loop(once, many, best):.3f},,{is_equal(once, many)}", flush=True)
+        clear(COUNT)
+        if of_dask := dask_cuda(once, COUNT):
+            rate, threads, batch = of_dask
+            print(f"{job},\"dask-cuda, {threads} threads, blocks of {batch}\",{rate:.3f},,{is_equal(once, COUNT)}", flush=True)
     small = np.zeros((20000, 64, 64), np.uint8)
 
     @trijet.stage
@@ -104,4 +160,5 @@ def main():
     print(f"check: {checked.verdict.splitlines()[0]}")
 
 
-main()
+if __name__ == "__main__":  # a worker of Dask imports this file
+    main()
