@@ -150,6 +150,7 @@ mod journal;
 mod names;
 mod new_file;
 mod output;
+mod parallel;
 mod plain;
 mod python;
 mod rows;

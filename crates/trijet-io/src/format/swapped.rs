@@ -7,9 +7,12 @@
 use super::contract::{Opened, Reader};
 use crate::array::Array;
 use crate::byte_order::ByteOrder;
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use crate::parallel::each_part;
 use std::ops::Range;
 use trijet::{Error, ErrorKind, Result};
+
+/// The number of runs that a thread reads at once.
+const RUNS_AT_ONCE: usize = 16;
 
 /// The lengths of the axes of the old array, as far as the order of the rows depends on them.
 #[derive(Debug, Clone, Copy)]
@@ -131,11 +134,14 @@ impl SwappedReader {
         }
         let row_bytes = usize::try_from(self.row_bytes).expect("a row of the target is in memory");
         let runs = runs(&self.axes, &rows, row_bytes, into);
-        // A run is short, so a thread takes several of them at once.
-        runs.into_par_iter()
-            .with_min_len(16)
-            .map_init(Vec::new, |buffer, run| read_run(read, run, buffer))
-            .collect()
+        // A run is short.
+        let mut runs = runs.into_iter();
+        let several = || Some(runs.by_ref().take(RUNS_AT_ONCE).collect());
+        let parts = std::iter::from_fn(several).take_while(|runs: &Vec<_>| !runs.is_empty());
+        each_part(parts, |runs| {
+            let mut buffer = Vec::new();
+            runs.into_iter().try_for_each(|run| read_run(read, run, &mut buffer))
+        })
     }
 }
 

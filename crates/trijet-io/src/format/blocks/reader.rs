@@ -1,15 +1,15 @@
 //! Reads rows of an array that is stored in blocks.
 //!
-//! The blocks that hold the rows of a read are decoded in parallel, on the threads of the pool from
-//! which the read is called. Each block is decoded once per read. A block that fills one piece of
-//! the target as a whole is decoded into the target, without a copy. Memory in addition to the
-//! target is at most the stored and the decoded bytes of one block per thread.
+//! The blocks that hold the rows of a read are decoded in parallel. Each block is decoded once per
+//! read. A block that fills one piece of the target as a whole is decoded into the target, without
+//! a copy. Memory in addition to the target is at most the stored and the decoded bytes of one
+//! block per thread.
 
 use super::grid::Grid;
 use super::runs::{RowRun, runs_of};
 use crate::file_error;
 use crate::format::contract::Reader;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use crate::parallel::each_part;
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
@@ -279,10 +279,7 @@ fn block_reads<'a>(grid: &Grid, rows: &Range<u64>, into: &'a mut [u8]) -> Vec<Bl
 impl Reader for BlocksReader {
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let reads = block_reads(&self.grid, &rows, into);
-        reads
-            .into_par_iter()
-            .map(|read| self.with_buffers(|buffers| self.read_block(read, buffers)))
-            .collect()
+        each_part(reads, |read| self.with_buffers(|buffers| self.read_block(read, buffers)))
     }
 
     fn blocks_across(&self) -> u64 {

@@ -11,10 +11,9 @@ use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::contract::{Opened, Reader, has_extension, open_regular};
 use crate::item::Item;
+use crate::parallel::each_part;
 use crate::shown::shown;
 use png::Decoder;
-use rayon::iter::{IndexedParallelIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -231,10 +230,8 @@ impl Reader for ImagesReader {
         let count = usize::try_from((rows.end - rows.start) / height)
             .expect("the number of images in a buffer fits in `usize`");
         let bytes = into.len() / count;
-        let images = into.par_chunks_exact_mut(bytes).enumerate();
-        let read = images.map(|(number, image)| self.read_one(first + number, image));
-        // If several images fail, the first of them has the error.
-        read.collect::<Vec<_>>().into_iter().collect()
+        let images = into.chunks_exact_mut(bytes).enumerate();
+        each_part(images, |(number, image)| self.read_one(first + number, image))
     }
 }
 

@@ -110,8 +110,8 @@ pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
 }
 
 /// Number of chunks that a parallel source or sink handles at once, except a source that decodes
-/// blocks. While the last parts of one
-/// chunk are read or written, idle threads of the crew begin the next chunk.
+/// blocks. While the last parts of one chunk are read or written, idle threads of the crew begin
+/// the next chunk.
 pub(in crate::pipeline) const CHUNKS_AT_ONCE: usize = 2;
 
 /// Distributes the buffers of the source or the sink over at most `threads` threads, which take the

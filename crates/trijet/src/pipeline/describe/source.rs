@@ -9,8 +9,7 @@ use std::ops::Range;
 ///
 /// Chunks of such a source begin and end at blocks where possible, so that no block is decoded
 /// twice. A run reads so many chunks at once that every processor has a block to decode. The
-/// source itself decodes the blocks of one call in parallel, on the threads of the calling pool of
-/// `rayon`.
+/// source itself decodes the blocks of one call in parallel, on threads of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
     /// The number of rows of a block. Blocks start at multiples of this number.

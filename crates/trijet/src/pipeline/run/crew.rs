@@ -9,7 +9,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
-use crate::pipeline::describe::host_work::{CHUNKS_AT_ONCE, SideSpans};
+use crate::pipeline::describe::host_work::SideSpans;
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::{ParallelSlice, ParallelSliceMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -31,12 +31,14 @@ const TRIES: usize = 2;
 const NEARLY_BEST: f64 = 1.05;
 
 /// Settings for the calls of the source or of the sink: the grain of its rows, the spans to which
-/// the times of the calls are added, and the crew, if several threads call.
+/// the times of the calls are added, the crew if a chunk is shared among threads, and the number
+/// of chunks that are handled at once.
 #[derive(Clone, Copy)]
 pub(super) struct SideWork<'env> {
     pub(super) grain: Grain,
     pub(super) spans: &'env SideSpans,
     pub(super) crew: Option<&'env Crew>,
+    pub(super) at_once: usize,
 }
 
 /// The bytes of a row, and the number of rows of a granule. Parts begin at multiples of a granule.
@@ -50,8 +52,6 @@ pub(super) struct Grain {
 pub(super) struct Crew {
     pool: ThreadPool,
     width: Mutex<Width>,
-    /// The number of chunks that the crew handles at once.
-    pub(super) at_once: usize,
 }
 
 impl Crew {
@@ -66,26 +66,13 @@ impl Crew {
     /// # Errors
     /// `Io` when the system does not start a thread.
     pub(super) fn start(side: &'static str) -> Result<Self> {
-        Self::with(side, CHUNKS_AT_ONCE, Width::of(Self::threads_max()))
-    }
-
-    /// Starts a crew for a source that decodes the blocks of a call in parallel. A chunk is one
-    /// call, and the crew handles `at_once` chunks.
-    ///
-    /// # Errors
-    /// `Io` when the system does not start a thread.
-    pub(super) fn of_blocks(side: &'static str, at_once: usize) -> Result<Self> {
-        Self::with(side, at_once, Width::of(1))
-    }
-
-    fn with(side: &'static str, at_once: usize, width: Width) -> Result<Self> {
         let threads = Self::threads_max();
         let named = move |number| format!("trijet-{side}-{number}");
         let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build();
         let pool = pool.map_err(|error| {
             Error::new(ErrorKind::Io, side, "its threads could not be started").caused_by(error)
         })?;
-        Ok(Self { pool, width: Mutex::new(width), at_once })
+        Ok(Self { pool, width: Mutex::new(Width::of(threads)) })
     }
 
     /// Calls `read` for each part of `into`, which is filled with `rows`. Returns the error of the

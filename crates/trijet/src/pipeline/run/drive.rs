@@ -11,7 +11,7 @@ use crate::base::panic::called;
 use crate::memory::View;
 use crate::pipeline::describe::builder::{Input, Output};
 use crate::pipeline::describe::cancel::Cancel;
-use crate::pipeline::describe::host_work::{HostSpans, HostWork};
+use crate::pipeline::describe::host_work::{CHUNKS_AT_ONCE, HostSpans, HostWork};
 use crate::pipeline::describe::progress::Tally;
 use crate::pipeline::describe::sink::ParallelSink;
 use crate::pipeline::describe::validate::Job;
@@ -33,12 +33,24 @@ pub(super) fn drive(
     let (pinned_in, pinned_out) = (std::mem::take(pinned_in), std::mem::take(pinned_out));
     let tally = Tally::new(plan, job.layout.rows, settings.progress.as_ref());
     let place = settings.host_work;
-    let crews = Crews::start(place, input, output, blocks.map(|_| *reads_at_once))?;
+    let crews = Crews::start(place, input, output, blocks.is_some())?;
+    // Only one thread may call a source that is not parallel.
+    let is_alone = crews.source.is_none() && blocks.is_none();
     let grain_in = Grain { row_bytes: stages.row_in(), granule: job.input_granule };
     let grain_out = Grain { row_bytes: stages.row_out(), granule: written(output, job.layout) };
     std::thread::scope(|scope| {
-        let reading = SideWork { grain: grain_in, spans: &spans.read, crew: crews.source.as_ref() };
-        let writing = SideWork { grain: grain_out, spans: &spans.write, crew: crews.sink.as_ref() };
+        let reading = SideWork {
+            grain: grain_in,
+            spans: &spans.read,
+            crew: crews.source.as_ref(),
+            at_once: if is_alone { 1 } else { *reads_at_once },
+        };
+        let writing = SideWork {
+            grain: grain_out,
+            spans: &spans.write,
+            crew: crews.sink.as_ref(),
+            at_once: CHUNKS_AT_ONCE,
+        };
         let mut reader = ChunkReader::start(scope, place, input, reading, &plan.chunks, pinned_in)?;
         let mut writer = ChunkWriter::start(scope, place, output, writing, &tally, pinned_out)?;
         let driven = match pace {
@@ -95,8 +107,8 @@ fn finish(output: &mut Output<'_>) -> Result<()> {
     }
 }
 
-/// The crews of a run: one crew for the source and one for the sink. A crew is `None` if one thread
-/// makes all calls of its source or sink.
+/// The crews of a run: one crew for the source and one for the sink. A crew is `None` if each chunk
+/// is one call of its source or sink.
 #[derive(Default)]
 struct Crews {
     source: Option<Crew>,
@@ -104,23 +116,20 @@ struct Crews {
 }
 
 impl Crews {
-    /// `blocks_at_once` is the number of chunks that are read at once from a source that decodes
-    /// blocks.
+    /// A source that decodes blocks shares them among threads of its own.
     fn start(
         place: HostWork,
         input: &Input<'_>,
         output: &Output<'_>,
-        blocks_at_once: Option<usize>,
+        has_blocks: bool,
     ) -> Result<Self> {
         if place == HostWork::Inline {
             return Ok(Self::default());
         }
-        let reads = matches!(input, Input::Source(source) if source.is_parallel());
+        let is_parallel = matches!(input, Input::Source(source) if source.is_parallel());
+        let reads = is_parallel && !has_blocks;
         let writes = matches!(output, Output::Sink(sink) if sink.parallel().is_some());
-        let source = || match blocks_at_once {
-            Some(at_once) => Crew::of_blocks("source", at_once),
-            None => Crew::start("source"),
-        };
+        let source = || Crew::start("source");
         let sink = || Crew::start("sink");
         Ok(Self { source: reads.then(source).transpose()?, sink: writes.then(sink).transpose()? })
     }

@@ -74,7 +74,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
         input: &'env Input<'_>,
-        SideWork { grain, spans, crew }: SideWork<'env>,
+        SideWork { grain, spans, crew, at_once }: SideWork<'env>,
         chunks: &'env [Chunk],
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {
@@ -89,7 +89,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
         let reads = match host_work {
             HostWork::Inline => ReadSource::Inline { reading, free: buffers.into() },
             HostWork::Threads => {
-                let dealt = deal(buffers, crew.map_or(1, |crew| crew.at_once));
+                let dealt = deal(buffers, at_once);
                 let count = dealt.len();
                 let start = |(first, buffers)| {
                     let chunks = chunks.iter().skip(first).step_by(count);

@@ -86,7 +86,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
         output: &'env mut Output<'_>,
-        SideWork { grain, spans, crew }: SideWork<'env>,
+        SideWork { grain, spans, crew, at_once }: SideWork<'env>,
         tally: &'env Tally<'env>,
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {
@@ -114,7 +114,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
                 let start = |buffers| {
                     WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
                 };
-                let dealt = deal(buffers, crew.at_once);
+                let dealt = deal(buffers, at_once);
                 WriteTarget::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
             }
             (HostWork::Threads, _) => {
