@@ -1,6 +1,6 @@
 """`trijet.torch.DeviceFeed` beside `pin_memory=True` with `non_blocking=True`, in one run.
 
-    device_feed.py
+    device_feed.py [fast | 40ms | ray]...
 
 Needs the package trijet and PyTorch. Batches are f32 tensors of 256 x 3 x 224 x 224 (154 MB), made by workers
 of a DataLoader that return one of a few tensors each (a fast loader), and by one that needs 40 ms for each (a
@@ -19,6 +19,7 @@ With Ray, the same batches are in its object store, and two contestants follow f
 - `DeviceFeed`: over the same iterator without a device.
 """
 import statistics
+import sys
 import time
 
 import numpy as np
@@ -115,7 +116,10 @@ def compare(loading, milliseconds, step, contestants):
 def main():
     print(f"torch {torch.__version__}\nloader,step,contestant,ms,report")
     on_gpu = torch.rand(BATCH, device="cuda")
-    for loading, seconds in (("fast", 0.0), ("40 ms", 0.04)):
+    only = sys.argv[1:] or ["fast", "40ms", "ray"]
+    for loading, seconds in (("fast", 0.0), ("40ms", 0.04)):
+        if loading not in only:
+            continue
         for milliseconds in (20, 2):
             step = step_of(milliseconds)
             contestants = {
@@ -125,7 +129,7 @@ def main():
                 "DeviceFeed": lambda: DeviceFeed(loader(seconds, False), depth=3),
             }
             compare(loading, milliseconds, step, contestants)
-    if of_ray := over_ray():
+    if of_ray := "ray" in only and over_ray():
         for milliseconds in (20, 2):
             compare("ray", milliseconds, step_of(milliseconds), of_ray)
 

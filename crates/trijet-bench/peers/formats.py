@@ -5,7 +5,7 @@
 BUNDLE has the programs `trijet` and `xtask`. FOLDER is in memory (tmpfs). Needs tifffile, imagecodecs,
 h5py, hdf5plugin, zarr 3 and mrcfile. Prints CSV: the direction, the format, the median of the rates in
 GB/s, the rate of npy in the same rounds, the median of the ratios of the rounds, and for encoded inputs the
-rate of decoding alone. `numpy again` is a second npy file: the file alone makes this difference. The
+rate of decoding alone in the same rounds, and the median of the ratios to it. `numpy again` is a second npy file: the file alone makes this difference. The
 direction `max` is a run whose result is the maximum along the rows of each image, so that the output takes
 no time; the direction `axis 1` reads the stack along its second axis. Every result is compared with NumPy's.
 ROUNDS and FORMATS are variables of the environment.
@@ -72,16 +72,17 @@ def gzip_chunks(path, data):
             stored.id.write_direct_chunk((page, 0, 0), packed)
 
 
-def row(direction, name, call, beside, alone=""):
-    """Prints the medians of two runs in turn, each of which is the first in every other round."""
+def row(direction, name, call, *beside):
+    """Prints the medians of runs in turn, and of their ratios. `call` is the first run in every other round."""
     rates = []
     for number in range(ROUNDS):
         first = call() if number % 2 == 0 else None
-        npy = beside()
-        rates.append((first or call(), npy))
-    own, npy = (statistics.median(column) for column in zip(*rates))
-    ratio = statistics.median(own / npy for own, npy in rates)
-    print(f"{direction},{name},{own:.3f},{npy:.3f},{ratio:.3f},{alone}", flush=True)
+        others = [other() for other in beside]
+        rates.append((first or call(), *others))
+    own, *others = (statistics.median(column) for column in zip(*rates))
+    ratios = (statistics.median(one[0] / one[at] for one in rates) for at in range(1, len(beside) + 1))
+    cells = ",".join(f"{rate:.3f},{ratio:.3f}" for rate, ratio in zip(others, ratios))
+    print(f"{direction},{name},{own:.3f},{cells}", flush=True)
 
 
 def main():
@@ -106,7 +107,7 @@ def main():
     }
     every = [*inputs, "axis 1", "tif", "h5", "mrc", "zarr"]
     only = os.environ["FORMATS"].split(",") if "FORMATS" in os.environ else every
-    print("direction,format,gbps,npy_gbps,ratio,decoding_gbps", flush=True)
+    print("direction,format,gbps,npy_gbps,of_npy,decoding_gbps,of_decoding", flush=True)
     for name, (file, write) in inputs.items():
         if name not in only:
             continue
@@ -114,12 +115,12 @@ def main():
         run("in.npy", "out.npy"), run(file, "out.npy")
         assert np.array_equal(np.load(at("out.npy"), mmap_mode="r"), data), name
         is_encoded = " " in name and name not in ("zarr plain", "numpy again")
-        alone = f"{decoded(file):.3f}" if is_encoded else ""
-        row("in", name, lambda: run(file, "out.npy"), npy, alone)
+        alone = [lambda: decoded(file)] if is_encoded else []
+        row("in", name, lambda: run(file, "out.npy"), npy, *alone)
         if is_encoded:
             run(file, "max.npy", *greatest)
             assert np.array_equal(np.load(at("max.npy")), data.max(axis=1)), name
-            row("max", name, lambda: run(file, "max.npy", *greatest), lambda: run("in.npy", "max.npy", *greatest), alone)
+            row("max", name, lambda: run(file, "max.npy", *greatest), lambda: run("in.npy", "max.npy", *greatest), *alone)
         shutil.rmtree(at(file)) if os.path.isdir(at(file)) else os.remove(at(file))
     if "axis 1" in only:
         along = ("--axis", "1", "--op", "affine:1,0")
@@ -144,4 +145,5 @@ def main():
         shutil.rmtree(at(target)) if os.path.isdir(at(target)) else os.remove(at(target))
 
 
-main()
+if __name__ == "__main__":
+    main()
