@@ -14,6 +14,9 @@ use trijet_ledger::base::ledger::Declared;
 use trijet_ledger::check::{Assume, CheckOptions, Checker, Finding, FindingClass, Names, Party};
 use trijet_ledger::profile::readable_name;
 
+/// Maximum number of findings of a class that are kept.
+const FINDINGS_MAX: usize = 1000;
+
 /// The stack of the host thread at a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
@@ -44,6 +47,8 @@ pub struct Judged {
     pub errors: Vec<Finding>,
     /// The number of findings of all classes that were not kept.
     pub more: u64,
+    /// Whether errors of a class were not kept, because there are so many of the class.
+    pub is_capped: bool,
     /// The conflicts that are possible.
     pub possible: Vec<Possible>,
     /// Names of allocations for reports.
@@ -166,7 +171,7 @@ struct CheckedCalls {
 
 impl CheckedCalls {
     fn new(assume: Assume) -> Self {
-        let options = CheckOptions::new().assume(assume);
+        let options = CheckOptions::new().assume(assume).findings_max(FINDINGS_MAX);
         Self {
             reader: CallReader::new(assume == Assume::DriverObserved),
             declared: Checker::new(options.clone()),
@@ -217,6 +222,8 @@ impl CheckedCalls {
         let sure = std::mem::replace(&mut self.declared, empty()).finish();
         let further = std::mem::replace(&mut self.possible, empty()).finish().findings;
         let errors: Vec<_> = sure.findings.into_iter().filter(|one| is_told(one.class)).collect();
+        let count = |class| errors.iter().filter(|one| one.class == class).count();
+        let is_capped = sure.more > 0 && errors.iter().any(|one| count(one.class) >= FINDINGS_MAX);
         let is_known = |finding: &Finding| {
             let pair = |one: &Finding| (one.first.as_ref().map(|party| party.op), one.second.op);
             errors.iter().any(|one| pair(one) == pair(finding))
@@ -248,6 +255,7 @@ impl CheckedCalls {
             command: self.command,
             errors,
             more: sure.more,
+            is_capped,
             possible,
             names,
             calls,

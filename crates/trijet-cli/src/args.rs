@@ -13,7 +13,7 @@ pub(crate) use self::lesson::LessonOptions;
 pub(crate) use self::map::{Axis, Endian, KernelTemplate, MapOptions, is_stream};
 pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
-pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
+pub(crate) use self::trace::{Assumption, CheckOptions, OnlyFindings, TraceOptions};
 
 pub(crate) use self::shared::dtype_of;
 use self::shared::timeline_file;

@@ -91,6 +91,13 @@ pub(crate) enum Assumption {
     DriverObserved,
 }
 
+/// The findings that are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnlyFindings {
+    /// Findings that are not in the baseline.
+    New,
+}
+
 /// The text at the end of `trijet check --help`.
 const CHECK_HELP: &str = "\
 Examples:
@@ -128,6 +135,16 @@ pub(crate) struct CheckOptions {
     /// program]
     #[arg(long, value_enum)]
     pub(crate) assume: Option<Assumption>,
+    /// Findings of a program that do not fail the check: each has a line with its reason, until its
+    /// last day. `--write-baseline` writes such a file, and reasons and days are added by hand.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Write a baseline with all findings of this check, and the findings of `--baseline`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_baseline: Option<PathBuf>,
+    /// List new findings only, which are not in the baseline.
+    #[arg(long, value_enum, ignore_case = true, requires = "baseline")]
+    pub(crate) only: Option<OnlyFindings>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,6 +1,7 @@
 //! `trijet check`: checks the ledger of a run that was saved in a file, or the calls of a program.
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod calls;
 
 use super::document::print_json;
@@ -11,13 +12,13 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::Result;
 use trijet::check::lint::{Lint, lints};
 use trijet::check::{self, Assume, Checker, Names, Verdict, check_with};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
 use trijet::trace::summary::Audience;
 use trijet::trace::{Engine, Op, TimeSource};
+use trijet::{Error, ErrorKind, Result};
 use trijet_io::{file_error, shown};
 
 /// Maximum number of entries that are kept in memory. A longer ledger is checked for races, but
@@ -70,7 +71,11 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
         .map_err(|error| file_error::io("check", file, error))?;
     if calls::is_calls(&start) {
         let assume = options.assume.map_or(Assume::DriverObserved, assumed);
-        return calls::file(file, assume, options.json);
+        return calls::file(file, options, assume);
+    }
+    if options.baseline.is_some() || options.write_baseline.is_some() {
+        let cause = format!("{} is a ledger; a baseline has findings of programs", shown(file));
+        return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
     }
     let checked = check_file(file, options.assume.map_or(Assume::Documented, assumed))?;
     if options.json {

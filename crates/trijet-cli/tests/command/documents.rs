@@ -24,6 +24,8 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("trace --memory train.csv", 1, "nothing was traced"),
     ("check -- python3 train.py", 1, "no call was recorded"),
     ("check -o run.calls", 1, "no call was recorded"),
+    ("check --write-baseline", 1, "no call was recorded"),
+    ("check --baseline", 1, "no call was recorded"),
 ];
 
 /// Lines that a reader or a shell completes: they contain a word in capitals, or a variable.
@@ -207,6 +209,10 @@ fn shortened(line: &str) -> String {
 /// The calls of a program on a GPU, without a finding.
 const CALLS: &[u8] = include_bytes!("../../../trijet-calls/tests/golden/ordered.calls");
 
+/// Outputs of lines that several documents have, which are deleted before each line.
+const OUTPUTS: [&str; 4] =
+    ["-o run.trijet", "-o run.calls", "--memory train.csv", "--write-baseline baseline.json"];
+
 fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
     for line in lines {
         let other = OTHER_ENDS.iter().find(|end| line.contains(end.0));
@@ -214,7 +220,10 @@ fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
         if line == "check run.calls" {
             workdir.file("run.calls", CALLS);
         }
-        for output in ["-o run.trijet", "-o run.calls", "--memory train.csv"] {
+        if line.starts_with("check --baseline baseline.json") {
+            workdir.file("baseline.json", br#"{"version": 1, "findings": []}"#);
+        }
+        for output in OUTPUTS {
             if let Some((_, file)) = output.split_once(' ').filter(|_| line.contains(output)) {
                 drop(fs::remove_file(workdir.path(file)));
             }

@@ -116,6 +116,10 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
         let calls = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(golden);
         let check = ["check", "--json", calls.to_str().unwrap()];
         reader.document("check -- PROGRAM", &workdir.trijet(&check));
+        let write = ["--write-baseline", "baseline.json", "--overwrite"];
+        workdir.trijet(&[&check[..], &write].concat());
+        let accepted = [&check[..], &["--baseline", "baseline.json"]].concat();
+        reader.document("check -- PROGRAM", &workdir.trijet(&accepted));
     }
     for name in [&[][..], &["one-stream", "--device", "host"]] {
         reader.document("lesson", &workdir.trijet(&[&["lesson", "--json"], name].concat()));

@@ -6,6 +6,7 @@
 mod bad_calls;
 mod bad_files;
 mod bad_places;
+mod baseline;
 mod bench;
 #[path = "../../../trijet/tests/common/built.rs"]
 mod built;

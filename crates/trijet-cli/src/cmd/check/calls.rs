@@ -1,7 +1,8 @@
 //! `trijet check -- PROGRAM`: the verdict about the calls of a program that does not use Trijet.
 #![forbid(unsafe_code)]
 
-use crate::args::CheckOptions;
+use super::baseline::{Baseline, BaselineEntry, Level, Standing, key};
+use crate::args::{CheckOptions, OnlyFindings};
 use crate::cmd::document::print_json;
 use crate::cmd::program::{Injected, Run, exit_status};
 use crate::cmd::{print, print_stderr, trace::join, verdict};
@@ -27,9 +28,81 @@ pub(super) fn is_calls(start: &[u8]) -> bool {
     start.get(HEAD_BYTES..).is_some_and(|rest| rest.starts_with(&MAGIC))
 }
 
+/// A process, without its findings that a baseline has.
+struct Sorted {
+    judged: Judged,
+    /// The findings of the baseline that this process has, and the number of its findings that
+    /// they stand for.
+    accepted: Vec<BaselineEntry>,
+    accepted_findings: u64,
+    /// The findings in the baseline that are listed, because their last day is over.
+    expired: Vec<BaselineEntry>,
+}
+
+/// The verdicts of processes, the baseline, and the number of files that cannot be read.
+struct Shown {
+    processes: Vec<Sorted>,
+    baseline: BaselineFiles,
+    unread: usize,
+}
+
 /// Checks the calls in a file.
-pub(super) fn file(file: &Path, assume: Assume, is_json: bool) -> Result<ExitCode> {
-    show(read(file, assume)?, 0, is_json, |text| print(text))
+pub(super) fn file(file: &Path, options: &CheckOptions, assume: Assume) -> Result<ExitCode> {
+    let files = BaselineFiles::new(options)?;
+    show(files.sort(read(file, assume)?, 0), options, |text| print(text))
+}
+
+/// The baseline that a check reads, and the file that it writes.
+struct BaselineFiles {
+    baseline: Baseline,
+    output: Option<NewFile>,
+}
+
+impl BaselineFiles {
+    fn new(options: &CheckOptions) -> Result<Self> {
+        let baseline = options.baseline.as_deref().map(Baseline::read);
+        let existing = options.overwrite.existing();
+        let output = options.write_baseline.as_deref();
+        let output = output.map(|path| NewFile::new("write the baseline", path, existing, &[]));
+        Ok(Self {
+            baseline: baseline.transpose()?.unwrap_or_else(Baseline::empty),
+            output: output.transpose()?,
+        })
+    }
+
+    /// Takes the findings of the baseline from the processes.
+    fn sort(mut self, processes: Vec<Judged>, unread: usize) -> Shown {
+        let processes = processes.into_iter().map(|one| sorted(one, &mut self.baseline)).collect();
+        Shown { processes, baseline: self, unread }
+    }
+}
+
+fn sorted(mut judged: Judged, baseline: &mut Baseline) -> Sorted {
+    let (mut accepted, mut expired, mut accepted_findings) = (Vec::new(), Vec::new(), 0);
+    let mut is_listed = |key: &str| match baseline.standing(key) {
+        Standing::New => true,
+        Standing::Accepted(entry) => {
+            accepted_findings += 1;
+            if !accepted.contains(&entry) {
+                accepted.push(entry);
+            }
+            false
+        }
+        Standing::Expired(entry) => {
+            expired.push(entry);
+            true
+        }
+    };
+    let errors = judged.errors.iter().map(|one| is_listed(&key(&judged, one, Level::Declared)));
+    let errors: Vec<_> = errors.collect();
+    let possible = judged.possible.iter();
+    let possible = possible.map(|one| is_listed(&key(&judged, &one.finding, Level::Possible)));
+    let possible: Vec<_> = possible.collect();
+    let mut listed = errors.into_iter();
+    judged.errors.retain(|_| listed.next().unwrap_or(true));
+    let mut listed = possible.into_iter();
+    judged.possible.retain(|_| listed.next().unwrap_or(true));
+    Sorted { judged, accepted, accepted_findings, expired }
 }
 
 pub(super) fn run(options: &CheckOptions, assume: Assume) -> Result<ExitCode> {
@@ -37,6 +110,7 @@ pub(super) fn run(options: &CheckOptions, assume: Assume) -> Result<ExitCode> {
     let output = options.output.as_deref();
     let output = output.map(|path| NewFile::new("save the calls", path, existing, &[]));
     let output = output.transpose()?;
+    let baseline = BaselineFiles::new(options)?;
     let (status, folder) = match Run::new(&options.command, Injected::Calls)? {
         Run::NotStarted(code) => return Ok(code),
         Run::Ended { status, folder } => (status, folder),
@@ -55,7 +129,7 @@ pub(super) fn run(options: &CheckOptions, assume: Assume) -> Result<ExitCode> {
                 }
             }
         }
-        show(processes, unread, options.json, |text| {
+        show(baseline.sort(processes, unread), options, |text| {
             print_stderr(text);
             Ok(())
         })
@@ -74,45 +148,59 @@ fn read(path: &Path, assume: Assume) -> Result<Vec<Judged>> {
     })
 }
 
-/// Shows the verdicts of processes. `unread` is the number of files that cannot be read.
+/// Shows the verdicts of processes.
 fn show(
-    processes: Vec<Judged>,
-    unread: usize,
-    is_json: bool,
+    shown: Shown,
+    options: &CheckOptions,
     print: impl Fn(&str) -> Result<()>,
 ) -> Result<ExitCode> {
+    let Shown { processes, baseline: BaselineFiles { baseline, output }, unread } = shown;
     let missing = missing(&processes, unread);
-    if is_json {
+    if options.json {
         let processes: Vec<_> = processes.iter().map(process_json).collect();
-        print_json("check", &json!({ "processes": processes, "missing": missing }))?;
+        let value = json!({
+            "processes": processes,
+            "missing": missing,
+            "baseline_missing": baseline.missing(),
+        });
+        print_json("check", &value)?;
     }
     if let Some(reason) = missing {
         print_stderr(format_args!("error: no call was recorded: {reason}"));
         return Ok(ExitCode::FAILURE);
     }
-    if !is_json {
-        let told = processes.iter().filter(|one| one.calls > 0 || !one.is_whole());
-        for one in told {
-            print(text(one).trim_end())?;
+    output.map_or(Ok(()), |output| baseline.write(&output))?;
+    let is_told = |one: &&Sorted| one.judged.calls > 0 || !one.judged.is_whole();
+    if !options.json {
+        for one in processes.iter().filter(is_told) {
+            print(text(one, options.only).trim_end())?;
+        }
+        for key in baseline.missing() {
+            print(&format!("in the baseline and not found: {key}"))?;
         }
     }
     // A process with lost calls has no verdict.
-    let is_clean = unread == 0 && processes.iter().all(|one| one.is_clean() && one.is_whole());
+    let is_good = |one: &Sorted| {
+        let is_compared = one.accepted.is_empty() || !one.judged.is_capped;
+        one.judged.is_clean() && one.judged.is_whole() && is_compared
+    };
+    let is_clean = unread == 0 && processes.iter().all(is_good);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The reason why no process has a call.
-fn missing(processes: &[Judged], unread: usize) -> Option<String> {
-    if processes.iter().any(|one| one.calls > 0) {
+fn missing(processes: &[Sorted], unread: usize) -> Option<String> {
+    let processes = || processes.iter().map(|one| &one.judged);
+    if processes().any(|one| one.calls > 0) {
         return None;
     }
-    if processes.is_empty() && unread > 0 {
+    if processes().next().is_none() && unread > 0 {
         return Some("the files of the program cannot be read".to_owned());
     }
-    if let Some(trouble) = processes.iter().flat_map(|one| &one.troubles).next() {
+    if let Some(trouble) = processes().flat_map(|one| &one.troubles).next() {
         return Some(trouble.clone());
     }
-    if !processes.is_empty() {
+    if processes().next().is_some() {
         return Some("the program initialised CUDA but made no call that was recorded".to_owned());
     }
     let driver = libraries().into_iter().find(|report| report.library == Library::Driver);
@@ -127,16 +215,24 @@ fn counted(count: u64, one: &str) -> String {
 }
 
 /// The text about a process.
-fn text(one: &Judged) -> String {
+fn text(sorted: &Sorted, only: Option<OnlyFindings>) -> String {
+    let Sorted { judged: one, accepted, expired, .. } = sorted;
+    let beside = |finding: &Finding, level| {
+        let key = key(one, finding, level);
+        let over = expired.iter().find(|entry| entry.key == key);
+        let over = over.map(|entry| format!("  no longer in the baseline: {}\n", entry.words()));
+        beside(one, finding) + &over.unwrap_or_default()
+    };
     let mut text = format!("process {}: {}\n", one.process, one.command);
     for finding in &one.errors {
         text += &finding.text(&one.names);
-        text += &beside(one, finding);
+        text += &beside(finding, Level::Declared);
         text.push('\n');
     }
     for found in one.possible.iter().take(POSSIBLE_MAX) {
         let finding = &found.finding;
-        let _infallible = write!(text, "{}{}", possible(one, finding), beside(one, finding));
+        let beside = beside(finding, Level::Possible);
+        let _infallible = write!(text, "{}{beside}", possible(one, finding));
         if found.pairs > 1 {
             let _infallible = writeln!(text, "  the first of {} such pairs", found.pairs);
         }
@@ -149,7 +245,12 @@ fn text(one: &Judged) -> String {
             counted(more as u64, "more possible conflict")
         );
     }
-    text + &summary(one)
+    if only.is_none() {
+        for entry in accepted {
+            let _infallible = writeln!(text, "in the baseline: {} ({})", entry.key, entry.words());
+        }
+    }
+    text + &summary(sorted)
 }
 
 /// The text of a possible conflict, which is no error.
@@ -180,8 +281,12 @@ fn beside(one: &Judged, finding: &Finding) -> String {
 }
 
 /// The lines about the whole process: the number of findings, and what was not seen.
-fn summary(one: &Judged) -> String {
+fn summary(sorted: &Sorted) -> String {
+    let Sorted { judged: one, accepted_findings: accepted, .. } = sorted;
     let mut text = match (one.errors.len() as u64, one.is_whole()) {
+        (0, true) if *accepted > 0 => {
+            format!("no new error; {} in the baseline\n", counted(*accepted, "finding"))
+        }
         (0, true) => {
             let edge = match one.assume {
                 Assume::DriverObserved => {
@@ -196,6 +301,10 @@ fn summary(one: &Judged) -> String {
         (0, false) => "no error in what was recorded, which is not the whole run\n".to_owned(),
         (errors, _) => format!("{}\n", counted(errors, "error")),
     };
+    if *accepted > 0 && one.is_capped {
+        text +=
+            "errors that were not kept are not compared with the baseline: there are too many\n";
+    }
     let kernels = counted(one.kernels, "launch");
     let kernels = kernels.replace("launchs", "launches");
     let _infallible = writeln!(
@@ -235,8 +344,9 @@ fn summary(one: &Judged) -> String {
     text
 }
 
-fn process_json(one: &Judged) -> Value {
-    let finding = |finding: &Finding| {
+fn process_json(sorted: &Sorted) -> Value {
+    let one = &sorted.judged;
+    let finding = |finding: &Finding, level| {
         let mut value = verdict::finding(finding, &one.names);
         let frames = |party: Option<&Party>| {
             let stack = party.and_then(|party| one.stack(party));
@@ -244,10 +354,13 @@ fn process_json(one: &Judged) -> Value {
         };
         value["stacks"] = json!([frames(finding.first.as_ref()), frames(Some(&finding.second))]);
         value["origin"] = one.origin(finding).into();
+        value["key"] = key(one, finding, level).into();
         value
     };
+    let errors = one.errors.iter().map(|one| finding(one, Level::Declared));
+    let accepted = sorted.accepted.iter().map(BaselineEntry::json);
     let possible = one.possible.iter().map(|found| {
-        let mut value = finding(&found.finding);
+        let mut value = finding(&found.finding, Level::Possible);
         value["pairs"] = found.pairs.into();
         value["severity"] = "possible".into();
         value["text"] = self::possible(one, &found.finding).into();
@@ -256,9 +369,10 @@ fn process_json(one: &Judged) -> Value {
     json!({
         "process": one.process,
         "command": one.command,
-        "errors": one.errors.iter().map(finding).collect::<Vec<_>>(),
+        "errors": errors.collect::<Vec<_>>(),
         "errors_more": one.more,
         "possible": possible.collect::<Vec<_>>(),
+        "accepted": accepted.collect::<Vec<_>>(),
         "calls": one.calls,
         "kernels": one.kernels,
         "kernels_without_addresses": one.kernels_without_addresses,
