@@ -591,7 +591,7 @@ fn a_fault_hangs_and_leaks_nothing_step_by_step() {
 
 #[test]
 fn a_fault_hangs_and_leaks_nothing_on_threads() {
-    for seed in seeds(0..1000) {
+    for seed in seeds(0..600) {
         run(Executor::Threads, seed);
     }
 }

@@ -392,7 +392,7 @@ fn a_rank_that_is_late_is_named_on_all_ranks() {
 /// although some ranks are already in the next call when others get the answer.
 #[test]
 fn a_rank_that_has_left_is_named_when_it_is_missed() {
-    for gone in (0..3).cycle().take(300) {
+    for gone in (0..3).cycle().take(90) {
         let outcome = joined(&all(3), LONG, |ranks| {
             let ranks = ranks.expect("they join");
             ranks.barrier().expect("all are there");
@@ -947,7 +947,7 @@ fn a_killed_process_is_named_by_all_others() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for _ in 0..5 {
+                for _ in 0..3 {
                     let (count, victim, steps) = one();
                     stop(count, victim, steps, "-KILL", 120, "has ended");
                 }

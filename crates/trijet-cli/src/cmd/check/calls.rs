@@ -284,6 +284,10 @@ fn beside(one: &Judged, finding: &Finding) -> String {
 fn summary(sorted: &Sorted) -> String {
     let Sorted { judged: one, accepted_findings: accepted, .. } = sorted;
     let mut text = match (one.errors.len() as u64, one.is_whole()) {
+        (0, true) if *accepted > 0 && one.is_capped => {
+            "there are too many errors to keep, and only some are compared with the baseline\n"
+                .to_owned()
+        }
         (0, true) if *accepted > 0 => {
             format!("no new error; {} in the baseline\n", counted(*accepted, "finding"))
         }
@@ -301,10 +305,6 @@ fn summary(sorted: &Sorted) -> String {
         (0, false) => "no error in what was recorded, which is not the whole run\n".to_owned(),
         (errors, _) => format!("{}\n", counted(errors, "error")),
     };
-    if *accepted > 0 && one.is_capped {
-        text +=
-            "errors that were not kept are not compared with the baseline: there are too many\n";
-    }
     let kernels = counted(one.kernels, "launch");
     let kernels = kernels.replace("launchs", "launches");
     let _infallible = writeln!(
