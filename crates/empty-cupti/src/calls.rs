@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 24] = [
+const FUNCTIONS: [&CStr; 27] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -31,6 +31,9 @@ const FUNCTIONS: [&CStr; 24] = [
     c"cuStreamWaitValue32_v2",
     c"cuStreamWriteValue32_v2",
     c"cuMemFreeHost",
+    c"cuMemcpyBatchAsync_v2",
+    c"cuMemcpy3DPeerAsync",
+    c"cuMemcpyWithAttributesAsync",
 ];
 
 /// The callback of a subscriber.

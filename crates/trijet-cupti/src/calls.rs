@@ -203,14 +203,14 @@ impl CallRecorder {
         let function = &FUNCTIONS[usize::from(*index)];
         let wanted = match function.recorded {
             Recorded::AtStart | Recorded::Unload => data.is_start(),
-            Recorded::AtReturn | Recorded::Launch(_) => !data.is_start(),
+            Recorded::AtReturn | Recorded::Launch(_) | Recorded::Batch(_) => !data.is_start(),
         };
         if !wanted || std::process::id() != self.process {
             return;
         }
         let code = if data.is_start() { 0 } else { data.code() };
-        // The arguments of a launch that the driver refused may be no memory.
-        if code != 0 && matches!(function.recorded, Recorded::Launch(_)) {
+        // The arguments of a launch or a batch that the driver refused may be no memory.
+        if code != 0 && matches!(function.recorded, Recorded::Launch(_) | Recorded::Batch(_)) {
             return;
         }
         if self.list().phase == Phase::Done {
@@ -231,6 +231,11 @@ impl CallRecorder {
         };
         match function.recorded {
             Recorded::Launch(form) => self.launch(head, data, form),
+            Recorded::Batch(stream) => {
+                for words in data.arguments().batch(stream) {
+                    self.append(|out| call_file::call(out, &head, &words));
+                }
+            }
             Recorded::Unload => self.list().kernels.clear(),
             Recorded::AtReturn | Recorded::AtStart => self.call(head, data, function.arguments),
         }

@@ -4,6 +4,7 @@ use super::{CallReader, Step};
 use crate::accesses::{copy, cuboid, fill, rectangle};
 use crate::file::Call;
 use crate::streams::StreamKey;
+use trijet_cupti::call_file::WORDS_MAX;
 use trijet_ledger::base::ledger::{Declared, Engine, Place, StreamWork, Waited};
 
 const DEVICE: Place = Place::Device;
@@ -109,6 +110,18 @@ impl CallReader {
         }
     }
 
+    /// A part of a batch of copies: the stream, the number of copies, and of each copy the target,
+    /// the source and the bytes. The copies count as work of the stream one after another.
+    fn batch(&mut self, call: &Call<'_>, add: &mut impl FnMut(Step)) {
+        let copies = usize::try_from(call.word(1)).unwrap_or(0).min(WORDS_MAX);
+        for at in (0..copies).map(|number| 2 + 3 * number) {
+            let [to, from, bytes] = [0, 1, 2].map(|word| call.word(at + word));
+            let touched = copy((to, HOST), (from, HOST), bytes);
+            let label = "copy of a batch";
+            self.work(call, call.word(0), StreamWork::Copy, label, touched, add);
+        }
+    }
+
     fn copy_call(&mut self, call: &Call<'_>, name: &str, add: &mut impl FnMut(Step)) {
         let word = |at| call.word(at);
         let (copy_of, fill_of) = (StreamWork::Copy, StreamWork::Fill);
@@ -133,6 +146,12 @@ impl CallReader {
                 (rectangle(call), word(16), "copy of a rectangle")
             }
             "cuMemcpy3D_v2" | "cuMemcpy3DAsync_v2" => (cuboid(call, 0), word(25), "copy of a box"),
+            // The context in place of a reserved word is the only difference to a box.
+            "cuMemcpy3DPeer" | "cuMemcpy3DPeerAsync" => {
+                (cuboid(call, 0), word(25), "copy of a box between devices")
+            }
+            "cuMemcpyWithAttributesAsync" => (three(HOST, HOST), word(4), "copy"),
+            _ if name.starts_with("cuMemcpyBatchAsync") => return self.batch(call, add),
             _ => return self.fill_call(call, name, fill_of, add),
         };
         if name.contains("Async") {

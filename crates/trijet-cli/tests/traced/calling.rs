@@ -145,6 +145,9 @@ pub(crate) fn run(name: &str) -> bool {
             });
         },
         "fill-of-part" => fill_of_part,
+        "batch-race" => || batch(|_| ()),
+        "batch-follows" => || batch(|driver| follow(driver, ONE, OTHER)),
+        "box-and-attributes" => box_and_attributes,
         "kernel" => kernel,
         "kernel-follows" => kernel_follows,
         "kernel-between" => kernel_between,
@@ -169,6 +172,37 @@ fn copies(flags: u32, between: fn(&Driver)) {
     upload(&driver, ONE);
     between(&driver);
     download(&driver, OTHER);
+}
+
+/// A batch of uploads, which has more copies than a block of the call file, and a download of the
+/// last of them in the other stream.
+fn batch(between: fn(&Driver)) {
+    const COPIES: u64 = 300;
+    let driver = prepared(NON_BLOCKING);
+    let bytes = BYTES / COPIES;
+    let at = |base: u64| (0..COPIES).map(|copy| base + copy * bytes).collect::<Vec<_>>();
+    let (targets, sources) = (at(DATA), at(HOST));
+    let sizes: Vec<_> = (0..COPIES).map(|_| bytes).collect();
+    let address = |words: &[u64]| Word(words.as_ptr().expose_provenance() as u64);
+    let arrays = [address(&targets), address(&sources), address(&sizes), Word(COPIES)];
+    let attributes = [Word(0), Word(0), Word(0)];
+    driver.call(c"cuMemcpyBatchAsync_v2", &[&arrays[..], &attributes, &[Word(ONE)]].concat());
+    between(&driver);
+    let last = DATA + (COPIES - 1) * bytes;
+    let passed = [Word(HOST + BYTES), Word(last), Word(bytes), Word(OTHER)];
+    driver.call(c"cuMemcpyDtoHAsync_v2", &passed);
+}
+
+/// A copy of a row of a box between devices, and a copy with attributes of its last byte in the
+/// other stream.
+fn box_and_attributes() {
+    let driver = prepared(NON_BLOCKING);
+    let side = |base: u64| [0, 0, 0, 0, 2, 0, base, 0, 0, 64, 1];
+    let fields: Vec<u64> = [&side(DATA + BYTES / 2)[..], &side(DATA), &[64, 1, 1]].concat();
+    let address = fields.as_ptr().expose_provenance() as u64;
+    driver.call(c"cuMemcpy3DPeerAsync", &[Word(address), Word(ONE)]);
+    let passed = [Word(HOST), Word(DATA + 63), Word(1), Word(0), Word(OTHER)];
+    driver.call(c"cuMemcpyWithAttributesAsync", &passed);
 }
 
 /// Fills of the byte after a copy, and then of its last byte.

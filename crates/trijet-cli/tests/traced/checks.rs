@@ -49,13 +49,16 @@ impl Checked {
 
 /// The accesses that copies, fills and frees declare are judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 12] = [
+    let cases: [(&str, &[&str]); 15] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
+        ("batch-race", &["RACE/RAW"]),
+        ("box-and-attributes", &["RACE/RAW"]),
         ("uses-before-allocation", &["LIFETIME/USE-BEFORE-ALLOC"]),
         ("uses-after-free", &["LIFETIME/USE-AFTER-FREE"]),
         ("copies-follow", &[]),
+        ("batch-follows", &[]),
         ("copies-after-host", &[]),
         ("blocking", &[]),
         ("value", &[]),

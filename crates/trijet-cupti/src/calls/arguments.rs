@@ -89,6 +89,26 @@ impl Arguments {
         }
     }
 
+    /// The copies of a batch whose stream is the argument `stream`: the words of calls with at most
+    /// [`WORDS_MAX`] words. Each has the stream, the number of its copies, and of each copy the
+    /// target, the source and the bytes.
+    pub(super) fn batch(self, stream: usize) -> Vec<Vec<u64>> {
+        const COPIES_MAX: usize = (WORDS_MAX - 2) / 3;
+        let word = |at: usize| self.number(8 * at, 8);
+        let count = usize::try_from(word(3)).unwrap_or(0);
+        let mut copies = words_at(word(0), count).zip(words_at(word(1), count));
+        let mut sizes = words_at(word(2), count);
+        let mut calls = Vec::new();
+        for first in (0..count).step_by(COPIES_MAX) {
+            let copies_of_call = COPIES_MAX.min(count - first);
+            let mut words = vec![word(stream), copies_of_call as u64];
+            let of_call = copies.by_ref().zip(sizes.by_ref()).take(copies_of_call);
+            words.extend(of_call.flat_map(|((to, from), bytes)| [to, from, bytes]));
+            calls.push(words);
+        }
+        calls
+    }
+
     /// The kernel, the stream and the arguments of a launch.
     pub(super) fn launch(self, form: LaunchForm) -> LaunchArguments {
         let word = |at| self.number(at, 8);

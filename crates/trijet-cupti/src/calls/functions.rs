@@ -43,6 +43,9 @@ pub(super) enum Recorded {
     AtStart,
     /// A launch of a kernel, when it has returned.
     Launch(LaunchForm),
+    /// A batch of copies, when it has returned: targets, sources, sizes and their number are its
+    /// first arguments, and the stream is the argument with this index.
+    Batch(usize),
     /// Nothing, but the kernels of a module have other handles from now on.
     Unload,
 }
@@ -80,7 +83,7 @@ macro_rules! functions {
 }
 
 use Argument::{Byte as B, Int as I, Out as O, Short as H, Struct as S, Word as W};
-use Recorded::{AtReturn, AtStart, Launch, Unload};
+use Recorded::{AtReturn, AtStart, Batch, Launch, Unload};
 
 /// All functions that are recorded.
 pub(super) const FUNCTIONS: &[Function] = functions! {
@@ -92,6 +95,12 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     }
     Launch(LaunchForm::Cooperative), false {
         "cuLaunchCooperativeKernel"();
+    }
+    Batch(8), true {
+        "cuMemcpyBatchAsync"();
+    }
+    Batch(7), true {
+        "cuMemcpyBatchAsync_v2"();
     }
     Unload, false {
         "cuModuleUnload"();
@@ -159,6 +168,9 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuMemcpy2DAsync_v2"(S(128), W);
         "cuMemcpy3D_v2"(S(200));
         "cuMemcpy3DAsync_v2"(S(200), W);
+        "cuMemcpy3DPeer"(S(200));
+        "cuMemcpy3DPeerAsync"(S(200), W);
+        "cuMemcpyWithAttributesAsync"(W, W, W, W, W);
         "cuMemsetD8_v2"(W, B, W);
         "cuMemsetD16_v2"(W, H, W);
         "cuMemsetD32_v2"(W, I, W);
