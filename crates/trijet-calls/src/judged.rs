@@ -47,7 +47,7 @@ pub struct Judged {
     pub errors: Vec<Finding>,
     /// The number of findings of all classes that were not kept.
     pub more: u64,
-    /// Whether errors of a class were not kept, because there are so many of the class.
+    /// Whether a class has more errors than are kept of one class.
     pub is_capped: bool,
     /// The conflicts that are possible.
     pub possible: Vec<Possible>,

@@ -23,7 +23,7 @@ const CALLERS_MAX: usize = 2;
 
 /// Whether calls declare both accesses of a finding, or one is only possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum FindingLevel {
     Declared,
     Possible,
 }
@@ -125,10 +125,10 @@ impl Baseline {
 }
 
 /// The key of a finding.
-pub(super) fn key(one: &Judged, finding: &Finding, level: Level) -> String {
+pub(super) fn key(one: &Judged, finding: &Finding, level: FindingLevel) -> String {
     let level = match level {
-        Level::Declared => "declared",
-        Level::Possible => "possible",
+        FindingLevel::Declared => "declared",
+        FindingLevel::Possible => "possible",
     };
     let call = |party: &Party| {
         let from = one.stack(party).and_then(callers);

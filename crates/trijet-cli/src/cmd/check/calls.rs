@@ -1,7 +1,7 @@
 //! `trijet check -- PROGRAM`: the verdict about the calls of a program that does not use Trijet.
 #![forbid(unsafe_code)]
 
-use super::baseline::{Baseline, BaselineEntry, Level, Standing, key};
+use super::baseline::{Baseline, BaselineEntry, FindingLevel, Standing, key};
 use crate::args::{CheckOptions, OnlyFindings};
 use crate::cmd::document::print_json;
 use crate::cmd::program::{Injected, Run, exit_status};
@@ -40,7 +40,7 @@ struct Sorted {
 }
 
 /// The verdicts of processes, the baseline, and the number of files that cannot be read.
-struct Shown {
+struct SortedProcesses {
     processes: Vec<Sorted>,
     baseline: BaselineFiles,
     unread: usize,
@@ -71,9 +71,9 @@ impl BaselineFiles {
     }
 
     /// Takes the findings of the baseline from the processes.
-    fn sort(mut self, processes: Vec<Judged>, unread: usize) -> Shown {
+    fn sort(mut self, processes: Vec<Judged>, unread: usize) -> SortedProcesses {
         let processes = processes.into_iter().map(|one| sorted(one, &mut self.baseline)).collect();
-        Shown { processes, baseline: self, unread }
+        SortedProcesses { processes, baseline: self, unread }
     }
 }
 
@@ -93,10 +93,12 @@ fn sorted(mut judged: Judged, baseline: &mut Baseline) -> Sorted {
             true
         }
     };
-    let errors = judged.errors.iter().map(|one| is_listed(&key(&judged, one, Level::Declared)));
+    let errors =
+        judged.errors.iter().map(|one| is_listed(&key(&judged, one, FindingLevel::Declared)));
     let errors: Vec<_> = errors.collect();
     let possible = judged.possible.iter();
-    let possible = possible.map(|one| is_listed(&key(&judged, &one.finding, Level::Possible)));
+    let possible =
+        possible.map(|one| is_listed(&key(&judged, &one.finding, FindingLevel::Possible)));
     let possible: Vec<_> = possible.collect();
     let mut listed = errors.into_iter();
     judged.errors.retain(|_| listed.next().unwrap_or(true));
@@ -150,11 +152,11 @@ fn read(path: &Path, assume: Assume) -> Result<Vec<Judged>> {
 
 /// Shows the verdicts of processes.
 fn show(
-    shown: Shown,
+    shown: SortedProcesses,
     options: &CheckOptions,
     print: impl Fn(&str) -> Result<()>,
 ) -> Result<ExitCode> {
-    let Shown { processes, baseline: BaselineFiles { baseline, output }, unread } = shown;
+    let SortedProcesses { processes, baseline: BaselineFiles { baseline, output }, unread } = shown;
     let missing = missing(&processes, unread);
     if options.json {
         let processes: Vec<_> = processes.iter().map(process_json).collect();
@@ -226,12 +228,12 @@ fn text(sorted: &Sorted, only: Option<OnlyFindings>) -> String {
     let mut text = format!("process {}: {}\n", one.process, one.command);
     for finding in &one.errors {
         text += &finding.text(&one.names);
-        text += &beside(finding, Level::Declared);
+        text += &beside(finding, FindingLevel::Declared);
         text.push('\n');
     }
     for found in one.possible.iter().take(POSSIBLE_MAX) {
         let finding = &found.finding;
-        let beside = beside(finding, Level::Possible);
+        let beside = beside(finding, FindingLevel::Possible);
         let _infallible = write!(text, "{}{beside}", possible(one, finding));
         if found.pairs > 1 {
             let _infallible = writeln!(text, "  the first of {} such pairs", found.pairs);
@@ -357,10 +359,10 @@ fn process_json(sorted: &Sorted) -> Value {
         value["key"] = key(one, finding, level).into();
         value
     };
-    let errors = one.errors.iter().map(|one| finding(one, Level::Declared));
+    let errors = one.errors.iter().map(|one| finding(one, FindingLevel::Declared));
     let accepted = sorted.accepted.iter().map(BaselineEntry::json);
     let possible = one.possible.iter().map(|found| {
-        let mut value = finding(&found.finding, Level::Possible);
+        let mut value = finding(&found.finding, FindingLevel::Possible);
         value["pairs"] = found.pairs.into();
         value["severity"] = "possible".into();
         value["text"] = self::possible(one, &found.finding).into();
