@@ -6,8 +6,8 @@ FOLDER is in memory (tmpfs). Needs the package trijet, CuPy and PyTorch. The sta
 pixels, in an npy file; the results are written to an npy file. The jobs are a Gaussian of sigma 1 by CuPy, and
 a convolution of 5 x 5 by PyTorch in f32. Contestants:
 
-- `copy`: all processors read the file into the mapping of a new file, and nothing is computed: the bound of the
-  same bytes.
+- `copy`: all processors read the file into the mapping of a new file, and nothing is computed.
+- `copy through a buffer`: the same with a buffer between the two, which a GPU needs: the bound of the same bytes.
 - `trijet.map`: with `durable=False`.
 - `trijet.map, affine`: the same bytes through the library's own affine.
 - `loop`: reads images from a memmap, uploads, filters, downloads and writes them, one batch after another; the
@@ -15,10 +15,11 @@ a convolution of 5 x 5 by PyTorch in f32. Contestants:
 - `dask-cuda`: the same for each block of a Dask array, by a `LocalCUDACluster` with one GPU, and `da.store`; the
   fastest of three sizes of blocks, with one thread and with four. Left out if dask-cuda is not there.
 
-The first three write a new file in each round, in turn; the others write over it. Prints CSV: job, contestant,
-rate in GB/s of input (median of 3), the median of its ratios to the copy of the same round, and whether the result
-of the first and the last 8 images that it wrote equals the function applied at once. Then the time of a stage for each chunk: of a run of
-small chunks with a stage that does nothing, minus the same run with the library's own affine.
+The first four write a new file in each round, in turn; the others write over it. Prints CSV: job, contestant,
+rate in GB/s of input (median of 3), the medians of its ratios to the copy and to the copy through a buffer of the
+same round, and whether the result of the first and the last 8 images that it wrote equals the function applied at
+once, or by how much it differs. Then the time of a stage for each chunk: of a run of small chunks with a stage that
+does nothing, minus the same run with the library's own affine.
 """
 import mmap
 import os
@@ -65,7 +66,7 @@ def map_rate(steps):
     return report.bytes_in / report.elapsed / 1e9
 
 
-def copy_rate(part=8 << 20):
+def copy_rate(has_buffer, part=8 << 20):
     """The rate at which all processors read the file into the mapping of a new file."""
     remove()
     size, threads = os.path.getsize(SOURCE), os.cpu_count()
@@ -75,9 +76,14 @@ def copy_rate(part=8 << 20):
     with mmap.mmap(target, size) as mapping, memoryview(mapping) as bytes_of_target:
 
         def copy(thread):
+            buffer = bytearray(part)
             for offset in range(thread * part, size, threads * part):
                 with bytes_of_target[offset : offset + part] as place:
-                    os.preadv(source, [place], offset)
+                    if has_buffer:
+                        os.preadv(source, [buffer], offset)
+                        np.copyto(np.frombuffer(place, np.uint8), np.frombuffer(buffer, np.uint8, len(place)))
+                    else:
+                        os.preadv(source, [place], offset)
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(copy, range(threads)))
@@ -163,34 +169,35 @@ def main():
         stack[first : first + 64] = pages[: COUNT - first]
     del stack
     print(f"cupy {cp.__version__}, torch {torch.__version__}, numpy {np.__version__}; {COUNT} images")
-    print("job,contestant,gbps,of_copy,equal", flush=True)
+    print("job,contestant,gbps,of_copy,of_copy_through_a_buffer,equal", flush=True)
     runs = {"affine": lambda: map_rate(["affine:1,0"])}
     runs |= {job: lambda stage=stage: map_rate([stage]) for job, (stage, _) in STAGES.items()}
     for run in runs.values():
         run()
     rounds, equal = [], {}
     for _ in range(ROUNDS):
-        of_copy, rates = copy_rate(), {}
+        copies, rates = (copy_rate(False), copy_rate(True)), {}
         for job, run in runs.items():
             rates[job] = run()
             if job in STAGES:
                 equal.setdefault(job, set()).add(is_equal(STAGES[job][1], COUNT))
-        rounds.append((of_copy, rates))
-    print(f"every,copy,{statistics.median(of_copy for of_copy, _ in rounds):.3f},1,", flush=True)
+        rounds.append((copies, rates))
+    for number, name in enumerate(["copy", "copy through a buffer"]):
+        print(f"every,{name},{statistics.median(copies[number] for copies, _ in rounds):.3f},,,", flush=True)
     for job in runs:
         rate = statistics.median(rates[job] for _, rates in rounds)
-        ratio = statistics.median(rates[job] / of_copy for of_copy, rates in rounds)
-        print(f"{job},trijet.map,{rate:.3f},{ratio:.3f},{' '.join(map(str, equal.get(job, [])))}", flush=True)
+        of = [statistics.median(rates[job] / copies[number] for copies, rates in rounds) for number in (0, 1)]
+        print(f"{job},trijet.map,{rate:.3f},{of[0]:.3f},{of[1]:.3f},{' '.join(map(str, equal.get(job, [])))}", flush=True)
     for job, (_, once) in STAGES.items():
         few = min(COUNT, 256)
         best = max((1, 4, 16, 64), key=lambda batch: loop(once, few, batch))
         many = min(COUNT, 1024)
         clear(many)
-        print(f"{job},\"loop, batch {best}\",{loop(once, many, best):.3f},,{is_equal(once, many)}", flush=True)
+        print(f"{job},\"loop, batch {best}\",{loop(once, many, best):.3f},,,{is_equal(once, many)}", flush=True)
         clear(COUNT)
         if of_dask := dask_cuda(once, COUNT):
             rate, threads, batch = of_dask
-            print(f"{job},\"dask-cuda, {threads} threads, blocks of {batch}\",{rate:.3f},,{is_equal(once, COUNT)}", flush=True)
+            print(f"{job},\"dask-cuda, {threads} threads, blocks of {batch}\",{rate:.3f},,,{is_equal(once, COUNT)}", flush=True)
     small = np.zeros((20000, 64, 64), np.uint8)
 
     @trijet.stage
