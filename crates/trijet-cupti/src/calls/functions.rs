@@ -120,6 +120,11 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuStreamEndCapture"(W, O);
         "cuEventQuery"(W);
         "cuEventSynchronize"(W);
+        "cuEventRecord"(W, W);
+        "cuEventRecordWithFlags"(W, W, I);
+        "cuStreamWaitEvent"(W, W, I);
+        "cuLaunchHostFunc"(W, W, W);
+        "cuStreamAddCallback"(W, W, W, I);
         "cuCtxSynchronize"();
         "cuCtxSynchronize_v2"(W);
         "cuGraphInstantiateWithFlags"(O, W, W);
@@ -141,9 +146,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuGraphExecNodeSetParams"(W, W, W);
     }
     AtReturn, true {
-        "cuStreamWaitEvent"(W, W, I);
-        "cuEventRecord"(W, W);
-        "cuEventRecordWithFlags"(W, W, I);
         "cuMemAlloc_v2"(O, W);
         "cuMemAllocManaged"(O, W, I);
         "cuMemAllocPitch_v2"(O, O, W, W, I);
@@ -183,8 +185,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuMemsetD2D8Async"(W, W, B, W, W, W);
         "cuMemsetD2D16Async"(W, W, H, W, W, W);
         "cuMemsetD2D32Async"(W, W, I, W, W, W);
-        "cuLaunchHostFunc"(W, W, W);
-        "cuStreamAddCallback"(W, W, W, I);
         "cuStreamWriteValue32_v2"(W, W, I, I);
         "cuStreamWriteValue64_v2"(W, W, W, I);
         "cuStreamWriteValue32"(W, W, I, I);
